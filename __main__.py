@@ -1,0 +1,6 @@
+"""``python -m medsanitize``."""
+
+from medsanitize.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The one error tree.
+
+MedsanitizeError
+├── UsageError          2  the command line or its paths are wrong
+│   ├── PolicyError     2  the policy says something that cannot be followed
+│   └── KeyMaterialError  2  a key is missing, weak or exposed
+├── GateRefused         3  a gate refused; nothing was published
+├── IntegrityError      4  a file is not what its digest says
+└── EnvironmentFailure  5  disk, memory or store failed; the same command may be retried
+
+Each class's docstring is its message template. Messages say what happened and what to
+do; they never carry the value of an element of an image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class MedsanitizeError(Exception):
+    """{what}. {remedy}."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        self.what = what.rstrip(".")
+        self.remedy = remedy.rstrip(".")
+        super().__init__(self.what, self.remedy)
+
+    def __str__(self) -> str:
+        template = (type(self).__doc__ or "{what}. {remedy}.").strip()
+        text = template.format(what=self.what, remedy=self.remedy)
+        return text.removesuffix(" .") if not self.remedy else text
+
+
+class UsageError(MedsanitizeError):
+    """{what}. {remedy}."""
+
+    exit_code = 2
+
+
+class KeyMaterialError(UsageError):
+    """{what}. {remedy}."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing wrong with a policy: where (1-based), what, and what to write instead."""
+
+    line: int
+    column: int
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}: {self.message}. {self.remedy}."
+
+
+class PolicyError(UsageError):
+    """{what}. {remedy}."""
+
+    def __init__(self, what: str, problems: tuple[Problem, ...]) -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__(what, "Correct the lines named below")
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.what}:", *(f"  {problem}" for problem in self.problems)])
+
+
+class GateRefused(MedsanitizeError):
+    """Nothing was published: {what}. {remedy}."""
+
+    exit_code = 3
+
+
+class IntegrityError(MedsanitizeError):
+    """{what}. {remedy}."""
+
+    exit_code = 4
+
+
+class EnvironmentFailure(MedsanitizeError):
+    """{what}. {remedy}."""
+
+    exit_code = 5

@@ -1,0 +1,1 @@
+"""Synthetic images. Empty until the generators exist."""

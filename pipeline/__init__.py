@@ -1,0 +1,1 @@
+"""The run: inventory, stages in order, state, gates."""

@@ -1,0 +1,1 @@
+"""The policy language: model, strict loading, presets, tables of the standard."""

@@ -1,0 +1,1 @@
+"""Generated tables of the standard; see README.md beside them."""

@@ -1,0 +1,1 @@
+"""One object in, one sanitised object and its record out."""

@@ -1,0 +1,58 @@
+"""What is known of a patient and a study before one of their objects is sanitised.
+
+Inventory peeks at every object once; the union over a patient's and a study's objects is the
+sealed context that the object function receives. It never leaves the holder's side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One identifying value of a patient or study and what sort of thing it is.
+
+    ``category``: ``name``, ``id``, ``date``, ``address``, ``phone``, ``institution``, ``uid`` or ``text``.
+    """
+
+    category: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """What inventory reads from one object without sanitising it.
+
+    ``kind`` is ``dicom``, ``dicomdir``, ``not-an-image`` or ``unreadable``. Empty strings mean absent.
+    ``patient_ids`` are the distinct (issuer, id) pairs after trimming; more than one is an error
+    of the study.
+    """
+
+    kind: str
+    rule: str = ""
+    patient_ids: tuple[tuple[str, str], ...] = ()
+    study_uid: str = ""
+    series_uid: str = ""
+    sop_uid: str = ""
+    accession: str = ""
+    known: frozenset[Known] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the object function may know beyond the object.
+
+    ``patient`` is the canonical secret key of the patient (issuer and id, or of the study or
+    object where no PatientID exists): equal for two objects exactly when they are one patient.
+    ``pseudonym`` is set where the policy's pseudonym table names it. ``known`` is everything
+    gathered over the patient's and the study's objects. ``object_key`` makes missing UIDs: it is
+    stable for the same source object. ``refuse`` is a rule id when the set already rules the object
+    out (two patients in one study ...).
+    """
+
+    patient: str
+    object_key: str
+    known: frozenset[Known] = frozenset()
+    pseudonym: str | None = None
+    refuse: str = ""

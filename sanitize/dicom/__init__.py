@@ -1,0 +1,1 @@
+"""DICOM objects: read, ruled, rewritten element by element."""

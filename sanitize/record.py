@@ -1,0 +1,63 @@
+"""What became of one object: outcome, findings, counts, pseudonyms, digests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """Every object ends in exactly one of these."""
+
+    RELEASED = "released"
+    DROPPED = "dropped"
+    QUARANTINED = "quarantined"
+
+
+class Check(StrEnum):
+    """Result of one check, as the manifest states it."""
+
+    PASSED = "passed"
+    FLAGGED = "flagged"
+    NOT_MADE = "not made"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A place and the rule that applied there. Never a value.
+
+    ``place`` is ``file``, ``meta``, ``pixels`` or a tag path such as ``(0040,A730)>(0040,A160)``.
+    """
+
+    place: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The public and holder-side facts about one object; no element value of the source.
+
+    Pseudonyms are those written into the released object. ``sha256`` and ``size`` (bytes)
+    are of the released bytes; they are filled in by whoever writes them.
+    ``pixels``: ``passed`` when there is no burned-in text risk or it was cleaned, ``not made``
+    when the object is at risk and released unchecked, ``not applicable`` without pixels.
+    """
+
+    outcome: Outcome
+    kind: str
+    findings: tuple[Finding, ...] = ()
+    rules: Mapping[str, int] = field(default_factory=dict)
+    patient: str = ""
+    study: str = ""
+    series: str = ""
+    instance: str = ""
+    modality: str = ""
+    sop_class: str = ""
+    transfer_syntax: str = ""
+    rows: int | None = None
+    columns: int | None = None
+    frames: int | None = None
+    pixels: Check = Check.NOT_APPLICABLE
+    pixel_regions_cleaned: int = 0
