@@ -1,0 +1,124 @@
+"""Read the generated tables of the standard. README.md names their editions and sources."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+TYPES = ("1", "1C", "2", "2C", "3")
+"""Attribute types of PS3.5 7.4, strongest first."""
+
+OPTION_COLUMNS = (
+    "retain_safe_private",
+    "retain_uids",
+    "retain_device_identity",
+    "retain_institution_identity",
+    "retain_patient_characteristics",
+    "retain_longitudinal_full_dates",
+    "retain_longitudinal_modified_dates",
+    "clean_descriptors",
+    "clean_structured_content",
+    "clean_graphics",
+)
+"""Option columns of Table E.1-1, named as the fields of ``policies.model.Options``."""
+
+_WEAKENED = (1, 1, 3, 3, 4)
+"""Index of a type in ``TYPES`` -> its index where the module itself may be absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidentialityRow:
+    """One row of PS3.15 Table E.1-1.
+
+    ``mask`` is ``ggggeeee`` in lower-case hex with ``x`` for any digit, or ``private`` for the row of
+    all odd groups. ``keyword`` is the dictionary's (the name without spaces where it has none).
+    ``basic`` is the profile's code, compound codes such as ``X/Z/U*`` included. ``options`` holds
+    only the options that say something: ``K`` or ``C`` by the names of ``OPTION_COLUMNS``.
+    """
+
+    mask: str
+    keyword: str
+    basic: str
+    options: Mapping[str, str]
+
+
+@cache
+def confidentiality() -> tuple[ConfidentialityRow, ...]:
+    """All 621 rows of PS3.15 Table E.1-1, ordered by mask."""
+    lines = _read("confidentiality.csv").splitlines()
+    return tuple(
+        ConfidentialityRow(
+            mask=row["mask"],
+            keyword=row["keyword"],
+            basic=row["basic"],
+            options=MappingProxyType({name: row[name] for name in OPTION_COLUMNS if row[name]}),
+        )
+        for row in csv.DictReader(lines)
+    )
+
+
+@lru_cache(maxsize=32)
+def attribute_types(sop_class_uid: str) -> Mapping[tuple[int, ...], str] | None:
+    """Type of every attribute that belongs to the IOD of a SOP class.
+
+    Parameters
+    ----------
+    sop_class_uid : str
+        A storage SOP class.
+
+    Returns
+    -------
+    Mapping or None
+        Path of tags, outermost sequence first, -> strongest type over the IOD's modules. A path's type
+        presumes that its parents are there. Modules of usage U or C weaken 1 to 1C and 2 to 2C at
+        the top level only: inside a sequence that is present, the module is present. A repeating
+        group is stated once, as its first group (0x6000, 0x5000). None for an unknown class.
+    """
+    tables = _iods()
+    entry = tables["sop_classes"].get(sop_class_uid)
+    if entry is None:
+        return None
+    found: dict[tuple[int, ...], int] = {}
+    for module, usage in tables["iods"][entry[1]]:
+        start = tables["attributes"][tables["modules"][module]]
+        _collect(tables["attributes"], start, (), usage != "M", found)
+    return MappingProxyType({path: TYPES[kind] for path, kind in found.items()})
+
+
+@cache
+def sop_class_names() -> Mapping[str, str]:
+    """Storage SOP Class UID -> its name, for every class that ``attribute_types`` knows."""
+    return MappingProxyType({uid: entry[0] for uid, entry in _iods()["sop_classes"].items()})
+
+
+def _collect(
+    lists: list[list[int]],
+    flat: list[int],
+    above: tuple[int, ...],
+    weaken: bool,
+    found: dict[tuple[int, ...], int],
+) -> None:
+    for start in range(0, len(flat), 3):
+        tag, kind, items = flat[start : start + 3]
+        path = (*above, tag)
+        if weaken:
+            kind = _WEAKENED[kind]
+        found[path] = min(kind, found.get(path, kind))
+        if items >= 0:
+            _collect(lists, lists[items], path, False, found)
+
+
+@cache
+def _iods() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(_read("iods.json"))
+    return content
+
+
+def _read(name: str) -> str:
+    return files("medsanitize.policies.tables").joinpath(name).read_text(encoding="utf-8")
