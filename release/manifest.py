@@ -1,0 +1,319 @@
+"""The manifest: one row an object, one row a patient, in Parquet with page checksums.
+
+The rows come ordered by pseudonym and are written in row groups as they come, so a million of
+them need no more memory than ten thousand. Equal rows give equal bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from medsanitize.errors import IntegrityError
+from medsanitize.release import layout
+from medsanitize.release.store import storage
+from medsanitize.sanitize.record import Check
+
+SCHEMA_VERSION: Final = "1"
+ORDER: Final = ("patient", "study", "series", "instance")
+ROWS_PER_GROUP: Final = 32_768
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def _field(name: str, kind: Any, description: str, *, nullable: bool = False) -> Any:
+    return pa.field(name, kind, nullable=nullable, metadata={"description": description})
+
+
+_COUNT = "Number of attributes {}."
+_CHECK = "{} One of: passed, flagged, not made, not applicable."
+
+OBJECT_SCHEMA: Final = pa.schema(
+    [
+        _field("object_id", pa.string(), "Keyed pseudonym of the object, unique in the release."),
+        _field(
+            "path", pa.string(), "Path of the released file, relative to the release, with forward slashes."
+        ),
+        _field("kind", pa.string(), "Sort of object: dicom."),
+        _field("modality", pa.string(), "Modality (0008,0060); empty when the object states none."),
+        _field("sop_class", pa.string(), "SOP Class UID."),
+        _field("transfer_syntax", pa.string(), "Transfer Syntax UID of the released file."),
+        _field("patient", pa.string(), "Pseudonym of the patient."),
+        _field("study", pa.string(), "Pseudonymous Study Instance UID."),
+        _field("series", pa.string(), "Pseudonymous Series Instance UID."),
+        _field("instance", pa.string(), "Pseudonymous SOP Instance UID."),
+        _field("bytes", pa.int64(), "Size of the released file in bytes."),
+        _field("sha256", pa.string(), "SHA-256 of the released file, hexadecimal."),
+        _field(
+            "pixels_sha256",
+            pa.string(),
+            "SHA-256 of the decoded released pixels, hexadecimal.",
+            nullable=True,
+        ),
+        _field("rows", pa.int32(), "Rows of an image, in pixels.", nullable=True),
+        _field("columns", pa.int32(), "Columns of an image, in pixels.", nullable=True),
+        _field("frames", pa.int32(), "Number of frames.", nullable=True),
+        _field("actions_replaced", pa.int32(), _COUNT.format("replaced by a dummy value (D)")),
+        _field("actions_emptied", pa.int32(), _COUNT.format("emptied (Z)")),
+        _field("actions_removed", pa.int32(), _COUNT.format("removed (X)")),
+        _field("actions_cleaned", pa.int32(), _COUNT.format("cleaned (C)")),
+        _field("actions_uid", pa.int32(), _COUNT.format("given a new, consistent UID (U)")),
+        _field("actions_kept", pa.int32(), _COUNT.format("kept although a rule names them (K)")),
+        _field("rules", pa.string(), "JSON object: rule id to number of times the rule acted."),
+        _field("pixel_regions_cleaned", pa.int32(), "Number of regions of the pixels that were blanked."),
+        _field("check_pixels", pa.string(), _CHECK.format("Burned-in text.")),
+        _field("check_identifiers", pa.string(), _CHECK.format("Search for known identifiers in the bytes.")),
+        _field("check_duplicates", pa.string(), _CHECK.format("Duplicates within the release.")),
+        _field("check_registry", pa.string(), _CHECK.format("Duplicates in earlier releases.")),
+        _field("check_overlap", pa.string(), _CHECK.format("The same patient in other releases.")),
+        _field("synthetic", pa.bool_(), "Whether the image was generated."),
+        _field("model_digest", pa.string(), "SHA-256 of the generator of a synthetic image.", nullable=True),
+        _field(
+            "match_bound", pa.float64(), "Upper bound of the chance of a match (synthetic).", nullable=True
+        ),
+    ]
+)
+
+PATIENT_SCHEMA: Final = pa.schema(
+    [
+        _field("patient", pa.string(), "Pseudonym of the patient."),
+        _field("studies", pa.int32(), "Number of released studies."),
+        _field("series", pa.int32(), "Number of released series."),
+        _field("objects", pa.int64(), "Number of released objects."),
+        _field("bytes", pa.int64(), "Total size of the released files in bytes."),
+        _field("modalities", pa.string(), "Modalities, sorted, separated by commas."),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRow:
+    """One released object; `OBJECT_SCHEMA` documents every field.
+
+    ``rules`` is canonical JSON (`medsanitize.release.canonical.canonical_json`) of rule id to count.
+    """
+
+    object_id: str
+    path: str
+    kind: str
+    modality: str
+    sop_class: str
+    transfer_syntax: str
+    patient: str
+    study: str
+    series: str
+    instance: str
+    bytes: int
+    sha256: str
+    pixels_sha256: str | None = None
+    rows: int | None = None
+    columns: int | None = None
+    frames: int | None = None
+    actions_replaced: int = 0
+    actions_emptied: int = 0
+    actions_removed: int = 0
+    actions_cleaned: int = 0
+    actions_uid: int = 0
+    actions_kept: int = 0
+    rules: str = "{}"
+    pixel_regions_cleaned: int = 0
+    check_pixels: Check = Check.NOT_MADE
+    check_identifiers: Check = Check.NOT_MADE
+    check_duplicates: Check = Check.NOT_MADE
+    check_registry: Check = Check.NOT_MADE
+    check_overlap: Check = Check.NOT_MADE
+    synthetic: bool = False
+    model_digest: str | None = None
+    match_bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PatientRow:
+    """One pseudonymous patient; `PATIENT_SCHEMA` documents every field."""
+
+    patient: str
+    studies: int
+    series: int
+    objects: int
+    bytes: int
+    modalities: str
+
+
+def write_objects(
+    rows: Iterable[ObjectRow],
+    folder: Path,
+    *,
+    metadata: Mapping[str, str],
+    rows_per_file: int = 1_000_000,
+) -> tuple[Path, ...]:
+    """Write ``manifest/objects.parquet``, or numbered part files when there are many rows.
+
+    Parameters
+    ----------
+    rows : iterable of ObjectRow
+        Ordered by patient, study, series, instance, path; consumed once, a row group at a time.
+    folder : Path
+        Root of the (staged) release. An earlier object manifest in it is replaced.
+    metadata : mapping
+        Goes into the file metadata beside ``schema_version``: policy digest, tool version.
+    rows_per_file : int
+        Rows of a part file at most.
+
+    Returns
+    -------
+    tuple of Path
+        The files, in order.
+
+    Raises
+    ------
+    IntegrityError
+        When rows are out of order, repeated, or hold an unsafe path or malformed digest.
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    target = folder / layout.MANIFEST
+    schema = _with_metadata(OBJECT_SCHEMA, metadata)
+    checked = _checked(rows)
+    written: list[Path] = []
+    with storage():
+        target.mkdir(parents=True, exist_ok=True)
+        for stale in layout.object_manifests(folder):
+            stale.unlink()
+        while (first := next(checked, None)) is not None or not written:
+            part = target / f"objects-{len(written):05d}.parquet"
+            head = () if first is None else (first,)
+            _write_file(part, schema, _chain(head, islice(checked, rows_per_file - len(head))), ORDER)
+            written.append(part)
+            if first is None:
+                break
+        if len(written) == 1:
+            written = [written[0].replace(folder / layout.OBJECTS)]
+    return tuple(written)
+
+
+def write_patients(rows: Iterable[PatientRow], folder: Path, *, metadata: Mapping[str, str]) -> Path:
+    """Write ``manifest/patients.parquet``; rows ordered by patient. See `write_objects`."""
+    path = folder / layout.PATIENTS
+    with storage():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_file(path, _with_metadata(PATIENT_SCHEMA, metadata), _ascending(rows), ("patient",))
+    return path
+
+
+def read_objects(folder: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Read the object manifest of a release a batch at a time, page checksums verified.
+
+    Raises
+    ------
+    IntegrityError
+        When a file is missing, cut, not of this schema, or a page is not what its checksum says.
+    """
+    parts = layout.object_manifests(folder)
+    if not parts:
+        raise IntegrityError("The release has no object manifest", "Fetch the release again")
+    for part in parts:
+        yield from read_batches(part, OBJECT_SCHEMA, columns)
+
+
+def read_rows(folder: Path) -> Iterator[ObjectRow]:
+    """Read the object manifest of a release row by row."""
+    for batch in read_objects(folder):
+        for values in batch.to_pylist():
+            checks = {name: Check(value) for name, value in values.items() if name.startswith("check_")}
+            yield ObjectRow(**{**values, **checks})
+
+
+def read_batches(
+    path: Path, schema: pa.Schema, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read one manifest file a batch at a time; see `read_objects` for what is raised."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            if not file.schema_arrow.equals(schema):
+                raise _unreadable(path)
+            yield from file.iter_batches(batch_size=ROWS_PER_GROUP, columns=columns)
+    except (pa.ArrowException, OSError, ValueError):
+        raise _unreadable(path) from None
+
+
+def patients_of(folder: Path) -> Iterator[PatientRow]:
+    """Add up the object manifest of a release to one row a patient."""
+    columns = ["patient", "study", "series", "bytes", "modality"]
+    rows = (row for batch in read_objects(folder, columns) for row in batch.to_pylist())
+    for patient, group in groupby(rows, key=lambda row: str(row["patient"])):
+        studies: set[str] = set()
+        series: set[tuple[str, str]] = set()
+        modalities: set[str] = set()
+        objects = size = 0
+        for row in group:
+            studies.add(row["study"])
+            series.add((row["study"], row["series"]))
+            modalities.add(row["modality"])
+            objects += 1
+            size += row["bytes"]
+        names = ",".join(sorted(modalities - {""}))
+        yield PatientRow(patient, len(studies), len(series), objects, size, names)
+
+
+def _unreadable(path: Path) -> IntegrityError:
+    return IntegrityError(f"{layout.MANIFEST}/{path.name} is damaged", "Fetch the release again")
+
+
+def _with_metadata(schema: pa.Schema, metadata: Mapping[str, str]) -> pa.Schema:
+    facts = {**metadata, "schema_version": SCHEMA_VERSION, "format_version": layout.FORMAT_VERSION}
+    return schema.with_metadata(dict(sorted(facts.items())))
+
+
+def _chain(head: Iterable[ObjectRow], tail: Iterable[ObjectRow]) -> Iterator[ObjectRow]:
+    yield from head
+    yield from tail
+
+
+def _write_file(path: Path, schema: pa.Schema, rows: Iterator[Any], order: Sequence[str]) -> None:
+    sorting = [pq.SortingColumn(schema.get_field_index(name)) for name in order]
+    getters = [attrgetter(name) for name in schema.names]
+    with pq.ParquetWriter(
+        path,
+        schema,
+        version="2.6",
+        compression="zstd",
+        write_page_checksum=True,
+        write_page_index=True,
+        sorting_columns=sorting,
+    ) as writer:
+        while batch := list(islice(rows, ROWS_PER_GROUP)):
+            arrays = [
+                pa.array(map(getter, batch), field.type, size=len(batch))
+                for getter, field in zip(getters, schema, strict=True)
+            ]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _checked(rows: Iterable[ObjectRow]) -> Iterator[ObjectRow]:
+    before: tuple[str, ...] = ()
+    for row in rows:
+        key = (row.patient, row.study, row.series, row.instance, row.path)
+        if key <= before:
+            raise IntegrityError("The rows of the manifest are not in order", "Report this as a defect")
+        before = key
+        layout.require_safe(row.path)
+        if not row.path.startswith(f"{layout.DATA}/"):
+            raise IntegrityError("A released object lies outside data/", "Report this as a defect")
+        if not _HEX.fullmatch(row.sha256) or not _HEX.fullmatch(row.pixels_sha256 or "0" * 64):
+            raise IntegrityError("A digest in the manifest is malformed", "Report this as a defect")
+        yield row
+
+
+def _ascending(rows: Iterable[PatientRow]) -> Iterator[PatientRow]:
+    before = ""
+    for row in rows:
+        if row.patient <= before:
+            raise IntegrityError("The rows of the manifest are not in order", "Report this as a defect")
+        before = row.patient
+        yield row

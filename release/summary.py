@@ -1,0 +1,103 @@
+"""What a run amounts to: all that the evidence and the report say, and no identifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from medsanitize.policies.model import Release
+
+GateResult = Literal["passed", "flagged", "refused", "not made", "not applicable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One check of the whole release. ``detail`` is a public sentence, without values or paths."""
+
+    name: str
+    result: GateResult
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """An accompanying table of the release; ``path`` is relative to the release's root."""
+
+    name: str
+    path: str
+    rows: int
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The public account of a run.
+
+    Counts are of objects unless said otherwise; mappings go from a name to a count. Nothing here
+    names a patient, a source file or an element's value.
+
+    Parameters
+    ----------
+    release : Release
+        The policy's ``release`` section, as far as it is public.
+    preset, policy_digest, tool_version : str
+        Preset of the policy, ``sha256`` of its canonical form in hex, version of this program.
+    outcomes : mapping
+        ``released``, ``dropped``, ``quarantined``.
+    modalities, sop_classes : mapping
+        Released objects by modality (``CT``) and by SOP Class UID.
+    patients, studies, series, objects, bytes : int
+        What is released.
+    actions : mapping
+        Changes to attributes: ``replaced``, ``emptied``, ``removed``, ``cleaned``, ``uid``, ``kept``.
+    rules : mapping
+        Changes by rule id, over all released objects.
+    dropped, quarantined : mapping
+        Objects that were not released, by rule id.
+    options : tuple of (code, meaning)
+        The de-identification methods of CID 7050 that were used.
+    gates : tuple of Gate
+        Every gate of the run, those not made included.
+    checks : mapping
+        Per check of the manifest (``pixels`` ...): result to number of released objects.
+    duplicates_dropped, pixel_equal_flagged, pixel_regions_cleaned : int
+        Duplicates by bytes, released objects with equal pixels elsewhere, cleaned regions.
+    supersedes : str or None
+        Version of the same release that this one replaces.
+    public_prior : tuple of str
+        ``name version`` of earlier releases that the policy lists as public and that overlap.
+    tables : tuple of TableSummary
+        Accompanying tables.
+    """
+
+    release: Release
+    preset: str
+    policy_digest: str
+    tool_version: str
+    outcomes: Mapping[str, int]
+    modalities: Mapping[str, int]
+    sop_classes: Mapping[str, int]
+    patients: int
+    studies: int
+    series: int
+    objects: int
+    bytes: int
+    actions: Mapping[str, int]
+    rules: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    options: tuple[tuple[str, str], ...] = ()
+    gates: tuple[Gate, ...] = ()
+    checks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    duplicates_dropped: int = 0
+    pixel_equal_flagged: int = 0
+    pixel_regions_cleaned: int = 0
+    supersedes: str | None = None
+    public_prior: tuple[str, ...] = ()
+    tables: tuple[TableSummary, ...] = ()
+
+    def missing_metadata(self) -> tuple[str, ...]:
+        """Return the public fields of the release that its owner left out, in the policy's order."""
+        names = ("date", "description", "creator", "license", "contact", "ethics")
+        return tuple(name for name in names if getattr(self.release, name) is None)
