@@ -1,8 +1,13 @@
-"""The policy: frozen pydantic models, one a section. Paths are absolute once loaded."""
+"""The policy: frozen pydantic models, one a section. Paths are absolute once loaded.
+
+A text below a field is its documentation: editors show it through the JSON Schema.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -13,171 +18,283 @@ Action = Literal["D", "Z", "X", "K", "C", "U"]
 PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
 Verdict = Literal["ignore", "flag", "drop", "quarantine", "fail"]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+
+BASIC_PROFILE_CODE = ("113100", "Basic Application Confidentiality Profile")
+"""Code value and meaning that state the profile itself (CID 7050, coding scheme DCM)."""
+
+OPTION_CODES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "clean_pixel_data": ("113101", "Clean Pixel Data Option"),
+        "clean_recognizable_visual_features": ("113102", "Clean Recognizable Visual Features Option"),
+        "clean_graphics": ("113103", "Clean Graphics Option"),
+        "clean_structured_content": ("113104", "Clean Structured Content Option"),
+        "clean_descriptors": ("113105", "Clean Descriptors Option"),
+        "retain_longitudinal_full_dates": (
+            "113106",
+            "Retain Longitudinal Temporal Information Full Dates Option",
+        ),
+        "retain_longitudinal_modified_dates": (
+            "113107",
+            "Retain Longitudinal Temporal Information Modified Dates Option",
+        ),
+        "retain_patient_characteristics": ("113108", "Retain Patient Characteristics Option"),
+        "retain_device_identity": ("113109", "Retain Device Identity Option"),
+        "retain_uids": ("113110", "Retain UIDs Option"),
+        "retain_safe_private": ("113111", "Retain Safe Private Option"),
+        "retain_institution_identity": ("113112", "Retain Institution Identity Option"),
+    }
+)
+"""Field of ``Options`` -> code value and code meaning (CID 7050, coding scheme DCM)."""
 
 
 class Section(BaseModel):
     """Base of every section: frozen, unknown keys refused, no coercion between types."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class Contact(Section):
     """A person or office a reader of the release may turn to."""
 
-    name: str
-    email: str | None = None
-    url: str | None = None
+    name: Text
+    """Name of the person or office."""
+    email: Text | None = None
+    """Address for mail."""
+    url: Text | None = None
+    """Page on the web."""
 
 
 class Release(Section):
     """What the release is called and what is said of it in public."""
 
     name: Slug
+    """Short name: lower-case letters, digits, dot, dash, underscore. Versions of one dataset share it."""
     version: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]{0,31}$")]
+    """Version of the release, in quotes."""
     mode: Literal["pseudonymous", "anonymous"]
+    """``pseudonymous`` keeps an encrypted link with the holder; ``anonymous`` keeps none."""
     date: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
-    description: str | None = None
+    """Date of publication, YYYY-MM-DD."""
+    description: Text | None = None
+    """What the dataset holds, for its readers."""
     creator: Contact | None = None
-    license: str | None = None
+    """Who made the dataset."""
+    license: Text | None = None
+    """Licence of the released data, best as an SPDX identifier or URL."""
     contact: Contact | None = None
-    ethics: str | None = None
+    """Whom a reader may ask."""
+    ethics: Text | None = None
+    """Ethics approval or waiver."""
     approve: Literal["required", "not required"] = "not required"
+    """``required``: the run stops after the audit until somebody approves the staged release."""
 
 
 class Keys(Section):
-    """Where the release key comes from: exactly one of file, env and command."""
+    """Where the release key comes from: exactly one of file, env and command.
+
+    An anonymous release makes a key of its own and reads none of the three.
+    """
 
     file: Path | None = None
-    env: str | None = None
-    command: tuple[str, ...] | None = None
+    """File of mode 0600 that holds the key; ``medsanitize keygen FILE`` makes one."""
+    env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
+    """Name of the environment variable that holds the key."""
+    command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    """Program and arguments, run without a shell, that print the key."""
     scope: Literal["release", "project"] = "release"
+    """``project``: all releases made with this key share pseudonyms; ``release``: only those of one name."""
     signing: Path | None = None
+    """File of mode 0600 with the Ed25519 key that signs the release."""
 
 
 class Pseudonyms(Section):
-    """What pseudonyms look like. ``table`` is a CSV with columns ``patient_id,pseudonym``."""
+    """What pseudonyms look like."""
 
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{0,24}$")] = ""
+    """Put before every patient's pseudonym."""
     table: Path | None = None
-    uid_root: Annotated[str, StringConstraints(pattern=r"^[0-2](\.(0|[1-9][0-9]*))+$", max_length=24)] | None = None
+    """CSV with columns ``patient_id,pseudonym``: pseudonyms that the archive has already given."""
+    uid_root: (
+        Annotated[str, StringConstraints(pattern=r"^[0-2](\.(0|[1-9][0-9]*))+$", max_length=24)] | None
+    ) = None
+    """Root of new UIDs; without one they are 2.25 and a number."""
 
 
 class Options(Section):
-    """The options of PS3.15 E.3, by the code that states them (CID 7050)."""
+    """The options of PS3.15 E.3; ``OPTION_CODES`` names the code that states each (CID 7050)."""
 
-    clean_pixel_data: bool = False  # 113101
-    clean_recognizable_visual_features: bool = False  # 113102
-    clean_graphics: bool = False  # 113103
-    clean_structured_content: bool = False  # 113104
-    clean_descriptors: bool = False  # 113105
-    retain_longitudinal_full_dates: bool = False  # 113106
-    retain_longitudinal_modified_dates: bool = False  # 113107
-    retain_patient_characteristics: bool = False  # 113108
-    retain_device_identity: bool = False  # 113109
-    retain_uids: bool = False  # 113110
-    retain_safe_private: bool = False  # 113111
-    retain_institution_identity: bool = False  # 113112
+    clean_pixel_data: bool = False
+    """113101: text burned into pixels is found and blanked."""
+    clean_recognizable_visual_features: bool = False
+    """113102: faces that could be rebuilt from the images are altered."""
+    clean_graphics: bool = False
+    """113103: overlays and graphic annotations are cleaned instead of removed."""
+    clean_structured_content: bool = False
+    """113104: structured reports and acquisition context are cleaned instead of removed."""
+    clean_descriptors: bool = False
+    """113105: descriptions and comments are cleaned instead of removed."""
+    retain_longitudinal_full_dates: bool = False
+    """113106: dates and times stay as they are."""
+    retain_longitudinal_modified_dates: bool = False
+    """113107: dates are kept in the changed form that ``dates`` names."""
+    retain_patient_characteristics: bool = False
+    """113108: sex, age, size, weight, ethnic group, smoking status and the like stay."""
+    retain_device_identity: bool = False
+    """113109: serial numbers, station names and other identity of devices stay."""
+    retain_uids: bool = False
+    """113110: UIDs stay as they are."""
+    retain_safe_private: bool = False
+    """113111: private attributes known to be safe stay."""
+    retain_institution_identity: bool = False
+    """113112: name and address of the institution stay."""
 
 
 class Dates(Section):
-    """How dates that an option keeps are changed.
-
-    ``shift``: one whole-day shift per patient. ``year``: only the year stays (1 January).
-    ``keep_weekday`` makes every shift a multiple of seven days, which narrows the search for it.
-    """
+    """How dates that an option keeps are changed."""
 
     method: Literal["shift", "year"] = "shift"
+    """``shift``: one whole-day shift per patient. ``year``: only the year stays (1 January)."""
     keep_weekday: bool = False
+    """Every shift is a multiple of seven days, which narrows the search for it."""
     times: Literal["keep", "remove"] = "keep"
+    """Whether times of day of kept dates stay."""
 
 
 class PrivateAttribute(Section):
     """One private attribute that is safe, named by its creator, never by its block."""
 
-    creator: str
+    creator: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    """Private creator, letter for letter."""
     group: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f]{3}[13579BDFbdf]$")]
+    """Odd group, four hexadecimal digits, in quotes."""
     element: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f]{2}$")]
+    """Last two hexadecimal digits of the element, in quotes."""
     vr: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]
+    """Value representation."""
 
 
 class Limits(Section):
-    """Where an object is refused instead of read: bytes, sequence depth, number of elements."""
+    """Where an object is refused instead of read."""
 
     object_bytes: Annotated[int, Field(gt=0)] = 64 * 2**30
+    """Largest object, in bytes."""
     inflated_bytes: Annotated[int, Field(gt=0)] = 512 * 2**20
+    """Largest deflated data set once inflated, in bytes."""
     header_bytes: Annotated[int, Field(gt=0)] = 256 * 2**20
+    """Largest header (everything but pixel data), in bytes."""
     depth: Annotated[int, Field(gt=0, le=200)] = 64
+    """Deepest nesting of sequences."""
     elements: Annotated[int, Field(gt=0)] = 1_000_000
+    """Most elements in one object."""
 
 
 class Dicom(Section):
     """How DICOM objects are treated."""
 
     options: Options = Options()
+    """The options of PS3.15 E.3."""
     dates: Dates = Dates()
+    """How kept dates are changed."""
     attributes: dict[str, Action] = Field(default_factory=dict)
+    """Overrides: keyword, tag or mask -> action. Once loaded: ``ggggeeee``, lower case, ``x`` any digit."""
     safe_private: tuple[PrivateAttribute, ...] = ()
+    """Private attributes that are safe, beside the built-in list."""
     limits: Limits = Limits()
+    """Where an object is refused instead of read."""
 
 
 class Pixels(Section):
     """What happens to an object at risk of burned-in text while its pixels are not cleaned."""
 
     at_risk: Literal["release", "quarantine"] = "quarantine"
+    """``release`` publishes it with the words "not checked"."""
 
 
 class Deduplicate(Section):
     """What happens to an object that is there twice, within the release and in the registry."""
 
     bytes: Verdict = "drop"
+    """Equal released bytes."""
     pixels: Verdict = "flag"
+    """Equal decoded pixels."""
     registry: Verdict = "flag"
+    """Equal to an object of another release in the registry."""
 
 
 class Table(Section):
     """An accompanying table. Columns not named here are dropped."""
 
     name: Slug
+    """Name of the released table."""
     file: Path
-    patient: str
-    issuer: str | None = None
-    study: str | None = None
-    instance: str | None = None
-    accession: str | None = None
-    dates: tuple[str, ...] = ()
-    ages: tuple[str, ...] = ()
-    zip_codes: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
+    """CSV or Parquet."""
+    patient: Text
+    """Column with the PatientID."""
+    issuer: Text | None = None
+    """Column with the issuer of the PatientID."""
+    study: Text | None = None
+    """Column with the Study Instance UID."""
+    instance: Text | None = None
+    """Column with the SOP Instance UID."""
+    accession: Text | None = None
+    """Column with the accession number."""
+    dates: tuple[Text, ...] = ()
+    """Columns with dates, changed as the patient's dates are."""
+    ages: tuple[Text, ...] = ()
+    """Columns with ages in years; over 89 becomes 90."""
+    zip_codes: tuple[Text, ...] = ()
+    """Columns with ZIP codes, cut to three digits, 000 for small areas."""
+    keep: tuple[Text, ...] = ()
+    """Columns released as they are."""
 
 
 class Registry(Section):
-    """The registry of earlier releases; releases named in ``public`` may be named in manifests."""
+    """The registry of earlier releases."""
 
     path: Path | None = None
-    public: tuple[str, ...] = ()
+    """Folder of the registry; without one it lies in ``state``."""
+    public: tuple[Text, ...] = ()
+    """Names of releases that manifests may name."""
 
 
 class Engine(Section):
     """Who does the work."""
 
     workers: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Number of processes; without it, one a core."""
 
 
 class Policy(Section):
     """A whole policy, preset applied, paths absolute."""
 
     version: Literal[1]
+    """Version of the policy language."""
     preset: PresetName
+    """What decides everything that this policy does not."""
     release: Release
-    inputs: tuple[Path, ...]
+    """What the release is called and what is said of it."""
+    inputs: Annotated[tuple[Path, ...], Field(min_length=1)]
+    """Folders to read, relative to the policy. They are never written to."""
     output: Path
+    """The release folder."""
     state: Path
-    keys: Keys
+    """The holder's folder: working state, ledger, quarantine. Never publish it."""
+    keys: Keys = Keys()
+    """Where the release key comes from."""
     exclude: Path | None = None
+    """CSV with column ``patient_id``: patients whose objects are dropped."""
     tables: tuple[Table, ...] = ()
+    """Accompanying tables."""
     registry: Registry = Registry()
+    """The registry of earlier releases."""
     pseudonyms: Pseudonyms = Pseudonyms()
+    """What pseudonyms look like."""
     dicom: Dicom = Dicom()
+    """How DICOM objects are treated."""
     pixels: Pixels = Pixels()
+    """What happens to pixels."""
     deduplicate: Deduplicate = Deduplicate()
+    """What happens to duplicates."""
     engine: Engine = Engine()
+    """Who does the work."""
