@@ -1,1 +1,6 @@
 """DICOM objects: read, ruled, rewritten element by element."""
+
+from medsanitize.sanitize.dicom.peek import peek
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+
+__all__ = ["Sanitizer", "peek"]

@@ -1,0 +1,77 @@
+"""Specific Character Set (0008,0005): bytes of text elements to str and back (PS3.5 6.1, PS3.3 C.12.1.1.2)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+DEFAULT = ""
+_SINGLE = {
+    "": "ascii",
+    "ISO_IR 6": "ascii",
+    "ISO_IR 100": "latin-1",
+    "ISO_IR 101": "iso8859-2",
+    "ISO_IR 109": "iso8859-3",
+    "ISO_IR 110": "iso8859-4",
+    "ISO_IR 144": "iso8859-5",
+    "ISO_IR 127": "iso8859-6",
+    "ISO_IR 126": "iso8859-7",
+    "ISO_IR 138": "iso8859-8",
+    "ISO_IR 148": "iso8859-9",
+    "ISO_IR 203": "iso8859-15",
+    "ISO_IR 166": "tis-620",
+    "ISO_IR 13": "shift_jis",
+    "ISO_IR 192": "utf-8",
+    "GB18030": "gb18030",
+    "GBK": "gbk",
+}
+_ISO_2022 = frozenset(
+    ["ISO 2022 IR " + n for n in "6 13 58 87 100 101 109 110 126 127 138 144 148 149 159 166 203".split()]
+)
+
+
+@lru_cache(maxsize=256)
+def defined_terms(charset: bytes) -> tuple[str, ...] | None:
+    """The terms of a Specific Character Set value, or ``None`` when one is not defined."""
+    terms = tuple(term.strip() for term in charset.decode("latin-1").rstrip("\0 ").split("\\"))
+    if all(term in _SINGLE or term in _ISO_2022 for term in terms):
+        return terms
+    return None
+
+
+@lru_cache(maxsize=256)
+def _codec(charset: bytes) -> str | None:
+    terms = defined_terms(charset)
+    return _SINGLE.get(terms[0]) if terms and len(terms) == 1 else None
+
+
+def decode(value: bytes, charset: bytes) -> str:
+    """Text of an element's bytes; what does not decode becomes U+FFFD, which no vocabulary has."""
+    if value.isascii() and b"\x1b" not in value:
+        return value.decode("ascii")
+    codec = _codec(charset)
+    if codec is not None:
+        return value.decode("latin-1" if codec == "ascii" else codec, "replace")
+    terms = defined_terms(charset)
+    if terms is None:
+        return value.decode("latin-1")
+    return _decode_iso_2022(value, terms)
+
+
+def _decode_iso_2022(value: bytes, terms: tuple[str, ...]) -> str:
+    import warnings
+
+    from pydicom.charset import convert_encodings, decode_bytes
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return decode_bytes(value, convert_encodings(list(terms)), set("\\^="))
+        except (UnicodeError, LookupError):
+            return value.decode("ascii", "replace")
+
+
+def encode(text: str, charset: bytes) -> bytes:
+    """Bytes of a cleaned text; characters that the data set's encoding lacks are left out."""
+    if text.isascii():
+        return text.encode("ascii")
+    return text.encode(_codec(charset) or "ascii", "ignore")

@@ -1,0 +1,44 @@
+"""Action D: a value valid for the VR, made by the key, so that it tells nothing and breaks nothing."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from medsanitize.sanitize.dicom.encoding import NUMBER_SIZES, TEXT_VRS
+from medsanitize.sanitize.dicom.job import Job
+from medsanitize.sanitize.dicom.pseudonyms import token
+from medsanitize.sanitize.keys import mac
+
+
+def dummy(job: Job, tag: int, vr: bytes, value: bytes) -> bytes:
+    """A replacement for ``value``: equal values of one patient's attribute stay equal to each other."""
+    if vr in NUMBER_SIZES:
+        return bytes(NUMBER_SIZES[vr])
+    if vr in (b"IS", b"DS"):
+        return b"0"
+    parts = (f"{tag:08x}", job.subject.patient, value.decode("latin-1"))
+    if vr in (b"DA", b"DT", b"TM", b"AS"):
+        return _dated(job, vr, value, parts)
+    if vr == b"UI":
+        return job.uid(value.decode("latin-1").strip(" \0")).encode("ascii")
+    name = token(job.keys.dummy, 8, *parts).encode("ascii")
+    if vr == b"CS":
+        return b"ANON_" + name
+    if vr == b"UR":
+        return b"urn:x-anon:" + name
+    if vr in TEXT_VRS or vr in (b"AE", b"PN"):
+        return b"ANON-" + name
+    return b"\0\0"
+
+
+def _dated(job: Job, vr: bytes, value: bytes, parts: tuple[str, ...]) -> bytes:
+    text = value.decode("latin-1").split("\\")[0]
+    number = int.from_bytes(mac(job.keys.dummy, *parts)[:8], "big")
+    if vr == b"AS":
+        return b"%03dY" % (20 + number % 60)
+    if vr == b"TM":
+        return b"%02d%02d%02d" % (number % 24, number // 24 % 60, number // 1440 % 60)
+    moved = job.date(text) if vr == b"DA" else job.datetime(text)
+    if moved is None:
+        moved = (date(1970, 1, 1) + timedelta(days=number % 18_000)).strftime("%Y%m%d")
+    return moved.encode("ascii")

@@ -1,0 +1,60 @@
+"""What the rules need to know while one object passes through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.dicom.dates import shift_date, shift_datetime, year_of_date, year_of_datetime
+from medsanitize.sanitize.dicom.pseudonyms import remap_uid
+from medsanitize.sanitize.keys import SubKeys
+from medsanitize.sanitize.text import Forbidden
+
+Links = tuple[tuple[str, str], ...]
+Piece = tuple[bytes, tuple[str, ...], Links]
+"""A rewritten element: its bytes (empty when removed), the rules that applied, the ledger's links."""
+
+
+@dataclass(slots=True)
+class Subject:
+    """One patient's and study's share of the state: pseudonym, shift, forbidden tokens, and a memory of
+    elements already ruled on (equal bytes at an equal place give equal results)."""
+
+    patient: str
+    pseudonym: str
+    shift: int
+    ban: Forbidden
+    memory: dict[tuple[int, bytes, bool], dict[bytes, Piece]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Job:
+    """One object on its way: the policy's decisions, its subject, and what was found so far."""
+
+    policy: Policy
+    keys: SubKeys
+    subject: Subject
+    uids: dict[str, str]
+    charset: bytes = b""
+    replaced: frozenset[int] = frozenset()
+
+    def uid(self, old: str) -> str:
+        """The new UID of ``old``."""
+        new = self.uids.get(old)
+        if new is None:
+            if len(self.uids) > 100_000:
+                self.uids.clear()
+            new = self.uids[old] = remap_uid(self.keys, self.policy.pseudonyms.uid_root, old)
+        return new
+
+    def date(self, text: str) -> str | None:
+        """A DA value as the policy changes dates; ``None`` without a safe reading."""
+        if self.policy.dicom.dates.method == "year":
+            return year_of_date(text)
+        return shift_date(text, self.subject.shift)
+
+    def datetime(self, text: str) -> str | None:
+        """A DT value as the policy changes dates; ``None`` without a safe reading."""
+        if self.policy.dicom.dates.method == "year":
+            return year_of_datetime(text)
+        return shift_datetime(text, self.subject.shift)

@@ -1,0 +1,147 @@
+"""What inventory needs of an object: its kind, whose it is, and the names and numbers it carries."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from medsanitize.policies.model import Limits
+from medsanitize.sanitize.context import Known, Peek
+from medsanitize.sanitize.dicom import charset as charsets
+from medsanitize.sanitize.dicom.container import looks_like_dicom, open_container
+from medsanitize.sanitize.dicom.encoding import IMPLICIT_LITTLE, UNDEFINED, Layout
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.dicom.rewrite import ITEM, ITEM_END, SEQUENCE_END, Buffer, read_header
+
+DICOMDIR = "1.2.840.10008.1.3.10"
+_CHARSET, _PATIENT_ID, _ISSUER = 0x00080005, 0x00100020, 0x00100021
+_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS = 0x0020000D, 0x0020000E, 0x00080018, 0x00080050, 0x00080016
+_PLAIN = frozenset([_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER])
+_NESTED_REMEMBERED = 4096
+_DEEPEST = 200
+
+_CATEGORIES = {
+    "id": "00080050 00100020 00101000 00200010 00401001 00400009 00400253 00380010 00402016 00402017 00181000 "
+    "00120040 00120042 00101090 00380060 00321064 0040050A 00400551",
+    "address": "00101040 00080081 00080092 0040A353 00401102",
+    "phone": "00102154 00080094 00401103 0040A354",
+    "institution": "00080080",
+    "date": "00100030 00080020 00080021 00080022 00080023 00400244 00400002",
+    "uid": "0020000D 0020000E 00200052",
+}
+_CATEGORY = {int(tag, 16): name for name, tags in _CATEGORIES.items() for tag in tags.split()}
+_PERSON_NAMES = frozenset(
+    int(tag, 16)
+    for tag in (
+        "00100010 00101001 00101005 00101060 00080090 0008009C 00081048 00081050 00081060 00081070 00102297 00321032 "
+        "00400006 00401010 00404037 0040A075 0040A123 00700084 30060006 300600A6 300E0008 00402008 0008010D"
+    ).split()
+)
+
+
+def peek(data: Buffer, limits: Limits | None = None) -> Peek:
+    """Look at one object without judging it.
+
+    Never raises on content: what cannot be read is ``unreadable`` with the rule that says why, or as
+    much as could be read, and the object function will refuse it.
+    """
+    if not len(data):
+        return Peek("unreadable", "empty-file")
+    if not looks_like_dicom(data):
+        return Peek("not-an-image")
+    try:
+        container = open_container(data, limits or Limits())
+    except Refused as refused:
+        return Peek("not-an-image" if refused.rule == "not-dicom" else "unreadable", refused.rule)
+    if container.sop_class == DICOMDIR:
+        return Peek("dicomdir")
+    plain: dict[int, str] = {}
+    known: set[Known] = set()
+    try:
+        _scan(container.buf, container.start, len(container.buf), container.syntax.layout, known, plain)
+    except Refused:
+        pass  # the object function reads it again and names the rule
+    return _peek(plain, known)
+
+
+def _peek(plain: dict[int, str], known: set[Known]) -> Peek:
+    issuer = plain.get(_ISSUER, "").strip()
+    ids = [part.strip() for part in plain.get(_PATIENT_ID, "").split("\\") if part.strip()]
+    return Peek(
+        "dicomdir" if plain.get(_CLASS) == DICOMDIR else "dicom",
+        "",
+        tuple(sorted({(issuer, part) for part in ids})),
+        plain.get(_STUDY, ""),
+        plain.get(_SERIES, ""),
+        plain.get(_SOP, ""),
+        plain.get(_ACCESSION, ""),
+        frozenset(known),
+    )
+
+
+def _scan(
+    buf: Buffer, pos: int, end: int, layout: Layout, known: set[Known], plain: dict[int, str] | None, depth: int = 0
+) -> int:
+    """Collect from the data set at ``pos``; ``plain`` only at the top level. Returns where it ended."""
+    charset = b""
+    while end - pos >= 8:
+        tag, vr, length, start = read_header(buf, pos, end, layout)
+        if tag == ITEM_END:
+            return start
+        if tag >= 0x7FE00000 and plain is not None:
+            break
+        if length == UNDEFINED:
+            inner = IMPLICIT_LITTLE if vr == b"UN" else layout
+            pos = _scan_items(buf, start, end, inner, known, depth + 1)
+            continue
+        pos = start + length
+        if pos > end:
+            raise Refused("length-past-end")
+        if vr == b"SQ" and length:
+            known.update(_nested(buf[start:pos], layout.explicit, layout.big, charset, depth))
+            continue
+        if tag == _CHARSET:
+            charset = bytes(buf[start:pos]).rstrip(b" \0")
+        category = "name" if vr == b"PN" or tag in _PERSON_NAMES else _CATEGORY.get(tag)
+        if category is None and (plain is None or tag not in _PLAIN):
+            continue
+        text = charsets.decode(bytes(buf[start:pos]), charset).strip(" \0")
+        if plain is not None and tag in _PLAIN:
+            plain.setdefault(tag, text)
+        if category and text:
+            known.update(Known(category, part.strip()) for part in text.split("\\") if part.strip(" ^"))
+    return pos
+
+
+@lru_cache(maxsize=4096)
+def _remembered(chunk: bytes, explicit: bool, big: bool, charset: bytes, depth: int) -> frozenset[Known]:
+    return _nested_known(chunk, explicit, big, depth)
+
+
+def _nested(chunk: bytes, explicit: bool, big: bool, charset: bytes, depth: int) -> frozenset[Known]:
+    if len(chunk) <= _NESTED_REMEMBERED:
+        return _remembered(chunk, explicit, big, charset, depth)
+    return _nested_known(chunk, explicit, big, depth)
+
+
+def _nested_known(chunk: bytes, explicit: bool, big: bool, depth: int) -> frozenset[Known]:
+    from medsanitize.sanitize.dicom.encoding import EXPLICIT_BIG, EXPLICIT_LITTLE
+
+    layout = (EXPLICIT_BIG if big else EXPLICIT_LITTLE) if explicit else IMPLICIT_LITTLE
+    known: set[Known] = set()
+    _scan_items(chunk, 0, len(chunk), layout, known, depth + 1)
+    return frozenset(known)
+
+
+def _scan_items(buf: Buffer, pos: int, end: int, layout: Layout, known: set[Known], depth: int) -> int:
+    if depth > _DEEPEST:
+        raise Refused("too-deep")
+    heads = layout if layout.big else IMPLICIT_LITTLE
+    while end - pos >= 8:
+        tag, _, length, start = read_header(buf, pos, end, heads)
+        if tag == SEQUENCE_END:
+            return start
+        if tag != ITEM:
+            raise Refused("malformed-sequence")
+        stop = end if length == UNDEFINED else min(start + length, end)
+        pos = _scan(buf, start, stop, layout, known, None, depth)
+    return pos

@@ -1,0 +1,22 @@
+"""The one way an object is refused: a rule id and a place, never a value."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):  # noqa: N818
+    """The object cannot be proved clean: it goes to quarantine under ``rule`` at ``place``."""
+
+    def __init__(self, rule: str, place: str = "file") -> None:
+        self.rule = rule
+        self.place = place
+        super().__init__(rule, place)
+
+
+def tag_text(tag: int) -> str:
+    """``(gggg,eeee)`` as the standard writes it."""
+    return f"({tag >> 16:04X},{tag & 0xFFFF:04X})"
+
+
+def place_of(path: tuple[int, ...]) -> str:
+    """A tag path as ``(0040,A730)>(0040,A160)``; the data set itself is ``file``."""
+    return ">".join(tag_text(tag) for tag in path) or "file"

@@ -1,0 +1,443 @@
+"""Walk a data set once and write it anew, element by element, at every depth.
+
+Every byte of the source is accounted for: it belongs to an element that a rule settled, or the
+object is refused. Sequences come out with defined lengths; nothing else of the encoding changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from mmap import mmap
+
+from medsanitize.policies.model import Limits
+from medsanitize.policies.tables.safe_private import SafePrivate
+from medsanitize.sanitize.dicom.actions import act, code_value, dictionary, effective_vr
+from medsanitize.sanitize.dicom.charset import defined_terms
+from medsanitize.sanitize.dicom.encoding import (
+    IMPLICIT_LITTLE,
+    LONG_VRS,
+    NUMBER_SIZES,
+    SHORT_VRS,
+    UNDEFINED,
+    Layout,
+    element,
+)
+from medsanitize.sanitize.dicom.job import Job, Piece
+from medsanitize.sanitize.dicom.refusal import Refused, place_of
+from medsanitize.sanitize.dicom.rules import Rule, RuleBook, Scope
+
+ITEM, ITEM_END, SEQUENCE_END = 0xFFFEE000, 0xFFFEE00D, 0xFFFEE0DD
+_CHARSET = 0x00080005
+_CODE_VALUE = 0x00080100
+_SCHEME = 0x00080102
+_PIXELS = 0x7FE00001
+_BEYOND = 1 << 33
+_REMEMBERED = 2048
+_MEMORY = 4096
+
+_PRIVATE: Piece = (b"", ("X:private",), ())
+_UNKNOWN: Piece = (b"", ("X:unknown-attribute",), ())
+_GROUP_LENGTH: Piece = (b"", ("X:group-length",), ())
+_OVERLAY: Piece = (b"", ("X:overlay",), ())
+_WRONG_VR: Piece = (b"", ("X:wrong-vr",), ())
+
+_SAFE_PRIVATE_RULE = Rule("C", "safe-private", "3")
+
+Buffer = bytes | mmap
+SafePrivates = dict[tuple[int, str, int], SafePrivate]
+
+
+@dataclass(slots=True)
+class Walk:
+    """One pass over one object: what is read, by which rules, and what has come out so far.
+
+    ``captured`` maps top-level tags of ``capture`` to the (start, end) of their values in ``buf``.
+    ``stop`` is where the top-level walk met pixel data, or the end.
+    """
+
+    job: Job
+    book: RuleBook
+    buf: Buffer
+    target: Layout
+    limits: Limits
+    safe_private: SafePrivates
+    capture: frozenset[int] = frozenset()
+    captured: dict[int, tuple[int, int]] = field(default_factory=dict)
+    rules: list[str] = field(default_factory=list)
+    links: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Privates:
+    """Private creators met in one data set, and the chunks of those whose block keeps something."""
+
+    creators: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+    written: set[int] = field(default_factory=set)
+
+
+def read_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[int, bytes, int, int]:
+    """Tag, VR (empty in implicit VR), length and start of the value of the element at ``pos``."""
+    if end - pos < 8:
+        raise Refused("truncated")
+    if not layout.explicit:
+        group, number, length = layout.tag.unpack_from(buf, pos)
+        return group << 16 | number, b"", length, pos + 8
+    group, number, vr, length = layout.short.unpack_from(buf, pos)
+    tag = group << 16 | number
+    if group == 0xFFFE:
+        return tag, b"", layout.length.unpack_from(buf, pos + 4)[0], pos + 8
+    if vr in LONG_VRS:
+        if end - pos < 12:
+            raise Refused("truncated")
+        return tag, vr, layout.length.unpack_from(buf, pos + 8)[0], pos + 12
+    if vr not in SHORT_VRS:
+        raise Refused("malformed-vr")
+    return tag, vr, length, pos + 8
+
+
+def walk_dataset(
+    walk: Walk,
+    scope: Scope,
+    pos: int,
+    end: int,
+    source: Layout,
+    out: list[bytes],
+    *,
+    delimited: bool = False,
+    inserts: list[tuple[int, Piece]] | None = None,
+) -> int:
+    """Rewrite the elements from ``pos``; returns where the data set ended.
+
+    ``delimited`` items end at an Item Delimitation. ``inserts`` (highest tag last popped first:
+    sorted descending) are elements that replace the source's or are added; only the top level has
+    any, and it stops before pixel data.
+    """
+    buf, rules, links, job = walk.buf, walk.rules, walk.links, walk.job
+    unpack, long_unpack, explicit = source.short.unpack_from, source.length.unpack_from, source.explicit
+    top = inserts is not None
+    pending = inserts if inserts is not None else []
+    due = pending[-1][0] if pending else _BEYOND
+    outer_charset = job.charset
+    memory = _memory(walk, scope, source)
+    privates: _Privates | None = None
+    previous, ordered, capture = -1, True, walk.capture if top else frozenset()
+    while pos < end:
+        if explicit:
+            if end - pos < 8:
+                raise Refused("truncated", place_of(scope.path))
+            group, number, vr, length = unpack(buf, pos)
+            start = pos + 8
+            if vr in LONG_VRS:
+                if end - pos < 12:
+                    raise Refused("truncated", place_of(scope.path))
+                length = long_unpack(buf, start)[0]
+                start = pos + 12
+            elif vr not in SHORT_VRS:
+                if group == 0xFFFE and number == 0xE00D and delimited:
+                    pos += 8
+                    break
+                raise Refused("malformed-vr", place_of(scope.path))
+            tag = group << 16 | number
+        else:
+            tag, vr, length, start = read_header(buf, pos, end, source)
+            if tag == ITEM_END and delimited:
+                pos = start
+                break
+            group, number = tag >> 16, tag & 0xFFFF
+        if tag <= previous:
+            ordered = False
+        previous = tag
+        if top:
+            if tag >= _PIXELS and group >= 0x7FE0:
+                break
+            if tag in capture:
+                walk.captured[tag] = (start, start + length)
+            if tag >= due:
+                due = _insert(walk, pending, tag, out)
+                if tag in job.replaced:
+                    pos = _skip(walk, scope, tag, vr, length, start, end, source)
+                    continue
+        if length == UNDEFINED:
+            piece, pos = _undefined(walk, scope, tag, vr, start, end, source)
+        else:
+            stop = start + length
+            if stop > end:
+                raise Refused("length-past-end", place_of(scope.path))
+            if tag == _CHARSET:
+                piece = _charset(walk, buf[start:stop])
+                memory = _memory(walk, scope, source)
+            elif group & 1:
+                privates = privates or _Privates()
+                piece = _private(walk, scope, privates, tag, vr, start, stop, source, out)
+                ordered = ordered and not privates.written
+            elif length <= _REMEMBERED:
+                raw = buf[pos:stop]
+                found = memory.get(raw)
+                if found is None:
+                    piece = _settle(walk, scope, tag, vr, raw, start, stop, end, source)
+                    if tag != _CODE_VALUE:
+                        if len(memory) > _MEMORY:
+                            memory.clear()
+                        memory[raw] = piece
+                else:
+                    piece = found
+            else:
+                piece = _settle(walk, scope, tag, vr, buf[pos:stop], start, stop, end, source)
+            pos = stop
+        if piece[0]:
+            out.append(piece[0])
+        rules += piece[1]
+        if piece[2]:
+            links += piece[2]
+    else:
+        if delimited:
+            raise Refused("truncated", place_of(scope.path))
+    if len(rules) > walk.limits.elements:
+        raise Refused("too-many-elements")
+    _insert(walk, pending, _BEYOND, out)
+    if not ordered:
+        _put_in_order(walk, out)
+    if not top:
+        job.charset = outer_charset
+    return pos
+
+
+def _memory(walk: Walk, scope: Scope, source: Layout) -> dict[bytes, Piece]:
+    key = (id(scope), walk.job.charset, source is walk.target)
+    memory = walk.job.subject.memory
+    found = memory.get(key)
+    if found is None:
+        found = memory[key] = {}
+    return found
+
+
+def _insert(walk: Walk, pending: list[tuple[int, Piece]], tag: int, out: list[bytes]) -> int:
+    """Write the inserts due before or at ``tag``; returns the next one's tag."""
+    while pending and pending[-1][0] <= tag:
+        _, piece = pending.pop()
+        if piece[0]:
+            out.append(piece[0])
+        walk.rules += piece[1]
+        walk.links += piece[2]
+    return pending[-1][0] if pending else _BEYOND
+
+
+def _put_in_order(walk: Walk, out: list[bytes]) -> None:
+    """Sort a data set's elements by tag; of an element written twice only the first stays."""
+    byte_order = "big" if walk.target.big else "little"
+
+    def tag_of(chunk: bytes) -> tuple[int, int]:
+        return int.from_bytes(chunk[:2], byte_order), int.from_bytes(chunk[2:4], byte_order)  # type: ignore[arg-type]
+
+    first: dict[tuple[int, int], bytes] = {}
+    for chunk in out:
+        if first.setdefault(tag_of(chunk), chunk) is not chunk:
+            walk.rules.append("X:duplicate-element")
+    out[:] = [first[tag] for tag in sorted(first)]
+
+
+def _skip(
+    walk: Walk, scope: Scope, tag: int, vr: bytes, length: int, start: int, end: int, source: Layout
+) -> int:
+    if length == UNDEFINED:
+        return _undefined(walk, scope, tag, vr, start, end, source)[1]
+    if start + length > end:
+        raise Refused("length-past-end", place_of(scope.path))
+    return start + length
+
+
+def _charset(walk: Walk, value: bytes) -> Piece:
+    """Take over a data set's character set; one that is not defined is dropped (text is then ASCII)."""
+    walk.job.charset = value.rstrip(b" \0")
+    if defined_terms(value) is None:
+        return b"", ("X:unknown-character-set",), ()
+    return element(walk.target, _CHARSET, b"CS", value), ("K:unchanged",), ()
+
+
+def _settle(
+    walk: Walk, scope: Scope, tag: int, vr: bytes, raw: bytes, start: int, stop: int, end: int, source: Layout
+) -> Piece:
+    """Rule on one public element of defined length that memory does not know."""
+    group = tag >> 16
+    if not tag & 0xFFFF:
+        return _GROUP_LENGTH
+    if 0x6000 <= group <= 0x60FF or 0x5000 <= group <= 0x50FF:
+        return _OVERLAY if walk.book.override(tag) != "K" else (raw, ("K:policy",), ())
+    known = dictionary().get(tag)
+    if known is None or group < 8 or group == 0xFFFE:
+        return _UNKNOWN
+    rule = walk.book.rule(scope, tag)
+    read_as = effective_vr(tag, vr)
+    if read_as is None:
+        return _WRONG_VR
+    if read_as == b"SQ":
+        return _sequence_piece(walk, scope, rule, tag, start, stop, _item_layout(vr, source))
+    value = raw[len(raw) - (stop - start) :]
+    if source is not walk.target and source.big != walk.target.big and read_as in NUMBER_SIZES:
+        return b"", ("X:foreign-byte-order",), ()
+    if tag == _CODE_VALUE and rule.action != "X":
+        out_vr, new, why, links = code_value(walk.job, rule, tag, read_as, value, _scheme(walk.buf, stop, end, source))
+    else:
+        out_vr, new, why, links = act(walk.job, scope, rule, tag, read_as, value)
+    if new is None:
+        return b"", (why,), links
+    unchanged = new is value and out_vr == (vr or out_vr) and source is walk.target and not len(value) & 1
+    return (raw if unchanged else element(walk.target, tag, out_vr, new)), (why,), links
+
+
+def _item_layout(vr: bytes, source: Layout) -> Layout:
+    # A sequence written as UN has implicit VR little endian items (PS3.5 6.2.2 note 2).
+    return IMPLICIT_LITTLE if vr == b"UN" else source
+
+
+def _scheme(buf: Buffer, pos: int, end: int, source: Layout) -> bytes:
+    """Coding Scheme Designator, which follows its Code Value."""
+    if pos >= end:
+        return b""
+    tag, _, length, start = read_header(buf, pos, end, source)
+    return buf[start : start + length] if tag == _SCHEME and start + length <= end else b""
+
+
+def _undefined(
+    walk: Walk, scope: Scope, tag: int, vr: bytes, start: int, end: int, source: Layout
+) -> tuple[Piece, int]:
+    """An element of undefined length: a sequence, whatever VR is written."""
+    items = _item_layout(vr, source)
+    group = tag >> 16
+    removed = _PRIVATE if group & 1 else _UNKNOWN
+    if group & 1 or dictionary().get(tag, (b"",))[0] != b"SQ":
+        return removed, skip_sequence(walk.buf, start, end, items, walk.limits.depth - len(scope.path))
+    rule = walk.book.rule(scope, tag)
+    if rule.action in ("X", "Z"):
+        stop = skip_sequence(walk.buf, start, end, items, walk.limits.depth - len(scope.path))
+        return _sequence_piece(walk, scope, rule, tag, start, start, items), stop
+    rules, links = walk.rules, walk.links
+    walk.rules, walk.links = [], []
+    try:
+        content, stop = _items(walk, scope.child(tag, _is_strict(rule)), start, end, items, delimited=True)
+        return (element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)), stop
+    finally:
+        walk.rules, walk.links = rules, links
+
+
+def _is_strict(rule: Rule) -> bool:
+    return rule.action == "D" and rule.source != "policy"
+
+
+def _sequence_piece(
+    walk: Walk, scope: Scope, rule: Rule, tag: int, start: int, stop: int, items: Layout
+) -> Piece:
+    """A sequence of defined length under its rule, with the rules and links of everything in it."""
+    if rule.action == "X":
+        return b"", (f"X:{rule.source}",), ()
+    if rule.action == "Z":
+        return element(walk.target, tag, b"SQ", b""), (f"Z:{rule.source}",), ()
+    rules, links = walk.rules, walk.links
+    walk.rules, walk.links = [], []
+    try:
+        content, _ = _items(walk, scope.child(tag, _is_strict(rule)), start, stop, items, delimited=False)
+        return element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)
+    except Refused as refused:
+        if items is not IMPLICIT_LITTLE or not walk.target.explicit:
+            raise
+        if refused.rule == "too-deep":
+            raise
+        return b"", ("X:unreadable-sequence",), ()
+    finally:
+        walk.rules, walk.links = rules, links
+
+
+def _items(
+    walk: Walk, scope: Scope, pos: int, end: int, source: Layout, *, delimited: bool
+) -> tuple[bytes, int]:
+    """The items of a sequence, each rewritten under ``scope``, and where the sequence ended."""
+    if len(scope.path) > walk.limits.depth:
+        raise Refused("too-deep", "sequences")
+    pieces: list[bytes] = []
+    while pos < end:
+        tag, _, length, start = read_header(walk.buf, pos, end, _raw_items(source))
+        if tag == SEQUENCE_END and delimited:
+            return b"".join(pieces), start
+        if tag != ITEM:
+            raise Refused("malformed-sequence", place_of(scope.path))
+        out: list[bytes] = []
+        if length == UNDEFINED:
+            pos = walk_dataset(walk, scope, start, end, source, out, delimited=True)
+        else:
+            if start + length > end:
+                raise Refused("length-past-end", place_of(scope.path))
+            pos = walk_dataset(walk, scope, start, start + length, source, out)
+        body = b"".join(out)
+        pieces.append(walk.target.tag.pack(0xFFFE, 0xE000, len(body)) + body)
+    if delimited:
+        raise Refused("truncated", place_of(scope.path))
+    return b"".join(pieces), pos
+
+
+def _raw_items(source: Layout) -> Layout:
+    # Item headers carry no VR in any transfer syntax; IMPLICIT_LITTLE reads those of little endian.
+    return source if source.big else IMPLICIT_LITTLE
+
+
+def skip_sequence(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:
+    """Where the undefined-length sequence whose first item starts at ``pos`` ends."""
+    if depth < 0:
+        raise Refused("too-deep", "sequences")
+    while pos < end:
+        tag, _, length, pos = read_header(buf, pos, end, _raw_items(source))
+        if tag == SEQUENCE_END:
+            return pos
+        if tag != ITEM:
+            raise Refused("malformed-sequence")
+        pos = _skip_item(buf, pos, end, source, depth) if length == UNDEFINED else pos + length
+    raise Refused("truncated")
+
+
+def _skip_item(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:
+    while pos < end:
+        tag, vr, length, pos = read_header(buf, pos, end, source)
+        if tag == ITEM_END:
+            return pos
+        if length == UNDEFINED:
+            pos = skip_sequence(buf, pos, end, _item_layout(vr, source), depth - 1)
+        else:
+            pos += length
+    raise Refused("truncated")
+
+
+def _private(
+    walk: Walk,
+    scope: Scope,
+    privates: _Privates,
+    tag: int,
+    vr: bytes,
+    start: int,
+    stop: int,
+    source: Layout,
+    out: list[bytes],
+) -> Piece:
+    """Private elements go, but for those that their creator's list calls safe (PS3.15 E.3.10)."""
+    if not walk.safe_private or source is not walk.target:
+        return _PRIVATE
+    group, number = tag >> 16, tag & 0xFFFF
+    if 0x10 <= number <= 0xFF:
+        name = bytes(walk.buf[start:stop]).decode("latin-1").strip(" \0")
+        chunk = element(walk.target, tag, b"LO", bytes(walk.buf[start:stop]))
+        privates.creators.setdefault(group << 8 | number, (name, chunk))
+        return b"", (), ()
+    block = group << 8 | number >> 8
+    creator = privates.creators.get(block)
+    safe = walk.safe_private.get((group, creator[0], number & 0xFF)) if creator else None
+    if safe is None or creator is None or vr not in (b"", b"UN", safe.vr.encode()):
+        return _PRIVATE
+    value = bytes(walk.buf[start:stop])
+    read_as = safe.vr.encode()
+    if read_as == b"SQ":
+        return _PRIVATE
+    out_vr, new, why, links = act(walk.job, scope, _SAFE_PRIVATE_RULE, tag, read_as, value)
+    if new is None:
+        return b"", (why,), links
+    if block not in privates.written:
+        privates.written.add(block)
+        out.append(creator[1])
+    return element(walk.target, tag, out_vr, new), (why,), links

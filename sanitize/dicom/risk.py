@@ -1,0 +1,49 @@
+"""Which objects may show text or a face in their pixels, judged by what they say they are.
+
+Burned In Annotation may lie: its NO lowers no risk, its YES raises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_TEXT_MODALITIES = frozenset("US IVUS SC OT XC ES GM SM OP OPT OPM OPR OPV OCT DOC DG ECG HC PX IO XA RF TG".split())
+_TEXT_SOP_CLASSES = (
+    "1.2.840.10008.5.1.4.1.1.7",
+    "1.2.840.10008.5.1.4.1.1.3.1",
+    "1.2.840.10008.5.1.4.1.1.6",
+    "1.2.840.10008.5.1.4.1.1.77.1",
+    "1.2.840.10008.5.1.4.1.1.12",
+    "1.2.840.10008.5.1.4.1.1.3",
+)
+_FACE_MODALITIES = frozenset(["CT", "MR", "PT", "NM", "XC"])
+_FACELESS = frozenset(
+    "ABDOMEN CHEST THORAX PELVIS HAND FOOT KNEE HIP LEG ARM ELBOW WRIST ANKLE SHOULDER BREAST HEART LUNG LIVER "
+    "KIDNEY PROSTATE LSPINE TSPINE FEMUR TIBIA COLON PANCREAS UTERUS ABDOMENPELVIS CHESTABDOMEN CHESTABDPELVIS".split()
+)
+_SCREEN = ("SCREEN", "CAPTURE", "SECONDARY", "DOSE", "REPORT")
+_REFORMATTED = ("REFORMATTED", "MPR", "MIP", "MINIP", "AVERAGE", "ADC", "TRACE", "FA", "PROJECTION", "SUBTRACT", "NORM", "VOLUME", "RESAMPLED", "AXIAL")
+
+
+def may_show_text(values: Mapping[str, str]) -> bool:
+    """Whether the pixels may carry burned-in text.
+
+    ``values`` are the texts of SOPClassUID, Modality, ImageType, BurnedInAnnotation and ConversionType.
+    """
+    if values.get("BurnedInAnnotation", "").strip().upper() == "YES" or values.get("ConversionType", "").strip():
+        return True
+    if not values.get("SOPClassUID") or values.get("Modality", "").strip().upper() in _TEXT_MODALITIES | {""}:
+        return True
+    if values["SOPClassUID"].startswith(_TEXT_SOP_CLASSES):
+        return True
+    kinds = [part.strip().upper() for part in values.get("ImageType", "").split("\\")]
+    if any(word in kind for kind in kinds[2:] for word in _SCREEN):
+        return True
+    derived = kinds[:2] == ["DERIVED", "SECONDARY"]
+    return derived and not any(word in kind for kind in kinds[2:] for word in _REFORMATTED)
+
+
+def may_show_face(values: Mapping[str, str]) -> bool:
+    """Whether a face could be rendered or seen: heads, and bodies of which no part is named."""
+    part = "".join(values.get("BodyPartExamined", "").split()).upper()
+    return values.get("Modality", "").strip().upper() in _FACE_MODALITIES and part not in _FACELESS

@@ -1,0 +1,42 @@
+"""The de-identification attributes of the standard (PS3.15 E.1, CID 7050), set truthfully."""
+
+from __future__ import annotations
+
+from medsanitize.policies.model import OPTION_CODES, Options
+from medsanitize.sanitize.dicom.encoding import Layout, element
+
+IDENTITY_REMOVED, METHOD, METHOD_CODES, TEMPORAL = 0x00120062, 0x00120063, 0x00120064, 0x00280303
+METHOD_TEXT = b"medsanitize: PS3.15 Basic Application Confidentiality Profile"
+_NOT_MADE = frozenset(["clean_pixel_data", "clean_recognizable_visual_features", "clean_graphics"])
+
+
+def profile_codes(options: Options) -> tuple[tuple[str, str], ...]:
+    """(code, meaning) of the Basic Profile and of each option that the release really applies.
+
+    Options whose work is done by quarantine alone claim nothing.
+    """
+    used = [OPTION_CODES[name] for name, on in options if on and name not in _NOT_MADE]
+    return (("113100", "Basic Application Confidentiality Profile"), *sorted(used))
+
+
+def method_codes(layout: Layout, options: Options) -> bytes:
+    """De-identification Method Code Sequence."""
+    items = []
+    for code, meaning in profile_codes(options):
+        body = (
+            element(layout, 0x00080100, b"SH", code.encode())
+            + element(layout, 0x00080102, b"SH", b"DCM")
+            + element(layout, 0x00080104, b"LO", meaning.encode())
+        )
+        items.append(layout.tag.pack(0xFFFE, 0xE000, len(body)) + body)
+    return element(layout, METHOD_CODES, b"SQ", b"".join(items))
+
+
+def temporal(layout: Layout, options: Options, rules: list[str]) -> bytes:
+    """Longitudinal Temporal Information Modified: what became of the dates of this very object."""
+    moved = any(rule == "C:date" for rule in rules)
+    if options.retain_longitudinal_full_dates:
+        value = b"UNMODIFIED"
+    else:
+        value = b"MODIFIED" if moved or options.retain_longitudinal_modified_dates else b"REMOVED"
+    return element(layout, TEMPORAL, b"CS", value)
