@@ -1,0 +1,87 @@
+"""Names of attributes in a policy: keyword, tag or tag mask, all turned into one form."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from medsanitize.policies.tables.standard import confidentiality
+
+_MASK = re.compile(r"[0-9a-fx]{8}")
+_KEYWORD = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
+_FORMS = "Write a keyword such as StudyDescription, a tag such as '(0008,1030)', or a mask such as '60xx3000'"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a name cannot be followed, and what to write instead."""
+
+    message: str
+    remedy: str
+
+
+def mask(name: str) -> str | Refused:
+    """Turn a name into ``ggggeeee``: lower-case hex, ``x`` for any digit.
+
+    Parameters
+    ----------
+    name : str
+        Keyword, ``(gggg,eeee)``, ``ggggeeee``, or either of the two with ``x`` for any digit.
+
+    Returns
+    -------
+    str or Refused
+        The mask, or why there is none.
+    """
+    bare = name.lower()
+    if bare.startswith("(") and bare.endswith(")") and bare[5:6] == ",":
+        bare = bare[1:5] + bare[6:-1]
+    if _MASK.fullmatch(bare):
+        return _allowed(bare)
+    if not _KEYWORD.fullmatch(name):
+        return Refused("This names no attribute", _FORMS)
+    found = _table_keywords().get(name) or _dictionary().get(name)
+    if found is not None:
+        return _allowed(found)
+    near = difflib.get_close_matches(name, _dictionary(), n=1, cutoff=0.75)
+    return Refused("No attribute has this keyword", f"Perhaps {near[0]} is meant" if near else _FORMS)
+
+
+def vr(name_mask: str) -> str:
+    """Value representation of a mask without ``x`` by the dictionary, or empty."""
+    from pydicom.datadict import dictionary_VR
+
+    try:
+        return dictionary_VR(int(name_mask, 16))
+    except (KeyError, ValueError):
+        return ""
+
+
+def _allowed(found: str) -> str | Refused:
+    group = found[:4]
+    if "x" not in group and int(group, 16) % 2:
+        return Refused(
+            "A private attribute cannot be named by its block",
+            "Name its creator under dicom.safe_private",
+        )
+    if group in ("0000", "0002", "fffe"):
+        return Refused(
+            f"Group {group} is not part of the data set and is always written anew", "Delete this line"
+        )
+    return found
+
+
+@cache
+def _table_keywords() -> dict[str, str]:
+    """Keywords of Table E.1-1, so that most policies need no dictionary loaded."""
+    return {row.keyword: row.mask for row in confidentiality() if row.mask != "private"}
+
+
+@cache
+def _dictionary() -> dict[str, str]:
+    from pydicom._dicom_dict import DicomDictionary, RepeatersDictionary
+
+    masks = {row[4]: pattern.lower() for pattern, row in RepeatersDictionary.items() if row[4]}
+    return masks | {row[4]: f"{tag:08x}" for tag, row in DicomDictionary.items() if row[4]}

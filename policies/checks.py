@@ -1,0 +1,233 @@
+"""What a policy must say as a whole, beyond the form of each of its values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from medsanitize.errors import Problem
+from medsanitize.policies import attributes
+from medsanitize.policies.tree import Place
+
+Steps: TypeAlias = tuple[str | int, ...]
+"""Keys and indexes that lead to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A policy whose values may still be of any type, preset applied.
+
+    ``locate`` gives the place of a path of keys, or of its nearest ancestor that the text has.
+    """
+
+    data: dict[str, Any]
+    base: Path
+    locate: Callable[[Steps], Place]
+
+    def get(self, *path: str | int) -> Any:
+        """The value at a path, or None."""
+        value: Any = self.data
+        for step in path:
+            if isinstance(value, dict) and isinstance(step, str):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    def items(self, *path: str | int) -> Sequence[Any]:
+        """The list at a path, or nothing."""
+        value = self.get(*path)
+        return value if isinstance(value, list) else ()
+
+    def problem(self, path: Steps, message: str, remedy: str) -> Problem:
+        """A problem at a path."""
+        return Problem(*self.locate(path), message, remedy)
+
+    def real(self, *path: str | int) -> Path | None:
+        """The folder or file a path of keys names, links followed, or None."""
+        value = self.get(*path)
+        if not isinstance(value, str) or path_problem(value) is not None:
+            return None
+        return Path(os.path.realpath(self.base / value))
+
+
+def check(draft: Draft) -> Iterator[Problem]:
+    """Yield every contradiction of a policy."""
+    for rule in (_keys, _anonymous, _dates, _overrides, _paths, _files, _inputs, _tables):
+        yield from rule(draft)
+
+
+def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
+    """Where a policy names files and folders."""
+    yield from (("output",), ("state",), ("exclude",), ("keys", "file"), ("keys", "signing"))
+    yield from (("pseudonyms", "table"), ("registry", "path"))
+    for section, rest in (("inputs", ()), ("tables", ("file",))):
+        values = data.get(section)
+        for index in range(len(values) if isinstance(values, list) else 0):
+            yield (section, index, *rest)
+
+
+def path_problem(value: str) -> tuple[str, str] | None:
+    """Why a text cannot be a path, and what to write instead."""
+    if not value.strip():
+        return "The path is empty", "Name a file or folder, relative to the policy"
+    if not value.isprintable():
+        return "The path holds a control character", "Rename the file or folder"
+    if value.startswith("~"):
+        return "A path is taken literally; ~ is not your home folder here", "Write the path out"
+    if "://" in value:
+        return "A path must be local", "Mount the store, or copy its objects to a folder"
+    return None
+
+
+def _keys(draft: Draft) -> Iterator[Problem]:
+    given = [name for name in ("file", "env", "command") if draft.get("keys", name) is not None]
+    anonymous = draft.get("release", "mode") == "anonymous"
+    if len(given) > 1:
+        yield draft.problem(
+            ("keys", given[1]),
+            f"The release key comes from two places: keys.{given[0]} and keys.{given[1]}",
+            "Keep exactly one of file, env and command",
+        )
+    elif not given and not anonymous:
+        yield draft.problem(
+            ("keys",),
+            "The release key comes from nowhere",
+            "Write keys: {file: ./release.key} and make the file with: medsanitize keygen ./release.key",
+        )
+
+
+def _anonymous(draft: Draft) -> Iterator[Problem]:
+    if draft.get("release", "mode") != "anonymous":
+        return
+    remedy = "Delete it, or write release.mode: pseudonymous"
+    if draft.get("dicom", "options", "retain_uids") is True:
+        path: Steps = ("dicom", "options", "retain_uids")
+        yield draft.problem(path, "An anonymous release cannot keep UIDs: they link to the source", remedy)
+    if draft.get("pseudonyms", "table") is not None:
+        path = ("pseudonyms", "table")
+        yield draft.problem(path, "An anonymous release cannot use pseudonyms given elsewhere", remedy)
+    if draft.get("keys", "scope") == "project":
+        path = ("keys", "scope")
+        yield draft.problem(path, "An anonymous release shares its pseudonyms with no other", remedy)
+
+
+def _dates(draft: Draft) -> Iterator[Problem]:
+    options: Steps = ("dicom", "options")
+    full, modified = "retain_longitudinal_full_dates", "retain_longitudinal_modified_dates"
+    if draft.get(*options, full) is True and draft.get(*options, modified) is True:
+        yield draft.problem(
+            (*options, full),
+            f"{full} and {modified} contradict each other",
+            f"Write {modified}: false, or {full}: false",
+        )
+    if (
+        draft.get("dicom", "dates", "method") == "year"
+        and draft.get("dicom", "dates", "keep_weekday") is True
+    ):
+        path = ("dicom", "dates", "keep_weekday")
+        yield draft.problem(path, "keep_weekday means nothing where only the year stays", "Delete it")
+
+
+def _overrides(draft: Draft) -> Iterator[Problem]:
+    overrides = draft.get("dicom", "attributes")
+    for mask, action in overrides.items() if isinstance(overrides, dict) else ():
+        if action == "U" and "x" not in mask and attributes.vr(mask) not in ("UI", ""):
+            path = ("dicom", "attributes", mask)
+            yield draft.problem(
+                path, "Action U is for UIDs, and this attribute is none", "Write D, Z, X, K or C"
+            )
+
+
+def _paths(draft: Draft) -> Iterator[Problem]:
+    for path in path_fields(draft.data):
+        value = draft.get(*path)
+        if isinstance(value, str):
+            wrong = path_problem(value)
+            if wrong is not None:
+                yield draft.problem(path, *wrong)
+
+
+def _inputs(draft: Draft) -> Iterator[Problem]:
+    seen: dict[Path, int] = {}
+    for index in range(len(draft.items("inputs"))):
+        here = draft.real("inputs", index)
+        if here is None:
+            continue
+        for other, first in seen.items():
+            if _within(here, other) or _within(other, here):
+                same = "is" if here == other else "overlaps"
+                yield draft.problem(
+                    ("inputs", index),
+                    f"Input {index + 1} {same} input {first + 1}",
+                    "Name each folder once, and no folder inside another",
+                )
+                break
+        else:
+            seen[here] = index
+
+
+def _files(draft: Draft) -> Iterator[Problem]:
+    """No root lies inside another, and nothing the holder keeps lies in what is published."""
+    inputs = [real for i in range(len(draft.items("inputs"))) if (real := draft.real("inputs", i))]
+    output, state = draft.real("output"), draft.real("state")
+    registry = draft.real("registry", "path")
+    for name, here in (("output", output), ("state", state), ("registry.path", registry)):
+        path: Steps = tuple(name.split("."))
+        if here is None:
+            continue
+        if any(_within(here, source) for source in inputs):
+            yield draft.problem(
+                path, f"{name} lies inside an input, and inputs are never written to", _BESIDE
+            )
+        elif any(_within(source, here) for source in inputs):
+            yield draft.problem(path, f"An input lies inside {name}", _BESIDE)
+    if output and state and (_within(state, output) or _within(output, state)):
+        inner = "state lies inside output" if _within(state, output) else "output lies inside state"
+        yield draft.problem(("state",), inner, _BESIDE)
+    for path in path_fields(draft.data):
+        here = draft.real(*path)
+        if path[0] not in ("inputs", "output", "state") and here and output and _within(here, output):
+            name = ".".join(step for step in path if isinstance(step, str))
+            yield draft.problem(path, f"{name} lies inside output, which is published", _BESIDE)
+
+
+_BESIDE = "Name a place beside it"
+
+
+def _within(inner: Path, outer: Path) -> bool:
+    return inner == outer or outer in inner.parents
+
+
+def _tables(draft: Draft) -> Iterator[Problem]:
+    names: dict[str, int] = {}
+    for index, table in enumerate(draft.items("tables")):
+        if not isinstance(table, dict):
+            continue
+        name = table.get("name")
+        if isinstance(name, str):
+            if name in names:
+                message = f"Table {index + 1} has the name of table {names[name] + 1}"
+                yield draft.problem(("tables", index, "name"), message, "Give each table its own name")
+            names.setdefault(name, index)
+        yield from _columns(draft, index, table)
+
+
+def _columns(draft: Draft, index: int, table: dict[str, Any]) -> Iterator[Problem]:
+    """A column has one role: as an id and a date it would be treated in two ways."""
+    seen: set[str] = set()
+    for role in ("patient", "issuer", "study", "instance", "accession", "dates", "ages", "zip_codes", "keep"):
+        value = table.get(role)
+        several = isinstance(value, list)
+        for position, column in enumerate(value if isinstance(value, list) else [value]):
+            if not isinstance(column, str):
+                continue
+            if column in seen:
+                path: Steps = ("tables", index, role, position) if several else ("tables", index, role)
+                yield draft.problem(path, f"A column of {role} is named before", "Give each column one role")
+            seen.add(column)

@@ -1,0 +1,32 @@
+"""One number for everything in a policy that decides what is released."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+from medsanitize.policies.model import Policy
+
+
+def policy_digest(policy: Policy) -> str:
+    """SHA-256 of what decides the released bytes, in hex; the same on every machine.
+
+    Left out: paths, where keys lie, the engine, and whether somebody must approve. Of the patients
+    excluded and of tables of pseudonyms it says only that there are some: a digest of such a file
+    would be a link to it.
+    """
+    content = policy.model_dump(mode="json", exclude={"inputs", "output", "state", "engine"})
+    content["keys"] = {"scope": policy.keys.scope}
+    content["exclude"] = policy.exclude is not None
+    content["pseudonyms"]["table"] = policy.pseudonyms.table is not None
+    content["registry"] = {"public": sorted(policy.registry.public)}
+    content["release"].pop("approve")
+    for table in content["tables"]:
+        table.pop("file")
+    return sha256(_canonical(content)).hexdigest()
+
+
+def _canonical(content: Any) -> bytes:
+    """JSON with sorted keys, without spaces, ASCII only: one text for one content."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")

@@ -1,0 +1,295 @@
+"""Read a policy: strict YAML, preset below it, paths resolved, all problems at once."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, get_args
+
+from medsanitize.errors import PolicyError, Problem, UsageError
+from medsanitize.policies import attributes
+from medsanitize.policies.checks import Draft, check, path_fields, path_problem
+from medsanitize.policies.model import Policy, PresetName
+from medsanitize.policies.tree import MAX_BYTES, Node, Place, read_tree, shown
+from pydantic import BaseModel, ValidationError
+
+PRESETS: tuple[str, ...] = get_args(PresetName)
+
+_FAILED = "The policy cannot be followed"
+_FORMS: Mapping[str, str] = {
+    "string_type": "Write text, in quotes",
+    "bool_type": "Write true or false",
+    "int_type": "Write a whole number",
+    "int_from_float": "Write a whole number",
+    "tuple_type": "Write a list, as in [a, b]",
+    "dict_type": "Write keys and values, as in {key: value}",
+    "model_type": "Write keys and values, as in {key: value}",
+    "path_type": "Write a path, relative to the policy",
+    "too_short": "Name at least one",
+    "string_too_short": "Write some text",
+    "string_too_long": "Write a shorter text",
+}
+_PATTERNS: Mapping[str, str] = {
+    "name": "Write at most 64 lower-case letters, digits, dots, dashes and underscores",
+    "version": "Write letters, digits, dots, plus, dashes and underscores, at most 32, in quotes",
+    "date": "Write the date as YYYY-MM-DD",
+    "env": "Write the name of an environment variable, not its value",
+    "prefix": "Write letters, digits and dashes, at most 24",
+    "uid_root": "Write numbers and dots, as in 1.2.840.99999, at most 24 characters",
+    "group": "Write four hexadecimal digits of an odd number, in quotes",
+    "element": "Write two hexadecimal digits, in quotes",
+    "vr": "Write two capital letters, as in LO",
+}
+
+_EXAMPLES: Mapping[str, str] = {
+    "version": "version: 1",
+    "preset": "preset: ps3.15-basic",
+    "release": 'release: {name: my-dataset, version: "1.0", mode: pseudonymous}',
+    "mode": "mode: pseudonymous, or mode: anonymous",
+    "inputs": "inputs: [./export]",
+    "output": "output: ./release",
+    "state": "state: ./state",
+}
+
+
+def load(path: Path) -> Policy:
+    """Read the policy in a file.
+
+    Raises
+    ------
+    PolicyError
+        The policy cannot be followed; every problem found is in it.
+    UsageError
+        There is no such file, or it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        what = f"The policy cannot be read: {error.strerror or 'unknown reason'}"
+        raise UsageError(what, "Name a policy; medsanitize init writes one") from None
+    if len(raw) > MAX_BYTES:
+        problem = Problem(1, 1, "The policy is larger than 1 MB", "Keep lists in files and name the files")
+        raise PolicyError(_FAILED, (problem,))
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode("utf-8", "replace")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        problem = Problem(line, column, "The policy is not UTF-8", "Save it with the encoding UTF-8")
+        raise PolicyError(_FAILED, (problem,)) from None
+    return loads(text, base=Path(os.path.abspath(path)).parent)
+
+
+def loads(text: str, *, base: Path) -> Policy:
+    """Read a policy from text.
+
+    Parameters
+    ----------
+    text : str
+        YAML.
+    base : Path
+        The folder that the policy's paths are relative to.
+
+    Raises
+    ------
+    PolicyError
+        The policy cannot be followed; every problem found is in it, by line and column.
+    """
+    tree, problems = read_tree(text)
+    if tree is None:
+        raise PolicyError(_FAILED, tuple(problems))
+    own = tree.plain()
+    problems += _normalise_attributes(own, tree)
+    data = _merge(_preset(own.get("preset")), own)
+    draft = Draft(data, Path(os.path.abspath(base)), lambda path: _place(tree, path))
+    policy, invalid = _validate(data, draft, tree)
+    # What YAML readers disagree about need not be told as well that it has the wrong form.
+    told = {(problem.line, problem.column) for problem in problems} - {(1, 1)}
+    problems += [
+        problem for problem in [*invalid, *check(draft)] if (problem.line, problem.column) not in told
+    ]
+    if problems or policy is None:
+        raise PolicyError(_FAILED, tuple(problems))
+    return policy
+
+
+def preset_text(name: str) -> str:
+    """The YAML of a shipped preset, comments included."""
+    return files("medsanitize.policies.presets").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def _preset(name: object) -> dict[str, Any]:
+    if not isinstance(name, str) or name not in PRESETS:
+        return {}
+    data: dict[str, Any] = json.loads(_preset_json(name))
+    return data
+
+
+@cache
+def _preset_json(name: str) -> str:
+    tree, problems = read_tree(preset_text(name))
+    data = tree.plain() if tree else {}
+    problems += _normalise_attributes(data, tree) if tree else []
+    if problems:
+        raise PolicyError(f"The shipped preset {name} cannot be followed", tuple(problems))
+    return json.dumps(data)
+
+
+def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings merge key by key; anything else replaces what is below it."""
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        merged[key] = _merge(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _normalise_attributes(data: dict[str, Any], tree: Node) -> list[Problem]:
+    """Turn the names of overridden attributes into masks, in data and tree alike."""
+    problems: list[Problem] = []
+    node = _child(_child(tree, "dicom"), "attributes")
+    if node is None or not isinstance(node.value, dict):
+        return problems
+    values, keys = dict(node.value), dict(node.keys)
+    node.value, node.keys = {}, {}
+    for name, value in values.items():
+        found = attributes.mask(name)
+        if isinstance(found, attributes.Refused):
+            problems.append(Problem(*keys[name], found.message, found.remedy))
+        elif found in node.value:
+            line = node.keys[found][0]
+            message = f"This names the same attribute as line {line}"
+            problems.append(Problem(*keys[name], message, "Delete one of the two"))
+        else:
+            node.value[found], node.keys[found] = value, keys[name]
+    data["dicom"]["attributes"] = node.plain()
+    return problems
+
+
+def _validate(data: dict[str, Any], draft: Draft, tree: Node) -> tuple[Policy | None, list[Problem]]:
+    resolved = json.loads(json.dumps(data))
+    _resolve_paths(resolved, draft.base)
+    try:
+        # JSON mode: strict about types, yet lists may become tuples and text paths.
+        return Policy.model_validate_json(json.dumps(resolved)), []
+    except ValidationError as errors:
+        return None, list(_problems(errors, draft, tree))
+
+
+def _resolve_paths(data: dict[str, Any], base: Path) -> None:
+    for path in path_fields(data):
+        holder: Any = data
+        for step in path[:-1]:
+            holder = holder.get(step) if isinstance(holder, dict) else _item(holder, step)
+        value = holder.get(path[-1]) if isinstance(holder, dict) else _item(holder, path[-1])
+        if isinstance(value, str) and path_problem(value) is None:
+            holder[path[-1]] = os.path.abspath(base / value)
+    command = data["keys"].get("command") if isinstance(data.get("keys"), dict) else None
+    if isinstance(command, list) and command and isinstance(command[0], str) and "/" in command[0]:
+        command[0] = os.path.abspath(base / command[0])
+
+
+def _item(holder: object, index: str | int) -> Any:
+    return holder[index] if isinstance(holder, list) and isinstance(index, int) else None
+
+
+def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Problem]:
+    for error in errors.errors(include_url=False, include_context=True, include_input=False):
+        path = tuple(error["loc"])
+        kind = error["type"]
+        name = str(path[-1])
+        if kind == "extra_forbidden":
+            line, column = _key_place(tree, path)
+            yield Problem(line, column, f"The key {shown(name)} is unknown", _nearest(path))
+        elif kind == "missing":
+            remedy = f"Add {_EXAMPLES.get(name, name + ' and its value')}"
+            yield draft.problem(path, f"The key '{_dotted(path)}' is missing", remedy)
+        elif draft.get(*path) is None:
+            yield draft.problem(path, f"{_dotted(path)} has no value", "Write one, or delete the key")
+        elif kind == "string_type" and isinstance(draft.get(*path), (int, float)):
+            message = f"{_dotted(path)} is text and must be in quotes"
+            yield draft.problem(path, message, 'Put it in quotes, as in "1.0"')
+        else:
+            yield draft.problem(
+                path, f"{_dotted(path)} has a value of the wrong form", _form(kind, name, error["msg"])
+            )
+
+
+def _form(kind: str, name: str, message: str) -> str:
+    if kind == "string_pattern_mismatch":
+        return _PATTERNS.get(name, "Compare it with the output of: medsanitize schema")
+    if kind == "literal_error":
+        allowed = message.removeprefix("Input should be ")
+        return "Write " + allowed.replace("'", "")
+    if kind in _FORMS:
+        return _FORMS[kind]
+    return (
+        message.replace("Input should be", "Write a number")
+        if kind.startswith(("greater", "less"))
+        else _FORMS["string_type"]
+    )
+
+
+def _dotted(path: tuple[str | int, ...]) -> str:
+    return ".".join(str(step + 1) if isinstance(step, int) else step for step in path)
+
+
+def _nearest(path: tuple[str | int, ...]) -> str:
+    """The known key nearest to an unknown one, or all that are known there."""
+    known = _known_keys(path[:-1])
+    near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
+    return f"Perhaps '{near[0]}' is meant" if near else "Known here: " + ", ".join(known)
+
+
+def _known_keys(path: tuple[str | int, ...]) -> list[str]:
+    model: type[BaseModel] = Policy
+    for step in path:
+        if isinstance(step, str):
+            found = _model_of(model.model_fields[step].annotation)
+            if found is None:
+                return []
+            model = found
+    return list(model.model_fields)
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_of(part))), None)
+
+
+def _child(node: Node | None, step: str | int) -> Node | None:
+    if node is None:
+        return None
+    if isinstance(node.value, dict) and isinstance(step, str):
+        return node.value.get(step)
+    if isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
+        return node.value[step]
+    return None
+
+
+def _place(tree: Node, path: tuple[str | int, ...]) -> Place:
+    """Place of the value at a path; of the nearest key above it where the text has no such value."""
+    node, place = tree, (1, 1)
+    for index, step in enumerate(path):
+        child = _child(node, step)
+        if child is None:
+            return place
+        place = child.place
+        if index < len(path) - 1 and isinstance(step, str):
+            place = node.keys[step]
+        node = child
+    return place
+
+
+def _key_place(tree: Node, path: tuple[str | int, ...]) -> Place:
+    node: Node | None = tree
+    for step in path[:-1]:
+        node = _child(node, step)
+    return node.keys[str(path[-1])] if node and str(path[-1]) in node.keys else _place(tree, path)

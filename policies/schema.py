@@ -1,0 +1,42 @@
+"""The JSON Schema of what users write, for editors (draft 7, which YAML editors read)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from medsanitize.policies.model import Policy
+
+_NAME_OF_ATTRIBUTE = r"^([A-Za-z][A-Za-z0-9]{0,63}|\([0-9A-Fa-fxX]{4},[0-9A-Fa-fxX]{4}\)|[0-9A-Fa-fxX]{8})$"
+_TOGETHER = ("release", "inputs", "output", "state")
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of a policy and, where none of ``release`` to ``state`` is there, of a preset."""
+    schema = _simplified(Policy.model_json_schema())
+    schema["definitions"]["Dicom"]["properties"]["attributes"]["propertyNames"] = {
+        "pattern": _NAME_OF_ATTRIBUTE
+    }
+    schema["required"] = ["version", "preset"]
+    schema["dependencies"] = {key: [other for other in _TOGETHER if other != key] for key in _TOGETHER}
+    head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "A policy of medsanitize"}
+    return head | schema
+
+
+def _simplified(node: Any) -> Any:
+    """Draft 2020-12 to draft 7; without titles, and without defaults, which presets decide."""
+    if isinstance(node, list):
+        return [_simplified(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    result: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "$defs":
+            result["definitions"] = {name: _simplified(item) for name, item in value.items()}
+        elif key == "properties":
+            result[key] = {name: _simplified(item) for name, item in value.items()}
+        elif key == "$ref":
+            # Beside $ref draft 7 ignores every other word, such as the description.
+            result["allOf"] = [{"$ref": value.replace("#/$defs/", "#/definitions/")}]
+        elif key not in ("title", "default", "format"):
+            result[key] = _simplified(value)
+    return result

@@ -1,0 +1,195 @@
+"""The release key: read, checked, made. Key material is in no message, log or repr.
+
+Text of 64 or more hexadecimal digits is decoded; any other text is taken as its characters, without
+line ends after it; what is not text is taken as it is. The same key may so lie in a file, in an
+environment variable, or be printed by a command.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import subprocess
+from pathlib import Path
+
+from medsanitize.errors import EnvironmentFailure, KeyMaterialError
+from medsanitize.policies.model import Keys
+
+MIN_BYTES = 32
+MIN_DISTINCT = 16
+_MAX_BYTES = 65536
+_COMMAND_SECONDS = 60
+_MAKE = "Make one with: medsanitize keygen FILE"
+
+
+def read_release_key(keys: Keys) -> bytes:
+    """Read the release key from where a policy says.
+
+    Raises
+    ------
+    KeyMaterialError
+        The key is missing, shorter than 32 bytes, evidently weak (fewer than 16 distinct bytes), or
+        others may read or replace it.
+    """
+    given = [name for name in ("file", "env", "command") if getattr(keys, name) is not None]
+    if len(given) != 1:
+        raise KeyMaterialError(
+            "The release key must come from exactly one place",
+            "Name one of keys.file, keys.env and keys.command",
+        )
+    if keys.file is not None:
+        raw = read_private_file(keys.file, name="keys.file", remedy=_MAKE)
+    elif keys.env is not None:
+        raw = _from_environment(keys.env)
+    else:
+        raw = _from_command(keys.command or ())
+    material = _material(raw)
+    if len(material) < MIN_BYTES:
+        raise KeyMaterialError(f"The release key has fewer than {MIN_BYTES} bytes", _MAKE)
+    if len(set(material)) < MIN_DISTINCT:
+        what = f"The release key is evidently weak: fewer than {MIN_DISTINCT} distinct bytes"
+        raise KeyMaterialError(what, _MAKE)
+    return material
+
+
+def generate_release_key(path: Path) -> None:
+    """Write a new release key: 256 random bits as hexadecimal text, mode 0600.
+
+    Raises
+    ------
+    KeyMaterialError
+        Something of this name exists (it is never overwritten), or its folder does not.
+    EnvironmentFailure
+        The disk is full or not writable.
+    """
+    write_private_file(path, secrets.token_hex(32).encode() + b"\n")
+
+
+def read_private_file(path: Path, *, name: str, remedy: str) -> bytes:
+    """Read a small file that nobody else may read or replace.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    name : str
+        The setting that names it, such as ``keys.file``; messages say this, not the path.
+    remedy : str
+        What to do where the file is missing.
+
+    Raises
+    ------
+    KeyMaterialError
+        It is missing, not an ordinary file, wider than mode 0600, owned by somebody else, or too large.
+    """
+    try:
+        # Not blocking: a pipe of that name must not hang the run.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise KeyMaterialError(f"The file that {name} names does not exist", remedy) from None
+    except OSError as error:
+        what = f"The file that {name} names cannot be read: {error.strerror}"
+        raise KeyMaterialError(what, "Check its owner and mode: chmod 600 FILE") from None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise KeyMaterialError(f"{name} does not name an ordinary file", remedy)
+        if (
+            os.geteuid() not in (status.st_uid, os.lstat(path).st_uid)
+            or status.st_uid != os.lstat(path).st_uid
+        ):
+            raise KeyMaterialError(
+                f"The file that {name} names belongs to somebody else", "Own it: chown USER FILE"
+            )
+        if stat.S_IMODE(status.st_mode) & 0o177:
+            raise KeyMaterialError(
+                f"Others may read or change the file that {name} names", "Run: chmod 600 FILE"
+            )
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise KeyMaterialError(f"The file that {name} names is too large for a key", remedy)
+    return content
+
+
+def write_private_file(path: Path, content: bytes) -> None:
+    """Create a file of mode 0600 and make it durable; nothing is ever overwritten.
+
+    Raises
+    ------
+    KeyMaterialError
+        Something of this name exists, or its folder does not.
+    EnvironmentFailure
+        The disk is full or not writable; nothing is left behind.
+    """
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        what = "A file of this name exists, and a key is never overwritten"
+        raise KeyMaterialError(what, "Name another file, or move the old key to a safe place") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise KeyMaterialError(
+            "The folder of the key file does not exist", "Make it, with mode 0700"
+        ) from None
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"The key file cannot be made: {error.strerror}", "Check the folder"
+        ) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise EnvironmentFailure(
+            f"The key file cannot be written: {error.strerror}", "Free space, then repeat"
+        ) from None
+
+
+def _from_environment(name: str) -> bytes:
+    value = os.environb.get(os.fsencode(name))
+    if not value:
+        raise KeyMaterialError(
+            f"The environment variable {name} is not set", "Set it to the key, or use keys.file"
+        )
+    return value
+
+
+def _from_command(command: tuple[str, ...]) -> bytes:
+    remedy = "Run the command by hand and see that it prints the key alone"
+    try:
+        done = subprocess.run(  # noqa: S603  the policy names the command; there is no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise KeyMaterialError(f"keys.command took longer than {_COMMAND_SECONDS} seconds", remedy) from None
+    except (OSError, ValueError):
+        raise KeyMaterialError("keys.command cannot be run", remedy) from None
+    if done.returncode:
+        raise KeyMaterialError(f"keys.command ended with code {done.returncode}", remedy)
+    if not done.stdout:
+        raise KeyMaterialError("keys.command printed nothing", remedy)
+    return done.stdout
+
+
+def _material(raw: bytes) -> bytes:
+    """The key itself: see the module's first lines."""
+    text = raw.rstrip(b"\r\n")
+    if not re.fullmatch(rb"[ -~]*", text):
+        return raw
+    if len(text) >= 64 and len(text) % 2 == 0 and re.fullmatch(rb"[0-9A-Fa-f]+", text):
+        return bytes.fromhex(text.decode())
+    return text

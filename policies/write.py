@@ -1,0 +1,54 @@
+"""Write a policy out: what `plan` shows, with everything that the preset decided."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from medsanitize.policies.model import Policy
+
+
+def dumps(policy: Policy) -> str:
+    """A policy as YAML that ``loads`` reads back to an equal policy.
+
+    Every setting is written out; what has no value is left out. Text is always in quotes, so that no
+    reader of YAML can take it for anything else.
+    """
+    return "\n".join(_lines(policy.model_dump(mode="json", exclude_none=True), 0)) + "\n"
+
+
+def _lines(mapping: dict[str, Any], depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    for key, value in mapping.items():
+        name = key if re.fullmatch(r"[a-z_]+", key) else _quoted(key)
+        if isinstance(value, dict) and value:
+            yield f"{indent}{name}:"
+            yield from _lines(value, depth + 1)
+        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            yield f"{indent}{name}:"
+            for item in value:
+                first, *rest = _lines(item, depth + 2)
+                yield f"{indent}  - {first.lstrip()}"
+                yield from rest
+        else:
+            yield f"{indent}{name}: {_inline(value)}"
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(_inline(item) for item in value) + "]"
+    return json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(_escape(character) for character in text) + '"'
+
+
+def _escape(character: str) -> str:
+    if character in ('"', "\\"):
+        return "\\" + character
+    return character if character.isprintable() else f"\\U{ord(character):08X}"
