@@ -23,7 +23,9 @@ from medsanitize.sanitize.record import Check
 
 SCHEMA_VERSION: Final = "1"
 ORDER: Final = ("patient", "study", "series", "instance")
-ROWS_PER_GROUP: Final = 32_768
+ROWS_PER_GROUP: Final = 4096
+_DISTINCT: Final = frozenset({"object_id", "path", "instance", "sha256", "pixels_sha256", "bytes"})
+"""Columns whose values hardly repeat; a dictionary of them only costs memory."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -283,6 +285,7 @@ def _write_file(path: Path, schema: pa.Schema, rows: Iterator[Any], order: Seque
         schema,
         version="2.6",
         compression="zstd",
+        use_dictionary=[name for name in schema.names if name not in _DISTINCT],
         write_page_checksum=True,
         write_page_index=True,
         sorting_columns=sorting,

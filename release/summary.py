@@ -53,6 +53,8 @@ class Summary:
         Changes to attributes: ``replaced``, ``emptied``, ``removed``, ``cleaned``, ``uid``, ``kept``.
     rules : mapping
         Changes by rule id, over all released objects.
+    meanings : mapping
+        Rule id to one plain sentence, for the report; a rule without one is shown by its id alone.
     dropped, quarantined : mapping
         Objects that were not released, by rule id.
     options : tuple of (code, meaning)
@@ -85,6 +87,7 @@ class Summary:
     bytes: int
     actions: Mapping[str, int]
     rules: Mapping[str, int] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, int] = field(default_factory=dict)
     options: tuple[tuple[str, str], ...] = ()

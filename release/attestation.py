@@ -1,0 +1,193 @@
+"""The attestation: an in-toto Statement in a DSSE envelope, signed with Ed25519.
+
+Formats: in-toto Attestation Framework v1 (Statement), DSSE v1 (pre-authentication encoding),
+RFC 8032 (Ed25519, deterministic). What is verified is exactly what was signed: the payload stays
+the bytes it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+from medsanitize.errors import IntegrityError, KeyMaterialError, UsageError
+from medsanitize.release import layout
+from medsanitize.release.canonical import canonical_json, document_json
+from medsanitize.release.store import storage
+from medsanitize.release.summary import Summary
+
+STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+PREDICATE_TYPE: Final = "urn:medsanitize:predicate:sanitization:1"
+_KEYGEN: Final = "Make one with: medsanitize keygen --signing FILE"
+
+
+def generate_signing_key(path: Path) -> None:
+    """Make an Ed25519 key: PKCS#8 PEM in ``path`` (mode 0600), the public half in ``path``.pub.
+
+    Raises
+    ------
+    UsageError
+        When either file is already there; nothing is overwritten.
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    public = path.with_name(f"{path.name}.pub")
+    if path.exists() or public.exists():
+        raise UsageError("A key of this name is already there", "Choose another file name")
+    key = Ed25519PrivateKey.generate()
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    spki = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    with storage():
+        for target, content, mode in ((path, secret, 0o600), (public, spki, 0o644)):
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+
+
+def load_signing_key(path: Path) -> Ed25519PrivateKey:
+    """Read a signing key.
+
+    Raises
+    ------
+    KeyMaterialError
+        When the file is missing, readable by others, or not an Ed25519 key.
+    """
+    try:
+        mode, content = path.stat().st_mode, path.read_bytes()
+    except OSError:
+        raise KeyMaterialError("The signing key cannot be read", _KEYGEN) from None
+    if mode & 0o077:
+        raise KeyMaterialError(
+            "The signing key can be read by others", "Set its mode to 0600: chmod 600 FILE"
+        )
+    key: object = None
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = load_pem_private_key(content, password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise KeyMaterialError("The signing key is not an Ed25519 key in PEM form", _KEYGEN)
+    return key
+
+
+def load_public_key(path: Path) -> Ed25519PublicKey:
+    """Read a public key; see `load_signing_key` for what is raised."""
+    key: object = None
+    try:
+        with contextlib.suppress(ValueError, UnsupportedAlgorithm):
+            key = load_pem_public_key(path.read_bytes())
+    except OSError:
+        raise KeyMaterialError("The public key cannot be read", "Give the signer's FILE.pub") from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise KeyMaterialError(
+            "The public key is not an Ed25519 key in PEM form", "Give the signer's FILE.pub"
+        )
+    return key
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """Return the SHA-256 in hex of the key's DER form (SubjectPublicKeyInfo)."""
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def identity(summary: Summary) -> dict[str, str | None]:
+    """Return what RELEASE.json and the statement both say of the release, to be compared."""
+    release = summary.release
+    return {
+        "name": release.name,
+        "version": release.version,
+        "mode": release.mode,
+        "supersedes": summary.supersedes,
+    }
+
+
+def statement(summary: Summary, digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return the in-toto Statement about the files in ``digests`` (path to SHA-256 in hex)."""
+    predicate = {
+        "release": identity(summary),
+        "tool": {"name": "medsanitize", "version": summary.tool_version},
+        "policy": {"preset": summary.preset, "digest": {"sha256": summary.policy_digest}},
+        "options": [{"code": code, "meaning": meaning} for code, meaning in summary.options],
+        "gates": [
+            {"name": gate.name, "result": gate.result, "detail": gate.detail} for gate in summary.gates
+        ],
+        "checks": {name: dict(results) for name, results in summary.checks.items()},
+        "outcomes": dict(summary.outcomes),
+        "counts": {
+            "patients": summary.patients,
+            "studies": summary.studies,
+            "series": summary.series,
+            "objects": summary.objects,
+            "bytes": summary.bytes,
+        },
+    }
+    subject = [{"name": path, "digest": {"sha256": digests[path]}} for path in sorted(digests)]
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": subject,
+        "predicateType": PREDICATE_TYPE,
+        "predicate": predicate,
+    }
+
+
+def pre_authentication(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
+    """Return the bytes DSSE signs (PAE): both parts with their lengths."""
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def sign(content: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
+    """Return the signed envelope as the bytes of attestation.dsse.json."""
+    payload = canonical_json(content).encode()
+    signature = {"keyid": key_id(key.public_key()), "sig": _b64(key.sign(pre_authentication(payload)))}
+    return document_json({"payloadType": PAYLOAD_TYPE, "payload": _b64(payload), "signatures": [signature]})
+
+
+def opened(envelope: bytes, key: Ed25519PublicKey | None) -> dict[str, Any]:
+    """Return the statement of an envelope; with a key, only when that key signed it.
+
+    Raises
+    ------
+    IntegrityError
+        When the envelope is not one that `sign` writes, or the signature is not by the key.
+    """
+    try:
+        document = json.loads(envelope)
+        payload = base64.b64decode(document["payload"], validate=True)
+        signature = base64.b64decode(document["signatures"][0]["sig"], validate=True)
+        content = json.loads(payload)
+        genuine = document_json(document) == envelope and document["payloadType"] == PAYLOAD_TYPE
+        genuine = (
+            genuine and content["_type"] == STATEMENT_TYPE and content["predicateType"] == PREDICATE_TYPE
+        )
+        if key is not None:
+            key.verify(signature, pre_authentication(payload))
+    except InvalidSignature:
+        raise IntegrityError(
+            "The signature is not by this key", "Ask the publisher for the right key"
+        ) from None
+    except (ValueError, KeyError, IndexError, TypeError, binascii.Error, RecursionError):
+        genuine = False
+    if not genuine:
+        raise IntegrityError(f"{layout.ATTESTATION} is damaged", "Fetch the release again")
+    return dict(content)
+
+
+def _b64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")

@@ -1,0 +1,149 @@
+"""SHA256SUMS: what ``sha256sum -c`` reads, ordered as a walk over the release meets its files.
+
+Writing it and comparing it with the folder are both a merge of two ordered streams, so memory
+does not grow with the number of objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from medsanitize.errors import IntegrityError
+from medsanitize.release import layout
+from medsanitize.release.manifest import read_objects
+from medsanitize.release.store import storage
+
+_LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)\n")
+_AGAIN: Final = "Run the same command again; if it happens twice, report it as a defect"
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """One file of a release: its relative path and the SHA-256 of its bytes in hex."""
+
+    path: str
+    sha256: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing a walk met: ``kind`` is ``file``, ``folder`` (an empty one) or ``other`` (a link ...)."""
+
+    path: str
+    kind: str
+    size: int = 0
+
+
+def digest_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def walk(root: Path, under: str = "") -> Iterator[Found]:
+    """Meet everything below ``root``, in the order of `layout.order_of`; links are not followed."""
+    with os.scandir(root / under) as entries:
+        names = sorted(entries, key=lambda entry: entry.name)
+    if under and not names:
+        yield Found(under, "folder")
+    for entry in names:
+        path = f"{under}/{entry.name}" if under else entry.name
+        if entry.is_dir(follow_symlinks=False):
+            yield from walk(root, path)
+        elif entry.is_file(follow_symlinks=False):
+            yield Found(path, "file", entry.stat(follow_symlinks=False).st_size)
+        else:
+            yield Found(path, "other")
+
+
+def manifest_sums(release: Path) -> Iterator[Sum]:
+    """Return the sums of the data files as the object manifest states them, in path order.
+
+    Raises
+    ------
+    IntegrityError
+        When the manifest is damaged or its rows do not keep a folder's files together.
+    """
+    rows = (
+        Sum(row["path"], row["sha256"], row["bytes"])
+        for batch in read_objects(release, ["path", "sha256", "bytes"])
+        for row in batch.to_pylist()
+    )
+    before: tuple[str, ...] = ()
+    for folder, group in groupby(rows, key=lambda row: row.path.rpartition("/")[0]):
+        if layout.order_of(folder) <= before:
+            raise IntegrityError("The object manifest is not ordered by path", _AGAIN)
+        before = layout.order_of(folder)
+        yield from sorted(group, key=lambda row: row.path)
+
+
+def write_sums(staging: Path) -> None:
+    """Write SHA256SUMS. Data files are not read again: their digests come from the manifest.
+
+    Raises
+    ------
+    IntegrityError
+        When data/ does not hold exactly the files of the manifest, each of the stated size.
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    data = _matched(manifest_sums(staging), staging)
+    rest = [
+        Sum(found.path, digest_file(staging / found.path))
+        for top in sorted(set(layout.TOP_LEVEL) - {layout.DATA} - layout.UNSUMMED)
+        for found in _files_of(staging, top)
+    ]
+    rest.sort(key=lambda entry: layout.order_of(entry.path))
+    merged = heapq.merge(data, rest, key=lambda entry: layout.order_of(entry.path))
+    temporary = staging / f".{layout.SUMS}.tmp"
+    with storage():
+        with temporary.open("w", encoding="ascii", newline="\n") as file:
+            file.writelines(f"{entry.sha256}  {layout.require_safe(entry.path)}\n" for entry in merged)
+        temporary.replace(staging / layout.SUMS)
+
+
+def read_sums(path: Path) -> Iterator[Sum]:
+    """Read SHA256SUMS strictly: safe paths, in order, nothing between the lines.
+
+    Raises
+    ------
+    IntegrityError
+        At the first line that `write_sums` would not have written.
+    """
+    before: tuple[str, ...] = ()
+    with path.open("r", encoding="ascii", errors="replace", newline="") as file:
+        for line in file:
+            match = _LINE.fullmatch(line)
+            if match is None or not layout.is_safe(match[2]) or layout.order_of(match[2]) <= before:
+                raise IntegrityError(f"{layout.SUMS} is damaged", "Fetch the release again")
+            before = layout.order_of(match[2])
+            yield Sum(match[2], match[1])
+
+
+def _files_of(staging: Path, top: str) -> Iterator[Found]:
+    path = staging / top
+    if path.is_dir():
+        yield from (found for found in walk(staging, top) if found.kind != "folder")
+    elif path.exists():
+        yield Found(top, "file")
+
+
+def _matched(expected: Iterable[Sum], staging: Path) -> Iterator[Sum]:
+    """Pass the expected sums on while the staged files turn out to be exactly those."""
+    staged = _files_of(staging, layout.DATA)
+    for entry in expected:
+        found = next(staged, None)
+        if found is None or (found.path, found.kind, found.size) != (entry.path, "file", entry.size):
+            raise IntegrityError("The staged files are not those of the manifest", _AGAIN)
+        yield entry
+    if next(staged, None) is not None:
+        raise IntegrityError("A staged file is not in the manifest", _AGAIN)

@@ -1,0 +1,154 @@
+"""Publishing: a staged release moves into place, and RELEASE.json, written last, makes it one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.release import layout
+from medsanitize.release.checksums import digest_file, walk
+from medsanitize.release.root import root_document
+from medsanitize.release.store import storage, write_atomic
+from medsanitize.release.summary import Summary
+
+EPOCH: Final = 315_532_800
+"""Modification time of every file and folder: 1980-01-01T00:00:00Z, which every archive format can hold."""
+
+
+def staged_digest(staging: Path) -> str:
+    """Return the digest an approval binds to: what would be released, not how the report words it.
+
+    It covers the manifests (and by them every object's digest and the policy's) and the tables.
+    """
+    folders = [name for name in (layout.MANIFEST, layout.TABLES) if (staging / name).is_dir()]
+    lines = [
+        f"{digest_file(staging / found.path)}  {found.path}\n"
+        for folder in folders
+        for found in walk(staging, folder)
+        if found.kind == "file"
+    ]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def publish(staging: Path, output: Path, summary: Summary) -> None:
+    """Move a staged release into ``output`` and seal it with RELEASE.json.
+
+    May be killed at any point: calling it again with the same arguments finishes the job, also
+    when everything was already done.
+
+    Parameters
+    ----------
+    staging : Path
+        Complete staged release, on the same file system as ``output`` (``output/.staging``).
+    output : Path
+        The release folder.
+    summary : Summary
+        The one the evidence was written from.
+
+    Raises
+    ------
+    UsageError
+        When ``output`` already holds another release or files of one.
+    IntegrityError
+        When the staged release is incomplete or holds something that does not belong there.
+    EnvironmentFailure
+        When the disk is full, read-only or fails; call again.
+    """
+    with storage():
+        output.mkdir(parents=True, exist_ok=True)
+        waiting = _waiting(staging, output)
+        for name in waiting:
+            settle(staging / name)
+        for name in waiting:
+            if (staging / name).exists():
+                (staging / name).replace(output / name)
+        _require_complete(output)
+        if staging.is_dir():
+            staging.rmdir()
+        root = root_document(output, summary)
+        if (output / layout.ROOT).exists():
+            if (output / layout.ROOT).read_bytes() != root:
+                raise UsageError(
+                    "The output folder already holds another release", "Choose another output folder"
+                )
+        else:
+            os.sync()
+            write_atomic(output / layout.ROOT, root, sync=True)
+        _settle_one(output / layout.ROOT, 0o644)
+        _settle_one(output, 0o755)
+
+
+def settle(path: Path) -> None:
+    """Give a file, or a folder and all below it, its fixed mode and time; empty folders go.
+
+    Raises
+    ------
+    IntegrityError
+        When something is neither a file nor a folder.
+    """
+    if path.is_symlink() or not (path.is_dir() or path.is_file()):
+        raise _foreign()
+    if path.is_file():
+        _settle_one(path, 0o644)
+    else:
+        _settle_folder(path)
+
+
+def _settle_folder(folder: Path | str) -> bool:
+    """Settle a folder from below; tell whether anything is left of it."""
+    os.chmod(folder, 0o755)  # noqa: S103  a release is public
+    left = False
+    with os.scandir(folder) as entries:
+        listed = list(entries)
+    for entry in listed:
+        if entry.is_dir(follow_symlinks=False):
+            left |= _settle_folder(entry.path)
+        elif entry.is_file(follow_symlinks=False):
+            _settle_one(entry.path, 0o644)
+            left = True
+        else:
+            raise _foreign()
+    if left:
+        os.utime(folder, (EPOCH, EPOCH))
+    else:
+        os.rmdir(folder)
+    return left
+
+
+def _settle_one(path: Path | str, mode: int) -> None:
+    os.chmod(path, mode)
+    os.utime(path, (EPOCH, EPOCH))
+
+
+def _foreign() -> IntegrityError:
+    return IntegrityError("Something staged is neither a file nor a folder", "Remove it and run again")
+
+
+def _waiting(staging: Path, output: Path) -> list[str]:
+    """Return the entries still to be moved, after making sure that each may be."""
+    if not staging.is_dir():
+        return []
+    names = {entry.name for entry in staging.iterdir()}
+    if names - set(layout.TOP_LEVEL):
+        raise IntegrityError(
+            "The staging folder holds something that is not of a release", "Remove it and run again"
+        )
+    if any((output / name).exists() for name in {*names, *({layout.ROOT} if names else ())}):
+        raise UsageError("The output folder already holds another release", "Choose another output folder")
+    return [name for name in layout.TOP_LEVEL if name in names]
+
+
+def _require_complete(output: Path) -> None:
+    names = (
+        layout.PATIENTS,
+        layout.CROISSANT,
+        layout.RO_CRATE,
+        layout.PROVENANCE,
+        layout.REPORT,
+        layout.SUMS,
+    )
+    if not layout.object_manifests(output) or not all((output / name).is_file() for name in names):
+        raise IntegrityError("The staged release is not complete", "Run the same command again")

@@ -1,0 +1,177 @@
+"""The report: one HTML file that needs no network and no script and names no identifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, StrictUndefined
+from medsanitize.release.store import write_atomic
+from medsanitize.release.summary import Summary
+
+_OUTCOMES: Final = ("released", "dropped", "quarantined")
+_ACTIONS: Final = (
+    ("replaced", "D", "Replaced by a dummy value that is valid for the attribute"),
+    ("emptied", "Z", "Emptied, or replaced by a dummy value where a value is required"),
+    ("removed", "X", "Removed with everything inside it"),
+    ("cleaned", "C", "Cleaned: replaced by a value of similar meaning without identifying content"),
+    ("uid", "U", "UID replaced by another that is the same wherever it occurs"),
+    ("kept", "K", "Kept, after a look inside sequences, because the policy says so"),
+)
+_CHECKS: Final = {
+    "pixels": "Burned-in text in the pixels",
+    "identifiers": "Known identifiers in the bytes",
+    "duplicates": "Duplicates within the release",
+    "registry": "Duplicates in earlier releases",
+    "overlap": "Same patient in other releases",
+}
+_RESULTS: Final = ("passed", "flagged", "not made", "not applicable")
+_SIGNS: Final = {"passed": "✓", "flagged": "!", "refused": "✕", "not made": "–", "not applicable": "·"}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A relation that only the holder may see: duplicates, objects of other releases.
+
+    ``here`` and ``there`` are paths or names of released objects, ``relation`` says how they relate.
+    """
+
+    here: str
+    relation: str
+    there: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """One line of a chart; ``share`` is of the longest bar (or of the whole), 0 to 100."""
+
+    name: str
+    count: int
+    share: float
+    note: str = ""
+
+
+def render_report(summary: Summary, *, signer: str | None, links: Sequence[Link] | None = None) -> bytes:
+    """Return the report as a self-contained HTML page.
+
+    Parameters
+    ----------
+    summary : Summary
+        The public account of the run.
+    signer : str or None
+        Key id of the signer; None when the release is unsigned.
+    links : sequence of Link or None
+        Given only for the holder's version, which then says that it must not be published.
+    """
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"count": _count, "size": _size, "sign": _SIGNS.__getitem__, "slug": _slug}
+    template = environment.from_string(
+        files("medsanitize.release").joinpath("report.html").read_text("utf-8")
+    )
+    return template.render(s=summary, r=summary.release, signer=signer, links=links, **_view(summary)).encode(
+        "utf-8"
+    )
+
+
+def write_holder_report(
+    path: Path, summary: Summary, *, links: Sequence[Link], signer: str | None = None
+) -> None:
+    """Write the holder's version of the report, which also shows links to other objects and releases.
+
+    Raises
+    ------
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    write_atomic(path, render_report(summary, signer=signer, links=links))
+
+
+def verdict(summary: Summary) -> tuple[str, str]:
+    """Return the tone (``good``, ``care``, ``bad``) and the one sentence the report opens with."""
+    by_result: dict[str, list[str]] = {}
+    for gate in summary.gates:
+        by_result.setdefault(gate.result, []).append(gate.name)
+    if "refused" in by_result:
+        return "bad", f"Refused by: {', '.join(by_result['refused'])}. Nothing may be published."
+    if unread := _unchecked_pixels(summary):
+        objects = "1 object was" if unread == 1 else f"{_count(unread)} objects were"
+        return "care", f"Released. {objects} not checked for text burned into the pixels."
+    open_ = [*by_result.get("flagged", ()), *by_result.get("not made", ())]
+    if open_:
+        return "care", f"Released. Not everything was checked, or something was flagged: {', '.join(open_)}."
+    return "good", "Released. Every gate passed."
+
+
+def _view(summary: Summary) -> dict[str, Any]:
+    tone, sentence = verdict(summary)
+    found = sum(summary.outcomes.values())
+    return {
+        "tone": tone,
+        "sentence": sentence,
+        "found": found,
+        "outcomes": [
+            _Bar(name, summary.outcomes.get(name, 0), _share(summary.outcomes.get(name, 0), found))
+            for name in _OUTCOMES
+        ],
+        "modalities": _bars({name or "none stated": n for name, n in summary.modalities.items()}),
+        "sop_classes": _bars(summary.sop_classes),
+        "actions": _actions(summary.actions),
+        "rules": _bars(summary.rules, summary.meanings),
+        "dropped": _bars(summary.dropped, summary.meanings),
+        "quarantined": _bars(summary.quarantined, summary.meanings),
+        "checks": [
+            (label, [summary.checks.get(name, {}).get(result, 0) for result in _RESULTS])
+            for name, label in _CHECKS.items()
+        ],
+        "results": _RESULTS,
+        "pixels_unchecked": _unchecked_pixels(summary),
+        "faces_cleaned": any(code == "113102" for code, _ in summary.options),
+        "missing": summary.missing_metadata(),
+    }
+
+
+def _unchecked_pixels(summary: Summary) -> int:
+    return summary.checks.get("pixels", {}).get("not made", 0)
+
+
+def _actions(actions: Mapping[str, int]) -> list[tuple[str, _Bar]]:
+    longest = max(actions.values(), default=0)
+    return [
+        (letter, _Bar(name, actions.get(name, 0), _share(actions.get(name, 0), longest), meaning))
+        for name, letter, meaning in _ACTIONS
+    ]
+
+
+def _bars(counts: Mapping[str, int], notes: Mapping[str, str] | None = None) -> list[_Bar]:
+    """Return bars, the longest first, equal ones by name."""
+    longest = max(counts.values(), default=0)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        _Bar(name, count, _share(count, longest), (notes or {}).get(name, ""))
+        for name, count in ordered
+        if count
+    ]
+
+
+def _share(part: int, whole: int) -> float:
+    return round(100 * part / whole, 2) if whole else 0.0
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _size(number: int) -> str:
+    size, units = float(number), ["bytes", "kB", "MB", "GB", "TB", "PB"]
+    while size >= 1000 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{size:.0f} {units[0]}" if units[0] == "bytes" or size >= 100 else f"{size:.1f} {units[0]}"
+
+
+def _slug(text: str) -> str:
+    return text.replace(" ", "-")

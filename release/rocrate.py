@@ -1,0 +1,120 @@
+"""ro-crate-metadata.json: the release as an RO-Crate 1.2, for data repositories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from medsanitize.policies.model import Contact
+from medsanitize.release import layout
+from medsanitize.release.checksums import digest_file
+from medsanitize.release.summary import Summary
+
+CONFORMS_TO: Final = "https://w3id.org/ro/crate/1.2"
+_KINDS: Final = {
+    ".parquet": "application/vnd.apache.parquet",
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".jsonld": "application/ld+json",
+    ".html": "text/html",
+}
+
+
+def ro_crate(summary: Summary, staging: Path) -> dict[str, Any]:
+    """Return the RO-Crate of a staged release; the files it describes are hashed."""
+    release = summary.release
+    files = [_file(path, staging) for path in _described(summary, staging)]
+    parts = [{"@id": file["@id"]} for file in files]
+    data: list[dict[str, Any]] = []
+    if (staging / layout.DATA).is_dir():
+        data = [
+            {
+                "@id": "data/",
+                "@type": "Dataset",
+                "name": "Released objects",
+                "encodingFormat": "application/dicom",
+            }
+        ]
+        parts.insert(0, {"@id": "data/"})
+    root: dict[str, Any] = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": release.name,
+        "version": release.version,
+        "hasPart": parts,
+        "mentions": [{"@id": "#sanitization"}],
+    }
+    people: list[dict[str, Any]] = []
+    for role, contact in (("creator", release.creator), ("publisher", release.contact)):
+        if contact is not None:
+            root[role] = {"@id": f"#{role}"}
+            people.append(_agent(f"#{role}", contact))
+    optional = {"description": release.description, "datePublished": release.date}
+    root |= {name: value for name, value in optional.items() if value is not None}
+    license_ = _license(release.license)
+    if license_:
+        root["license"] = {"@id": license_[0]["@id"]}
+    graph = [_descriptor(), root, *data, *files, *people, *license_, *_action(summary)]
+    return {"@context": f"{CONFORMS_TO}/context", "@graph": graph}
+
+
+def _described(summary: Summary, staging: Path) -> list[Path]:
+    tables = [staging / table.path for table in summary.tables]
+    evidence = [staging / name for name in (layout.CROISSANT, layout.PROVENANCE, layout.REPORT)]
+    return [*layout.object_manifests(staging), staging / layout.PATIENTS, *tables, *evidence]
+
+
+def _descriptor() -> dict[str, Any]:
+    return {
+        "@id": layout.RO_CRATE,
+        "@type": "CreativeWork",
+        "conformsTo": {"@id": CONFORMS_TO},
+        "about": {"@id": "./"},
+    }
+
+
+def _file(path: Path, staging: Path) -> dict[str, Any]:
+    return {
+        "@id": layout.relative(path, staging),
+        "@type": "File",
+        "name": path.name,
+        "encodingFormat": _KINDS.get(path.suffix, "application/octet-stream"),
+        "contentSize": str(path.stat().st_size),
+        "sha256": digest_file(path),
+    }
+
+
+def _agent(name: str, contact: Contact) -> dict[str, Any]:
+    facts = {
+        "@id": name,
+        "@type": "Organization",
+        "name": contact.name,
+        "email": contact.email,
+        "url": contact.url,
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _license(license_: str | None) -> list[dict[str, Any]]:
+    if license_ is None:
+        return []
+    name = license_ if license_.startswith(("https://", "http://")) else "#license"
+    return [{"@id": name, "@type": "CreativeWork", "name": license_}]
+
+
+def _action(summary: Summary) -> list[dict[str, Any]]:
+    return [
+        {
+            "@id": "#sanitization",
+            "@type": "CreateAction",
+            "name": f"De-identification under the preset {summary.preset}",
+            "instrument": {"@id": "#medsanitize"},
+            "result": {"@id": "./"},
+        },
+        {
+            "@id": "#medsanitize",
+            "@type": "SoftwareApplication",
+            "name": "medsanitize",
+            "version": summary.tool_version,
+        },
+    ]

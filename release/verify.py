@@ -1,0 +1,225 @@
+"""Verifying a release: every changed, missing or added byte, and in which file it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.release import layout
+from medsanitize.release.attestation import load_public_key, opened
+from medsanitize.release.canonical import document_json
+from medsanitize.release.checksums import Found, Sum, digest_file, manifest_sums, read_sums, walk
+from medsanitize.release.manifest import PATIENT_SCHEMA, read_batches
+from medsanitize.release.root import self_digest
+
+Fault = Literal[
+    "changed", "missing", "added", "unreadable", "not a regular file", "bad signature", "contradictory"
+]
+_IDENTITY = ("name", "version", "mode", "supersedes")
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was found.
+
+    ``signer`` is ``checked`` when the given key signed this release, ``not checked`` when it is
+    signed and no key was given or the signature failed, ``unsigned`` when there is no attestation.
+    """
+
+    status: Literal["intact", "not intact"]
+    signer: Literal["checked", "not checked", "unsigned"]
+    problems: tuple[tuple[str, Fault], ...] = ()
+
+    def __str__(self) -> str:
+        signer = {"checked": "signer checked", "not checked": "signer not checked", "unsigned": "unsigned"}
+        return f"{self.status}, {signer[self.signer]}"
+
+
+@dataclass(slots=True)
+class _Problems:
+    """Collects problems; a path is reported once, with the first fault found."""
+
+    found: dict[str, Fault] = field(default_factory=dict)
+
+    def add(self, path: str, fault: Fault) -> None:
+        self.found.setdefault(path.encode("unicode_escape").decode("ascii"), fault)
+
+
+def verify(release: Path, *, key: Path | None) -> Verification:
+    """Compare a release with its own evidence, byte for byte.
+
+    Parameters
+    ----------
+    release : Path
+        The release folder. It is only read.
+    key : Path or None
+        The signer's public key (PEM). A release that this key did not sign is not intact.
+
+    Raises
+    ------
+    UsageError
+        When there is no folder, or the key is not a public key.
+    EnvironmentFailure
+        When the folder cannot be read.
+    """
+    public = None if key is None else load_public_key(key)
+    if not release.is_dir():
+        raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
+    problems = _Problems()
+    try:
+        root = _check_root(release, problems)
+        _check_files(release, root, problems)
+        _check_manifests(release, problems)
+    except OSError:
+        raise EnvironmentFailure(
+            "The release cannot be read", "Check the disk and the access rights"
+        ) from None
+    signed = (release / layout.ATTESTATION).is_file()
+    checked = False
+    if signed:
+        checked = _check_attestation(release, root, public, problems)
+    elif public is not None:
+        problems.add(layout.ATTESTATION, "missing")
+    return Verification(
+        status="not intact" if problems.found else "intact",
+        signer="unsigned" if not signed else "checked" if checked else "not checked",
+        problems=tuple(sorted(problems.found.items())),
+    )
+
+
+def _check_root(release: Path, problems: _Problems) -> dict[str, Any]:
+    """Return RELEASE.json; an empty one when it cannot be trusted at all."""
+    try:
+        content = (release / layout.ROOT).read_bytes()
+        root = json.loads(content)
+        if document_json(root) != content or root["digest"] != self_digest(root):
+            problems.add(layout.ROOT, "changed")
+            return {}
+        expected = dict(root["digests"])
+        named = all(layout.may_be_attested(path) or path == layout.ATTESTATION for path in expected)
+        members = {"format", "digests", "digest", *_IDENTITY}
+        if set(root) != members or root["format"] != layout.FORMAT_VERSION or not named:
+            problems.add(layout.ROOT, "contradictory")
+            return {}
+        _check_digests(release, expected, problems)
+    except FileNotFoundError:
+        problems.add(layout.ROOT, "missing")
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        problems.add(layout.ROOT, "unreadable")
+        return {}
+    return dict(root)
+
+
+def _check_digests(release: Path, expected: dict[str, str], problems: _Problems) -> bool:
+    """Tell whether each named file is there and has its digest."""
+    faults: dict[str, Fault] = {}
+    for path, digest in expected.items():
+        if not (release / path).is_file():
+            faults[path] = "missing"
+        elif digest_file(release / path) != digest:
+            faults[path] = "changed"
+    for path, fault in faults.items():
+        problems.add(path, fault)
+    return not faults
+
+
+def _check_files(release: Path, root: dict[str, Any], problems: _Problems) -> None:
+    """Merge SHA256SUMS with a walk over the folder: both are ordered alike."""
+    apart = {layout.SUMS, layout.ROOT}
+    if layout.ATTESTATION in root.get("digests", {layout.ATTESTATION: ""}):
+        apart.add(layout.ATTESTATION)
+    for name in apart - ({layout.ATTESTATION} if not root else set()):
+        if not (release / name).exists():
+            problems.add(name, "missing")
+    sums = _sums(release, problems)
+    expected = next(sums, None)
+    for found in walk(release):
+        if found.path in apart and found.kind == "file":
+            continue
+        while expected is not None and layout.order_of(expected.path) < layout.order_of(found.path):
+            problems.add(expected.path, "missing")
+            expected = next(sums, None)
+        if expected is not None and expected.path == found.path:
+            _check_file(release, expected, found, problems)
+            expected = next(sums, None)
+        else:
+            problems.add(found.path, "added")
+    while expected is not None:
+        problems.add(expected.path, "missing")
+        expected = next(sums, None)
+
+
+def _sums(release: Path, problems: _Problems) -> Iterator[Sum]:
+    try:
+        yield from read_sums(release / layout.SUMS)
+    except FileNotFoundError:
+        problems.add(layout.SUMS, "missing")
+    except (IntegrityError, OSError):
+        problems.add(layout.SUMS, "unreadable")
+
+
+def _check_file(release: Path, expected: Sum, found: Found, problems: _Problems) -> None:
+    if found.kind != "file":
+        problems.add(found.path, "not a regular file")
+        return
+    try:
+        if digest_file(release / found.path) != expected.sha256:
+            problems.add(found.path, "changed")
+    except OSError:
+        problems.add(found.path, "unreadable")
+
+
+def _check_manifests(release: Path, problems: _Problems) -> None:
+    """Read every page of both manifests and hold the objects' digests against SHA256SUMS."""
+    parts = layout.object_manifests(release)
+    if not parts:
+        problems.add(layout.OBJECTS, "missing")
+        return
+    in_data = (entry for entry in _sums(release, problems) if entry.path.startswith(f"{layout.DATA}/"))
+    try:
+        for stated, summed in zip_longest(manifest_sums(release), in_data):
+            if (
+                stated is None
+                or summed is None
+                or (stated.path, stated.sha256) != (summed.path, summed.sha256)
+            ):
+                problems.add(layout.relative(parts[0], release), "contradictory")
+                break
+    except (IntegrityError, pa.ArrowException):
+        problems.add(layout.relative(parts[0], release), "unreadable")
+    try:
+        for _ in read_batches(release / layout.PATIENTS, PATIENT_SCHEMA):
+            pass
+    except IntegrityError:
+        problems.add(layout.PATIENTS, "unreadable")
+
+
+def _check_attestation(release: Path, root: dict[str, Any], public: Any, problems: _Problems) -> bool:
+    """Tell whether the given key signed exactly these files and this RELEASE.json."""
+    try:
+        content = opened((release / layout.ATTESTATION).read_bytes(), public)
+        subject = {entry["name"]: entry["digest"]["sha256"] for entry in content["subject"]}
+        claimed = content["predicate"]["release"]
+    except IntegrityError as failure:
+        problems.add(layout.ATTESTATION, "bad signature" if "signature" in failure.what else "unreadable")
+        return False
+    except (OSError, KeyError, TypeError):
+        problems.add(layout.ATTESTATION, "unreadable")
+        return False
+    agrees = True
+    if set(subject) != set(root.get("digests", subject)) - {layout.ATTESTATION}:
+        problems.add(layout.ATTESTATION, "contradictory")
+        agrees = False
+    known = {path: digest for path, digest in subject.items() if layout.may_be_attested(path)}
+    agrees &= _check_digests(release, known, problems) and set(known) == set(subject)
+    if root and claimed != {name: root.get(name) for name in _IDENTITY}:
+        problems.add(layout.ROOT, "contradictory")
+        agrees = False
+    return agrees and public is not None
