@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
+from medsanitize.policies.tables.standard import sop_class_names
 from medsanitize.release.store import write_atomic
 from medsanitize.release.summary import Summary
 
@@ -98,7 +99,7 @@ def verdict(summary: Summary) -> tuple[str, str]:
         by_result.setdefault(gate.result, []).append(gate.name)
     if "refused" in by_result:
         return "bad", f"Refused by: {', '.join(by_result['refused'])}. Nothing may be published."
-    if unread := _unchecked_pixels(summary):
+    if unread := _results(summary, "pixels")["not made"]:
         objects = "1 object was" if unread == 1 else f"{_count(unread)} objects were"
         return "care", f"Released. {objects} not checked for text burned into the pixels."
     open_ = [*by_result.get("flagged", ()), *by_result.get("not made", ())]
@@ -119,24 +120,28 @@ def _view(summary: Summary) -> dict[str, Any]:
             for name in _OUTCOMES
         ],
         "modalities": _bars({name or "none stated": n for name, n in summary.modalities.items()}),
-        "sop_classes": _bars(summary.sop_classes),
+        "sop_classes": _bars(summary.sop_classes, sop_class_names()),
         "actions": _actions(summary.actions),
         "rules": _bars(summary.rules, summary.meanings),
         "dropped": _bars(summary.dropped, summary.meanings),
         "quarantined": _bars(summary.quarantined, summary.meanings),
         "checks": [
-            (label, [summary.checks.get(name, {}).get(result, 0) for result in _RESULTS])
-            for name, label in _CHECKS.items()
+            (label, [results[result] for result in _RESULTS])
+            for label, results in ((label, _results(summary, name)) for name, label in _CHECKS.items())
         ],
         "results": _RESULTS,
-        "pixels_unchecked": _unchecked_pixels(summary),
+        "pixels_unchecked": _results(summary, "pixels")["not made"],
         "faces_cleaned": any(code == "113102" for code, _ in summary.options),
         "missing": summary.missing_metadata(),
     }
 
 
-def _unchecked_pixels(summary: Summary) -> int:
-    return summary.checks.get("pixels", {}).get("not made", 0)
+def _results(summary: Summary, check: str) -> dict[str, int]:
+    """Return objects by result of a check; what no result accounts for was not made."""
+    stated = summary.checks.get(check, {})
+    results = {result: stated.get(result, 0) for result in _RESULTS}
+    results["not made"] += max(0, summary.objects - sum(results.values()))
+    return results
 
 
 def _actions(actions: Mapping[str, int]) -> list[tuple[str, _Bar]]:
