@@ -1,0 +1,192 @@
+"""Audit a whole release without any key: read everything again, believe nothing."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from medsanitize.release import layout
+from medsanitize.release.manifest import ObjectRow, patients_of, read_rows
+from medsanitize.sanitize.record import Check, Finding
+from medsanitize.verifiers.reader import Malformed, Parsed, read
+from medsanitize.verifiers.residual import audit_file, audit_parsed
+from medsanitize.verifiers.search import Search, build_search
+from medsanitize.verifiers.structure import Expected
+
+SAMPLE: Final = 20
+"""How many objects pydicom reads once more: those whose digests come first."""
+
+_UUID_ROOT: Final = "2.25."
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAudit:
+    """What an audit found.
+
+    ``findings`` pairs a path in the release with a place in that file and the rule.
+    ``identifiers`` is ``not made`` when no known identifiers were at hand to search for.
+    """
+
+    objects: int
+    files: int
+    sampled: int
+    identifiers: Check
+    findings: tuple[tuple[str, Finding], ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
+def audit_release(
+    release: Path, search: Search | None = None, *, private_creators: frozenset[str] | None = None
+) -> ReleaseAudit:
+    """Read every file of a release again and hold it to the manifest and to the rules of structure.
+
+    Parameters
+    ----------
+    release : Path
+        Root of a release, published or staged.
+    search : Search, optional
+        The identifiers of the run; without them that check is reported as not made.
+    private_creators : frozenset of str, optional
+        Private creators that the policy keeps; when None, any creator may be there.
+
+    Raises
+    ------
+    IntegrityError
+        When the manifest cannot be read.
+    """
+    net = build_search(()) if search is None else search
+    findings: list[tuple[str, Finding]] = []
+    listed: set[str] = set()
+    sample: list[tuple[str, str]] = []
+    for row in read_rows(release):
+        listed.add(row.path)
+        findings.extend((row.path, finding) for finding in _audit_row(release, row, net, private_creators))
+        sample = sorted([*sample, (row.sha256, row.path)])[:SAMPLE]
+    for _, path in sample:
+        if (release / path).is_file():
+            findings.extend((path, finding) for finding in second_opinion(release / path))
+    files = 0
+    for path, finding in _audit_evidence(release, listed, None if search is None else net):
+        files += 1
+        if finding is not None:
+            findings.append((path, finding))
+    findings.extend((layout.PATIENTS, finding) for finding in _check_patients(release))
+    found_known = any(finding.rule in _KNOWN_RULES for _, finding in findings)
+    identifiers = Check.NOT_MADE if search is None else Check.FLAGGED if found_known else Check.PASSED
+    ordered = sorted(set(findings), key=lambda pair: (pair[0], pair[1].place, pair[1].rule))
+    return ReleaseAudit(len(listed), files, len(sample), identifiers, tuple(ordered))
+
+
+_KNOWN_RULES: Final = frozenset(
+    f"audit:{category}" for category in ("name", "id", "phone", "address", "institution", "text", "uid")
+)
+
+
+def _audit_row(
+    release: Path, row: ObjectRow, search: Search, private_creators: frozenset[str] | None
+) -> Iterator[Finding]:
+    path = release / row.path
+    if not path.is_file() or path.is_symlink():
+        yield Finding("file", "audit:missing")
+        return
+    try:
+        parsed = read(path)
+    except Malformed as problem:
+        yield Finding("file", f"audit:malformed-{problem.rule}")
+        return
+    expected = Expected(
+        sha256=row.sha256,
+        pseudonym=row.patient,
+        uid_prefix=_UUID_ROOT if row.instance.startswith(_UUID_ROOT) else None,
+        private_creators=private_creators,
+    )
+    yield from audit_parsed(parsed, own=(), search=search, expected=expected)
+    yield from _check_row(parsed, row, path.stat().st_size)
+
+
+def _check_row(parsed: Parsed, row: ObjectRow, size: int) -> Iterator[Finding]:
+    """The manifest must say of an object what the object says itself."""
+    if size != row.bytes:
+        yield Finding("file", "audit:size")
+    stated: Mapping[int, str] = {
+        0x00020010: row.transfer_syntax,
+        0x00080016: row.sop_class,
+        0x00080018: row.instance,
+        0x00080060: row.modality,
+        0x0020000D: row.study,
+        0x0020000E: row.series,
+    }
+    for tag, value in stated.items():
+        if (parsed.value(tag) or b"").decode("utf-8", "replace") != value:
+            yield Finding(f"({tag >> 16:04X},{tag & 0xFFFF:04X})", "audit:manifest")
+
+
+def _audit_evidence(
+    release: Path, listed: set[str], search: Search | None
+) -> Iterator[tuple[str, Finding | None]]:
+    """Walk over everything that is no listed object; yield each file once, and each finding."""
+    for path in sorted(release.rglob("*")):
+        name = layout.relative(path, release)
+        if name in listed or (path.is_dir() and not path.is_symlink()):
+            continue
+        yield name, None
+        if path.is_symlink() or not path.is_file() or name.startswith(f"{layout.DATA}/"):
+            yield name, Finding("file", "audit:unlisted")
+        elif search is not None:
+            for finding in audit_file(path, search):
+                yield name, finding
+
+
+def _check_patients(release: Path) -> Iterator[Finding]:
+    """The rows of patients must be the sums of the rows of objects."""
+    from medsanitize.release.manifest import PATIENT_SCHEMA, read_batches
+
+    stated = (
+        row for batch in read_batches(release / layout.PATIENTS, PATIENT_SCHEMA) for row in batch.to_pylist()
+    )
+    for row in patients_of(release):
+        found = next(stated, None)
+        if found is None or any(getattr(row, name) != value for name, value in found.items()):
+            yield Finding("file", "audit:manifest")
+            return
+    if next(stated, None) is not None:
+        yield Finding("file", "audit:manifest")
+
+
+def second_opinion(path: Path) -> Iterator[Finding]:
+    """Let pydicom read an object and compare what it found with what our reader found."""
+    import pydicom
+    from pydicom.errors import InvalidDicomError
+
+    try:
+        parsed = read(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs = tags_by_pydicom(pydicom.dcmread(path))
+    except Malformed:
+        return  # reported where the object was audited
+    except (InvalidDicomError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError):
+        yield Finding("file", "audit:second-reader")
+        return
+    ours = [parsed.path(index) for index in range(parsed.meta, len(parsed.elements))]
+    if ours != theirs:
+        yield Finding("file", "audit:second-reader")
+
+
+def tags_by_pydicom(data_set: Any, above: str = "") -> list[str]:
+    """Return the place of every element of a pydicom data set, in the order of the file."""
+    places: list[str] = []
+    for element in data_set:
+        place = f"{above}({element.tag.group:04X},{element.tag.element:04X})"
+        places.append(place)
+        if element.VR == "SQ":
+            for item in element.value:
+                places.extend(tags_by_pydicom(item, place + ">"))
+    return places
