@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from medsanitize.policies.tables import vocabulary
 from medsanitize.policies.tables.vocabulary import device_models, words
 from medsanitize.sanitize.context import Known
 
@@ -63,8 +64,8 @@ def forbidden(known: Iterable[Known]) -> Forbidden:
 
 @lru_cache(maxsize=65536)
 def _in_vocabulary(word: str) -> bool:
-    folded = fold(word)
-    if folded in words() or word.casefold() in words():
+    folded = vocabulary.fold(word)
+    if folded in words():
         return True
     if len(word) == 1:
         return word.isascii()
@@ -89,7 +90,7 @@ def _word_stays(word: str, ban: Forbidden) -> bool:
 def _all_known(text: str) -> bool:
     if _CONTROL.search(text) or _NUMBER_RUN.search(text):
         return False
-    return text.strip().casefold() in device_models() or all(_in_vocabulary(word) for word in _WORD.findall(text))
+    return vocabulary.fold(" ".join(text.split())) in device_models() or all(_in_vocabulary(word) for word in _WORD.findall(text))
 
 
 def is_named(text: str, ban: Forbidden) -> bool:

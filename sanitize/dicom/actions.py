@@ -22,7 +22,6 @@ from medsanitize.sanitize.dicom.encoding import (
     TEXT_VRS,
 )
 from medsanitize.sanitize.dicom.job import Job, Links
-from medsanitize.sanitize.dicom.refusal import Refused, tag_text
 from medsanitize.sanitize.dicom.rules import Rule, Scope, registered_uids
 from medsanitize.sanitize.text import is_named, reduce
 
@@ -32,15 +31,26 @@ Outcome = tuple[bytes, bytes | None, str, Links]
 _DS = re.compile(rb" *[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)? *\0?")
 _IS = re.compile(rb" *[+-]?\d{1,12} *\0?")
 _AS = re.compile(rb"(\d{3})([DWMY])")
+_PRIVATE_SCHEME = re.compile(r"99[A-Za-z_]{1,12}")
+_SCHEMES = frozenset(
+    "DCM SRT SNM3 99SDM SCT LN UCUM FMA RADLEX RADELEMENT ICD10 I10 I10C I10P I9 I9C ICDO3 C4 C5 MDC NCIt UMLS BARI ACR "
+    "MA MAYOASRG NEU NDC NDFRT RXNORM PUBCHEM_CID CD8 DC NYUMCCG OPENGIS POS SDM UBERON UNS ISO3166_1 ISO639_1 ISO639_2 "
+    "RFC5646 RFC3066 HPC IBSI UCSF ITIS_TSN MGI CAS ASTM-sigpurpose IEC61217 LEPIDAS GDS CADSR FDAUNII PATHLEX "
+    "99_OFFIS_DCMTK 99PMP 99GEMS 99SMS_RAD 99PHILIPS 99QIICR 99DCM4CHE 99ELSCINT 99HOLOGIC 99TOSHIBA 99AGFA 99KHEOPS".split()
+)
 _UID = re.compile(r"[0-2](\.(0|[1-9]\d*))+")
+_ARCS = frozenset(["", "0", "1", "2"])
+"""An empty value or a bare root arc names nothing."""
 _ID_DIGITS = re.compile(r"\d{5,}")
 _YEARS = {b"D": 1 / 365.25, b"W": 7 / 365.25, b"M": 1 / 12, b"Y": 1.0}
 _OLDEST = 89
 
+_SCHEME = 0x00080102
 _CODE_VALUES = frozenset([0x00080100, 0x00080119, 0x00080120])
 _PATIENT_GROUP = 0x0010
 _BULK_OB = frozenset([0x7FE00010, 0x54001010, 0x00282000])
 _BULK_GROUPS = frozenset([0x0014, 0x0018, 0x0022, 0x0028, 0x0062, 0x0064, 0x0066, 0x006A, 0x3004, 0x5400, 0x5600, 0x7FE0])
+_CODED = _CODE_VALUES | {0x00080102, 0x00080103, 0x00080104}
 _DOCUMENT = 0x00420011
 
 
@@ -77,7 +87,7 @@ def act(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -
     if rule.action == "X":
         return vr, None, f"X:{rule.source}", ()
     if tag == _DOCUMENT:
-        raise Refused("encapsulated-document", tag_text(tag))
+        return vr, None, "X:encapsulated-document", ()
     if rule.action == "Z":
         return vr, b"", f"Z:{rule.source}", ()
     if not value:
@@ -94,7 +104,7 @@ def act(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -
 
 def gone(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes, why: str) -> Outcome:
     """Remove an element as far as its Type allows: removed, emptied or replaced."""
-    if rule.type == "1" and value:
+    if rule.type in ("1", "1C") and value:
         return vr, dummy(job, tag, vr, value), f"D:{why}", ()
     if rule.type in ("2", "2C"):
         return vr, b"", f"Z:{why}", ()
@@ -122,7 +132,9 @@ def _keep(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes)
 def _clean(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Action C, and the rule of the VR for what no table names."""
     if vr in TEXT_VRS:
-        if scope.strict and tag not in _CODE_VALUES or not scope.belongs(tag) and rule.source == "unlisted":
+        if tag == _SCHEME:
+            return scheme_designator(job, rule, tag, vr, value)
+        if scope.strict and tag not in _CODED or not scope.belongs(tag) and rule.source == "unlisted":
             return _foreign_text(job, scope, rule, tag, vr, value)
         return _text(job, rule, tag, vr, value)
     if vr == b"CS":
@@ -172,12 +184,10 @@ def _coded_string(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Ou
     good = [part.strip() in terms or reduce(part, ban) == part for part in parts]
     if all(good):
         return vr, value, "K:unchanged", ()
-    kept = [part if ok else "" for part, ok in zip(parts, good, strict=True)]
-    while kept and not kept[-1]:
-        kept.pop()
-    if not kept or rule.type == "1" and not all(kept[: min(2, len(parts))]):
+    if not any(ok and part.strip() for part, ok in zip(parts, good, strict=True)):
         return gone(job, rule, tag, vr, value, "not-a-defined-term")
-    return vr, "\\".join(part or "OTHER" for part in kept).encode("ascii", "ignore"), "C:not-a-defined-term", ()
+    kept = [part if ok else "OTHER" for part, ok in zip(parts, good, strict=True)]
+    return vr, "\\".join(kept).encode("ascii", "ignore"), "C:not-a-defined-term", ()
 
 
 def _number_string(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
@@ -215,7 +225,7 @@ def _uids(job: Job, rule: Rule, vr: bytes, value: bytes) -> Outcome:
     """Registered UIDs stay; every other one is remapped, whatever it looks like."""
     old = [text.strip(" \0") for text in value.decode("latin-1").split("\\")]
     known = registered_uids()
-    new = [text if not text or text in known else job.uid(text) for text in old]
+    new = [text if text in known or text in _ARCS else job.uid(text) for text in old]
     if new == old:
         return vr, value, "K:unchanged", ()
     links = tuple((a, b) for a, b in zip(old, new, strict=True) if a != b)
@@ -243,6 +253,17 @@ def _bulk(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
         profile = clean_profile(value)
         return (vr, profile, "C:icc-profile", ()) if profile else gone(job, rule, tag, vr, value, "icc-profile")
     return vr, value, "K:unchanged", ()
+
+
+def scheme_designator(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+    """A coding scheme is named by the standard, or private: ``99`` and a short name (PS3.3 8.2)."""
+    text = value.decode("latin-1").strip(" \0")
+    ban = job.subject.ban
+    if text in _SCHEMES or reduce(text, ban) == text:
+        return vr, value, "K:unchanged", ()
+    if _PRIVATE_SCHEME.fullmatch(text) and not is_named(text, ban) and reduce(text[2:], ban) == text[2:]:
+        return vr, value, "K:unchanged", ()
+    return vr, b"99" + dummy(job, tag, vr, value)[5:], "D:unknown-scheme", ()
 
 
 def code_value(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes, scheme: bytes) -> Outcome:

@@ -88,7 +88,7 @@ def open_container(buf: Buffer, limits: Limits) -> Container:
     else:
         guess = _guess(buf, start)
         if guess is None:
-            raise Refused("not-dicom")
+            raise Refused("unknown-transfer-syntax" if pos else "not-dicom", "meta")
         syntax = guess
     classes = meta.get(0x00020002, ""), meta.get(0x00020003, "")
     if syntax.deflated:

@@ -398,11 +398,23 @@ def _skip_item(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> i
         tag, vr, length, pos = read_header(buf, pos, end, source)
         if tag == ITEM_END:
             return pos
-        if length == UNDEFINED:
-            pos = skip_sequence(buf, pos, end, _item_layout(vr, source), depth - 1)
-        else:
-            pos += length
+        pos = _skip_value(buf, pos, end, length, _item_layout(vr, source), depth)
     raise Refused("truncated")
+
+
+def _skip_value(buf: Buffer, pos: int, end: int, length: int, items: Layout, depth: int) -> int:
+    if length == UNDEFINED:
+        return skip_sequence(buf, pos, end, items, depth - 1)
+    if pos + length > end:
+        raise Refused("length-past-end")
+    return pos + length
+
+
+def skip_elements(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> None:
+    """Prove that the bytes up to ``end`` are elements, which nobody keeps."""
+    while pos < end:
+        _, vr, length, pos = read_header(buf, pos, end, source)
+        pos = _skip_value(buf, pos, end, length, _item_layout(vr, source), depth)
 
 
 def _private(

@@ -16,6 +16,13 @@ _TEXT_SOP_CLASSES = (
     "1.2.840.10008.5.1.4.1.1.12",
     "1.2.840.10008.5.1.4.1.1.3",
 )
+_COMPUTED = (
+    "1.2.840.10008.5.1.4.1.1.30",
+    "1.2.840.10008.5.1.4.1.1.66",
+    "1.2.840.10008.5.1.4.1.1.481.",
+    "1.2.840.10008.5.1.4.1.1.68.",
+    "1.2.840.10008.5.1.4.1.1.67",
+)
 _FACE_MODALITIES = frozenset(["CT", "MR", "PT", "NM", "XC"])
 _FACELESS = frozenset(
     "ABDOMEN CHEST THORAX PELVIS HAND FOOT KNEE HIP LEG ARM ELBOW WRIST ANKLE SHOULDER BREAST HEART LUNG LIVER "
@@ -30,6 +37,8 @@ def may_show_text(values: Mapping[str, str]) -> bool:
 
     ``values`` are the texts of SOPClassUID, Modality, ImageType, BurnedInAnnotation and ConversionType.
     """
+    if values.get("SOPClassUID", "").startswith(_COMPUTED):
+        return values.get("BurnedInAnnotation", "").strip().upper() == "YES"
     if values.get("BurnedInAnnotation", "").strip().upper() == "YES" or values.get("ConversionType", "").strip():
         return True
     if not values.get("SOPClassUID") or values.get("Modality", "").strip().upper() in _TEXT_MODALITIES | {""}:

@@ -112,7 +112,7 @@ class RuleBook:
         return found
 
     def _resolve(self, scope: Scope, tag: int) -> Rule:
-        attribute_type = (scope.types or {}).get((*scope.path, tag), "")
+        attribute_type = _type_of(scope, tag)
         override = self.override(tag)
         if override is not None:
             return Rule(override if override in "KXCU" else settle(override, ""), "policy", attribute_type)
@@ -153,6 +153,23 @@ class RuleBook:
         if "K" in codes:
             return "K"
         return "C" if "C" in codes else row.basic
+
+
+_CONTENT_SEQUENCE = 0x0040A730
+_MACROS = {0x00080104: "1", 0x00080102: "1C", 0x00080100: "1C", 0x0040A040: "1", 0x0040A010: "1", 0x00081150: "1", 0x00081155: "1"}
+"""Types that hold wherever the macro is included: codes, content items, SOP references (PS3.3 8.8, 10)."""
+
+
+def _type_of(scope: Scope, tag: int) -> str:
+    """The attribute's Type at a place; content items nest without end and repeat their Types."""
+    if scope.types is None:
+        return _MACROS.get(tag, "") if scope.path else ""
+    path = scope.path
+    found = scope.types.get((*path, tag))
+    if found is None and path.count(_CONTENT_SEQUENCE) > 1:
+        last = len(path) - 1 - path[::-1].index(_CONTENT_SEQUENCE)
+        found = scope.types.get((*path[last:], tag))
+    return found or (_MACROS.get(tag, "") if path else "")
 
 
 @cache

@@ -17,7 +17,7 @@ from medsanitize.sanitize.dicom.pixeldata import Geometry, write_pixels
 from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.risk import may_show_face, may_show_text
-from medsanitize.sanitize.dicom.rewrite import Buffer, SafePrivates, Walk, walk_dataset
+from medsanitize.sanitize.dicom.rewrite import Buffer, SafePrivates, Walk, skip_elements, walk_dataset
 from medsanitize.sanitize.dicom.rules import RuleBook, registered_uids
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized, Span
@@ -202,9 +202,9 @@ class Sanitizer:
             _state_burned_in(out, walk, layout, self._book.rule(self._book.scope(sop_class), 0x00280301).type)
         rules = walk.rules + pixels.rules
         if pixels.end < total:
-            rules.append("X:after-pixel-data" if pixels.pieces else "X:trailing-bytes")
             if not pixels.pieces:
-                raise Refused("malformed-after-data-set")
+                skip_elements(container.buf, pixels.end, total, layout, self._policy.dicom.limits.depth)
+            rules.append("X:after-pixel-data")
         _place_temporal(out, statement.temporal(layout, self._policy.dicom.options, rules), layout)
         uids = {tag: extra.get(tag) or self._new_uid(walk, tag) for tag in (_SOP, _STUDY, _SERIES)}
         record = self._record(container, walk, texts, uids, geometry if pixels.pieces else None, check, rules)
