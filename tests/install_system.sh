@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Installs the system programs that tests marked "system" use: dciodvfy (dicom3tools) and a browser.
+set -euo pipefail
+if command -v dciodvfy >/dev/null && command -v chromium >/dev/null; then
+  exit 0
+fi
+run=""
+[ "$(id -u)" = 0 ] || run=sudo
+$run apt-get update -qq
+$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends dicom3tools chromium
