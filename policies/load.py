@@ -111,9 +111,7 @@ def loads(text: str, *, base: Path) -> Policy:
     policy, invalid = _validate(data, draft, tree)
     # What YAML readers disagree about need not be told as well that it has the wrong form.
     told = {(problem.line, problem.column) for problem in problems} - {(1, 1)}
-    problems += [
-        problem for problem in [*invalid, *check(draft)] if (problem.line, problem.column) not in told
-    ]
+    problems += [found for found in [*invalid, *check(draft)] if (found.line, found.column) not in told]
     if problems or policy is None:
         raise PolicyError(_FAILED, tuple(problems))
     return policy
@@ -128,7 +126,8 @@ def _preset(name: object) -> dict[str, Any]:
     if not isinstance(name, str) or name not in PRESETS:
         return {}
     data: dict[str, Any] = json.loads(_preset_json(name))
-    return data
+    # These two each policy says for itself.
+    return {key: value for key, value in data.items() if key not in ("version", "preset")}
 
 
 @cache

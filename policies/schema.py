@@ -12,10 +12,9 @@ _TOGETHER = ("release", "inputs", "output", "state")
 
 def json_schema() -> dict[str, Any]:
     """The schema of a policy and, where none of ``release`` to ``state`` is there, of a preset."""
-    schema = _simplified(Policy.model_json_schema())
-    schema["definitions"]["Dicom"]["properties"]["attributes"]["propertyNames"] = {
-        "pattern": _NAME_OF_ATTRIBUTE
-    }
+    schema: dict[str, Any] = _simplified(Policy.model_json_schema())
+    overrides = schema["definitions"]["Dicom"]["properties"]["attributes"]
+    overrides["propertyNames"] = {"pattern": _NAME_OF_ATTRIBUTE}
     schema["required"] = ["version", "preset"]
     schema["dependencies"] = {key: [other for other in _TOGETHER if other != key] for key in _TOGETHER}
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "A policy of medsanitize"}

@@ -87,27 +87,16 @@ def read_private_file(path: Path, *, name: str, remedy: str) -> bytes:
     try:
         # Not blocking: a pipe of that name must not hang the run.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            _only_mine(os.fstat(handle), os.lstat(path), name, remedy)
+            content = _read_all(handle, _MAX_BYTES + 1)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         raise KeyMaterialError(f"The file that {name} names does not exist", remedy) from None
     except OSError as error:
         what = f"The file that {name} names cannot be read: {error.strerror}"
         raise KeyMaterialError(what, "Check its owner and mode: chmod 600 FILE") from None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise KeyMaterialError(f"{name} does not name an ordinary file", remedy)
-        if (
-            os.geteuid() not in (status.st_uid, os.lstat(path).st_uid)
-            or status.st_uid != os.lstat(path).st_uid
-        ):
-            raise KeyMaterialError(
-                f"The file that {name} names belongs to somebody else", "Own it: chown USER FILE"
-            )
-        if stat.S_IMODE(status.st_mode) & 0o177:
-            raise KeyMaterialError(
-                f"Others may read or change the file that {name} names", "Run: chmod 600 FILE"
-            )
-        content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise KeyMaterialError(f"The file that {name} names is too large for a key", remedy)
     return content
@@ -154,12 +143,32 @@ def write_private_file(path: Path, content: bytes) -> None:
         ) from None
 
 
+def _only_mine(opened: os.stat_result, named: os.stat_result, name: str, remedy: str) -> None:
+    if not stat.S_ISREG(opened.st_mode):
+        raise KeyMaterialError(f"{name} does not name an ordinary file", remedy)
+    # Whoever owns the file, or a link to it, can replace the key.
+    if {opened.st_uid, named.st_uid} != {os.geteuid()}:
+        what = f"The file that {name} names belongs to somebody else"
+        raise KeyMaterialError(what, "Own it: chown USER FILE")
+    if stat.S_IMODE(opened.st_mode) & 0o177:
+        what = f"Others may read or change the file that {name} names"
+        raise KeyMaterialError(what, "Run: chmod 600 FILE")
+
+
+def _read_all(handle: int, limit: int) -> bytes:
+    parts: list[bytes] = []
+    while limit > 0 and (part := os.read(handle, limit)):
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
+
+
 def _from_environment(name: str) -> bytes:
     value = os.environb.get(os.fsencode(name))
     if not value:
-        raise KeyMaterialError(
-            f"The environment variable {name} is not set", "Set it to the key, or use keys.file"
-        )
+        # The name is not repeated: it may be the key itself, written there by mistake.
+        what = "The environment variable that keys.env names is not set"
+        raise KeyMaterialError(what, "Set it to the key, or use keys.file")
     return value
 
 

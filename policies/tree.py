@@ -197,6 +197,8 @@ class _Reader:
             return
         value: Scalar = event.value
         if not quoted:
+            if not event.value and top is not None and top.key is not None:
+                place = top.node.keys[top.key]  # nothing is written there: point at its key
             value, wrong = _resolve(event.value)
             if wrong:
                 self.report(place, *wrong)

@@ -1,0 +1,125 @@
+"""Strict YAML: what is refused, and where the problem points."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from medsanitize.policies.tree import MAX_BYTES, MAX_DEPTH, MAX_PROBLEMS, read_tree
+
+
+def places(text: str) -> list[tuple[int, int, str]]:
+    return [(problem.line, problem.column, problem.message) for problem in read_tree(text)[1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3, 1, "The key 'a' is there twice, first in line 1"),
+        ('a: {b: 1, "b": 2}\n', 1, 11, "The key 'b' is there twice, first in line 1"),
+        ("a: &x [1]\n", 1, 4, "An anchor is not allowed"),
+        ("a: 1\nb: *x\n", 2, 4, "An alias is not allowed"),
+        ("*x : 1\n", 1, 1, "An alias is not allowed"),
+        ("a:\n  <<: {b: 1}\n", 2, 3, "A merge key is not allowed"),
+        ("a: !!str 1\n", 1, 4, "A tag is not allowed"),
+        ("a: !local {b: 1}\n", 1, 4, "A tag is not allowed"),
+        ("a: !other!x 1\n", 1, 4, "A tag is not allowed"),
+        ("a: 1\n---\nb: 2\n", 2, 1, "A second document begins here"),
+        ("%YAML 1.1\n---\na: 1\n", 2, 1, "A directive is not allowed"),
+        ("a: 0010\n", 1, 4, "YAML readers disagree about what this number is"),
+        ("a: 0o10\n", 1, 4, "YAML readers disagree about what this number is"),
+        ("a: 0x1F\n", 1, 4, "YAML readers disagree about what this number is"),
+        ("a: 1_000\n", 1, 4, "YAML readers disagree about what this number is"),
+        ("a: 12:30:45\n", 1, 4, "YAML readers disagree about what this number is"),
+        ("a: .inf\n", 1, 4, "Infinity and not-a-number are not allowed"),
+        ("a: 12345678901234567890\n", 1, 4, "The number is too long"),
+        ("0010: x\n", 1, 1, "YAML readers disagree about what this key is"),
+        ("a:\n  on: x\n", 2, 3, "YAML readers disagree about what this key is"),
+        ("7: x\n", 1, 1, "A key reads as a number, true, false or nothing"),
+        ("300e0008: X\n", 1, 1, "A key reads as a number, true, false or nothing"),
+        ("true: x\n", 1, 1, "A key reads as a number, true, false or nothing"),
+        ("? [a]\n: b\n", 1, 3, "A key must be plain text"),
+        ("- a\n", 1, 1, "The policy is not a mapping of keys"),
+        ("", 1, 1, "The policy is not a mapping of keys"),
+        ("# nothing\n", 1, 1, "The policy is not a mapping of keys"),
+        ("a: [1,\n", 2, 1, "This is not YAML from here on"),
+        ("\ta: 1\n", 1, 1, "This is not YAML from here on"),
+        ("a: b: c\n", 1, 5, "This is not YAML from here on"),
+        ("a: 1\nb: \x07\n", 2, 4, "A control character is not allowed in YAML"),
+    ],
+)
+def test_refused_with_its_place(text: str, line: int, column: int, message: str) -> None:
+    assert places(text) == [(line, column, message)]
+
+
+@pytest.mark.parametrize("word", ["y", "N", "yes", "no", "Yes", "NO", "on", "Off"])
+def test_yaml_1_1_booleans_are_refused_unless_quoted(word: str) -> None:
+    assert places(f"a: {word}\n") == [(1, 4, "YAML readers disagree about what this word is")]
+    tree, problems = read_tree(f'a: "{word}"\n')
+    assert tree is not None
+    assert (tree.plain(), problems) == ({"a": word}, [])
+
+
+def test_core_schema_scalars() -> None:
+    text = "a: [1, -7, 1.5, true, false, null, ~, text, '5', 2024-01-31, 60xx3000, 1.2.840]\nb:\n"
+    tree, problems = read_tree(text)
+    assert problems == []
+    assert tree is not None
+    expected = [1, -7, 1.5, True, False, None, None, "text", "5", "2024-01-31", "60xx3000", "1.2.840"]
+    assert tree.plain() == {"a": expected, "b": None}
+
+
+def test_keys_and_values_know_their_places() -> None:
+    tree, _ = read_tree("a:\n  b: [1, x]\n")
+    assert tree is not None
+    inner = tree.value["a"]  # type: ignore[index, call-overload]
+    assert (tree.keys["a"], inner.keys["b"], inner.value["b"].value[1].place) == ((1, 1), (2, 3), (2, 10))
+
+
+def test_all_problems_come_at_once() -> None:
+    text = "a: no\na: 0010\nb: &q 1\nc: {d: *q, e: !t 2}\n"
+    assert [(line, column) for line, column, _ in places(text)] == [
+        (1, 4),
+        (2, 1),
+        (2, 4),
+        (3, 4),
+        (4, 8),
+        (4, 15),
+    ]
+
+
+def test_deep_nesting_is_refused() -> None:
+    assert places("[" * 5000)[0][2] == f"The policy is nested deeper than {MAX_DEPTH}"
+    assert read_tree("a: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1))[1] == []
+
+
+def test_large_text_is_refused_unread() -> None:
+    assert places("a: x\n" + "#" * MAX_BYTES) == [(1, 1, "The policy is larger than 1 MB")]
+
+
+def test_problems_are_capped() -> None:
+    assert len(places("a: no\n" * 5000)) == MAX_PROBLEMS
+
+
+def test_alias_bomb_is_not_expanded() -> None:
+    layers = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 9))
+    tree, problems = read_tree(f"l0: &l0 [x]\n{layers}\n")
+    assert tree is not None
+    assert len(problems) > 9
+
+
+def test_messages_show_no_long_or_odd_keys() -> None:
+    secret = "S" * 60
+    assert secret not in str(places(f"{secret}: 1\n{secret}: 2\n"))
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_a_tree_or_problems(text: str) -> None:
+    tree, problems = read_tree(text)
+    assert tree is not None or problems
+
+
+@given(st.text(alphabet="ab:-[]{}&*!|>'\"%@`#,?<\n\t 01", max_size=60))
+def test_any_punctuation_gives_a_tree_or_problems(text: str) -> None:
+    tree, problems = read_tree(text)
+    assert tree is not None or problems
