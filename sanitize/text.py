@@ -23,6 +23,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _DIGITS = re.compile(r"\d{3,}")
 _MAX_DIGITS = 2
+_GAP = " zzzzzzzz "
+"""Stands for a cut run of numbers: a word that no vocabulary has."""
 _NAMED = frozenset(["name", "id", "address", "phone", "institution"])
 
 
@@ -105,9 +107,16 @@ def reduce(text: str, ban: Forbidden) -> str:
     """Keep the vocabulary words of ``text``; the text itself when every word of it stays.
 
     Words are looked up folded. Runs of three or more numbers (dates, phones) go, whatever
-    stands between them, and so does any word that ``ban`` names.
+    stands between them, and so does any word that ``ban`` names. Once something was cut, a
+    number stays only between two words that stay: beside a cut word it may be part of a date.
     """
     if _all_known(text) and not is_named(text, ban):
         return text
-    cleaned = _NUMBER_RUN.sub(" ", _CONTROL.sub(" ", text))
-    return " ".join(word for word in _WORD.findall(cleaned) if _word_stays(word, ban))
+    cut = _WORD.findall(_NUMBER_RUN.sub(_GAP, _CONTROL.sub(" ", text)))
+    stays = [_word_stays(word, ban) for word in cut]
+    beside = [False, *stays[:-1]], [*stays[1:], False]
+    return " ".join(
+        word
+        for word, kept, before, after in zip(cut, stays, *beside, strict=True)
+        if kept and (not word.isdigit() or before and after)
+    )
