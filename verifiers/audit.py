@@ -176,7 +176,7 @@ def second_opinion(path: Path) -> Iterator[Finding]:
         yield Finding("file", "audit:second-reader")
         return
     ours = [parsed.path(index) for index in range(parsed.meta, len(parsed.elements))]
-    if ours != theirs:
+    if sorted(ours) != sorted(theirs):
         yield Finding("file", "audit:second-reader")
 
 

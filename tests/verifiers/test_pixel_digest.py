@@ -25,11 +25,11 @@ def written(data_set: pydicom.Dataset) -> bytes:
 
 def colour(frames: int = 2) -> pydicom.Dataset:
     data_set = pydicom.dcmread(path_of("CT_small.dcm"))
-    data_set.Rows, data_set.Columns, data_set.SamplesPerPixel, data_set.NumberOfFrames = 6, 5, 3, frames
+    data_set.Rows, data_set.Columns, data_set.SamplesPerPixel, data_set.NumberOfFrames = 64, 48, 3, frames
     data_set.BitsAllocated = data_set.BitsStored = 8
     data_set.HighBit, data_set.PixelRepresentation, data_set.PlanarConfiguration = 7, 0, 0
     data_set.PhotometricInterpretation = "RGB"
-    data_set.PixelData = np.arange(frames * 6 * 5 * 3, dtype=np.uint8).tobytes()
+    data_set.PixelData = (np.arange(frames * 64 * 48 * 3) % 251).astype(np.uint8).tobytes()
     data_set["PixelData"].VR = "OB"
     return data_set
 
@@ -80,7 +80,7 @@ def test_colour_frames_agree_with_their_compressed_form(syntax: pydicom.uid.UID)
 
 def test_colour_by_plane_has_the_digest_of_colour_by_pixel() -> None:
     by_pixel, by_plane = colour(), colour()
-    samples = np.frombuffer(by_plane.PixelData, dtype=np.uint8).reshape(2, 30, 3)
+    samples = np.frombuffer(by_plane.PixelData, dtype=np.uint8).reshape(2, 64 * 48, 3)
     by_plane.PlanarConfiguration = 1
     by_plane.PixelData = samples.transpose(0, 2, 1).tobytes()
 
@@ -118,5 +118,3 @@ def test_an_image_with_too_few_pixels_has_no_digest() -> None:
     data_set.PixelData = data_set.PixelData[:-2]
 
     assert pixel_digest(written(data_set)) is None
-
-

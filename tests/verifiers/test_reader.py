@@ -49,7 +49,8 @@ def test_it_finds_the_elements_that_pydicom_finds(name: str) -> None:
 
     parsed = reader.read(FOLDER / name)
 
-    assert [parsed.path(index) for index in range(parsed.meta, len(parsed.elements))] == theirs
+    ours = [parsed.path(index) for index in range(parsed.meta, len(parsed.elements))]
+    assert sorted(ours) == sorted(theirs)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_PART_10_OR_CUT])
