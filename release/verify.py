@@ -150,7 +150,7 @@ def _check_files(release: Path, root: dict[str, Any], problems: _Problems) -> No
             _check_file(release, expected, found, problems)
             expected = next(sums, None)
         else:
-            problems.add(found.path, "added")
+            problems.add(found.path, "not a regular file" if found.path in apart else "added")
     while expected is not None:
         problems.add(expected.path, "missing")
         expected = next(sums, None)

@@ -1,0 +1,242 @@
+"""The evidence: each format by its own rules, equal bytes, nothing of a source."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+import subprocess
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from medsanitize.errors import IntegrityError, KeyMaterialError, UsageError
+from medsanitize.policies.model import Release
+from medsanitize.release.attestation import generate_signing_key, opened, pre_authentication
+from medsanitize.release.checksums import read_sums
+from medsanitize.release.evidence import write_evidence
+from medsanitize.release.summary import Summary
+
+Make = Callable[..., Any]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+@pytest.fixture
+def written(staged: Path, summary: Make, signing_key: Path) -> Path:
+    write_evidence(staged, summary(), signing_key=signing_key)
+    return staged
+
+
+def test_evidence_written_twice_in_two_folders_is_the_same_bytes(
+    tmp_path: Path, make_staging: Make, summary: Make, signing_key: Path
+) -> None:
+    for name in ("a", "b"):
+        folder = make_staging(tmp_path / name, [b"one", b"two", b"three"])
+        write_evidence(folder, summary(), signing_key=signing_key)
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_writing_evidence_again_replaces_it(written: Path, summary: Make, signing_key: Path) -> None:
+    before = tree(written)
+    write_evidence(written, summary(), signing_key=signing_key)
+    assert tree(written) == before
+
+
+def test_checksums_name_every_file_but_those_made_from_them(written: Path) -> None:
+    sums = {entry.path: entry.sha256 for entry in read_sums(written / "SHA256SUMS")}
+    files = {path: hashlib.sha256(content).hexdigest() for path, content in tree(written).items()}
+    assert sums == {
+        path: digest for path, digest in files.items() if path not in ("SHA256SUMS", "attestation.dsse.json")
+    }
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
+def test_sha256sum_accepts_the_checksums(written: Path) -> None:
+    done = subprocess.run(
+        ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=written, check=False
+    )
+    assert done.returncode == 0
+
+
+def test_checksums_are_ordered_folder_by_folder_even_where_names_are_prefixes(
+    tmp_path: Path, make_row: Make, summary: Make
+) -> None:
+    from dataclasses import replace
+
+    from medsanitize.release.manifest import patients_of, write_objects, write_patients
+
+    rows = []
+    for instance in ("2.25.1", "2.25.1.2", "2.25.10"):
+        row = replace(make_row(0, b"x"), instance=instance)
+        rows.append(replace(row, path=f"data/P000000/2.25.9/2.25.8/{instance}.dcm"))
+        (tmp_path / rows[-1].path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / rows[-1].path).write_bytes(b"x")
+    write_objects(rows, tmp_path, metadata={})
+    write_patients(patients_of(tmp_path), tmp_path, metadata={})
+    write_evidence(tmp_path, summary(tables=()), signing_key=None)
+    assert sum(entry.path.startswith("data/") for entry in read_sums(tmp_path / "SHA256SUMS")) == 3
+
+
+@pytest.mark.parametrize("spoil", ["orphan", "missing", "resized"])
+def test_staged_files_must_be_those_of_the_manifest(staged: Path, summary: Make, spoil: str) -> None:
+    victim = sorted((staged / "data").rglob("*.dcm"))[2]
+    if spoil == "orphan":
+        victim.with_suffix(".tmp").write_bytes(b"")
+    elif spoil == "missing":
+        victim.unlink()
+    else:
+        victim.write_bytes(b"longer than before")
+    with pytest.raises(IntegrityError):
+        write_evidence(staged, summary(), signing_key=None)
+
+
+@pytest.mark.parametrize("rows_per_file", [100, 4])
+def test_croissant_is_valid_and_its_records_load(
+    tmp_path: Path, make_staging: Make, summary: Make, complete: Make, rows_per_file: int
+) -> None:
+    folder = make_staging(tmp_path / "r", [b"%d" % n for n in range(6)], rows_per_file=rows_per_file)
+    write_evidence(folder, summary(release=complete()), signing_key=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import mlcroissant
+
+        dataset = mlcroissant.Dataset(jsonld=folder / "croissant.json")
+        records = list(dataset.records("objects"))
+        patients = list(dataset.records("patients"))
+    assert dataset.metadata.conforms_to == ["http://mlcommons.org/croissant/1.1"]
+    assert not dataset.metadata.ctx.issues.errors
+    assert [record["objects/object_id"] for record in records] == [f"o{n}".encode() for n in range(6)]
+    assert len(patients) == 2
+
+
+def test_croissant_leaves_out_what_the_owner_left_out(written: Path) -> None:
+    document = json.loads((written / "croissant.json").read_bytes())
+    assert not {"license", "description", "creator", "datePublished", "publisher"} & set(document)
+    assert {part["@id"] for part in document["distribution"]} >= {
+        "objects.parquet",
+        "patients.parquet",
+        "data",
+        "labels.csv",
+    }
+
+
+def test_ro_crate_describes_itself_and_every_part(written: Path) -> None:
+    graph = {
+        node["@id"]: node for node in json.loads((written / "ro-crate-metadata.json").read_bytes())["@graph"]
+    }
+    descriptor, root = graph["ro-crate-metadata.json"], graph["./"]
+    assert descriptor["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.2"}
+    assert descriptor["about"] == {"@id": "./"}
+    for part in root["hasPart"]:
+        assert part["@id"] in graph
+        assert (written / part["@id"]).exists()
+        if graph[part["@id"]]["@type"] == "File":
+            content = (written / part["@id"]).read_bytes()
+            assert graph[part["@id"]]["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+def test_provenance_is_prov_and_starts_at_the_anonymisation(
+    staged: Path, summary: Make, complete: Make
+) -> None:
+    write_evidence(staged, summary(release=complete(version="1.1"), supersedes="1.0"), signing_key=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import rdflib
+
+        graph = rdflib.Graph().parse(staged / "provenance.jsonld", format="json-ld")
+    prov = rdflib.Namespace("http://www.w3.org/ns/prov#")
+    (activity,) = graph.subjects(rdflib.RDF.type, prov.Activity)
+    release = rdflib.URIRef("urn:medsanitize:release:chest-ct:1.1")
+    assert (release, prov.wasGeneratedBy, activity) in graph
+    assert (release, prov.wasRevisionOf, rdflib.URIRef("urn:medsanitize:release:chest-ct:1.0")) in graph
+    assert list(graph.subjects(rdflib.RDF.type, prov.SoftwareAgent))
+    for sourceward in (prov.used, prov.wasDerivedFrom, prov.startedAtTime, prov.endedAtTime):
+        assert not list(graph.triples((None, sourceward, None)))
+
+
+def test_attestation_is_an_in_toto_statement_in_dsse(written: Path, signing_key: Path) -> None:
+    envelope = json.loads((written / "attestation.dsse.json").read_bytes())
+    payload = base64.b64decode(envelope["payload"])
+    public = load_pem_public_key(signing_key.with_name("signing.pem.pub").read_bytes())
+    message = b"DSSEv1 28 application/vnd.in-toto+json %d " % len(payload) + payload
+    public.verify(base64.b64decode(envelope["signatures"][0]["sig"]), message)  # type: ignore[union-attr,call-arg]
+    content = json.loads(payload)
+    assert content["_type"] == "https://in-toto.io/Statement/v1"
+    assert {entry["name"]: entry["digest"]["sha256"] for entry in content["subject"]} == {
+        path: hashlib.sha256((written / path).read_bytes()).hexdigest()
+        for path in ("SHA256SUMS", "manifest/objects.parquet", "manifest/patients.parquet")
+    }
+    predicate = content["predicate"]
+    assert predicate["policy"] == {"digest": {"sha256": "5a" * 32}, "preset": "ps3.15-basic"}
+    assert {"name": "overlap", "result": "not made", "detail": ""} in predicate["gates"]
+
+
+def test_pre_authentication_is_the_published_example() -> None:
+    assert pre_authentication(b"hello world", "http://example.com/HelloWorld") == (
+        b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+    )
+
+
+def test_without_a_key_there_is_no_attestation_and_the_report_says_so(written: Path, summary: Make) -> None:
+    write_evidence(written, summary(), signing_key=None)
+    assert not (written / "attestation.dsse.json").exists()
+    assert "Unsigned." in (written / "report.html").read_text()
+
+
+def test_an_envelope_of_other_content_is_refused() -> None:
+    for envelope in (b"", b"[]", b"{}", b'{"payload": "e30=", "signatures": [{"sig": ""}]}', b"[" * 100_000):
+        with pytest.raises(IntegrityError):
+            opened(envelope, None)
+
+
+def test_keys_are_private_and_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "k.pem"
+    generate_signing_key(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert b"PRIVATE" not in (tmp_path / "k.pem.pub").read_bytes()
+    with pytest.raises(UsageError, match="already there"):
+        generate_signing_key(path)
+
+
+@pytest.mark.parametrize("case", ["missing", "open", "garbage", "public"])
+def test_an_unusable_signing_key_is_refused_before_anything_is_written(
+    staged: Path, summary: Make, signing_key: Path, tmp_path: Path, case: str
+) -> None:
+    key = tmp_path / "key.pem"
+    if case != "missing":
+        source = {"open": signing_key, "public": signing_key.with_name("signing.pem.pub")}.get(case)
+        key.write_bytes(b"not a key" if source is None else source.read_bytes())
+        key.chmod(0o644 if case == "open" else 0o600)
+    with pytest.raises(KeyMaterialError):
+        write_evidence(staged, summary(), signing_key=key)
+    assert not (staged / "croissant.json").exists()
+
+
+def test_evidence_names_nothing_of_the_machine(written: Path, tmp_path: Path) -> None:
+    for path, content in tree(written).items():
+        assert str(tmp_path).encode() not in content, path
+
+
+def test_a_release_without_objects_is_still_described(
+    tmp_path: Path, make_staging: Make, summary: Make
+) -> None:
+    folder = make_staging(tmp_path / "r", [])
+    empty: Summary = summary(
+        objects=0,
+        modalities={},
+        outcomes={},
+        checks={},
+        release=Release(name="a", version="1", mode="anonymous"),
+    )
+    write_evidence(folder, empty, signing_key=None)
+    assert "RELEASE.json" not in tree(folder)
+    assert (folder / "report.html").exists()

@@ -1,0 +1,165 @@
+"""The report: self-contained, escaped, and plain about what was not checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from medsanitize.policies.model import Release
+from medsanitize.release.report import Link, render_report, verdict, write_holder_report
+from medsanitize.release.summary import Gate
+
+Make = Callable[..., Any]
+VOID = {"meta", "br", "rect", "circle", "path", "link", "img", "input", "hr"}
+
+
+class Outline(HTMLParser):
+    """Collects tags and attributes and checks that every tag is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def outline(page: bytes) -> Outline:
+    parsed = Outline()
+    parsed.feed(page.decode())
+    assert parsed.open == []
+    return parsed
+
+
+def text(page: bytes) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.decode().split("</style>")[1]))
+
+
+def test_the_page_is_well_formed_and_loads_nothing(summary: Make) -> None:
+    page = render_report(summary(), signer="ab" * 32)
+    parsed = outline(page)
+    assert not {"script", "link", "img", "iframe", "object", "embed", "a", "form"} & {
+        tag for tag, _ in parsed.tags
+    }
+    assert not {"src", "href", "xlink:href", "srcset", "onload"} & {
+        name for _, attrs in parsed.tags for name in attrs
+    }
+    assert not re.search(rb"url\(|@import|https?://", page)
+
+
+def test_the_page_can_be_read_without_seeing_it(summary: Make) -> None:
+    parsed = outline(render_report(summary(), signer=None))
+    assert ("html", {"lang": "en"}) in parsed.tags
+    tags = [tag for tag, _ in parsed.tags]
+    assert tags.count("h1") == 1
+    assert tags.count("table") == tags.count("caption")
+    for tag, attributes in parsed.tags:
+        if tag == "svg":
+            assert attributes.get("aria-hidden") == "true" or attributes.get("aria-label")
+        if tag == "th":
+            assert attributes.get("scope") in ("row", "col")
+
+
+def test_what_the_owner_writes_cannot_become_markup(summary: Make) -> None:
+    release = Release(
+        name="a", version="1", mode="anonymous", description="<script>alert('x')</script>", ethics="&lt;"
+    )
+    gates = (Gate("<b>gate</b>", "passed", "<img src=x>"),)
+    page = render_report(summary(release=release, gates=gates, meanings={"X:private": "<i>"}), signer="<u>")
+    parsed = outline(page)
+    assert not {"script", "img", "i><", "u"} & {tag for tag, _ in parsed.tags}
+    assert b"&lt;script&gt;" in page
+
+
+def test_unchecked_pixels_are_said_plainly_and_first(summary: Make) -> None:
+    tone, sentence = verdict(summary())
+    assert (tone, sentence) == (
+        "care",
+        "Released. 6 objects were not checked for text burned into the pixels.",
+    )
+    assert "Pixels: not checked." in text(render_report(summary(), signer=None))
+
+
+def test_a_check_nobody_mentions_counts_as_not_made(summary: Make) -> None:
+    assert verdict(summary(checks={}))[0] == "care"
+    assert "Burned-in text in the pixels 0 0 6 0" in text(render_report(summary(checks={}), signer=None))
+
+
+@pytest.mark.parametrize(
+    ("results", "tone"),
+    [
+        (("passed",), "good"),
+        (("passed", "not made"), "care"),
+        (("flagged",), "care"),
+        (("passed", "refused"), "bad"),
+    ],
+)
+def test_the_verdict_is_never_better_than_the_worst_gate(
+    summary: Make, results: tuple[Any, ...], tone: str
+) -> None:
+    gates = tuple(Gate(f"gate {n}", result) for n, result in enumerate(results))
+    assert verdict(summary(gates=gates, checks={"pixels": {"passed": 6}}))[0] == tone
+
+
+def test_absent_metadata_is_listed_and_complete_metadata_is_not(summary: Make, complete: Make) -> None:
+    assert "Metadata incomplete: date, description, creator, license, contact, ethics absent." in text(
+        render_report(summary(), signer=None)
+    ).replace(" :", ":")
+    assert "incomplete" not in text(render_report(summary(release=complete()), signer=None))
+
+
+def test_signature_and_its_absence_are_stated(summary: Make) -> None:
+    assert "Unsigned." in text(render_report(summary(), signer=None))
+    assert "key id " + "ab" * 32 in text(render_report(summary(), signer="ab" * 32))
+
+
+def test_counts_by_outcome_rule_and_class_are_there(summary: Make) -> None:
+    shown = text(render_report(summary(meanings={"truncated": "Ends before its last element"}), signer=None))
+    for part in (
+        "9 files were found",
+        "6 released 66.7 %",
+        "Ends before its last element truncated",
+        "CT Image Storage",
+    ):
+        assert part in shown
+
+
+def test_an_empty_release_has_a_report(summary: Make) -> None:
+    page = render_report(
+        summary(
+            objects=0, outcomes={}, modalities={}, sop_classes={}, actions={}, rules={}, gates=(), checks={}
+        ),
+        signer=None,
+    )
+    assert "0 files were found" in text(page)
+
+
+def test_links_are_in_the_holders_report_only(summary: Make, tmp_path: Path) -> None:
+    write_holder_report(
+        tmp_path / "h.html", summary(), links=[Link("data/a.dcm", "equal pixels", "old 1.0: data/b.dcm")]
+    )
+    page = (tmp_path / "h.html").read_bytes()
+    outline(page)
+    assert "old 1.0: data/b.dcm" in text(page)
+    assert "Do not publish it." in text(page)
+    assert "Holder" not in text(render_report(summary(), signer=None))
+
+
+def test_the_same_summary_gives_the_same_page(summary: Make) -> None:
+    turned = dict(reversed([("CT", 5), ("MR", 1)]))
+    assert render_report(summary(modalities={"CT": 5, "MR": 1}), signer=None) == render_report(
+        summary(modalities=turned), signer=None
+    )

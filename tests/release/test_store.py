@@ -1,0 +1,72 @@
+"""Atomic writes and failures of the disk; names that are safe everywhere."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from medsanitize.errors import EnvironmentFailure, IntegrityError
+from medsanitize.release.canonical import canonical_json, document_json
+from medsanitize.release.layout import is_safe, require_safe
+from medsanitize.release.store import storage, write_atomic
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path, sync: bool) -> None:
+    write_atomic(tmp_path / "deep/file", b"old", sync=sync)
+    write_atomic(tmp_path / "deep/file", b"new", sync=sync)
+    assert [(path.name, path.read_bytes()) for path in (tmp_path / "deep").iterdir()] == [("file", b"new")]
+
+
+def test_a_full_disk_keeps_the_old_file_and_names_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "patient-name"
+    write_atomic(target, b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "patient-name")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(EnvironmentFailure) as caught:
+        write_atomic(target, b"new")
+    assert str(caught.value) == "The disk is full. Free some space and run the same command again."
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("patient-name", b"old")]
+
+
+def test_a_defect_is_not_taken_for_a_failing_disk() -> None:
+    with pytest.raises(FileNotFoundError), storage():
+        raise FileNotFoundError(errno.ENOENT, "gone")
+
+
+@given(st.text(max_size=30))
+def test_safe_paths_stay_inside_and_need_no_quoting(path: str) -> None:
+    if is_safe(path):
+        assert path.isascii()
+        assert path.isprintable()
+        assert not set(path) & set(" \\:*?\"'<>|$`!;&()[]{}~#%^")
+        assert not any(part.startswith(".") for part in path.split("/"))
+        assert os.path.normpath(path) == path
+        assert not os.path.isabs(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/x", "x/", "x//y", "..", "x/../y", ".x", "a b", "x\n", "é", "a\\b", "a" * 201]
+)
+def test_unsafe_paths_are_refused_without_naming_them(path: str) -> None:
+    with pytest.raises(IntegrityError) as caught:
+        require_safe(path)
+    assert len(path) < 4 or path not in str(caught.value)
+
+
+@given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(), st.text(max_size=5), st.none())))
+def test_equal_json_is_equal_bytes_whatever_the_order(content: dict[str, object]) -> None:
+    turned = dict(reversed(content.items()))
+    assert document_json(turned) == document_json(content)
+    assert canonical_json(turned) == canonical_json(content)
