@@ -287,21 +287,25 @@ class _Walk:
             self.elements.append((tag, vr, start, stop, item))
             if vr == b"SQ":
                 self._sequence(len(self.elements) - 1, start, stop, depth, closed=False)
+            elif vr == b"UN" and implicit_vr(tag) == b"SQ":
+                self._unknown()._sequence(len(self.elements) - 1, start, stop, depth, closed=False)
             return stop
         index = len(self.elements)
         self.elements.append((tag, vr, start, start, item))
         if vr == b"SQ":
             stop = self._sequence(index, start, end, depth, closed=True)
         elif vr == b"UN":
-            # PS3.5 6.2.2 note: UN of undefined length is a sequence in implicit VR little endian
-            inner = _Walk(self.buf, self.elements, self.items, self.unordered, True, "<")
-            stop = inner._sequence(index, start, end, depth, closed=True)
+            stop = self._unknown()._sequence(index, start, end, depth, closed=True)
         elif tag in _PIXEL_TAGS:
             stop = self._fragments(start, end)
         else:
             raise Malformed("length")
         self.elements[index] = (tag, vr, start, stop, item)
         return stop
+
+    def _unknown(self) -> _Walk:
+        """Walk on in implicit VR little endian, as a sequence called UN is encoded (PS3.5 6.2.2 note)."""
+        return _Walk(self.buf, self.elements, self.items, self.unordered, True, "<")
 
     def _sequence(self, index: int, pos: int, end: int, depth: int, *, closed: bool) -> int:
         """Read the items of a sequence (PS3.5 7.5)."""
