@@ -1,0 +1,278 @@
+"""The audit gate: read every staged file again, as an attacker would, with a reader of its own.
+
+While a file is open its uncompressed pixels are digested too, so that it is read and parsed once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.resolution import PAGE, known_of
+from medsanitize.pipeline.sanitize_stage import staged_path
+from medsanitize.pipeline.state import State
+from medsanitize.pipeline.worker import Worker
+from medsanitize.policies.model import Policy
+from medsanitize.release import layout
+from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.keys import SubKeys
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.search import Search
+    from medsanitize.verifiers.structure import Expected
+
+BATCH = 64
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Subject:
+    """What is held against the files of one patient's study: pseudonym, identifiers, allowed dates."""
+
+    pseudonym: str
+    own: frozenset[Known]
+    allowed_dates: frozenset[str]
+
+    def __repr__(self) -> str:
+        return "Subject(...)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Target:
+    """One staged file to audit; ``native`` when its pixels are plain samples, None without pixels."""
+
+    id: int
+    path: str
+    sha256: str
+    native: bool | None
+    subject: Subject
+
+    def __repr__(self) -> str:
+        return f"Target({self.id})"
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One file's findings (place, rule), and its pixels: 1 compared, 0 to be decoded, -1 unreadable."""
+
+    id: int
+    findings: tuple[tuple[str, str], ...]
+    pixels_check: int
+    pixels: bytes | None
+
+
+def removed_categories(policy: Policy) -> frozenset[str]:
+    """Categories of known identifiers that the policy claims to remove everywhere."""
+    options = policy.dicom.options
+    removed = {"name", "id", "date", "address", "phone", "institution", "uid", "text"}
+    if options.retain_institution_identity:
+        removed -= {"institution", "address", "phone"}
+    if options.retain_uids:
+        removed -= {"uid"}
+    if options.retain_longitudinal_full_dates:
+        removed -= {"date"}
+    return frozenset(removed)
+
+
+def build_net(state: State, policy: Policy) -> Search:
+    """The run-wide search over what is known of every patient and study."""
+    from medsanitize.policies.tables.vocabulary import words
+    from medsanitize.verifiers.search import build_search
+
+    removed = removed_categories(policy)
+
+    def known() -> Iterator[Known]:
+        for (value,) in state.db.execute("SELECT value FROM known"):
+            one = Known(*json.loads(state.seal.open(value, b"known")))
+            if one.category in removed:
+                yield one
+
+    return build_search(known(), words())
+
+
+def audit_objects(
+    state: State,
+    policy: Policy,
+    subkeys: SubKeys,
+    engine: Engine,
+    on_objects: Callable[[int], None] = lambda _: None,
+) -> Search:
+    """Audit every staged file not audited yet; findings go to the state. Returns the net that was used."""
+    search = build_net(state, policy)
+    engine.equip(search)
+    for result in engine.map(audit_batch, _batches(_targets(state, policy, subkeys))):
+        audited = [_died(result.item)] if isinstance(result, Died) else result
+        state.write(
+            "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
+            [(one.pixels_check, one.pixels, one.id) for one in audited],
+        )
+        found = [(one.id, place, rule) for one in audited for place, rule in one.findings]
+        if found:
+            state.write("INSERT OR IGNORE INTO findings VALUES (?, ?, ?)", found)
+        state.wrote(len(audited))
+        on_objects(len(audited))
+    state.commit()
+    return search
+
+
+def _targets(state: State, policy: Policy, subkeys: SubKeys) -> Iterator[Target]:
+    rows = _staged_rows(state)
+    for (patient, study), group in groupby(rows, key=lambda row: (row[0], row[1])):
+        subject: Subject | None = None
+        for _, _, number, *names, digest, native in group:
+            if subject is None or subject.pseudonym != names[0]:
+                subject = _subject(state, policy, subkeys, patient, study, names[0])
+            yield Target(
+                number, staged_path(*names), digest.hex(), None if native is None else bool(native), subject
+            )
+
+
+def _subject(
+    state: State, policy: Policy, subkeys: SubKeys, patient: bytes, study: bytes, pseudonym: str
+) -> Subject:
+    from medsanitize.sanitize.dicom.dates import shift_date, shift_days
+
+    known = known_of(state, patient, study)
+    removed = removed_categories(policy)
+    own = frozenset(one for one in known if one.category in removed)
+    allowed: frozenset[str] = frozenset()
+    if policy.dicom.options.retain_longitudinal_modified_dates:
+        value = state.db.execute("SELECT value FROM patients WHERE patient = ?", (patient,)).fetchone()[0]
+        key = json.loads(state.seal.open(value, b"patient"))[0]
+        days = shift_days(subkeys, key, policy.dicom.dates)
+        dates = {one.value.strip()[:8] for one in known if one.category == "date"}
+        moved = {shift_date(date, days) for date in dates}
+        first = {f"{date[:4]}0101" for date in dates} if policy.dicom.dates.method == "year" else set()
+        allowed = frozenset(date for date in moved | first if date)
+    return Subject(pseudonym, own, allowed)
+
+
+def _staged_rows(state: State) -> Iterator[tuple[bytes, bytes, int, str, str, str, str, bytes, int | None]]:
+    after: tuple[bytes, bytes, int] = (b"", b"", -1)
+    while True:
+        page = state.db.execute(
+            "SELECT patient, study, id, p_patient, p_study, p_series, p_instance, sha256, native FROM objects"
+            " WHERE outcome = 'released' AND audited = 0 AND (patient, study, id) > (?, ?, ?)"
+            " ORDER BY patient, study, id LIMIT ?",
+            (*after, PAGE),
+        ).fetchall()
+        if not page:
+            return
+        yield from page
+        after = page[-1][:3]
+
+
+def _batches(items: Iterator[Target]) -> Iterator[Sequence[Target]]:
+    batch: list[Target] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _died(target: Target) -> Audited:
+    return Audited(target.id, (("file", "audit:worker-died"),), -1, None)
+
+
+# -- in the workers -----------------------------------------------------------------------
+
+
+def audit_batch(worker: Worker, batch: Sequence[Target]) -> list[Audited]:
+    """Audit a batch of staged files."""
+    return [_audit_one(worker, target) for target in batch]
+
+
+def _audit_one(worker: Worker, target: Target) -> Audited:
+    from medsanitize.verifiers.duplicates import pixel_digest
+    from medsanitize.verifiers.reader import Malformed, read
+    from medsanitize.verifiers.residual import audit_parsed
+
+    search, staging = worker.search, worker.setup.staging
+    if search is None or staging is None:
+        raise RuntimeError("the audit was not equipped")
+    try:
+        parsed = read(staging / target.path)
+        subject = target.subject
+        findings = audit_parsed(parsed, own=subject.own, search=search, expected=_expected(worker, target))
+        digest = pixel_digest(parsed) if target.native else None
+    except Malformed as problem:
+        return Audited(target.id, (("file", f"audit:malformed-{problem.rule}"),), -1, None)
+    except OSError:
+        raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
+    except Exception:  # noqa: BLE001  an audit that fails has not passed
+        return Audited(target.id, (("file", "audit:internal-error"),), -1, None)
+    check = 1 if target.native is None or digest else -1 if target.native else 0
+    found = tuple((finding.place, finding.rule) for finding in findings)
+    return Audited(target.id, found, check, bytes.fromhex(digest) if digest else None)
+
+
+def _expected(worker: Worker, target: Target) -> Expected:
+    from medsanitize.verifiers.structure import Expected
+
+    policy = worker.setup.policy
+    return Expected(
+        sha256=target.sha256,
+        pseudonym=target.subject.pseudonym,
+        uid_prefix=uid_prefix(policy),
+        private_creators=private_creators(policy),
+        allowed_dates=target.subject.allowed_dates,
+    )
+
+
+def uid_prefix(policy: Policy) -> str | None:
+    """What every new UID begins with; None when UIDs are retained."""
+    if policy.dicom.options.retain_uids:
+        return None
+    return f"{policy.pseudonyms.uid_root}." if policy.pseudonyms.uid_root else "2.25."
+
+
+def private_creators(policy: Policy) -> frozenset[str]:
+    """Private creators that the policy keeps."""
+    if not policy.dicom.options.retain_safe_private:
+        return frozenset()
+    from medsanitize.policies.tables.safe_private import safe_private
+
+    listed = {creator for _, creator, _ in safe_private()}
+    return frozenset(listed | {row.creator for row in policy.dicom.safe_private})
+
+
+# -- findings -----------------------------------------------------------------------------
+
+
+def audit_evidence(search: Search, staging: Path) -> list[tuple[str, str, str]]:
+    """Search every staged file that is no object: (path in the release, place, rule)."""
+    from medsanitize.verifiers.residual import audit_file
+
+    found = []
+    for top in sorted(set(layout.TOP_LEVEL) - {layout.DATA}):
+        path = staging / top
+        files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
+        for file in files:
+            if file.is_file():
+                name = layout.relative(file, staging)
+                found.extend((name, finding.place, finding.rule) for finding in audit_file(file, search))
+    return found
+
+
+def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, str]]:
+    """Findings in objects that are to be released, by path; at most ``limit`` of them."""
+    rows = state.db.execute(
+        "SELECT p_patient, p_study, p_series, p_instance, place, findings.rule FROM findings"
+        " JOIN objects USING (id) WHERE outcome = 'released' ORDER BY 1, 2, 3, 4, 5, 6 LIMIT ?",
+        (limit,),
+    )
+    return [(staged_path(*row[:4]), row[4], row[5]) for row in rows]
+
+
+def count_by_rule(findings: Sequence[tuple[str, str, str]]) -> dict[str, int]:
+    """Findings by rule."""
+    return dict(sorted(Counter(rule for _, _, rule in findings).items()))

@@ -1,0 +1,268 @@
+"""Duplicates: contested UIDs, equal bytes, equal pixels, and what earlier releases hold.
+
+Every verdict is one transaction over the whole set and depends on pseudonyms and digests alone, so it
+is the same whoever finished first and however often the run was killed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.evidence_stage import released_rows
+from medsanitize.pipeline.resolution import PAGE
+from medsanitize.pipeline.sanitize_stage import contested_path, remove_unreleased, staged_path
+from medsanitize.pipeline.state import State
+from medsanitize.pipeline.worker import Worker
+from medsanitize.policies.model import Policy
+from medsanitize.release.registry import Registry
+from medsanitize.release.store import storage
+
+BATCH = 64
+_REGISTRY_PAGE = 20_000
+TO_DECODE = "outcome = 'released' AND pixels_check = 0 AND native = 0"
+_ORDER = "p_patient, p_study, p_series, p_instance, id"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Staged:
+    """A staged file to look at: row, path in the release, transfer syntax."""
+
+    id: int
+    path: str
+
+    def __repr__(self) -> str:
+        return f"Staged({self.id})"
+
+
+def settle_contests(state: State, policy: Policy, staging: Path | None) -> None:
+    """Decide between sources that state one SOP Instance UID, and give the survivors their names."""
+    if state.plain("contests") is None:
+        with state.transaction() as db:
+            db.execute(
+                "CREATE INDEX IF NOT EXISTS objects_order ON objects (p_patient, p_study, p_series, p_instance)"
+            )
+            for sop in _contested(state):
+                _settle_one(state, policy, sop)
+            # Different UIDs never share a pseudonym; should they, neither object is released.
+            db.execute(
+                "UPDATE objects SET outcome = 'quarantined', rule = 'sop-instance-conflict'"
+                " WHERE outcome = 'released' AND p_instance IN (SELECT p_instance FROM objects"
+                "  WHERE outcome = 'released' GROUP BY p_instance HAVING count(*) > 1)"
+            )
+            state.put_plain("contests", b"1")
+    if staging is not None:
+        _name_survivors(state, staging)
+        remove_unreleased(state, staging)
+
+
+def _contested(state: State) -> Iterator[bytes]:
+    after = b""
+    while True:
+        row = state.db.execute(
+            "SELECT min(sop) FROM objects WHERE contested = 1 AND sop > ?", (after,)
+        ).fetchone()
+        if row[0] is None:
+            return
+        after = bytes(row[0])
+        yield after
+
+
+def _settle_one(state: State, policy: Policy, sop: bytes) -> None:
+    rows = state.db.execute(
+        f"SELECT id, outcome, sha256 FROM objects WHERE sop = ? ORDER BY {_ORDER}",
+        (sop,),  # noqa: S608
+    ).fetchall()
+    released = [row for row in rows if row[1] == "released"]
+    alike = len(released) == len(rows) and len({row[2] for row in rows}) == 1
+    if not alike:
+        _rule_out(state, released, "quarantined", "sop-instance-conflict")
+    elif policy.deduplicate.bytes == "quarantine":
+        _rule_out(state, released, "quarantined", "duplicate-bytes")
+    else:
+        # One UID has room for one file, whatever the policy says of other duplicates.
+        _rule_out(state, released[1:], "dropped", "duplicate-bytes")
+        if policy.deduplicate.bytes == "fail":
+            state.put_plain("refused-bytes", b"1")
+
+
+def _rule_out(state: State, rows: Sequence[Sequence[object]], outcome: str, rule: str) -> None:
+    state.db.executemany(
+        "UPDATE objects SET outcome = ?, rule = ? WHERE id = ?", [(outcome, rule, row[0]) for row in rows]
+    )
+
+
+def _name_survivors(state: State, staging: Path) -> None:
+    while True:
+        rows = state.db.execute(
+            "SELECT id, p_patient, p_study, p_series, p_instance FROM objects"
+            " WHERE staged = 2 AND outcome = 'released' LIMIT ?",
+            (PAGE,),
+        ).fetchall()
+        if not rows:
+            break
+        for number, *names in rows:
+            target = staging / staged_path(*names)
+            waiting = staging / contested_path(staged_path(*names), number)
+            with storage():
+                if waiting.exists():
+                    waiting.replace(target)
+        state.write("UPDATE objects SET staged = 1 WHERE id = ?", [(row[0],) for row in rows])
+    state.commit()
+
+
+# -- digests of pixels --------------------------------------------------------------------
+
+
+def digest_compressed(
+    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
+) -> None:
+    """Decode compressed pixels for their digest, in processes apart; resumes where it left off.
+
+    Nothing is decoded where the policy ignores equal pixels.
+    """
+    if policy.deduplicate.pixels == "ignore" and policy.deduplicate.registry == "ignore":
+        return
+    for result in engine.map(pixels_batch, _batches(_to_digest(state)), isolate=True):
+        # A decoder that dies says nothing of the pixels: the check is not made.
+        rows = [(-1, None, result.item.id)] if isinstance(result, Died) else result
+        state.write("UPDATE objects SET pixels_check = ?, pixels = ? WHERE id = ?", rows)
+        state.wrote(len(rows))
+        on_objects(len(rows))
+    state.commit()
+
+
+def _to_digest(state: State) -> Iterator[Staged]:
+    after = -1
+    while True:
+        page = state.db.execute(
+            "SELECT id, p_patient, p_study, p_series, p_instance FROM objects"
+            f" WHERE {TO_DECODE} AND id > ? ORDER BY id LIMIT ?",
+            (after, PAGE),
+        ).fetchall()
+        if not page:
+            return
+        for number, *names in page:
+            yield Staged(number, staged_path(*names))
+        after = page[-1][0]
+
+
+def _batches(items: Iterator[Staged]) -> Iterator[Sequence[Staged]]:
+    while batch := list(islice(items, BATCH)):
+        yield batch
+
+
+def pixels_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, bytes | None, int]]:
+    """Digest the pixels of staged files: (1 compared or -1 not decodable, digest or None, row)."""
+    return [_pixels_of(worker, one) for one in batch]
+
+
+def _pixels_of(worker: Worker, one: Staged) -> tuple[int, bytes | None, int]:
+    from medsanitize.verifiers.duplicates import pixel_digest
+
+    staging = worker.setup.staging
+    if staging is None:
+        return -1, None, one.id
+    try:
+        digest = pixel_digest(staging / one.path)
+    except OSError:
+        raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
+    except Exception:  # noqa: BLE001  what cannot be decoded cannot be compared, and the manifest says so
+        digest = None
+    return (1, bytes.fromhex(digest), one.id) if digest else (-1, None, one.id)
+
+
+# -- verdicts -----------------------------------------------------------------------------
+
+
+def judge_duplicates(state: State, policy: Policy, staging: Path | None) -> None:
+    """Apply the policy's verdicts to equal bytes, equal pixels and what the registry holds."""
+    if state.plain("duplicates") is None:
+        with state.transaction() as db:
+            db.execute("CREATE INDEX objects_sha256 ON objects (sha256)")
+            db.execute("CREATE INDEX objects_pixels ON objects (pixels)")
+            for column, verdict in (
+                ("sha256", policy.deduplicate.bytes),
+                ("pixels", policy.deduplicate.pixels),
+            ):
+                name = "bytes" if column == "sha256" else column
+                for (digest,) in db.execute(
+                    f"SELECT {column} FROM objects WHERE outcome = 'released' AND {column} NOT NULL"  # noqa: S608
+                    f" GROUP BY {column} HAVING count(*) > 1 ORDER BY {column}"
+                ).fetchall():
+                    _judge_group(state, column, digest, name, verdict)
+            _judge_registry(state, policy)
+            state.put_plain("duplicates", b"1")
+    if staging is not None:
+        remove_unreleased(state, staging)
+
+
+def _judge_group(state: State, column: str, digest: bytes, name: str, verdict: str) -> None:
+    rows = state.db.execute(
+        f"SELECT id FROM objects WHERE {column} = ? AND outcome = 'released' ORDER BY {_ORDER}",
+        (digest,),  # noqa: S608
+    ).fetchall()
+    if len(rows) < 2:
+        return
+    rule = f"duplicate-{name}"
+    if verdict == "drop":
+        _rule_out(state, rows[1:], "dropped", rule)
+    elif verdict == "quarantine":
+        _rule_out(state, rows, "quarantined", rule)
+    elif verdict in ("flag", "fail"):
+        _flag(state, rows, name)
+        if verdict == "fail":
+            state.put_plain(f"refused-{name}", b"1")
+
+
+def _flag(state: State, rows: Sequence[Sequence[object]], name: str) -> None:
+    state.db.executemany(
+        "UPDATE objects SET flags = flags || ? WHERE id = ?", [(f"{name},", row[0]) for row in rows]
+    )
+
+
+def registry_of(policy: Policy) -> Registry:
+    """The registry that the policy names, or the one in its state folder."""
+    return Registry(policy.registry.path or policy.state / "registry")
+
+
+def _judge_registry(state: State, policy: Policy) -> None:
+    registry, verdict = registry_of(policy), policy.deduplicate.registry
+    prior = [entry for entry in registry.list() if entry.name == policy.release.name]
+    older = [entry.version for entry in prior if entry.version != policy.release.version]
+    notes = {"supersedes": older[-1] if older else None, "public_prior": [], "links": {}, "relies_on": []}
+    if verdict != "ignore":
+        notes |= _against_registry(state, policy, registry, verdict)
+    state.put("registry", json.dumps(notes))
+
+
+def _against_registry(state: State, policy: Policy, registry: Registry, verdict: str) -> dict[str, object]:
+    found: Counter[tuple[str, str, str]] = Counter()
+    outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(verdict)
+    rows = released_rows(state, "id, sha256, pixels")
+    while page := list(islice(rows, _REGISTRY_PAGE)):
+        hit_rows: dict[object, tuple[object]] = {}
+        digests = ((bytes(row[5]).hex(), bytes(row[6]).hex() if row[6] else None) for row in page)
+        for hit in registry.lookup(digests):
+            if not hit.carried_over(policy.release.name):
+                found[hit.name, hit.version, hit.by] += 1
+                number = page[hit.index][4]
+                hit_rows[number] = (number,)
+        if outcome:
+            _rule_out(state, list(hit_rows.values()), outcome, "duplicate-registry")
+        else:
+            _flag(state, list(hit_rows.values()), "registry")
+    if found and verdict == "fail":
+        state.put_plain("refused-registry", b"1")
+    releases = sorted({(name, version) for name, version, _ in found})
+    return {
+        "public_prior": [f"{name} {version}" for name, version in releases if name in policy.registry.public],
+        "links": {f"{name} {version} by {by}": count for (name, version, by), count in sorted(found.items())},
+        "relies_on": releases if verdict == "drop" else [],
+    }

@@ -1,0 +1,178 @@
+"""Who calls a stage: this process, or a pool of forkserver processes.
+
+A stage hands batches of rows to a task, a plain function ``task(worker, batch) -> result``. Results
+come back in the order of the batches, so what is written does not depend on who finished first.
+A worker that dies takes nobody with it: its objects are tried again one at a time.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.worker import Setup, Worker
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.search import Search
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+Task = Callable[[Worker, Sequence[Item]], Result]
+
+_worker: Worker | None = None
+
+
+class Died(Generic[Item]):
+    """In place of a result: the worker died of this one item, twice."""
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+
+
+def _start(setup: Setup) -> None:
+    """Set up a worker process: the run's signals are the parent's business, its death ours."""
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _worker = Worker(setup)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _call(task: Task[Any, Any], batch: Sequence[Any]) -> tuple[Any, float]:
+    if _worker is None:
+        raise RuntimeError("worker was not set up")
+    before = time.process_time()
+    result = task(_worker, batch)
+    return result, time.process_time() - before
+
+
+class Engine:
+    """Runs tasks over batches with ``workers`` processes; one worker means this very process.
+
+    ``cpu_seconds`` is what the worker processes used (not counting this process).
+    """
+
+    def __init__(self, setup: Setup, workers: int, stop: Stop) -> None:
+        self.workers = workers
+        self.cpu_seconds = 0.0
+        self._setup = setup
+        self._stop = stop
+        self._local = Worker(setup)
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._shut()
+
+    def equip(self, search: Search) -> None:
+        """Give every worker the audit's net (running workers are replaced)."""
+        self._shut()
+        self._setup = replace(self._setup, search=search)
+        self._local = Worker(self._setup)
+
+    def map(
+        self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
+    ) -> Iterator[Result | Died[Item]]:
+        """Yield one result a batch, in order.
+
+        Parameters
+        ----------
+        task : callable
+            A module-level function; runs with a Worker and one batch.
+        batches : iterable of sequences
+            Consumed only a few batches ahead.
+        isolate : bool
+            Use a process even with one worker (for native decoders that may crash).
+        """
+        if self.workers == 1 and not isolate:
+            for batch in batches:
+                self._stop.check()
+                yield task(self._local, batch)
+            return
+        yield from self._in_pool(task, iter(batches))
+
+    def _in_pool(
+        self, task: Task[Item, Result], batches: Iterator[Sequence[Item]]
+    ) -> Iterator[Result | Died[Item]]:
+        running: deque[tuple[Sequence[Item], Future[tuple[Result, float]]]] = deque()
+        more = True
+        while more or running:
+            self._stop.check()
+            while more and len(running) < 2 * self.workers + 1:
+                batch = next(batches, None)
+                if batch is None:
+                    more = False
+                else:
+                    running.append((batch, self._submit(task, batch)))
+            if not running:
+                return
+            batch, future = running.popleft()
+            try:
+                result, cpu = future.result()
+            except BrokenProcessPool:
+                waiting = [batch, *(later for later, _ in running)]
+                running.clear()
+                for one in waiting:
+                    yield from self._one_at_a_time(task, one)
+                continue
+            self.cpu_seconds += cpu
+            yield result
+
+    def _one_at_a_time(
+        self, task: Task[Item, Result], batch: Sequence[Item]
+    ) -> Iterator[Result | Died[Item]]:
+        for item in batch:
+            self._stop.check()
+            for attempt in (1, 2):
+                self._shut()
+                try:
+                    result, cpu = self._submit(task, [item]).result()
+                except BrokenProcessPool:
+                    if attempt == 2:
+                        self._shut()
+                        yield Died(item)
+                    continue
+                self.cpu_seconds += cpu
+                yield result
+                break
+
+    def _submit(self, task: Task[Item, Result], batch: Sequence[Item]) -> Future[tuple[Result, float]]:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self.workers,
+                mp_context=multiprocessing.get_context("forkserver"),
+                initializer=_start,
+                initargs=(self._setup,),
+            )
+        try:
+            return self._pool.submit(_call, task, batch)
+        except BrokenProcessPool as error:
+            broken: Future[tuple[Result, float]] = Future()
+            broken.set_exception(error)
+            return broken
+
+    def _shut(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None

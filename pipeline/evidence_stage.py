@@ -1,0 +1,230 @@
+"""From the state to manifests, summary and evidence: streamed by pseudonym, page by page."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from medsanitize import __version__
+from medsanitize.pipeline.resolution import PAGE
+from medsanitize.pipeline.sanitize_stage import open_record, staged_path
+from medsanitize.pipeline.state import State
+from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.model import OPTION_CODES, Policy
+from medsanitize.release.canonical import canonical_json
+from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
+from medsanitize.release.summary import Gate, Summary, TableSummary
+from medsanitize.sanitize.keys import SubKeys, mac
+from medsanitize.sanitize.record import Check
+
+ACTIONS = {"D": "replaced", "Z": "emptied", "X": "removed", "C": "cleaned", "U": "uid", "K": "kept"}
+_CHECKS = ("pixels", "identifiers", "duplicates", "registry", "overlap")
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts taken while the rows of the manifest stream by in order."""
+
+    objects: int = 0
+    patients: int = 0
+    studies: int = 0
+    series: int = 0
+    bytes: int = 0
+    regions: int = 0
+    modalities: Counter[str] = field(default_factory=Counter)
+    sop_classes: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    checks: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in _CHECKS})
+    _last: tuple[str, str, str] = ("", "", "")
+
+    def add(self, row: ObjectRow, rules: Mapping[str, int]) -> None:
+        """Count one row; rows come ordered by patient, study and series."""
+        patient, study, series = self._last
+        new_patient = self.objects == 0 or row.patient != patient
+        new_study = new_patient or row.study != study
+        self.patients += new_patient
+        self.studies += new_study
+        self.series += new_study or row.series != series
+        self._last = (row.patient, row.study, row.series)
+        self.objects += 1
+        self.bytes += row.bytes
+        self.regions += row.pixel_regions_cleaned
+        self.modalities[row.modality or "none"] += 1
+        self.sop_classes[row.sop_class] += 1
+        self.rules.update(rules)
+        for name in _CHECKS:
+            self.checks[name][str(getattr(row, f"check_{name}"))] += 1
+
+    @property
+    def actions(self) -> dict[str, int]:
+        """Changes to attributes by kind of action."""
+        return count_actions(self.rules)
+
+
+def count_actions(rules: Mapping[str, int]) -> dict[str, int]:
+    """Add up rule counts by the action each rule id begins with; unchanged values are no action."""
+    counts = dict.fromkeys(ACTIONS.values(), 0)
+    for rule, count in rules.items():
+        if rule[:1] in ACTIONS and rule[1:2] == ":" and rule != "K:unchanged":
+            counts[ACTIONS[rule[0]]] += count
+    return counts
+
+
+def released_rows(state: State, columns: str) -> Iterator[tuple[object, ...]]:
+    """Yield columns of released objects in the order of their pseudonyms (the first four columns)."""
+    names = "p_patient, p_study, p_series, p_instance"
+    after = ("", "", "", "")
+    while True:
+        page = state.db.execute(
+            f"SELECT {names}, {columns} FROM objects WHERE outcome = 'released'"  # noqa: S608
+            f" AND ({names}) > (?, ?, ?, ?) ORDER BY {names} LIMIT ?",
+            (*after, PAGE),
+        ).fetchall()
+        if not page:
+            return
+        yield from page
+        after = page[-1][:4]
+
+
+def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) -> Iterator[ObjectRow]:
+    """Yield the rows of the manifest, counting them on the way."""
+    columns = "bytes, sha256, pixels, pixels_check, flags, audited, payload"
+    registry_made = policy.deduplicate.registry != "ignore"
+    for row in released_rows(state, columns):
+        names = tuple(str(name) for name in row[:4])
+        size, digest, pixels, looked, flags, audited, payload = row[4:]
+        record = open_record(state, "released", names, payload)  # type: ignore[arg-type]
+        found = set(str(flags).split(","))
+        actions = count_actions(record.rules)
+        out = ObjectRow(
+            object_id=mac(subkeys.uid, "object id", record.instance)[:16].hex(),
+            path=staged_path(*names),
+            kind=record.kind,
+            modality=record.modality,
+            sop_class=record.sop_class,
+            transfer_syntax=record.transfer_syntax,
+            patient=record.patient,
+            study=record.study,
+            series=record.series,
+            instance=record.instance,
+            bytes=int(size),  # type: ignore[call-overload]
+            sha256=bytes(digest).hex(),  # type: ignore[call-overload]
+            pixels_sha256=bytes(pixels).hex() if pixels else None,  # type: ignore[call-overload]
+            rows=record.rows,
+            columns=record.columns,
+            frames=record.frames,
+            rules=canonical_json(dict(record.rules)),
+            pixel_regions_cleaned=record.pixel_regions_cleaned,
+            check_pixels=record.pixels,
+            check_identifiers=Check.PASSED if audited else Check.NOT_MADE,
+            check_duplicates=_duplicate_check(found, looked == 1),
+            check_registry=_registry_check(found, registry_made),
+            **{f"actions_{name}": count for name, count in actions.items()},
+        )
+        tally.add(out, record.rules)
+        yield out
+
+
+def _duplicate_check(found: set[str], looked: bool) -> Check:
+    if found & {"bytes", "pixels"}:
+        return Check.FLAGGED
+    return Check.PASSED if looked else Check.NOT_MADE
+
+
+def _registry_check(found: set[str], made: bool) -> Check:
+    if not made:
+        return Check.NOT_MADE
+    return Check.FLAGGED if "registry" in found else Check.PASSED
+
+
+def write_manifests(state: State, subkeys: SubKeys, policy: Policy, staging: Path) -> Tally:
+    """Write both manifests into the staging folder."""
+    metadata = {"policy_digest": policy_digest(policy), "tool_version": __version__}
+    tally = Tally()
+    write_objects(object_rows(state, subkeys, policy, tally), staging, metadata=metadata)
+    write_patients(patients_of(staging), staging, metadata=metadata)
+    return tally
+
+
+def summarize(
+    state: State, policy: Policy, tally: Tally, gates: tuple[Gate, ...], tables: tuple[TableSummary, ...]
+) -> Summary:
+    """The public account of the run."""
+    counts = outcome_counts(state)
+    dropped, quarantined = rule_counts(state, "dropped"), rule_counts(state, "quarantined")
+    notes = json.loads(state.get("registry") or "{}")
+    return Summary(
+        release=policy.release,
+        preset=policy.preset,
+        policy_digest=policy_digest(policy),
+        tool_version=__version__,
+        outcomes=counts,
+        modalities=dict(sorted(tally.modalities.items())),
+        sop_classes=dict(sorted(tally.sop_classes.items())),
+        patients=tally.patients,
+        studies=tally.studies,
+        series=tally.series,
+        objects=tally.objects,
+        bytes=tally.bytes,
+        actions=tally.actions,
+        rules=dict(sorted(tally.rules.items())),
+        dropped=dropped,
+        quarantined=quarantined,
+        options=stated_options(policy),
+        gates=gates,
+        checks={name: dict(sorted(counts.items())) for name, counts in tally.checks.items()},
+        duplicates_dropped=sum(count for rule, count in dropped.items() if rule.startswith("duplicate-")),
+        pixel_equal_flagged=state.count("outcome = 'released' AND flags LIKE '%pixels%'"),
+        pixel_regions_cleaned=tally.regions,
+        supersedes=notes.get("supersedes"),
+        public_prior=tuple(notes.get("public_prior", ())),
+        tables=tables,
+    )
+
+
+def summary_to_json(summary: Summary) -> str:
+    """The summary as the state keeps it, less what the policy says anyway."""
+    facts = asdict(replace(summary, release=None))  # type: ignore[arg-type]
+    return json.dumps(facts, sort_keys=True, default=dict)
+
+
+def summary_from_json(text: str, policy: Policy) -> Summary:
+    """Rebuild what ``summary_to_json`` kept."""
+    facts = json.loads(text)
+    facts["release"] = policy.release
+    facts["options"] = tuple((code, meaning) for code, meaning in facts["options"])
+    facts["gates"] = tuple(Gate(**gate) for gate in facts["gates"])
+    facts["tables"] = tuple(
+        TableSummary(**{**table, "columns": tuple(table["columns"])}) for table in facts["tables"]
+    )
+    facts["public_prior"] = tuple(facts["public_prior"])
+    return Summary(**facts)
+
+
+def stated_options(policy: Policy) -> tuple[tuple[str, str], ...]:
+    """Codes and meanings (CID 7050) of the profile and of every option that is switched on."""
+    chosen = policy.dicom.options.model_dump()
+    return (
+        ("113100", "Basic Application Confidentiality Profile"),
+        *(stated for name, stated in OPTION_CODES.items() if chosen[name]),
+    )
+
+
+def outcome_counts(state: State) -> dict[str, int]:
+    """Objects by outcome; every outcome is named."""
+    counts = dict.fromkeys(("released", "dropped", "quarantined"), 0)
+    counts.update(
+        state.db.execute("SELECT outcome, count(*) FROM objects WHERE outcome NOT NULL GROUP BY outcome")
+    )
+    return counts
+
+
+def rule_counts(state: State, outcome: str) -> dict[str, int]:
+    """Objects of one outcome by rule."""
+    rows = state.db.execute(
+        "SELECT rule, count(*) FROM objects WHERE outcome = ? GROUP BY rule ORDER BY rule", (outcome,)
+    )
+    return {str(rule): int(count) for rule, count in rows}

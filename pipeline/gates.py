@@ -1,0 +1,121 @@
+"""The gates of a run, and what the holder is told of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from medsanitize.pipeline.audit_stage import count_by_rule
+from medsanitize.pipeline.evidence_stage import outcome_counts, rule_counts
+from medsanitize.pipeline.state import State
+from medsanitize.policies.model import Policy
+from medsanitize.release.canonical import document_json
+from medsanitize.release.report import Link, write_holder_report
+from medsanitize.release.store import write_atomic
+from medsanitize.release.summary import Gate, GateResult, Summary
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.search import Search
+
+HOLDER_REPORT = "report.html"
+AUDIT_FILE = "audit.json"
+_LINKS_SHOWN = 1000
+Finding3 = tuple[str, str, str]
+NOT_BUILT = (
+    (
+        "burned-in text",
+        "Text in the pixels is not looked for; objects at risk are treated as the policy says.",
+    ),
+    ("overlap", "Other releases were not searched for the same patients."),
+    ("linkage attack", "No attack on the released images was made."),
+    ("small groups", "Disclosure risk by rare combinations was not measured."),
+)
+
+
+def gates_of(state: State, policy: Policy, findings: Sequence[Finding3], search: Search) -> tuple[Gate, ...]:
+    """Every gate of the run, those not made included; details are public sentences."""
+    return (
+        _identifiers(findings, search),
+        _released_something(state),
+        duplicate_gate(state, "bytes", "duplicates by bytes", policy.deduplicate.bytes),
+        duplicate_gate(state, "pixels", "duplicates by pixels", policy.deduplicate.pixels),
+        duplicate_gate(state, "registry", "earlier releases", policy.deduplicate.registry),
+        *(Gate(name, "not made", detail) for name, detail in NOT_BUILT),
+    )
+
+
+def _identifiers(findings: Sequence[Finding3], search: Search) -> Gate:
+    if findings:
+        rules = ", ".join(f"{rule} ({count})" for rule, count in count_by_rule(findings).items())
+        return Gate("residual identifiers", "refused", f"The audit of the staged files found: {rules}.")
+    skipped = sum(search.not_searched.values())
+    detail = "Every file was read again by an independent reader and searched for the identifiers of the run."
+    if skipped:
+        detail += f" {skipped} values too short or too common to search for were looked for in their own patient only."
+    return Gate("residual identifiers", "passed", detail)
+
+
+def _released_something(state: State) -> Gate:
+    if outcome_counts(state)["released"]:
+        return Gate("objects to release", "passed")
+    return Gate("objects to release", "refused", "No object is left to release.")
+
+
+def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> Gate:
+    if verdict == "ignore":
+        return Gate(name, "not made", "The policy ignores them.")
+    flagged = state.count(f"outcome = 'released' AND flags LIKE '%{flag}%'")
+    if state.plain(f"refused-{flag}") is not None:
+        return Gate(name, "refused", "The policy allows none, and there are some.")
+    undecoded = state.count("outcome = 'released' AND pixels_check < 1") if flag == "pixels" else 0
+    note = f" The pixels of {undecoded} objects could not be compared." if undecoded else ""
+    result: GateResult = "flagged" if flagged else "passed"
+    return Gate(name, result, (f"{flagged} objects are flagged." if flagged else "") + note)
+
+
+def write_holder_files(state: State, policy: Policy, summary: Summary, findings: Sequence[Finding3]) -> None:
+    """Write report and audit for the holder: places, rules and pseudonyms, no values and no file names."""
+    notes = json.loads(state.get("registry") or "{}")
+    facts = {
+        "findings": [{"file": file, "place": place, "rule": rule} for file, place, rule in findings],
+        "gates": [
+            {"name": gate.name, "result": gate.result, "detail": gate.detail} for gate in summary.gates
+        ],
+        "dropped": rule_counts(state, "dropped"),
+        "quarantined": rule_counts(state, "quarantined"),
+        "quarantined_places": _quarantined_places(state),
+        "excluded": json.loads(state.get("excluded") or "{}"),
+        "tables": json.loads(state.get("blanked") or "{}"),
+        "earlier_releases": notes.get("links", {}),
+    }
+    path = policy.state / AUDIT_FILE
+    write_atomic(path, document_json(facts))
+    path.chmod(0o600)
+    report = policy.state / HOLDER_REPORT
+    write_holder_report(report, summary, links=_links(state, notes))
+    report.chmod(0o600)
+
+
+def _quarantined_places(state: State) -> dict[str, int]:
+    """How often which rule refused at which place."""
+    counts: dict[str, int] = {}
+    rows = state.db.execute("SELECT payload FROM objects WHERE outcome = 'quarantined' AND payload NOT NULL")
+    for (payload,) in rows:
+        for place, rule in json.loads(state.seal.open(payload, b"record"))[1]:
+            counts[f"{place} {rule}"] = counts.get(f"{place} {rule}", 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _links(state: State, notes: dict[str, dict[str, int]]) -> list[Link]:
+    links = [
+        Link("this release", f"{count} objects are also in", release)
+        for release, count in sorted(notes.get("links", {}).items())
+    ]
+    rows = state.db.execute(
+        "SELECT one.p_instance, other.p_instance FROM objects AS one JOIN objects AS other USING (pixels)"
+        " WHERE one.outcome = 'released' AND other.outcome = 'released' AND one.p_instance < other.p_instance"
+        " ORDER BY 1, 2 LIMIT ?",
+        (_LINKS_SHOWN,),
+    )
+    return [*links, *(Link(one, "has the same pixels as", other) for one, other in rows)]

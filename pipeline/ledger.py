@@ -1,0 +1,93 @@
+"""The ledger: which identifier became which pseudonym, for the holder alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.run import scope_of, state_path
+from medsanitize.pipeline.state import State
+from medsanitize.policies.model import Policy
+from medsanitize.policies.secrets import read_release_key
+from medsanitize.release.store import storage
+from medsanitize.sanitize.keys import derive
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.audit import ReleaseAudit
+
+
+def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -> dict[str, int]:
+    """Write the link as CSV files of mode 0600, columns ``id_old,id_new``, sorted by the new id.
+
+    Returns the number of rows written by kind.
+
+    Raises
+    ------
+    UsageError
+        The release is anonymous, nothing was run yet, or a file exists already.
+    """
+    if policy.release.mode == "anonymous":
+        raise UsageError(
+            "An anonymous release has no ledger: its key and the link were never kept",
+            "Use mode: pseudonymous where people must be found again",
+        )
+    state = open_for_reading(policy)
+    try:
+        counts = {}
+        for name, target, flag in (("uids", uids, 0), ("patients", patients, 1)):
+            if target is not None:
+                counts[name] = _write(state, target, flag)
+        return counts
+    finally:
+        state.close()
+
+
+def open_for_reading(policy: Policy) -> State:
+    """Open the state that a run of this policy left.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    path = state_path(policy)
+    if not path.exists():
+        raise UsageError("There is no state of this release", "Run the policy first")
+    return State(path, derive(read_release_key(policy.keys), scope=scope_of(policy)))
+
+
+def _write(state: State, target: Path, patients: int) -> int:
+    rows = state.db.execute("SELECT value FROM links WHERE patient = ?", (patients,))
+    pairs = {tuple(json.loads(state.seal.open(value, b"link"))) for (value,) in rows}
+    with storage():
+        try:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            raise UsageError("A file of this name exists", "Name another file") from None
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("id_old", "id_new"))
+            writer.writerows(sorted(pairs, key=lambda pair: (pair[1], pair[0])))
+    return len(pairs)
+
+
+def audit_with_state(release: Path, policy_file: Path | None) -> ReleaseAudit:
+    """Audit a release; with a policy, search for everything its state knows."""
+    from medsanitize.pipeline.audit_stage import build_net, private_creators
+    from medsanitize.policies.load import load
+    from medsanitize.verifiers.audit import audit_release
+
+    if not release.is_dir():
+        raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
+    if policy_file is None:
+        return audit_release(release)
+    policy = load(policy_file)
+    state = open_for_reading(policy)
+    try:
+        return audit_release(release, build_net(state, policy), private_creators=private_creators(policy))
+    finally:
+        state.close()

@@ -1,0 +1,85 @@
+"""The plan: what a run would do, found out by doing it without writing anything."""
+
+from __future__ import annotations
+
+from medsanitize.pipeline import preflight
+from medsanitize.pipeline.dedup_stage import judge_duplicates, settle_contests
+from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.evidence_stage import Tally, object_rows, outcome_counts, rule_counts
+from medsanitize.pipeline.gates import NOT_BUILT, duplicate_gate
+from medsanitize.pipeline.inventory import take_inventory
+from medsanitize.pipeline.outcome import RunResult, StageTiming
+from medsanitize.pipeline.progress import Progress, Silent
+from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, read_pseudonyms, resolve
+from medsanitize.pipeline.run import Options, Run, release_keys, workers_of
+from medsanitize.pipeline.sanitize_stage import sanitize_objects
+from medsanitize.pipeline.state import State
+from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.tables_stage import check_tables
+from medsanitize.pipeline.worker import Setup
+from medsanitize.policies.model import Policy
+from medsanitize.release.summary import Gate
+
+
+def plan(
+    policy: Policy,
+    options: Options = Options(),  # noqa: B008  immutable
+    *,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> RunResult:
+    """Take inventory and sanitise on the fly; nothing is written, in output, state or elsewhere.
+
+    Files are not staged, so the audit and the comparison of pixels are reported as not made.
+    """
+    subkeys = release_keys(policy, options, None)
+    preflight.check_paths(policy)
+    read_pseudonyms(policy.pseudonyms.table)
+    read_excluded(policy.exclude)
+    check_tables(policy)
+    state = State(None, subkeys)
+    try:
+        setup = Setup(policy, subkeys, staging=None, keep_links=False)
+        with Engine(setup, workers_of(policy, options), stop or Stop()) as engine:
+            run = Run(policy, subkeys, state, engine, progress or Silent(), policy.output)
+            tally = _look(run)
+            return _result(state, policy, tally, tuple(run.stages))
+    finally:
+        state.close()
+
+
+def _look(run: Run) -> Tally:
+    state, policy = run.state, run.policy
+    with run.stage("inventory", None) as advance:
+        take_inventory(state, policy, run.engine, advance)
+        check_pseudonyms(state, policy)
+        resolve(state, policy)
+    with run.stage("sanitize", state.count("outcome IS NULL")) as advance:
+        sanitize_objects(state, policy, run.engine, advance)
+    with run.stage("deduplicate", None):
+        settle_contests(state, policy, None)
+        judge_duplicates(state, policy, None)
+        tally = Tally()
+        for _ in object_rows(state, run.subkeys, policy, tally):
+            pass
+    return tally
+
+
+def _result(state: State, policy: Policy, tally: Tally, stages: tuple[StageTiming, ...]) -> RunResult:
+    return RunResult(
+        ending="planned",
+        objects=state.count(),
+        outcomes=outcome_counts(state),
+        dropped=rule_counts(state, "dropped"),
+        quarantined=rule_counts(state, "quarantined"),
+        actions=tally.actions,
+        rules=dict(sorted(tally.rules.items())),
+        gates=(
+            Gate("residual identifiers", "not made", "A plan writes no files that could be audited."),
+            duplicate_gate(state, "bytes", "duplicates by bytes", policy.deduplicate.bytes),
+            Gate("duplicates by pixels", "not made", "A plan decodes no pixels."),
+            duplicate_gate(state, "registry", "earlier releases", policy.deduplicate.registry),
+            *(Gate(name, "not made", detail) for name, detail in NOT_BUILT),
+        ),
+        stages=stages,
+    )

@@ -1,0 +1,135 @@
+"""Everything that can be refused before a single source is opened."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.policies.model import Policy
+from medsanitize.release import layout
+from medsanitize.release.store import storage
+
+
+def check_paths(policy: Policy) -> None:
+    """Refuse inputs that do not exist and roots that lie in one another.
+
+    Raises
+    ------
+    UsageError
+        With what to change.
+    """
+    inputs = [path.resolve() for path in policy.inputs]
+    for path in inputs:
+        if not path.exists():
+            raise UsageError("inputs: a folder does not exist", "Correct the path in the policy")
+        if not os.access(path, os.R_OK):
+            raise UsageError("inputs: a folder may not be read", "Grant read access to it")
+    output, state = policy.output.resolve(), policy.state.resolve()
+    if _overlap(output, state):
+        raise UsageError("output and state lie in one another", "Give each a folder of its own")
+    for path in inputs:
+        if _overlap(path, output) or _overlap(path, state):
+            raise UsageError(
+                "An input and output or state lie in one another",
+                "Give inputs, output and state folders of their own",
+            )
+    for number, path in enumerate(inputs):
+        if any(_overlap(path, other) for other in inputs[:number]):
+            raise UsageError("Two inputs lie in one another", "Name each folder once")
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one == other or one in other.parents or other in one.parents
+
+
+def prepare_folders(policy: Policy) -> None:
+    """Make output and state; the state folder is for its owner alone.
+
+    Raises
+    ------
+    UsageError
+        One of them cannot be made or written.
+    """
+    for path, name, mode in ((policy.output, "output", 0o755), (policy.state, "state", 0o700)):
+        try:
+            path.mkdir(mode=mode, parents=True, exist_ok=True)
+            if name == "state":
+                path.chmod(0o700)
+        except OSError:
+            raise UsageError(
+                f"{name}: the folder cannot be made", "Correct the path or its permissions"
+            ) from None
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise UsageError(
+                f"{name}: the folder may not be written", "Grant write access or name another"
+            ) from None
+
+
+def is_finished(policy: Policy) -> bool:
+    """Whether output holds a finished release."""
+    return (policy.output / layout.ROOT).exists()
+
+
+def check_output(policy: Policy, *, ours: bool) -> None:
+    """Refuse an output folder with anything in it that is not of this run.
+
+    Parameters
+    ----------
+    ours : bool
+        Whether the state knows of an unfinished run into this output.
+    """
+    allowed = {layout.STAGING, *layout.TOP_LEVEL} if ours else set()
+    if {entry.name for entry in policy.output.iterdir()} - allowed:
+        raise UsageError(
+            "output: the folder holds something that is not of this run",
+            "Name another folder, or remove what an unfinished run left there (.staging)",
+        )
+
+
+@contextmanager
+def locked(policy: Policy, *, shared: bool = False, name: str = "") -> Iterator[None]:
+    """Hold state and output against other runs; shards share them and hold a name each.
+
+    Raises
+    ------
+    EnvironmentFailure
+        Another run holds them.
+    """
+    with ExitStack() as stack:
+        flag = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        for folder in (policy.state, policy.output):
+            _hold(stack, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), flag)
+        if name:
+            path = policy.state / f"{name}.lock"
+            _hold(
+                stack,
+                os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600),
+                fcntl.LOCK_EX,
+            )
+        yield
+
+
+def _hold(stack: ExitStack, descriptor: int, flag: int) -> None:
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, flag | fcntl.LOCK_NB)
+    except OSError:
+        raise EnvironmentFailure(
+            "Another run is at work in this state or output folder", "Wait until it has ended, then run again"
+        ) from None
+
+
+def fresh_staging(policy: Policy) -> Path:
+    """An empty staging folder that nobody else may look into."""
+    import shutil
+
+    staging = policy.output / layout.STAGING
+    with storage():
+        if staging.exists():
+            shutil.rmtree(staging)
+        staging.mkdir(mode=0o700)
+    return staging

@@ -1,0 +1,31 @@
+"""What a run tells of its progress, and to nobody by default."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Hears of stages and counts; never of names or values."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        """A stage begins; ``total`` objects are ahead where that is known."""
+
+    def advance(self, objects: int) -> None:
+        """So many more objects are done."""
+
+    def message(self, text: str) -> None:
+        """Something the person at the terminal should know."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        """Nothing."""
+
+    def advance(self, objects: int) -> None:
+        """Nothing."""
+
+    def message(self, text: str) -> None:
+        """Nothing."""

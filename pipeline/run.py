@@ -1,0 +1,412 @@
+"""The run: the stages in order, each a plain function from state to state.
+
+Whatever happens between two commits, the same command ends with the same bytes: a stage that is
+done says so in the state, and a stage that is not picks up the rows that have no result yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from medsanitize import __version__
+from medsanitize.errors import UsageError
+from medsanitize.pipeline import preflight
+from medsanitize.pipeline.audit_stage import audit_evidence, audit_objects, object_findings
+from medsanitize.pipeline.dedup_stage import (
+    TO_DECODE,
+    digest_compressed,
+    judge_duplicates,
+    registry_of,
+    settle_contests,
+)
+from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.evidence_stage import (
+    outcome_counts,
+    rule_counts,
+    summarize,
+    summary_from_json,
+    summary_to_json,
+    write_manifests,
+)
+from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_files
+from medsanitize.pipeline.inventory import inputs_unchanged, take_inventory
+from medsanitize.pipeline.outcome import RunResult, StageTiming
+from medsanitize.pipeline.progress import Progress, Silent
+from medsanitize.pipeline.resolution import (
+    check_pseudonyms,
+    digest_of_lists,
+    read_excluded,
+    read_pseudonyms,
+    resolve,
+)
+from medsanitize.pipeline.sanitize_stage import sanitize_objects
+from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards, shard_files
+from medsanitize.pipeline.state import SCHEMA_VERSION, State
+from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.tables_stage import check_tables, write_tables
+from medsanitize.pipeline.worker import Setup
+from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.model import Policy
+from medsanitize.policies.secrets import read_release_key
+from medsanitize.release.attestation import load_signing_key
+from medsanitize.release.evidence import write_evidence
+from medsanitize.release.layout import STAGING
+from medsanitize.release.publish import publish, staged_digest
+from medsanitize.release.summary import Summary
+from medsanitize.sanitize.keys import SubKeys, derive
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line adds to a policy."""
+
+    workers: int | None = None
+    approve: str | None = None
+    inventory_only: bool = False
+    shard: Shard | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """One run at work: its parts, and the timings of the stages it went through."""
+
+    policy: Policy
+    subkeys: SubKeys
+    state: State
+    engine: Engine
+    progress: Progress
+    staging: Path
+    stages: list[StageTiming] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        """Time a stage and tell of its progress."""
+        done = 0
+
+        def advance(objects: int) -> None:
+            nonlocal done
+            done += objects
+            self.progress.advance(objects)
+
+        self.progress.stage(name, total)
+        cpu = time.process_time() + self.engine.cpu_seconds
+        wall = time.monotonic()
+        try:
+            yield advance
+        finally:
+            cpu = time.process_time() + self.engine.cpu_seconds - cpu
+            self.stages.append(StageTiming(name, round(cpu, 4), round(time.monotonic() - wall, 4), done))
+
+
+def run(
+    policy: Policy,
+    options: Options = Options(),
+    *,
+    material: bytes | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> RunResult:
+    """Turn a policy into a release, or say why there is none.
+
+    Parameters
+    ----------
+    policy : Policy
+    options : Options
+    material : bytes or None
+        The release key, given by tests that compare anonymous runs; otherwise it is read from where
+        the policy says, or made for this run alone (anonymous mode).
+
+    Raises
+    ------
+    UsageError, KeyMaterialError
+        Refused before anything was read.
+    EnvironmentFailure
+        Disk or store failed; the same command may be run again.
+    Stopped
+        A signal; the same command resumes.
+    """
+    progress, stop = progress or Silent(), stop or Stop()
+    subkeys = release_keys(policy, options, material)
+    preflight.check_paths(policy)
+    read_pseudonyms(policy.pseudonyms.table)
+    read_excluded(policy.exclude)
+    check_tables(policy)
+    if policy.keys.signing is not None:
+        load_signing_key(policy.keys.signing)
+    preflight.prepare_folders(policy)
+    shared = options.shard is not None
+    name = options.shard.name if options.shard else ""
+    with preflight.locked(policy, shared=shared, name=name):
+        if options.shard is not None:
+            return _run_shard(policy, options, options.shard, subkeys, progress, stop)
+        return _run_whole(policy, options, subkeys, progress, stop)
+
+
+def release_keys(policy: Policy, options: Options, material: bytes | None) -> SubKeys:
+    """Sub-keys of the release's scope; an anonymous run makes a key that nobody keeps."""
+    if policy.release.mode == "anonymous":
+        if options.shard is not None or options.inventory_only:
+            raise UsageError(
+                "An anonymous run cannot be split: its key lives in the memory of one process",
+                "Run it whole, with --workers, or use mode: pseudonymous",
+            )
+        return derive(material or os.urandom(32), scope=scope_of(policy))
+    return derive(material or read_release_key(policy.keys), scope=scope_of(policy))
+
+
+def scope_of(policy: Policy) -> str:
+    """The scope of pseudonyms: the whole project, or the releases of one name."""
+    return "project" if policy.keys.scope == "project" else f"release:{policy.release.name}"
+
+
+def state_path(policy: Policy) -> Path:
+    """The state file of a release; every version has its own."""
+    return policy.state / f"{policy.release.name}-{policy.release.version}.sqlite"
+
+
+def workers_of(policy: Policy, options: Options) -> int:
+    """How many processes to use."""
+    return options.workers or policy.engine.workers or len(os.sched_getaffinity(0))
+
+
+# -- the state of a run -------------------------------------------------------------------
+
+
+def settings_of(policy: Policy, state: State) -> str:
+    """What a resumed run must share with the run that began, as canonical JSON."""
+    facts = {
+        "schema": SCHEMA_VERSION,
+        "tool": __version__,
+        "policy": policy_digest(policy),
+        "inputs": [str(path) for path in policy.inputs],
+        "lists": digest_of_lists(state.seal, policy),
+    }
+    return json.dumps(facts, sort_keys=True)
+
+
+def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
+    """Open the state of this run, or begin it anew where policy, key, lists or inputs have changed."""
+    os.environ["SQLITE_TMPDIR"] = str(policy.state)  # nothing is written outside state and output
+    if policy.release.mode == "anonymous":
+        preflight.check_output(policy, ours=_only_staging(policy))
+        preflight.fresh_staging(policy)
+        return State(None, subkeys)
+    path = state_path(policy)
+    if path.exists():
+        state = State(path, subkeys)
+        reason = _difference(state, policy)
+        if reason is None:
+            return state
+        finished = state.plain("published") is not None
+        state.close()
+        if preflight.is_finished(policy):
+            raise UsageError(
+                f"output holds the finished release of this name and version, but {reason}",
+                "Give the new release another version and another output",
+            )
+        progress.message(f"Starting again: {reason} since the last run.")
+        _put_away(path, keep=finished)
+        preflight.check_output(policy, ours=True)
+    else:
+        if preflight.is_finished(policy):
+            raise UsageError(
+                "output holds a finished release whose state is not here",
+                "Name another output, or the state of that run",
+            )
+        preflight.check_output(policy, ours=False)
+    state = State(path, subkeys)
+    with state.transaction():
+        state.put_plain("key", state.seal.name("key check"))
+        state.put("settings", settings_of(policy, state))
+    preflight.fresh_staging(policy)
+    return state
+
+
+def _only_staging(policy: Policy) -> bool:
+    return {entry.name for entry in policy.output.iterdir()} <= {STAGING}
+
+
+def _difference(state: State, policy: Policy) -> str | None:
+    """What has changed since the state was begun, or None."""
+    if state.plain("key") != state.seal.name("key check"):
+        return "the key has changed"
+    if state.get("settings") != settings_of(policy, state):
+        return "the policy or one of its lists has changed"
+    if not inputs_unchanged(state, policy):
+        return "the inputs have changed"
+    return None
+
+
+def _put_away(path: Path, *, keep: bool) -> None:
+    """Remove a state that no longer holds; the ledger of a finished release is kept under a number."""
+    number = 1
+    while (kept := path.with_name(f"{path.name}.{number}")).exists():
+        number += 1
+    if keep:
+        path.replace(kept)
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    for shard in shard_files(path):
+        shard.unlink(missing_ok=True)
+
+
+# -- the stages ---------------------------------------------------------------------------
+
+
+def _run_whole(
+    policy: Policy, options: Options, subkeys: SubKeys, progress: Progress, stop: Stop
+) -> RunResult:
+    state = open_state(policy, subkeys, progress)
+    try:
+        if state.plain("published") is not None and preflight.is_finished(policy):
+            return _already_published(state, policy)
+        keep_links = policy.release.mode == "pseudonymous"
+        setup = Setup(policy, subkeys, policy.output / STAGING, keep_links)
+        with Engine(setup, workers_of(policy, options), stop) as engine:
+            run = Run(policy, subkeys, state, engine, progress, policy.output / STAGING)
+            if state.plain("publishing") is not None:
+                return _publish(run, _summary_again(run))
+            _inventory(run)
+            if options.inventory_only:
+                return _result(run, "inventory taken")
+            merge_shards(state)
+            _sanitize(run)
+            return _judge(run, options)
+    finally:
+        state.close()
+
+
+def _run_shard(
+    policy: Policy, options: Options, shard: Shard, subkeys: SubKeys, progress: Progress, stop: Stop
+) -> RunResult:
+    path = state_path(policy)
+    main = State(path, subkeys) if path.exists() else None
+    if main is None or main.plain("resolved") is None or _difference(main, policy) is not None:
+        if main is not None:
+            main.close()
+        raise UsageError(
+            "There is no inventory of these inputs under this policy and key",
+            "Take it first with: medsanitize run POLICY --inventory-only",
+        )
+    state = copy_shard(main, shard, subkeys)
+    main.close()
+    try:
+        setup = Setup(policy, subkeys, policy.output / STAGING, keep_links=True)
+        with Engine(setup, workers_of(policy, options), stop) as engine:
+            run = Run(policy, subkeys, state, engine, progress, policy.output / STAGING)
+            _sanitize(run)
+            return _result(run, "shard done")
+    finally:
+        state.close()
+
+
+def _inventory(run: Run) -> None:
+    with run.stage("inventory", None) as advance:
+        if run.state.get("walk") is None:
+            take_inventory(run.state, run.policy, run.engine, advance)
+        check_pseudonyms(run.state, run.policy)
+        resolve(run.state, run.policy)
+
+
+def _sanitize(run: Run) -> None:
+    with run.stage("sanitize", run.state.count("outcome IS NULL")) as advance:
+        sanitize_objects(run.state, run.policy, run.engine, advance)
+
+
+def _judge(run: Run, options: Options) -> RunResult:
+    """Everything that looks at the staged set, up to the decision to publish it."""
+    policy, state, staging = run.policy, run.state, run.staging
+    with run.stage("audit", state.count("outcome = 'released' AND audited = 0")) as advance:
+        settle_contests(state, policy, staging)
+        search = audit_objects(state, policy, run.subkeys, run.engine, advance)
+    with run.stage("decode", state.count(TO_DECODE)) as advance:
+        digest_compressed(state, policy, run.engine, advance)
+    with run.stage("deduplicate", None):
+        judge_duplicates(state, policy, staging)
+    with run.stage("tables", None):
+        tables = write_tables(state, policy, run.subkeys, staging)
+    with run.stage("evidence", None):
+        findings = object_findings(state)
+        tally = write_manifests(state, run.subkeys, policy, staging)
+        summary = summarize(state, policy, tally, gates_of(state, policy, findings, search), tables)
+        write_evidence(staging, summary, signing_key=policy.keys.signing)
+        findings += audit_evidence(search, staging)
+        digest = staged_digest(staging)
+        summary = replace(summary, gates=gates_of(state, policy, findings, search))
+    write_holder_files(state, policy, summary, findings)
+    if any(gate.result == "refused" for gate in summary.gates):
+        return _result(run, "refused", summary, digest)
+    if policy.release.approve == "required" and options.approve != digest:
+        told = ("--approve gives a digest that is not the staged release's.",) if options.approve else ()
+        return _result(run, "awaiting approval", summary, digest, told)
+    with state.transaction():
+        state.put("summary", summary_to_json(summary))
+        state.put("digest", digest)
+        state.put_plain("publishing", b"1")
+    return _publish(run, summary)
+
+
+def _publish(run: Run, summary: Summary) -> RunResult:
+    policy, state = run.policy, run.state
+    with run.stage("publish", None):
+        publish(policy.output / STAGING, policy.output, summary)
+        if policy.release.mode == "pseudonymous":
+            relies_on = json.loads(state.get("registry") or "{}").get("relies_on", [])
+            registry_of(policy).add(policy.output, relies_on=[(name, version) for name, version in relies_on])
+        state.put_plain("published", b"1")
+        state.commit()
+    return _result(run, "published", summary, state.get("digest"))
+
+
+def _summary_again(run: Run) -> Summary:
+    """The summary the evidence was written from, when a kill came between evidence and RELEASE.json."""
+    return summary_from_json(run.state.get("summary") or "", run.policy)
+
+
+def _already_published(state: State, policy: Policy) -> RunResult:
+    summary = summary_from_json(state.get("summary") or "", policy)
+    messages = ("This release is finished; nothing was done.",)
+    return _result_of(state, policy, "already published", (), summary, state.get("digest"), messages)
+
+
+def _result(
+    run: Run,
+    ending: str,
+    summary: Summary | None = None,
+    digest: str | None = None,
+    messages: tuple[str, ...] = (),
+) -> RunResult:
+    return _result_of(run.state, run.policy, ending, tuple(run.stages), summary, digest, messages)
+
+
+def _result_of(
+    state: State,
+    policy: Policy,
+    ending: str,
+    stages: tuple[StageTiming, ...],
+    summary: Summary | None,
+    digest: str | None,
+    messages: tuple[str, ...],
+) -> RunResult:
+    published = ending in ("published", "already published")
+    return RunResult(
+        ending=ending,
+        objects=state.count(),
+        outcomes=outcome_counts(state),
+        dropped=rule_counts(state, "dropped"),
+        quarantined=rule_counts(state, "quarantined"),
+        actions=summary.actions if summary else {},
+        rules=summary.rules if summary else {},
+        gates=summary.gates if summary else (),
+        stages=stages,
+        release=policy.output if published else None,
+        report=policy.state / HOLDER_REPORT if summary else None,
+        digest=digest,
+        messages=messages,
+    )

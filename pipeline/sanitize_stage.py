@@ -1,0 +1,254 @@
+"""The sanitize stage: sources in, staged files and records out."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from medsanitize.errors import MedsanitizeError
+from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.resolution import Job, batches, is_safe_name, jobs
+from medsanitize.pipeline.source import SourceProblem, opened
+from medsanitize.pipeline.state import State
+from medsanitize.pipeline.worker import Worker
+from medsanitize.policies.model import Policy
+from medsanitize.release.layout import DATA
+from medsanitize.release.store import storage
+from medsanitize.sanitize.objects import Sanitized, Span
+from medsanitize.sanitize.record import Check, Finding, Outcome, Record
+
+NOT_ONE = "+none"
+"""Folder in place of a study or series that the object has not; sorts before every UID."""
+NATIVE = frozenset(
+    ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.2")
+)
+"""Transfer syntaxes whose pixels are plain samples: no decoder is needed to compare them."""
+_CHUNK = 4 * 2**20
+_UPDATE = (
+    "UPDATE objects SET outcome = ?, rule = ?, staged = ?, p_patient = ?, p_study = ?, p_series = ?,"
+    " p_instance = ?, bytes = ?, sha256 = ?, native = ?, payload = ? WHERE id = ?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One object's new row values and the new links of its patient, all sealed."""
+
+    row: tuple[object, ...]
+    links: tuple[tuple[bytes, int, bytes], ...] = ()
+
+
+def sanitize_objects(
+    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
+) -> None:
+    """Sanitise whatever has no outcome yet; what is done stays done across a kill."""
+    for result in engine.map(sanitize_batch, batches(jobs(state, policy))):
+        done = [_died(result.item)] if isinstance(result, Died) else result
+        state.write(_UPDATE, [one.row for one in done])
+        links = [link for one in done for link in one.links]
+        if links:
+            state.write("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
+        state.wrote(len(done))
+        on_objects(len(done))
+    state.commit()
+
+
+def staged_path(patient: str, study: str, series: str, instance: str) -> str:
+    """Path of a released object, relative to the release; some classes belong to no study or series."""
+    return f"{DATA}/{patient}/{study or NOT_ONE}/{series or NOT_ONE}/{instance}.dcm"
+
+
+def contested_path(path: str, number: int) -> str:
+    """Where a contested object waits until it is known who keeps the name."""
+    return f"{path}.{number}"
+
+
+# -- in the workers -----------------------------------------------------------------------
+
+
+def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[Done]:
+    """Sanitise a batch of objects and write what is released to the staging folder."""
+    return [_sanitize_one(worker, job) for job in batch]
+
+
+def _sanitize_one(worker: Worker, job: Job) -> Done:
+    try:
+        with opened(job.path, worker.seal, job.stamp) as content:
+            sanitized = worker.sanitizer(content, job.context)
+            record = sanitized.record
+            if record.outcome is not Outcome.RELEASED:
+                return _settled(worker, job, record)
+            names = (record.patient, record.study, record.series, record.instance)
+            if not _may_name_files(names):
+                return _refused(worker, job, record.kind, "unsafe-pseudonym")
+            digest, size = _write(worker, job, staged_path(*names), sanitized, content)
+    except SourceProblem as problem:
+        return _refused(worker, job, "unreadable", problem.rule)
+    except MedsanitizeError:
+        raise
+    except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
+        return _refused(worker, job, "dicom", "internal-error")
+    native = None if record.rows is None else record.transfer_syntax in NATIVE
+    facts = (size, digest, native, seal_record(worker, record), job.id)
+    return Done(
+        ("released", None, 2 if job.contested else 1, *names, *facts),
+        _links(worker, sanitized, record.patient),
+    )
+
+
+def _may_name_files(names: tuple[str, str, str, str]) -> bool:
+    patient, study, series, instance = names
+    return (
+        is_safe_name(patient)
+        and is_safe_name(instance)
+        and all(not one or is_safe_name(one) for one in (study, series))
+    )
+
+
+def _write(
+    worker: Worker, job: Job, path: str, sanitized: Sanitized, content: bytes | mmap.mmap
+) -> tuple[bytes, int]:
+    """Write the pieces under the object's own name; returns their digest and size.
+
+    No temporary name: until the row says so the file does not count, and a repeat overwrites it.
+    """
+    staging = worker.setup.staging
+    digest = sha256()
+    size = 0
+    if staging is None:
+        for block in _blocks(sanitized.pieces, content):
+            digest.update(block)
+            size += len(block)
+        return digest.digest(), size
+    target = staging / (contested_path(path, job.id) if job.contested else path)
+    with storage():
+        worker.ensure_folder(target.parent)
+        descriptor = os.open(
+            target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+        )
+        try:
+            for block in _blocks(sanitized.pieces, content):
+                digest.update(block)
+                size += len(block)
+                _write_all(descriptor, block)
+        finally:
+            os.close(descriptor)
+    return digest.digest(), size
+
+
+def _blocks(pieces: Iterable[bytes | Span], content: bytes | mmap.mmap) -> Iterable[bytes | memoryview]:
+    """Adjoining small pieces as one block; spans as windows on the source."""
+    small: list[bytes] = []
+    for piece in pieces:
+        if isinstance(piece, Span):
+            yield b"".join(small)
+            small = []
+            with memoryview(content) as view:
+                end = piece.offset + piece.length
+                for offset in range(piece.offset, end, _CHUNK):
+                    with view[offset : min(offset + _CHUNK, end)] as window:
+                        yield window
+        else:
+            small.append(piece)
+    yield b"".join(small)
+
+
+def _write_all(descriptor: int, block: bytes | memoryview) -> None:
+    written = os.write(descriptor, block)
+    while written < len(block):
+        block = block[written:]
+        written = os.write(descriptor, block)
+
+
+def _links(worker: Worker, sanitized: Sanitized, patient: str) -> tuple[tuple[bytes, int, bytes], ...]:
+    if not worker.setup.keep_links:
+        return ()
+    seal = worker.seal
+    return tuple(
+        (seal.name("link", *link), int(link[1] == patient), seal.close(json.dumps(link).encode(), b"link"))
+        for link in sanitized.links
+        if worker.is_new_link(link)
+    )
+
+
+def _refused(worker: Worker, job: Job, kind: str, rule: str) -> Done:
+    return _settled(worker, job, Record(Outcome.QUARANTINED, kind, (Finding("file", rule),)))
+
+
+def _settled(worker: Worker, job: Job, record: Record) -> Done:
+    rule = record.findings[0].rule if record.findings else "unknown"
+    nothing = (0, *(None,) * 7)
+    return Done((str(record.outcome), rule, *nothing, seal_record(worker, record), job.id))
+
+
+def _died(job: Job) -> Done:
+    return Done(("quarantined", "worker-died", 0, *(None,) * 8, job.id))
+
+
+# -- records in the state -----------------------------------------------------------------
+
+
+def seal_record(worker: Worker, record: Record) -> bytes:
+    """Seal the parts of a record that have no column of their own."""
+    facts = [
+        record.kind,
+        [(finding.place, finding.rule) for finding in record.findings],
+        dict(record.rules),
+        record.modality,
+        record.sop_class,
+        record.transfer_syntax,
+        record.rows,
+        record.columns,
+        record.frames,
+        str(record.pixels),
+        record.pixel_regions_cleaned,
+    ]
+    return worker.seal.close(json.dumps(facts).encode(), b"record")
+
+
+def open_record(state: State, outcome: str, names: Sequence[str | None], payload: bytes) -> Record:
+    """Rebuild a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
+    facts: list[Any] = json.loads(state.seal.open(payload, b"record"))
+    kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, pixels, regions = facts
+    patient, study, series, instance = (name or "" for name in names)
+    return Record(
+        outcome=Outcome(outcome),
+        kind=kind,
+        findings=tuple(Finding(place, rule) for place, rule in findings),
+        rules=rules,
+        patient=patient,
+        study=study,
+        series=series,
+        instance=instance,
+        modality=modality,
+        sop_class=sop_class,
+        transfer_syntax=syntax,
+        rows=rows,
+        columns=columns,
+        frames=frames,
+        pixels=Check(pixels),
+        pixel_regions_cleaned=regions,
+    )
+
+
+def remove_unreleased(state: State, staging: Path) -> None:
+    """Take the files of objects that lost their release out of the staging folder."""
+    while True:
+        rows = state.db.execute(
+            "SELECT id, p_patient, p_study, p_series, p_instance, staged FROM objects"
+            " WHERE staged > 0 AND outcome <> 'released' LIMIT 500"
+        ).fetchall()
+        if not rows:
+            break
+        for number, *names, staged in rows:
+            path = staged_path(*names)
+            with storage():
+                (staging / (contested_path(path, number) if staged == 2 else path)).unlink(missing_ok=True)
+        state.write("UPDATE objects SET staged = 0 WHERE id = ?", [(row[0],) for row in rows])
+    state.commit()

@@ -1,0 +1,146 @@
+"""Static shards for batch schedulers: after one inventory, n jobs each sanitise their patients.
+
+A shard works on a copy of its rows in a state file of its own, so shards never wait for each
+other; the run without ``--shard`` merges whatever they finished and does the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from medsanitize.errors import KeyMaterialError, UsageError
+from medsanitize.pipeline.state import State, translated
+from medsanitize.sanitize.keys import SubKeys
+
+_META = ("key", "settings", "walk")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Shard ``index`` (1-based) of ``count``."""
+
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read ``i/n``.
+
+        Raises
+        ------
+        UsageError
+            It is not two numbers with 1 <= i <= n <= 100,000.
+        """
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 100_000:
+            raise UsageError("The shard is not of the form i/n", "Write for example --shard 1/8, up to 8/8")
+        return cls(int(match[1]), int(match[2]))
+
+    @property
+    def name(self) -> str:
+        """Part of the names of the shard's files."""
+        return f"shard-{self.index}-of-{self.count}"
+
+
+def shard_path(main: Path, shard: Shard) -> Path:
+    """The state file of a shard."""
+    return main.with_name(f"{main.stem}.{shard.name}.sqlite")
+
+
+def shard_files(main: Path) -> list[Path]:
+    """Every shard's files beside a state file, their write-ahead logs included."""
+    return sorted(main.parent.glob(f"{main.stem}.shard-*-of-*.sqlite*"))
+
+
+def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
+    """Open a shard's state; a new one receives its share of the rows, whole patients at a time."""
+    if main.path is None:
+        raise UsageError("A run without a state file cannot be split", "Run it whole")
+    path = shard_path(main.path, shard)
+    if path.exists():
+        state = State(path, subkeys)
+        if state.plain("copied") is not None and state.get("settings") == main.get("settings"):
+            if state.get("walk") == main.get("walk"):
+                return state
+        state.close()
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    state = State(path, subkeys)
+    with _attached(state, main.path):
+        state.db.create_function("part_of", 1, lambda name: int.from_bytes(name[:8], "big") % shard.count)
+        with state.transaction() as db:
+            db.execute(
+                "INSERT INTO objects SELECT * FROM other.objects WHERE outcome IS NULL AND part_of(patient) = ?",
+                (shard.index - 1,),
+            )
+            db.execute("CREATE INDEX objects_group ON objects (patient, study, id)")
+            db.execute(
+                "INSERT INTO patients SELECT * FROM other.patients WHERE patient IN (SELECT patient FROM objects)"
+            )
+            db.execute(
+                "INSERT INTO known SELECT * FROM other.known"
+                " WHERE owner IN (SELECT patient FROM objects UNION SELECT study FROM objects)"
+            )
+            for name in _META:
+                db.execute("INSERT INTO meta SELECT * FROM other.meta WHERE name = ?", (name,))
+            state.put_plain("copied", b"1")
+    return state
+
+
+def merge_shards(main: State) -> int:
+    """Take over what shards finished; returns the number of objects.
+
+    Raises
+    ------
+    KeyMaterialError, UsageError
+        A shard was made under another key, policy or inventory.
+    """
+    if main.path is None:
+        return 0
+    merged = 0
+    for path in shard_files(main.path):
+        if path.suffix == ".sqlite":
+            merged += _merge_one(main, path)
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return merged
+
+
+def _merge_one(main: State, path: Path) -> int:
+    with _attached(main, path):
+        complete = main.db.execute("SELECT 1 FROM other.meta WHERE name = 'copied'").fetchone()
+        if complete is None:
+            return 0
+        if main.db.execute("SELECT value FROM other.meta WHERE name = 'key'").fetchone()[0] != main.plain(
+            "key"
+        ):
+            raise KeyMaterialError("A shard was made under another key", "Give every shard the same key")
+        for name in ("settings", "walk"):
+            sealed = main.db.execute("SELECT value FROM other.meta WHERE name = ?", (name,)).fetchone()[0]
+            if main.seal.open(sealed, b"meta:" + name.encode()).decode() != main.get(name):
+                raise UsageError(
+                    "A shard was made under another policy or inventory",
+                    "Remove the shard files and run them again",
+                )
+        with main.transaction() as db:
+            count = db.execute(
+                "INSERT OR REPLACE INTO objects SELECT theirs.* FROM other.objects AS theirs"
+                " JOIN objects AS ours USING (id) WHERE theirs.outcome NOT NULL AND ours.outcome IS NULL"
+            ).rowcount
+            db.execute("INSERT OR IGNORE INTO links SELECT * FROM other.links")
+    return int(count)
+
+
+@contextmanager
+def _attached(state: State, path: Path) -> Iterator[None]:
+    state.commit()
+    with translated():
+        state.db.execute("ATTACH ? AS other", (str(path),))
+    try:
+        yield
+    finally:
+        state.db.execute("DETACH other")

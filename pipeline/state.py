@@ -1,0 +1,182 @@
+"""The state of a run: one SQLite file that makes it resumable at any point.
+
+Identifying values are sealed (``pipeline.sealing``); rows are named by keyed digests. Nothing here
+holds more than a page of rows in memory, whatever the number of objects.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.sealing import Seal
+from medsanitize.sanitize.keys import SubKeys
+
+SCHEMA_VERSION = 1
+_COMMIT_OBJECTS = 500
+_COMMIT_SECONDS = 1.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS objects (
+  id INTEGER PRIMARY KEY,            -- position in the sorted walk
+  size INTEGER NOT NULL,
+  stamp BLOB NOT NULL,               -- keyed digest of size, times and inode
+  kind TEXT NOT NULL,
+  patient BLOB NOT NULL, study BLOB NOT NULL, sop BLOB NOT NULL,  -- keyed names, empty when absent
+  identified INTEGER NOT NULL,       -- how many patient ids the object states
+  contested INTEGER NOT NULL DEFAULT 0,  -- 1 where another object states the same SOP Instance UID
+  outcome TEXT, rule TEXT,
+  staged INTEGER NOT NULL DEFAULT 0, -- 0 no file, 1 at its name, 2 at a name of its own until a contest is settled
+  p_patient TEXT, p_study TEXT, p_series TEXT, p_instance TEXT,
+  bytes INTEGER, sha256 BLOB, native INTEGER, pixels BLOB,  -- native: 1 plain samples, 0 compressed
+  pixels_check INTEGER NOT NULL DEFAULT 0,  -- 1 pixels were compared, -1 they could not be
+  flags TEXT NOT NULL DEFAULT '',    -- duplicate findings, comma separated
+  audited INTEGER NOT NULL DEFAULT 0,
+  source BLOB NOT NULL,              -- sealed path
+  payload BLOB                       -- sealed record
+);
+CREATE TABLE IF NOT EXISTS patients (
+  patient BLOB PRIMARY KEY, person BLOB NOT NULL, value BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS known (
+  owner BLOB NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (owner, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS findings (
+  id INTEGER NOT NULL, place TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (id, place, rule)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS links (
+  name BLOB PRIMARY KEY, patient INTEGER NOT NULL, value BLOB NOT NULL
+) WITHOUT ROWID;
+"""
+
+
+class State:
+    """One open state file.
+
+    Parameters
+    ----------
+    path : Path or None
+        None keeps the state in a nameless temporary file that is gone with the process.
+    subkeys : SubKeys
+        Keys that seal values and name rows.
+    """
+
+    def __init__(self, path: Path | None, subkeys: SubKeys) -> None:
+        self.path = path
+        self.seal = Seal(subkeys)
+        if path is not None:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+        self.db = sqlite3.connect(path or "", isolation_level=None)
+        with translated():
+            if path is not None:
+                self.db.execute("PRAGMA journal_mode=WAL")
+                self.db.execute("PRAGMA synchronous=NORMAL")
+            else:
+                self.db.execute("PRAGMA journal_mode=OFF")
+                self.db.execute("PRAGMA synchronous=OFF")
+            self.db.executescript(_SCHEMA)
+        self._pending = 0
+        self._since = 0.0
+
+    def __repr__(self) -> str:
+        return "State(...)"
+
+    def close(self) -> None:
+        """Commit what is pending and close the file."""
+        self.commit()
+        self.db.close()
+
+    # -- transactions ---------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Open a transaction unless one is open."""
+        if not self.db.in_transaction:
+            self.db.execute("BEGIN")
+            self._pending, self._since = 0, time.monotonic()
+
+    def commit(self) -> None:
+        """Make everything written so far survive a kill."""
+        if self.db.in_transaction:
+            with translated():
+                self.db.execute("COMMIT")
+
+    def wrote(self, objects: int) -> bool:
+        """Count written objects; commit (and return True) when a batch is due."""
+        self._pending += objects
+        if self._pending < _COMMIT_OBJECTS and time.monotonic() - self._since < _COMMIT_SECONDS:
+            return False
+        self.commit()
+        return True
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing: commits at the end, rolls back on any error."""
+        self.commit()
+        with translated():
+            self.db.execute("BEGIN")
+            try:
+                yield self.db
+            except BaseException:
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")
+                raise
+            self.db.execute("COMMIT")
+
+    # -- meta -----------------------------------------------------------------------------
+
+    def get(self, name: str) -> str | None:
+        """A sealed setting of the run, or None."""
+        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else self.seal.open(row[0], b"meta:" + name.encode()).decode()
+
+    def put(self, name: str, value: str) -> None:
+        """Seal and keep a setting of the run, within the open transaction if there is one."""
+        sealed = self.seal.close(value.encode(), b"meta:" + name.encode())
+        with translated():
+            self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, sealed))
+
+    def plain(self, name: str) -> bytes | None:
+        """An unsealed setting: only what tells nothing, such as the key check value."""
+        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def put_plain(self, name: str, value: bytes) -> None:
+        """Keep an unsealed setting."""
+        with translated():
+            self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    # -- rows -----------------------------------------------------------------------------
+
+    def write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
+        """Run one statement for many rows inside the open batch."""
+        with translated():
+            self.begin()
+            self.db.executemany(sql, rows)
+
+    def count(self, where: str = "1") -> int:
+        """Number of objects that satisfy a condition (a constant of this package, never input)."""
+        row = self.db.execute(f"SELECT count(*) FROM objects WHERE {where}").fetchone()  # noqa: S608
+        return int(row[0])
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn a full disk or a failing store into EnvironmentFailure."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise EnvironmentFailure(
+            f"The state could not be written ({error.sqlite_errorname})",
+            "Free some space or repair the file system of the state folder, then run the same command again",
+        ) from None
+    except sqlite3.DatabaseError as error:
+        name = getattr(error, "sqlite_errorname", "damaged")
+        raise EnvironmentFailure(
+            f"The state cannot be read ({name})", "Remove the state folder of this run to start again"
+        ) from None

@@ -1,0 +1,47 @@
+"""Stopping between two batches when a signal asks for it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Stopped(Exception):
+    """A signal asked the run to stop; everything done so far is kept."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
+
+    def __str__(self) -> str:
+        return "Stopped on request. The same command resumes"
+
+
+class Stop:
+    """Remembers that a signal arrived. ``check`` raises at a point where nothing is half done."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def check(self) -> None:
+        """Raise Stopped if a signal arrived."""
+        if self.number:
+            raise Stopped(self.number)
+
+
+@contextmanager
+def on_signals() -> Iterator[Stop]:
+    """Catch SIGINT and SIGTERM while the block runs."""
+    stop = Stop()
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        stop.number = number
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,94 @@
+"""What a worker builds once and keeps: the object function and the folders it may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.pipeline.sealing import Seal
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.keys import SubKeys
+
+if TYPE_CHECKING:
+    from medsanitize.sanitize.dicom import Sanitizer
+    from medsanitize.verifiers.search import Search
+
+_RECENT = 8192
+_RECENT_OWNERS = 64
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Setup:
+    """What every worker of a run is given. ``staging`` is None when nothing may be written."""
+
+    policy: Policy
+    subkeys: SubKeys
+    staging: Path | None
+    keep_links: bool
+    search: Search | None = None
+
+    def __repr__(self) -> str:
+        return "Setup(...)"
+
+
+class Worker:
+    """One worker's own things, built when first used."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.seal = Seal(setup.subkeys)
+        self._folders: set[Path] = set()
+        self._links: set[tuple[str, str]] = set()
+        self._patients: set[bytes] = set()
+        self._known: dict[bytes, frozenset[Known]] = {}
+
+    @cached_property
+    def sanitizer(self) -> Sanitizer:
+        """The object function for this policy and these keys."""
+        from medsanitize.sanitize.dicom import Sanitizer
+
+        return Sanitizer(self.setup.policy, self.setup.subkeys)
+
+    @property
+    def search(self) -> Search | None:
+        """The audit's net, once the engine is equipped with it."""
+        return self.setup.search
+
+    def ensure_folder(self, folder: Path) -> None:
+        """Make a folder unless this worker made it lately."""
+        if folder not in self._folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            if len(self._folders) >= _RECENT:
+                self._folders.clear()
+            self._folders.add(folder)
+
+    def is_new_link(self, link: tuple[str, str]) -> bool:
+        """Whether this worker has not sent the pair lately (older pairs are simply sent again)."""
+        if link in self._links:
+            return False
+        if len(self._links) >= _RECENT:
+            self._links.clear()
+        self._links.add(link)
+        return True
+
+    def is_new_patient(self, patient: bytes) -> bool:
+        """Whether this worker has not sent the patient's row lately."""
+        if patient in self._patients:
+            return False
+        if len(self._patients) >= _RECENT:
+            self._patients.clear()
+        self._patients.add(patient)
+        return True
+
+    def not_sent_lately(self, owner: bytes, known: frozenset[Known]) -> frozenset[Known]:
+        """The identifiers of ``owner`` that this worker has not sent lately."""
+        before = self._known.get(owner, frozenset())
+        new = known - before
+        if new:
+            if len(self._known) >= _RECENT_OWNERS or len(before) > _RECENT:
+                self._known.clear()
+            self._known[owner] = before | known
+        return new
