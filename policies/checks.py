@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -58,7 +60,7 @@ class Draft:
 
 def check(draft: Draft) -> Iterator[Problem]:
     """Yield every contradiction of a policy."""
-    for rule in (_keys, _anonymous, _dates, _overrides, _paths, _files, _inputs, _tables):
+    for rule in (_published, _keys, _anonymous, _dates, _overrides, _paths, _files, _inputs, _tables):
         yield from rule(draft)
 
 
@@ -83,6 +85,18 @@ def path_problem(value: str) -> tuple[str, str] | None:
     if "://" in value:
         return "A path must be local", "Mount the store, or copy its objects to a folder"
     return None
+
+
+def _published(draft: Draft) -> Iterator[Problem]:
+    value = draft.get("release", "date")
+    if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        return
+    try:
+        date.fromisoformat(value)
+    except ValueError:
+        yield draft.problem(
+            ("release", "date"), "The calendar has no such date", "Write the date as YYYY-MM-DD"
+        )
 
 
 def _keys(draft: Draft) -> Iterator[Problem]:

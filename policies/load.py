@@ -107,6 +107,7 @@ def loads(text: str, *, base: Path) -> Policy:
     own = tree.plain()
     problems += _normalise_attributes(own, tree)
     data = _merge(_preset(own.get("preset")), own)
+    _sort_attributes(data)
     draft = Draft(data, Path(os.path.abspath(base)), lambda path: _place(tree, path))
     policy, invalid = _validate(data, draft, tree)
     # What YAML readers disagree about need not be told as well that it has the wrong form.
@@ -171,6 +172,13 @@ def _normalise_attributes(data: dict[str, Any], tree: Node) -> list[Problem]:
     return problems
 
 
+def _sort_attributes(data: dict[str, Any]) -> None:
+    """Of two masks of one width the first counts: the order of the text must not decide which that is."""
+    dicom = data.get("dicom")
+    if isinstance(dicom, dict) and isinstance(dicom.get("attributes"), dict):
+        dicom["attributes"] = dict(sorted(dicom["attributes"].items()))
+
+
 def _validate(data: dict[str, Any], draft: Draft, tree: Node) -> tuple[Policy | None, list[Problem]]:
     resolved = json.loads(json.dumps(data))
     _resolve_paths(resolved, draft.base)
@@ -203,6 +211,8 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
         path = tuple(error["loc"])
         kind = error["type"]
         name = str(path[-1])
+        if kind == "too_short" and draft.get(*path):
+            continue  # its items are wrong, each of which is told; it is not empty
         if kind == "extra_forbidden":
             line, column = _key_place(tree, path)
             yield Problem(line, column, f"The key {shown(name)} is unknown", _nearest(path))
