@@ -28,10 +28,6 @@ _COMMON = (
 )
 
 
-def _example(text: str) -> str:
-    return f"Example:\n\n    {text}"
-
-
 def _command(group: click.Group, name: str, example: str) -> Callable[[Callable[..., int]], click.Command]:
     """Register a command that returns its exit code, with --json, --log-json and an example."""
 
@@ -64,12 +60,16 @@ def _exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
         _tell_error("Stopped on request", code, as_json, log_json)
     except MemoryError:
         code = 5
-        _tell_error("Memory is used up. Use fewer workers, then run the same command again", code, as_json, log_json)
+        _tell_error(
+            "Memory is used up. Use fewer workers, then run the same command again", code, as_json, log_json
+        )
     except click.ClickException:
         raise
     except Exception as error:  # noqa: BLE001  a traceback could show the value of an element
         code = exit_code(error)
-        _tell_error(f"A defect of the program: {type(error).__name__} {_where(error)}", code, as_json, log_json)
+        _tell_error(
+            f"A defect of the program: {type(error).__name__} {_where(error)}", code, as_json, log_json
+        )
     sys.exit(code)
 
 
@@ -119,7 +119,9 @@ def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> in
     except FileExistsError:
         raise UsageError("A file of this name exists", "Name another file") from None
     except OSError:
-        raise UsageError("The policy cannot be written", "Name a file in a folder that may be written") from None
+        raise UsageError(
+            "The policy cannot be written", "Name a file in a folder that may be written"
+        ) from None
     _print(as_json, {"policy": str(policy)}, f"Wrote {policy}. Edit it, then: medsanitize validate {policy}")
     return 0
 
@@ -144,7 +146,11 @@ def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
         click.echo(json.dumps({"type": "result", "valid": False, "problems": problems, "exit_code": 2}))
         return 2
     digest = policy_digest(loaded)
-    _print(as_json, {"valid": True, "policy_digest": digest, "exit_code": 0}, f"The policy is valid. Digest {digest}")
+    _print(
+        as_json,
+        {"valid": True, "policy_digest": digest, "exit_code": 0},
+        f"The policy is valid. Digest {digest}",
+    )
     return 0
 
 
@@ -159,7 +165,9 @@ def schema(*, as_json: bool, **_: Any) -> int:
 
 @_command(cli, "keygen", "medsanitize keygen release.key")
 @click.argument("file", type=_FILE)
-@click.option("--signing", is_flag=True, help="Make an Ed25519 signing key; its public part lands in FILE.pub.")
+@click.option(
+    "--signing", is_flag=True, help="Make an Ed25519 signing key; its public part lands in FILE.pub."
+)
 def keygen(file: Path, signing: bool, *, as_json: bool, **_: Any) -> int:
     """Make a release key (or, with --signing, a signing key) of mode 0600; nothing is overwritten."""
     if signing:
@@ -177,7 +185,9 @@ def keygen(file: Path, signing: bool, *, as_json: bool, **_: Any) -> int:
 # -- the run ------------------------------------------------------------------------------
 
 _POLICY = click.argument("policy", type=_FILE)
-_WORKERS = click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+_WORKERS = click.option(
+    "--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core."
+)
 _REGISTRY = click.option("--registry", type=_FILE, help="Folder of the registry, in place of the policy's.")
 
 
@@ -225,7 +235,9 @@ def _show(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, 
 @_REGISTRY
 @click.option("--approve", metavar="DIGEST", help="Publish the staged release of this digest.")
 @click.option("--inventory-only", is_flag=True, help="Take the inventory that shards share, then stop.")
-@click.option("--shard", metavar="I/N", help="Sanitise part I of N only; run without it to merge and publish.")
+@click.option(
+    "--shard", metavar="I/N", help="Sanitise part I of N only; run without it to merge and publish."
+)
 def run(
     policy: Path,
     workers: int | None,
@@ -246,7 +258,9 @@ def run(
     from medsanitize.pipeline.shards import Shard
 
     if inventory_only and shard:
-        raise UsageError("--inventory-only and --shard exclude each other", "Take the inventory first, then run shards")
+        raise UsageError(
+            "--inventory-only and --shard exclude each other", "Take the inventory first, then run shards"
+        )
     options = Options(workers, approve, inventory_only, Shard.parse(shard) if shard else None)
     return _show(_go(_load(policy, registry), options, planned=False, log_json=log_json), as_json)
 
@@ -351,7 +365,9 @@ def registry() -> None:
     """Keep the digests of earlier releases, so that new ones can be compared with them."""
 
 
-_REGISTRY_FOLDER = click.option("--registry", "folder", type=_FILE, required=True, help="Folder of the registry.")
+_REGISTRY_FOLDER = click.option(
+    "--registry", "folder", type=_FILE, required=True, help="Folder of the registry."
+)
 
 
 @_command(registry, "add", "medsanitize registry add release --registry registry")

@@ -252,7 +252,7 @@ def audit_evidence(search: Search, staging: Path) -> list[tuple[str, str, str]]:
     """Search every staged file that is no object: (path in the release, place, rule)."""
     from medsanitize.verifiers.residual import audit_file
 
-    found = []
+    found: list[tuple[str, str, str]] = []
     for top in sorted(set(layout.TOP_LEVEL) - {layout.DATA}):
         path = staging / top
         files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _EVERY_SECONDS = 10.0
-_TONES = {"passed": "green", "flagged": "yellow", "refused": "bold red", "not made": "dim", "not applicable": "dim"}
+_TONES = {
+    "passed": "green",
+    "flagged": "yellow",
+    "refused": "bold red",
+    "not made": "dim",
+    "not applicable": "dim",
+}
 _ENDINGS = {
     "published": ("green", "Published"),
     "already published": ("green", "Published before"),
@@ -40,7 +46,8 @@ class JsonLines:
     """One JSON object a line on stderr."""
 
     def __init__(self) -> None:
-        self._stage, self._done, self._total = "", 0, None
+        self._stage, self._done = "", 0
+        self._total: int | None = None
         self._last = 0.0
 
     def stage(self, name: str, total: int | None) -> None:
@@ -70,7 +77,8 @@ class Lines:
     """A plain line on stderr every ten seconds, for logs and schedulers."""
 
     def __init__(self) -> None:
-        self._stage, self._done, self._total = "", 0, None
+        self._stage, self._done = "", 0
+        self._total: int | None = None
         self._began = self._last = time.monotonic()
 
     def stage(self, name: str, total: int | None) -> None:
@@ -169,7 +177,9 @@ def show_result(result: RunResult, *, title: str = "") -> None:
     left = result.objects - sum(result.outcomes.values())
     if left:
         counts += f", {left:,} to do"
-    console.print(Panel(f"[bold {tone}]{ending}[/]\n{result.objects:,} objects: {counts}", title=title or None))
+    console.print(
+        Panel(f"[bold {tone}]{ending}[/]\n{result.objects:,} objects: {counts}", title=title or None)
+    )
     for name, tallies in (("Dropped, by rule", result.dropped), ("Quarantined, by rule", result.quarantined)):
         _tallies(console, name, tallies)
     _tallies(console, "Attributes changed, by action", result.actions)
@@ -190,7 +200,8 @@ def _tallies(console: Console, name: str, tallies: Mapping[str, int]) -> None:
 
     if not any(tallies.values()):
         return
-    table = Table(title=name, title_justify="left", show_header=False, box=None, pad_edge=False)
+    console.print(f"[bold]{name}[/]")
+    table = Table(show_header=False, box=None)
     table.add_column(justify="right")
     table.add_column()
     for rule, count in tallies.items():
@@ -202,7 +213,8 @@ def _tallies(console: Console, name: str, tallies: Mapping[str, int]) -> None:
 def _gates(console: Console, result: RunResult) -> None:
     from rich.table import Table
 
-    table = Table(title="Gates", title_justify="left", show_header=False, box=None, pad_edge=False)
+    console.print("[bold]Gates[/]")
+    table = Table(show_header=False, box=None)
     for gate in result.gates:
         table.add_row(f"[{_TONES[gate.result]}]{gate.result}[/]", gate.name, gate.detail)
     console.print(table)

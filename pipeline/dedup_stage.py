@@ -236,7 +236,7 @@ def _judge_registry(state: State, policy: Policy) -> None:
     registry, verdict = registry_of(policy), policy.deduplicate.registry
     prior = [entry for entry in registry.list() if entry.name == policy.release.name]
     older = [entry.version for entry in prior if entry.version != policy.release.version]
-    notes = {"supersedes": older[-1] if older else None, "public_prior": [], "links": {}, "relies_on": []}
+    notes: dict[str, object] = {"supersedes": older[-1] if older else None, "public_prior": [], "links": {}, "relies_on": []}
     if verdict != "ignore":
         notes |= _against_registry(state, policy, registry, verdict)
     state.put("registry", json.dumps(notes))
@@ -248,7 +248,7 @@ def _against_registry(state: State, policy: Policy, registry: Registry, verdict:
     rows = released_rows(state, "id, sha256, pixels")
     while page := list(islice(rows, _REGISTRY_PAGE)):
         hit_rows: dict[object, tuple[object]] = {}
-        digests = ((bytes(row[5]).hex(), bytes(row[6]).hex() if row[6] else None) for row in page)
+        digests = ((_hex(row[5]) or "", _hex(row[6])) for row in page)
         for hit in registry.lookup(digests):
             if not hit.carried_over(policy.release.name):
                 found[hit.name, hit.version, hit.by] += 1
@@ -266,3 +266,7 @@ def _against_registry(state: State, policy: Policy, registry: Registry, verdict:
         "links": {f"{name} {version} by {by}": count for (name, version, by), count in sorted(found.items())},
         "relies_on": releases if verdict == "drop" else [],
     }
+
+
+def _hex(digest: object) -> str | None:
+    return digest.hex() if isinstance(digest, bytes) else None

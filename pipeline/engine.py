@@ -7,11 +7,13 @@ A worker that dies takes nobody with it: its objects are tried again one at a ti
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -31,6 +33,15 @@ Result = TypeVar("Result")
 
 Task = Callable[[Worker, Sequence[Item]], Result]
 
+_PRELOAD = [
+    "medsanitize.pipeline.audit_stage",
+    "medsanitize.pipeline.dedup_stage",
+    "medsanitize.pipeline.sanitize_stage",
+    "medsanitize.sanitize.dicom",
+    "medsanitize.verifiers.duplicates",
+    "medsanitize.verifiers.residual",
+]
+"""Imported once, in the process that workers are forked from."""
 _worker: Worker | None = None
 
 
@@ -46,8 +57,19 @@ def _start(setup: Setup) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _silence()
     _worker = Worker(setup)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _silence() -> None:
+    """Decoders and libraries may quote element values in what they print, so workers print nothing."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
 
 
 def _leave_with_parent() -> None:
@@ -159,9 +181,11 @@ class Engine:
 
     def _submit(self, task: Task[Item, Result], batch: Sequence[Item]) -> Future[tuple[Result, float]]:
         if self._pool is None:
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload(_PRELOAD)
             self._pool = ProcessPoolExecutor(
                 self.workers,
-                mp_context=multiprocessing.get_context("forkserver"),
+                mp_context=context,
                 initializer=_start,
                 initargs=(self._setup,),
             )

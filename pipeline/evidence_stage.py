@@ -122,7 +122,12 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             check_identifiers=Check.PASSED if audited else Check.NOT_MADE,
             check_duplicates=_duplicate_check(found, looked == 1),
             check_registry=_registry_check(found, registry_made),
-            **{f"actions_{name}": count for name, count in actions.items()},
+            actions_replaced=actions["replaced"],
+            actions_emptied=actions["emptied"],
+            actions_removed=actions["removed"],
+            actions_cleaned=actions["cleaned"],
+            actions_uid=actions["uid"],
+            actions_kept=actions["kept"],
         )
         tally.add(out, record.rules)
         yield out

@@ -62,7 +62,7 @@ def open_for_reading(policy: Policy) -> State:
 
 def _write(state: State, target: Path, patients: int) -> int:
     rows = state.db.execute("SELECT value FROM links WHERE patient = ?", (patients,))
-    pairs = {tuple(json.loads(state.seal.open(value, b"link"))) for (value,) in rows}
+    pairs: set[tuple[str, str]] = {tuple(json.loads(state.seal.open(value, b"link"))) for (value,) in rows}
     with storage():
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

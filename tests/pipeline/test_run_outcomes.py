@@ -1,0 +1,370 @@
+"""Every object has one outcome, for the right reason, and nothing else appears anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pydicom
+import pytest
+from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
+from medsanitize.pipeline.preflight import locked
+from medsanitize.pipeline.run import Options, run, state_path
+from medsanitize.policies.model import Policy
+from medsanitize.release.manifest import read_rows
+from medsanitize.release.verify import verify
+
+from tests.pipeline.conftest import CANARIES, real_file, tree, write_ct
+
+ONE = Options(workers=1)
+Workplace = Callable[..., Policy]
+
+
+def test_a_run_publishes_a_release_that_verifies(workplace: Workplace) -> None:
+    policy = workplace()
+    result = run(policy, ONE)
+    assert (result.ending, verify(policy.output, key=None).status) == ("published", "intact")
+
+
+def test_every_object_has_exactly_one_outcome_and_rule(workplace: Workplace) -> None:
+    result = run(workplace(), ONE)
+    assert result.outcomes == {"released": 15, "dropped": 3, "quarantined": 2}
+    assert result.dropped == {"duplicate-bytes": 1, "not-an-image": 2}
+    assert sum(result.quarantined.values()) == 2
+    assert result.exit_code == 1
+
+
+def test_no_planted_identifier_is_anywhere_in_release_or_state(workplace: Workplace) -> None:
+    policy = workplace()
+    run(policy, ONE)
+    for root in (policy.output, policy.state):
+        for path in root.rglob("*"):
+            content = path.read_bytes() if path.is_file() else b""
+            for canary in CANARIES:
+                assert canary.encode() not in content, path.name
+                assert canary not in str(path.relative_to(root))
+
+
+def test_the_sources_are_left_as_they_were(workplace: Workplace) -> None:
+    policy = workplace()
+    before = tree(policy.inputs[0])
+    run(policy, ONE)
+    assert tree(policy.inputs[0]) == before
+
+
+def test_nothing_is_written_outside_output_and_state(workplace: Workplace) -> None:
+    policy = workplace()
+    run(policy, ONE)
+    assert {path.name for path in policy.output.parent.iterdir()} == {
+        "export",
+        "policy.yaml",
+        "release",
+        "release.key",
+        "state",
+    }
+
+
+def test_state_is_for_its_owner_alone(workplace: Workplace) -> None:
+    policy = workplace()
+    run(policy, ONE)
+    assert policy.state.stat().st_mode & 0o777 == 0o700
+    for path in policy.state.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_links_and_pipes_are_never_opened(workplace: Workplace, tmp_path: Path) -> None:
+    policy = workplace()
+    shutil.rmtree(policy.inputs[0])
+    write_ct(policy.inputs[0] / "one", 1)
+    outside = write_ct(tmp_path / "elsewhere" / "two", 2)
+    (policy.inputs[0] / "file").symlink_to(outside)
+    (policy.inputs[0] / "folder").symlink_to(outside.parent)
+    os.mkfifo(policy.inputs[0] / "pipe")
+    result = run(policy, ONE)
+    assert result.dropped == {"link-not-followed": 2, "not-an-image": 1}
+    assert result.outcomes["released"] == 1
+
+
+def test_names_that_are_no_text_are_read(workplace: Workplace) -> None:
+    policy = workplace()
+    shutil.rmtree(policy.inputs[0])
+    write_ct(policy.inputs[0] / os.fsdecode(b"caf\xe9 \n"), 1)
+    assert run(policy, ONE).outcomes["released"] == 1
+
+
+def test_two_patients_in_one_study_quarantine_the_study(workplace: Workplace) -> None:
+    policy = workplace()
+    shutil.rmtree(policy.inputs[0])
+    write_ct(policy.inputs[0] / "a", 1, "PAT-A-1", study=1)
+    write_ct(policy.inputs[0] / "b", 2, "PAT-B-2", study=1)
+    write_ct(policy.inputs[0] / "c", 3, "PAT-B-2", study=2)
+    result = run(policy, ONE)
+    assert (result.quarantined, result.outcomes["released"]) == ({"two-patients-in-study": 2}, 1)
+
+
+def test_one_sop_instance_uid_with_different_bytes_quarantines_both(workplace: Workplace) -> None:
+    policy = workplace()
+    shutil.rmtree(policy.inputs[0])
+    write_ct(policy.inputs[0] / "a", 1)
+    write_ct(policy.inputs[0] / "b", 1, SliceThickness="9.5")
+    write_ct(policy.inputs[0] / "c", 2)
+    result = run(policy, ONE)
+    assert result.quarantined == {"sop-instance-conflict": 2}
+    assert len(list((policy.output / "data").rglob("*.dcm"))) == 1
+
+
+def test_patients_without_id_are_one_a_study(workplace: Workplace) -> None:
+    policy = workplace()
+    shutil.rmtree(policy.inputs[0])
+    for number in range(4):
+        write_ct(policy.inputs[0] / f"{number}", number, "", study=number % 2)
+    run(policy, ONE)
+    assert len({row.patient for row in read_rows(policy.output)}) == 2
+
+
+def test_ids_are_trimmed_and_keyed_with_their_issuer(workplace: Workplace) -> None:
+    policy = workplace()
+    shutil.rmtree(policy.inputs[0])
+    for number, (patient, issuer) in enumerate((("SAME-ID", "A"), ("SAME-ID ", "A"), ("SAME-ID", "B"))):
+        write_ct(policy.inputs[0] / f"{number}", number, patient, number, IssuerOfPatientID=issuer)
+    run(policy, ONE)
+    assert len({row.patient for row in read_rows(policy.output)}) == 2
+
+
+def test_excluded_patients_are_dropped_and_missing_ones_counted(workplace: Workplace) -> None:
+    policy = workplace(exclude="./gone.csv")
+    (policy.output.parent / "gone.csv").write_text(f"patient_id\n{CANARIES[1]}0\nNOBODY\n")
+    result = run(policy, ONE)
+    report = json.loads((policy.state / "audit.json").read_text())
+    assert result.dropped["consent"] == 5  # four objects and the copy of one
+    assert report["excluded"] == {"listed": 2, "not_found": 1}
+
+
+def test_a_pseudonym_table_is_followed(workplace: Workplace) -> None:
+    policy = workplace(pseudonyms="{table: ./names.csv}")
+    (policy.output.parent / "names.csv").write_text(f"patient_id,pseudonym\n{CANARIES[1]}0,case-17\n")
+    run(policy, ONE)
+    assert len(list((policy.output / "data" / "case-17").rglob("*.dcm"))) == 4
+
+
+def test_a_source_that_changes_during_the_run_is_quarantined(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from medsanitize.pipeline import run as module
+
+    policy = workplace()
+    original = module._sanitize
+
+    def tamper(one: module.Run) -> None:
+        with (policy.inputs[0] / "p0" / "i0003").open("ab") as file:
+            file.write(b"\0\0")
+        (policy.inputs[0] / "p0" / "i0006").unlink()
+        original(one)
+
+    monkeypatch.setattr(module, "_sanitize", tamper)
+    result = run(policy, ONE)
+    assert result.quarantined["changed-since-inventory"] == 1
+    assert result.quarantined["unreadable"] == 1
+
+
+def test_compressed_copies_of_an_image_are_flagged(workplace: Workplace) -> None:
+    policy = workplace()
+    shutil.rmtree(policy.inputs[0])
+    policy.inputs[0].mkdir()
+    for number, name in enumerate(("MR_small.dcm", "MR_small_RLE.dcm")):
+        data = pydicom.dcmread(real_file(name))
+        data.SOPInstanceUID = data.file_meta.MediaStorageSOPInstanceUID = f"2.25.{number + 5}"
+        data.save_as(policy.inputs[0] / name)
+    result = run(policy, ONE)
+    flagged = [row for row in read_rows(policy.output) if row.check_duplicates == "flagged"]
+    assert len(flagged) == 2
+    assert [gate.result for gate in result.gates if gate.name == "duplicates by pixels"] == ["flagged"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "released", "ending"),
+    [("drop", 1, "published"), ("quarantine", 0, "refused"), ("fail", 2, "refused"), ("ignore", 2, "published")],
+)
+def test_the_policy_decides_on_equal_pixels(
+    workplace: Workplace, verdict: str, released: int, ending: str
+) -> None:
+    policy = workplace(deduplicate=f"{{pixels: {verdict}}}")
+    shutil.rmtree(policy.inputs[0])
+    pixels = pydicom.dcmread(real_file("CT_small.dcm")).PixelData
+    for number in range(2):
+        write_ct(policy.inputs[0] / f"{number}", number, PixelData=pixels)
+    result = run(policy, ONE)
+    assert (result.outcomes["released"], result.ending) == (released, ending)
+
+
+# -- refusals before anything is read ------------------------------------------------------
+
+
+def test_a_weak_key_is_refused_before_reading(workplace: Workplace) -> None:
+    policy = workplace()
+    (policy.output.parent / "release.key").write_bytes(b"aaaabbbb" * 8)
+    with pytest.raises(KeyMaterialError):
+        run(policy, ONE)
+    assert not policy.state.exists()
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"output": "./export/release"},
+        {"state": "./release/state"},
+        {"inputs": "[./nowhere]"},
+        {"inputs": "[./export, ./export/p0]"},
+        {"exclude": "./nowhere.csv"},
+        {"tables": "[{name: labels, file: ./nowhere.csv, patient: id}]"},
+    ],
+)
+def test_paths_that_cannot_be_used_are_refused(workplace: Workplace, sections: dict[str, str]) -> None:
+    with pytest.raises(UsageError):
+        run(workplace(**sections), ONE)
+
+
+def test_an_output_with_other_things_in_it_is_refused(workplace: Workplace) -> None:
+    policy = workplace()
+    policy.output.mkdir()
+    (policy.output / "thesis.doc").write_text("precious")
+    with pytest.raises(UsageError, match="not of this run"):
+        run(policy, ONE)
+    assert (policy.output / "thesis.doc").read_text() == "precious"
+
+
+def test_an_output_that_may_not_be_written_is_refused(workplace: Workplace) -> None:
+    policy = workplace(output="./file/release")
+    (policy.output.parent.parent / "file").write_text("")
+    with pytest.raises(UsageError):
+        run(policy, ONE)
+
+
+def test_two_runs_at_once_are_refused(workplace: Workplace) -> None:
+    policy = workplace()
+    policy.output.mkdir()
+    policy.state.mkdir()
+    with locked(policy), pytest.raises(EnvironmentFailure, match="Another run"):
+        run(policy, ONE)
+
+
+def test_a_finished_run_is_not_done_again(workplace: Workplace) -> None:
+    policy = workplace()
+    first = run(policy, ONE)
+    before = tree(policy.output)
+    again = run(policy, ONE)
+    assert (again.ending, again.exit_code, tree(policy.output)) == ("already published", first.exit_code, before)
+
+
+@pytest.mark.parametrize("change", ["policy", "key", "input"])
+def test_a_finished_release_is_not_overwritten_by_other_settings(workplace: Workplace, change: str) -> None:
+    policy = workplace()
+    run(policy, ONE)
+    if change == "policy":
+        policy = workplace(deduplicate="{pixels: ignore}")
+    elif change == "key":
+        (policy.output.parent / "release.key").write_bytes(bytes(range(100, 164)))
+    else:
+        write_ct(policy.inputs[0] / "new", 99)
+    with pytest.raises(UsageError, match="finished release"):
+        run(policy, ONE)
+
+
+@pytest.mark.parametrize("change", ["policy", "key", "input"])
+def test_an_unfinished_run_starts_again_when_its_settings_change(workplace: Workplace, change: str) -> None:
+    policy = workplace(release='{name: a, version: "1", mode: pseudonymous, approve: required}')
+    assert run(policy, ONE).ending == "awaiting approval"
+    if change == "policy":
+        policy = workplace(
+            release='{name: a, version: "1", mode: pseudonymous}', deduplicate="{pixels: ignore}"
+        )
+    elif change == "key":
+        (policy.output.parent / "release.key").write_bytes(bytes(range(100, 164)))
+    else:
+        write_ct(policy.inputs[0] / "new", 99)
+    heard: list[str] = []
+
+    class Ear:
+        def stage(self, name: str, total: int | None) -> None: ...
+        def advance(self, objects: int) -> None: ...
+        def message(self, text: str) -> None:
+            heard.append(text)
+
+    run(policy, ONE, progress=Ear())
+    assert heard == [text for text in heard if text.startswith("Starting again:")]
+    assert len(heard) == 1
+
+
+# -- approval, versions, modes --------------------------------------------------------------
+
+
+def test_approval_binds_to_the_staged_digest(workplace: Workplace) -> None:
+    policy = workplace(release='{name: a, version: "1", mode: pseudonymous, approve: required}')
+    waiting = run(policy, ONE)
+    wrong = run(policy, Options(workers=1, approve="0" * 64))
+    right = run(policy, Options(workers=1, approve=waiting.digest))
+    assert [one.ending for one in (waiting, wrong, right)] == ["awaiting approval", "awaiting approval", "published"]
+    assert (waiting.exit_code, waiting.release) == (3, None)
+
+
+def test_a_new_version_carries_objects_over_and_says_what_it_supersedes(workplace: Workplace) -> None:
+    old = workplace()
+    run(old, ONE)
+    new = workplace(
+        release='{name: chest-ct, version: "2.0", mode: pseudonymous}', output="./release2", inputs="[./export]"
+    )
+    write_ct(new.inputs[0] / "new", 99, "ANOTHER-ONE", 50)
+    run(new, ONE)
+    root = json.loads((new.output / "RELEASE.json").read_text())
+    before, after = tree(old.output / "data"), tree(new.output / "data")
+    assert root["supersedes"] == "1.0"
+    assert {name: after[name].split()[-1] for name in before} == {name: before[name].split()[-1] for name in before}
+
+
+def test_an_object_of_another_release_is_flagged(workplace: Workplace) -> None:
+    run(workplace(keys="{file: ./release.key, scope: project}"), ONE)
+    other = workplace(
+        release='{name: other, version: "1", mode: pseudonymous}',
+        output="./release2",
+        keys="{file: ./release.key, scope: project}",
+    )
+    run(other, ONE)
+    rows = list(read_rows(other.output))
+    assert {str(row.check_registry) for row in rows} == {"flagged"}
+    assert b"chest-ct" not in b"".join(path.read_bytes() for path in other.output.rglob("*") if path.is_file())
+
+
+def test_an_anonymous_run_leaves_no_link_and_nothing_in_state(workplace: Workplace) -> None:
+    policy = workplace(release='{name: a, version: "1", mode: anonymous}')
+    run(policy, ONE)
+    assert sorted(path.name for path in policy.state.iterdir()) == ["audit.json", "report.html"]
+
+
+def test_anonymous_runs_differ_unless_they_share_a_key(workplace: Workplace) -> None:
+    section = '{name: a, version: "1", mode: anonymous}'
+    policies = [workplace(name, release=section) for name in ("a", "b", "c")]
+    for policy, material in zip(policies, (None, b"k" * 64, b"k" * 64), strict=True):
+        run(policy, ONE, material=material)
+    trees = [tree(policy.output) for policy in policies]
+    assert trees[1] == trees[2]
+    assert not set(trees[0]) & {name for name in trees[1] if name.startswith("data/")}
+
+
+@pytest.mark.parametrize("option", ["shard", "inventory"])
+def test_an_anonymous_run_cannot_be_split(workplace: Workplace, option: str) -> None:
+    from medsanitize.pipeline.shards import Shard
+
+    policy = workplace(release='{name: a, version: "1", mode: anonymous}')
+    options = Options(shard=Shard(1, 2)) if option == "shard" else Options(inventory_only=True)
+    with pytest.raises(UsageError, match="cannot be split"):
+        run(policy, options)
+
+
+def test_the_state_knows_no_names_of_sources(workplace: Workplace) -> None:
+    policy = workplace()
+    run(policy, ONE)
+    content = state_path(policy).read_bytes()
+    assert b"i0003" not in content
