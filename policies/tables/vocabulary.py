@@ -1,0 +1,85 @@
+"""Read the controlled vocabulary: words, device names, defined terms. VOCABULARY.md states the rules."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def fold(text: str) -> str:
+    """Form in which words and phrases are compared: NFC, lower case.
+
+    Examples
+    --------
+    >>> fold("Fuß")
+    'fuß'
+    """
+    return unicodedata.normalize("NFC", text).lower()
+
+
+def split_words(text: str) -> list[str]:
+    """Cut a text into words: runs of letters and digits of any script; everything else separates.
+
+    Examples
+    --------
+    >>> split_words("T1w_MPR*sag+C")
+    ['T1w', 'MPR', 'sag', 'C']
+    """
+    return _WORD.findall(unicodedata.normalize("NFC", text))
+
+
+@cache
+def words() -> frozenset[str]:
+    """Words that a kept text may contain, in the form of ``fold``.
+
+    A text is safe by this list when each of its ``split_words`` is in it or is a number the caller allows.
+    Runs of more than two digits occur only in defined terms that a person listed (``b1000``, ``100kv``).
+    """
+    return frozenset(_read("vocabulary.txt").split())
+
+
+@cache
+def device_models() -> frozenset[str]:
+    """Makers and products as whole phrases, folded, spaces single.
+
+    Compare whole values only, and only of attributes that name a maker, a product or a software: some
+    products bear a first name.
+    """
+    lines = _read("device_models.txt").splitlines()
+    return frozenset(fold(" ".join(line.split())) for line in lines if line and not line.startswith("#"))
+
+
+def plausible_version(text: str) -> bool:
+    """Whether a text has the shape of a software version some maker releases, and so may stay whole.
+
+    For SoftwareVersions and its kin only: the shapes allow three digits in a row and more.
+    """
+    return bool(_versions().fullmatch(text.strip()))
+
+
+@cache
+def _versions() -> re.Pattern[str]:
+    lines = _read("vocabulary_versions.txt").splitlines()
+    shapes = [line for line in lines if line and not line.startswith("#")]
+    return re.compile("|".join(f"(?:{shape})" for shape in shapes), re.IGNORECASE | re.ASCII)
+
+
+@cache
+def defined_terms() -> Mapping[int, frozenset[str]]:
+    """Tag -> defined terms and enumerated values of the attribute, as PS3.3 and PS3.16 write them.
+
+    Compare whole values; ImageType and other multi-valued attributes value by value.
+    """
+    entries = json.loads(_read("defined_terms.json")).items()
+    return MappingProxyType({int(name.split()[0], 16): frozenset(terms) for name, terms in entries})
+
+
+def _read(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
