@@ -18,11 +18,27 @@ from medsanitize.sanitize.context import Known
 
 _WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"\d+|[^\W\d_]+")
-_NUMBER_RUN = re.compile(r"\d+(?:[^\w]+\d+){2,}(?!\w)")
+_NUMBER_RUN = re.compile(
+    r"(?<!\d)\d++(?:[\W_]++\d++){2,}(?!(?:mm|cm|d|t|s|ms|ml|mg|kv|ma|x)(?![^\W_]))", re.IGNORECASE
+)
+_SPELLED = re.compile(r"(?<![^\W_])[^\W\d_](?:[\W_]++[^\W\d_](?![^\W_])){3,}")
+_OLD_AGE = re.compile(
+    r"(?<!\d)9\d[\W_]*+(?:y|a\b|j(?:ahr|\b)|an(?:s|n)|años|rok|lat\b|let\b|år|歳|岁|세)|\bage[d\W_]{0,4}9\d(?!\d)",
+    re.IGNORECASE,
+)
+_STRANGE = re.compile(r"[^\w\x00-\x7f]")
+_LEVELS = re.compile(r"[ctls]\d{1,2}(?:[ctls]?\d{1,2})?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _DIGITS = re.compile(r"\d{3,}")
 _MAX_DIGITS = 2
+_MAX_MIXED = 3
+_MAX_PARTS = 4
+_LONGEST_WORD = 64
+_SHORTEST_IN_ID = 4
+"""Shorter letters of an identifier are its kind (CT, MR, ACC), which texts may keep."""
+_LONGEST_REMEMBERED = 256
+_RUNS = (_NUMBER_RUN, _SPELLED, _OLD_AGE)
 _GAP = " zzzzzzzz "
 """Stands for a cut run of numbers: a word that no vocabulary has."""
 _NAMED = frozenset(["name", "id", "address", "phone", "institution"])
@@ -55,7 +71,8 @@ def forbidden(known: Iterable[Known]) -> Forbidden:
         if item.category not in _NAMED:
             continue
         folded = fold(item.value)
-        tokens.update(_LETTERS.findall(folded))
+        shortest = _SHORTEST_IN_ID if item.category == "id" else 0
+        tokens.update(letters for letters in _LETTERS.findall(folded) if len(letters) >= shortest)
         tokens.update(word for word in _WORD.findall(folded) if len(word) > _MAX_DIGITS)
         numbers.update(_DIGITS.findall(folded))
         joined = re.sub(r"\D", "", folded)
@@ -69,30 +86,43 @@ def _in_vocabulary(word: str) -> bool:
     folded = vocabulary.fold(word)
     if folded in words():
         return True
+    if not word.isascii():
+        return False
     if len(word) == 1:
-        return word.isascii()
+        return True
     if word.isdigit():
         return len(word) <= _MAX_DIGITS
     if word.isalpha():
         return False
-    return all(
-        len(part) <= _MAX_DIGITS if part.isdigit() else part in words() or len(part) <= _MAX_DIGITS
-        for part in _PART.findall(folded)
-    )
+    return _is_term(folded)
+
+
+def _is_term(word: str) -> bool:
+    """Letters and few digits, as in ``T2w``, ``Br40d3`` or ``L4L5``; an identifier has more of them."""
+    if _LEVELS.fullmatch(word):
+        return True
+    parts = _PART.findall(word)
+    if len(parts) > _MAX_PARTS or sum(len(part) for part in parts if part.isdigit()) > _MAX_MIXED:
+        return False
+    return all(len(part) <= _MAX_DIGITS or (part in words() and not part.isdigit()) for part in parts)
 
 
 def _word_stays(word: str, ban: Forbidden) -> bool:
-    if not _in_vocabulary(word):
+    if len(word) > _LONGEST_WORD or not _in_vocabulary(word):
         return False
     folded = fold(word)
     return folded not in ban.words and not any(part in ban.words for part in _PART.findall(folded))
 
 
-@lru_cache(maxsize=65536)
 def _all_known(text: str) -> bool:
-    if _CONTROL.search(text) or _NUMBER_RUN.search(text):
+    if any(pattern.search(text) for pattern in (_CONTROL, _STRANGE, *_RUNS)):
         return False
-    return vocabulary.fold(" ".join(text.split())) in device_models() or all(_in_vocabulary(word) for word in _WORD.findall(text))
+    return vocabulary.fold(" ".join(text.split())) in device_models() or all(
+        len(word) <= _LONGEST_WORD and _in_vocabulary(word) for word in _WORD.findall(text)
+    )
+
+
+_remembered = lru_cache(maxsize=65536)(_all_known)
 
 
 def is_named(text: str, ban: Forbidden) -> bool:
@@ -106,17 +136,32 @@ def is_named(text: str, ban: Forbidden) -> bool:
 def reduce(text: str, ban: Forbidden) -> str:
     """Keep the vocabulary words of ``text``; the text itself when every word of it stays.
 
-    Words are looked up folded. Runs of three or more numbers (dates, phones) go, whatever
-    stands between them, and so does any word that ``ban`` names. Once something was cut, a
+    Words are looked up folded. Runs of three or more numbers (dates, phones), words spelled
+    letter by letter and ages over 89 go, and so does any word that ``ban`` names. Once something was cut, a
     number stays only between two words that stay: beside a cut word it may be part of a date.
     """
-    if _all_known(text) and not is_named(text, ban):
-        return text
-    cut = _WORD.findall(_NUMBER_RUN.sub(_GAP, _CONTROL.sub(" ", text)))
+    while not _stays(text, ban):
+        shorter = _shortened(text, ban)
+        if shorter == text:
+            break
+        text = shorter
+    return text
+
+
+def _stays(text: str, ban: Forbidden) -> bool:
+    known = _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _all_known(text)
+    return known and not is_named(text, ban)
+
+
+def _shortened(text: str, ban: Forbidden) -> str:
+    shortened = _CONTROL.sub(" ", text)
+    for run in _RUNS:
+        shortened = run.sub(_GAP, shortened)
+    cut = _WORD.findall(shortened)
     stays = [_word_stays(word, ban) for word in cut]
-    beside = [False, *stays[:-1]], [*stays[1:], False]
+    beside = [False, *stays][: len(cut)], [*stays[1:], False][: len(cut)]
     return " ".join(
         word
         for word, kept, before, after in zip(cut, stays, *beside, strict=True)
-        if kept and (not word.isdigit() or before and after)
+        if kept and (not word.isdigit() or (before and after))
     )

@@ -1,0 +1,146 @@
+"""Shared fixtures: policies from the presets, keys, real files, and one object's whole way to release."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pydicom
+import pytest
+from medsanitize.policies.load import loads
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Context
+from medsanitize.sanitize.dicom import Sanitizer, peek
+from medsanitize.sanitize.keys import SubKeys, derive
+from medsanitize.sanitize.objects import Sanitized
+from medsanitize.sanitize.record import Outcome
+from pydicom.data import get_testdata_file
+
+Source = bytes | Path | str | pydicom.Dataset
+Released = tuple[Sanitized, bytes, pydicom.Dataset]
+
+
+@pytest.fixture(scope="session")
+def make_policy() -> Callable[..., Policy]:
+    """A policy on a preset; keyword arguments are further sections as a policy file would hold them."""
+
+    def make(preset: str = "research", **sections: Mapping[str, Any]) -> Policy:
+        content = {
+            "version": 1,
+            "preset": preset,
+            "release": {"name": "test", "version": "1.0", "mode": "pseudonymous"},
+            "inputs": ["./export"],
+            "output": "./release",
+            "state": "./state",
+            "keys": {"file": "./release.key"},
+            **sections,
+        }
+        return loads(json.dumps(content), base=Path("/nowhere"))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def lenient(make_policy: Callable[..., Policy]) -> Policy:
+    """The research preset, releasing objects at risk of burned-in text unchecked: any file gets through."""
+    options = {"clean_pixel_data": False}
+    return make_policy("research", dicom={"options": options}, pixels={"at_risk": "release"})
+
+
+@pytest.fixture(scope="session")
+def subkeys() -> SubKeys:
+    """Sub-keys from fixed material."""
+    return derive(bytes(range(32)), scope="release:test")
+
+
+@pytest.fixture(scope="session")
+def load_bytes() -> Callable[[Source], bytes]:
+    """Bytes of an object: given, read from a file (a bare name: pydicom's wheel), or written from a data set."""
+
+    def load(source: Source) -> bytes:
+        if isinstance(source, bytes):
+            return source
+        if isinstance(source, pydicom.Dataset):
+            stream = BytesIO()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                source.save_as(stream)
+            return stream.getvalue()
+        if isinstance(source, str):
+            source = Path(str(get_testdata_file(source, download=False)))
+        return source.read_bytes()
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def real(load_bytes: Callable[[Source], bytes]) -> Callable[[str], pydicom.Dataset]:
+    """A fresh data set of a file in pydicom's wheel."""
+
+    def read(name: str) -> pydicom.Dataset:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return pydicom.dcmread(BytesIO(load_bytes(name)), force=True)
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def context_of() -> Callable[[bytes], Context]:
+    """The context that an inventory of this object alone would make."""
+
+    def make(data: bytes) -> Context:
+        seen = peek(data)
+        if seen.patient_ids:
+            patient = "id:" + "/".join(seen.patient_ids[0])
+        elif seen.study_uid:
+            patient = "study:" + seen.study_uid
+        else:
+            patient = "object:" + sha256(data).hexdigest()
+        return Context(patient, seen.sop_uid or sha256(data).hexdigest(), seen.known)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def sanitize(
+    lenient: Policy,
+    subkeys: SubKeys,
+    load_bytes: Callable[[Source], bytes],
+    context_of: Callable[[bytes], Context],
+) -> Callable[..., tuple[Sanitized, bytes]]:
+    """Sanitise one object with a fresh sanitiser: what came back and the released bytes."""
+
+    def run(
+        source: Source, policy: Policy | None = None, keys: SubKeys | None = None
+    ) -> tuple[Sanitized, bytes]:
+        data = load_bytes(source)
+        done = Sanitizer(policy or lenient, keys or subkeys)(data, context_of(data))
+        return done, joined(done, data)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def release(sanitize: Callable[..., tuple[Sanitized, bytes]]) -> Callable[..., Released]:
+    """Sanitise one object that must be released; its bytes and what pydicom reads in them."""
+
+    def run(source: Source, policy: Policy | None = None, keys: SubKeys | None = None) -> Released:
+        done, out = sanitize(source, policy, keys)
+        assert done.record.outcome is Outcome.RELEASED, done.record.findings
+        return done, out, pydicom.dcmread(BytesIO(out))
+
+    return run
+
+
+def joined(done: Sanitized, data: bytes) -> bytes:
+    """The released bytes of pieces and spans."""
+    return b"".join(
+        piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]
+        for piece in done.pieces
+    )
