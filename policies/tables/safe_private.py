@@ -1,4 +1,4 @@
-"""Private attributes that are safe to keep: PS3.15 Table E.3.10-1 and numbers of conformance statements."""
+"""Private attributes that are safe to keep: PS3.15 Table E.3.10-1 and numeric additions."""
 
 from __future__ import annotations
 
