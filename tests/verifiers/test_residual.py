@@ -482,3 +482,22 @@ def test_many_patients_need_several_automata_and_all_are_searched(tmp_path: Path
     path.write_text("PX-0000001 PX-0119999")
 
     assert len(list(search.hits(path.read_bytes()))) == 2
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        nested("ReferencedSOPInstanceUID", "0"),
+        lambda data_set: data_set.__delitem__("PatientID"),
+        put("PatientID", ""),
+        lambda data_set: data_set.__delitem__("SOPClassUID"),
+        lambda data_set: setattr(data_set, "PixelData", data_set.PixelData[:-100]),
+    ],
+)
+def test_faults_that_tell_nothing_of_anybody_pass(
+    made: ModuleType, search: Search, tmp_path: Path, plant: Plant
+) -> None:
+    data_set = made.released()
+    plant(data_set)
+
+    assert audited(made, search, data_set, tmp_path) == ()

@@ -1,0 +1,141 @@
+"""What the benchmarks share: where the data is, a policy to run, a search of every byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+def shared() -> Path:
+    """Return the folder of shared data (bench/, data/) that MEDSANITIZE_SHARED names."""
+    named = os.environ.get("MEDSANITIZE_SHARED")
+    if not named:
+        sys.exit("Set MEDSANITIZE_SHARED to the folder that holds bench/ and data/.")
+    return Path(named)
+
+
+def fresh(folder: Path) -> Path:
+    """Make a new folder; an existing one with anything in it is refused."""
+    if folder.exists() and any(folder.iterdir()):
+        sys.exit("The output folder is not empty: name a new one.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.resolve()
+
+
+def medsanitize(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Call the command line, away from the repository's root."""
+    command = [sys.executable, "-m", "medsanitize", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run: its folder (policy, release, state, log), its exit code and its result."""
+
+    folder: Path
+    code: int
+    result: dict[str, Any]
+
+    @property
+    def data(self) -> Path:
+        """The folder of released objects."""
+        return self.folder / "release" / "data"
+
+    def released(self) -> list[Path]:
+        """Every released object."""
+        return sorted(path for path in self.data.rglob("*") if path.is_file())
+
+
+def run(folder: Path, inputs: Path, preset: str, *, workers: int = 2, also: tuple[int, ...] = ()) -> Ran:
+    """Release ``inputs`` into ``folder`` under a preset; whatever was printed lands in run.log.
+
+    Exit codes other than 0 and 1 and those in ``also`` end the benchmark.
+    """
+    folder.mkdir(parents=True)
+    policy = folder / "policy.yaml"
+    policy.write_text(
+        "version: 1\n"
+        f"preset: {preset}\n"
+        'release: {name: benchmark, version: "1.0", mode: pseudonymous}\n'
+        f"inputs: [{json.dumps(str(inputs))}]\n"
+        "output: ./release\n"
+        "state: ./state\n"
+        "keys: {file: ./release.key}\n"
+    )
+    key = folder / "release.key"
+    key.write_bytes(bytes((7 * place + 11) % 256 for place in range(64)))
+    key.chmod(0o600)
+    done = medsanitize("run", policy, "--json", "--workers", str(workers), cwd=folder)
+    (folder / "run.log").write_text(done.stdout + done.stderr)
+    if done.returncode not in (0, 1, *also):
+        print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
+        sys.exit(f"The run ended with exit code {done.returncode}.")
+    return Ran(folder, done.returncode, json.loads(done.stdout))
+
+
+def everything_written(ran: Ran) -> Iterator[Path]:
+    """Every file that a run left: release, state, log. The policy and the key were there before."""
+    yield ran.folder / "run.log"
+    for part in ("release", "state"):
+        yield from sorted(path for path in (ran.folder / part).rglob("*") if path.is_file())
+
+
+def views(path: Path) -> Iterator[bytes]:
+    """The bytes of a file as they lie, inflated where it is deflated DICOM, and the texts of a table."""
+    data = path.read_bytes()
+    yield data
+    if b"1.2.840.10008.1.2.1.99" in data[:1000]:
+        start = 144 + int.from_bytes(data[140:144], "little")
+        yield zlib.decompressobj(-15).decompress(data[start:])
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        yield repr(pq.read_table(path).to_pydict()).encode()
+
+
+def survivors(paths: Iterable[Path], markers: Sequence[bytes], root: Path) -> list[tuple[str, int]]:
+    """Search files for markers: (file, number of the marker) of every one found."""
+    from ahocorasick_rs import BytesAhoCorasick
+
+    automaton = BytesAhoCorasick(markers)
+    found = set()
+    for path in paths:
+        for view in views(path):
+            hits = automaton.find_matches_as_indexes(view, overlapping=True)
+            found.update((str(path.relative_to(root)), number) for number, _, _ in hits)
+        names = automaton.find_matches_as_indexes(str(path.relative_to(root)).encode(), overlapping=True)
+        found.update((str(path.relative_to(root)), number) for number, _, _ in names)
+    return sorted(found)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def machine() -> str:
+    """One line on where the figures come from."""
+    model = ""
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    return f"{model or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def script(path: Path, *arguments: str | Path) -> str:
+    """Run one of the shared scripts and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, str(path), *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        sys.exit(f"{path.name} failed:\n{done.stderr[-2000:]}")
+    return done.stdout

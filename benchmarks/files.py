@@ -1,0 +1,113 @@
+"""The files that speed and memory are measured on, made from one of pydicom's test files."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pydicom
+from pydicom.data import get_testdata_file
+from pydicom.uid import ExplicitVRLittleEndian, RLELossless, generate_uid
+
+
+def _named(data_set: pydicom.Dataset, kind: str, number: int, series: int) -> None:
+    data_set.SOPInstanceUID = generate_uid(entropy_srcs=[f"{kind}{number}"])
+    data_set.file_meta.MediaStorageSOPInstanceUID = data_set.SOPInstanceUID
+    data_set.SeriesInstanceUID = generate_uid(entropy_srcs=[f"series{kind}{series}"])
+    data_set.InstanceNumber = number + 1
+
+
+def make_small(folder: Path, count: int) -> None:
+    """Write ``count`` variants of a 39 KB CT image, a hundred to a series, no two alike."""
+    folder.mkdir(parents=True)
+    data_set = pydicom.dcmread(str(get_testdata_file("CT_small.dcm", download=False)))
+    pixels = bytearray(data_set.PixelData)
+    for number in range(count):
+        pixels[:4] = number.to_bytes(4, "little")
+        data_set.PixelData = bytes(pixels)
+        _named(data_set, "small", number, number // 100)
+        data_set.save_as(folder / f"{number:07d}.dcm")
+
+
+def make_big(folder: Path, count: int) -> None:
+    """Write ``count`` images of 30 frames, 512 x 512, 16 bits (15.7 MB); every fifth under RLE."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(1)
+    ramp = np.add.outer(np.arange(512), np.arange(512))[None] + 50 * np.arange(30)[:, None, None]
+    for number in range(count):
+        data_set = pydicom.dcmread(str(get_testdata_file("CT_small.dcm", download=False)))
+        data_set.Rows = data_set.Columns = 512
+        data_set.NumberOfFrames, data_set.PixelRepresentation = 30, 0
+        data_set.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        data_set.PixelData = (ramp + rng.integers(0, 64, ramp.shape)).astype("<u2").tobytes()
+        data_set["PixelData"].VR = "OW"
+        if number % 5 == 4:
+            data_set.compress(RLELossless, generate_instance_uid=False)
+        _named(data_set, "big", number, number)
+        data_set.save_as(folder / f"{number:03d}.dcm")
+
+
+def tiny_objects(count: int) -> Iterator[tuple[str, bytes]]:
+    """Yield name and bytes of ``count`` objects of about 1.5 KB, a hundred to a patient."""
+    for number in range(count):
+        patient, instance = number // 100, f"1.3.6.1.4.1.99999.9.{number // 100}.{number}"
+        yield f"{patient:06d}/{number:08d}.dcm", tiny_object(patient, number, instance)
+
+
+def tiny_object(patient: int, number: int, instance: str) -> bytes:
+    """Encode one small CT object by hand: two million of them through a library would take hours."""
+    sop_class = "1.2.840.10008.5.1.4.1.1.2"
+    study, series = f"1.3.6.1.4.1.99999.8.{patient}", f"1.3.6.1.4.1.99999.8.{patient}.1"
+    meta = b"".join(
+        [
+            _element(0x00020002, b"UI", sop_class),
+            _element(0x00020003, b"UI", instance),
+            _element(0x00020010, b"UI", "1.2.840.10008.1.2.1"),
+            _element(0x00020012, b"UI", "1.3.6.1.4.1.99999.1"),
+        ]
+    )
+    body = b"".join(
+        [
+            _element(0x00080016, b"UI", sop_class),
+            _element(0x00080018, b"UI", instance),
+            _element(0x00080020, b"DA", f"2020{patient % 12 + 1:02d}15"),
+            _element(0x00080050, b"SH", f"AC{patient:07d}"),
+            _element(0x00080060, b"CS", "CT"),
+            _element(0x00080070, b"LO", "SIEMENS"),
+            _element(0x00080090, b"PN", "Pemberton^Alistair"),
+            _element(0x00100010, b"PN", f"Family{_letters(patient)}^Given{_letters(patient + 77)}"),
+            _element(0x00100020, b"LO", f"MRN-{patient:07d}"),
+            _element(0x00100030, b"DA", "19600101"),
+            _element(0x00100040, b"CS", "F"),
+            _element(0x0020000D, b"UI", study),
+            _element(0x0020000E, b"UI", series),
+            _element(0x00200013, b"IS", str(number)),
+            _element(0x00280002, b"US", 1),
+            _element(0x00280004, b"CS", "MONOCHROME2"),
+            _element(0x00280010, b"US", 16),
+            _element(0x00280011, b"US", 16),
+            _element(0x00280100, b"US", 16),
+            _element(0x00280101, b"US", 16),
+            _element(0x00280102, b"US", 15),
+            _element(0x00280103, b"US", 0),
+            struct.pack("<HH2sHL", 0x7FE0, 0x0010, b"OW", 0, 512)
+            + struct.pack("<Q", number).ljust(512, b"\1"),
+        ]
+    )
+    length = struct.pack("<HH2sHL", 2, 0, b"UL", 4, len(meta))
+    return bytes(128) + b"DICM" + length + meta + body
+
+
+def _letters(number: int) -> str:
+    return "".join(chr(97 + number // 26**place % 26) for place in range(4))
+
+
+def _element(tag: int, vr: bytes, value: str | int) -> bytes:
+    if isinstance(value, int):
+        raw = struct.pack("<H", value)
+    else:
+        raw = value.encode("ascii")
+        raw += (b"\0" if vr == b"UI" else b" ") * (len(raw) % 2)
+    return struct.pack("<HH2sH", tag >> 16, tag & 0xFFFF, vr, len(raw)) + raw

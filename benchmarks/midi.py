@@ -1,0 +1,90 @@
+"""The MIDI-B-like benchmark: its score, and the files that leak among those released.
+
+    python benchmarks/midi.py OUT [--workers N]
+
+Releases bench/midi/public/input under research and scores it with midi_score.py and the holder's
+ledger. Objects in quarantine fail their checks in the score, but they leak nothing. Exits 1 when an
+identifier survives in the header of a released file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from common import fresh, medsanitize, run, script, shared, table
+
+LEAKS_IN_HEADER = (
+    "text_removed",
+    "date_shifted",
+    "uid_changed",
+    "no_leak_file",
+    "overlay_clean",
+    "path_clean",
+)
+LEAKS_IN_PIXELS = ("pixels_hidden",)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, score, print; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args(arguments)
+    out, bench = fresh(given.out), shared() / "bench" / "midi"
+    ran = run(out / "run", bench / "public" / "input", "research", workers=given.workers)
+    uids, patients, failures, report = (
+        out / name for name in ("uids.csv", "patients.csv", "failures.csv", "score.json")
+    )
+    linked = medsanitize(
+        "ledger", ran.folder / "policy.yaml", "--uids", uids, "--patients", patients, cwd=out
+    )
+    if linked.returncode != 0:
+        sys.exit(f"The ledger could not be exported:\n{linked.stderr}")
+    script(
+        *(bench / "midi_score.py", "--bench", bench / "public", "--output", ran.data),
+        *("--uid-map", uids, "--patid-map", patients, "--failures", failures, "--json", report),
+    )
+    return show(json.loads(report.read_text()), failures, released_sources(uids, ran.released()))
+
+
+def released_sources(uids: Path, released: Sequence[Path]) -> set[str]:
+    """SOP Instance UIDs, as they were, of the objects that were released."""
+    import pydicom
+
+    with uids.open(newline="") as file:
+        old = {row["id_new"]: row["id_old"] for row in csv.DictReader(file)}
+    instances = (str(pydicom.dcmread(path, stop_before_pixels=True).SOPInstanceUID) for path in released)
+    return {old[instance] for instance in instances if instance in old}
+
+
+def show(report: dict[str, dict[str, dict[str, object]]], failures: Path, released: set[str]) -> int:
+    """Print the score by action and the leaks in released files."""
+    with failures.open(newline="") as file:
+        failed = [row for row in csv.DictReader(file) if row["sop"] in released]
+    counts = Counter(row["name"] for row in failed)
+    rows = [
+        (kind, name, tally["pct"], f"{tally['passed']} of {tally['total']}", counts[name])
+        for kind in ("midi", "ext")
+        for name, tally in report[kind].items()
+    ]
+    print(table(("part", "check", "%", "passed", "failed in released files"), rows))
+    in_header = {row["sop"] for row in failed if row["name"] in LEAKS_IN_HEADER}
+    in_pixels = {row["sop"] for row in failed if row["name"] in LEAKS_IN_PIXELS}
+    print(f"\nreleased: {len(released)} of {report['instances']}")
+    print(f"released files with a leak in the header: {len(in_header)}; in the pixels: {len(in_pixels)}")
+    for row in failed:
+        if row["name"] in LEAKS_IN_HEADER:
+            print(f"leak: {row['name']} {row['tag']} in a {row['modality']} object", file=sys.stderr)
+    return int(bool(in_header))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
