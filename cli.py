@@ -105,7 +105,7 @@ def cli() -> None:
 
 @_command(cli, "init", "medsanitize init policy.yaml --preset research --name chest-ct")
 @click.argument("policy", type=_FILE, default=Path("policy.yaml"))
-@click.option("--preset", type=click.Choice(PRESETS), default="ps3.15-basic", show_default=True)
+@click.option("--preset", type=click.Choice(PRESETS), default="research", show_default=True)
 @click.option("--name", default="my-release", show_default=True, help="Name of the release.")
 def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> int:
     """Write a commented policy to begin with; an existing file is never overwritten."""
@@ -301,7 +301,7 @@ def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) ->
         click.echo(json.dumps({**result.as_json(), **facts}))
     else:
         show_demo(prepared, result, survivors)
-    return result.exit_code
+    return 0 if result.release and not survivors else result.exit_code or 3
 
 
 # -- releases -----------------------------------------------------------------------------

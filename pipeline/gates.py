@@ -100,10 +100,11 @@ def write_holder_files(state: State, policy: Policy, summary: Summary, findings:
 def _quarantined_places(state: State) -> dict[str, int]:
     """How often which rule refused at which place."""
     counts: dict[str, int] = {}
-    rows = state.db.execute("SELECT payload FROM objects WHERE outcome = 'quarantined' AND payload NOT NULL")
-    for (payload,) in rows:
-        for place, rule in json.loads(state.seal.open(payload, b"record"))[1]:
-            counts[f"{place} {rule}"] = counts.get(f"{place} {rule}", 0) + 1
+    rows = state.db.execute("SELECT rule, payload FROM objects WHERE outcome = 'quarantined'")
+    for rule, payload in rows:
+        found = json.loads(state.seal.open(payload, b"record"))[1] if payload else []
+        place = found[0][0] if found and found[0][1] == rule else "file"
+        counts[f"{place} {rule}"] = counts.get(f"{place} {rule}", 0) + 1
     return dict(sorted(counts.items()))
 
 

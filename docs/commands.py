@@ -1,0 +1,71 @@
+"""Write docs/commands.md from the commands' own help: `python docs/commands.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from medsanitize.cli import cli
+from medsanitize.pipeline.outcome import MEANINGS
+
+PAGE = Path(__file__).parent / "commands.md"
+_WIDTH = 100
+_HEAD = """\
+# Commands
+
+This page is generated from the commands themselves: `python docs/commands.py`.
+
+Results go to stdout, everything else to stderr. With `--json` the result is one JSON object on stdout; with
+`--log-json` messages and progress are JSON lines on stderr. Neither ever shows a file name of an input or the value
+of an element.
+"""
+_RUN = """
+`run --json` prints `ending` (`published`, `already published`, `refused`, `awaiting approval`, `inventory taken`,
+`shard done`), `objects`, `outcomes` (objects by outcome), `dropped` and `quarantined` (objects by rule), `actions` and
+`rules` (changes to attributes), `gates`, `stages` (`name`, `cpu_seconds` of all processes, `wall_seconds`, `objects`),
+`release`, `report`, `digest` (what an approval binds to) and `exit_code`.
+
+For a batch scheduler: `run POLICY --inventory-only` once, then `run POLICY --shard 1/8` to `8/8` as jobs of their own
+on machines that share the folders, then `run POLICY`, which merges, does what a shard left undone, audits and publishes.
+File locks are advisory: on a network file system without them, do not run two whole runs at once.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    codes = "".join(
+        f"| {'128 + N' if code == 128 else int(code)} | {meaning.removeprefix('128 + N: ')} |\n"
+        for code, meaning in MEANINGS.items()
+    )
+    parts = [_HEAD, "\n## Exit codes\n\n| code | meaning |\n|---|---|\n" + codes]
+    for name, command in commands(cli):
+        text = help_text(name, command)
+        parts.append(f"\n## {name}\n\n```\n{text}\n```\n" + (_RUN if name == "run" else ""))
+    return "".join(parts)
+
+
+def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command with its full name, in alphabetical order."""
+    for name in sorted(group.commands):
+        command = group.commands[name]
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{above}{name} ")
+        else:
+            yield f"{above}{name}", command
+
+
+def help_text(name: str, command: click.Command) -> str:
+    """What ``--help`` prints."""
+    context = click.Context(
+        command,
+        info_name=f"medsanitize {name}",
+        terminal_width=_WIDTH,
+        max_content_width=_WIDTH,
+        help_option_names=["-h", "--help"],
+    )
+    return command.get_help(context)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
