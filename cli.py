@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-
 from medsanitize import __version__
 
 if TYPE_CHECKING:

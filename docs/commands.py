@@ -16,19 +16,21 @@ _HEAD = """\
 
 This page is generated from the commands themselves: `python docs/commands.py`.
 
-Results go to stdout, everything else to stderr. With `--json` the result is one JSON object on stdout; with
-`--log-json` messages and progress are JSON lines on stderr. Neither ever shows a file name of an input or the value
-of an element.
+Results go to stdout, everything else to stderr. With `--json` the result is one JSON object on stdout;
+with `--log-json` messages and progress are JSON lines on stderr. Neither ever shows a file name of an
+input or the value of an element.
 """
 _RUN = """
-`run --json` prints `ending` (`published`, `already published`, `refused`, `awaiting approval`, `inventory taken`,
-`shard done`), `objects`, `outcomes` (objects by outcome), `dropped` and `quarantined` (objects by rule), `actions` and
-`rules` (changes to attributes), `gates`, `stages` (`name`, `cpu_seconds` of all processes, `wall_seconds`, `objects`),
-`release`, `report`, `digest` (what an approval binds to) and `exit_code`.
+`run --json` prints `ending` (`published`, `already published`, `refused`, `awaiting approval`,
+`inventory taken`, `shard done`), `objects`, `outcomes` (objects by outcome), `dropped` and `quarantined`
+(objects by rule), `actions` and `rules` (changes to attributes), `gates`, `stages` (`name`,
+`cpu_seconds` of all processes, `wall_seconds`, `objects`), `release`, `report`, `digest` (what an
+approval binds to) and `exit_code`.
 
-For a batch scheduler: `run POLICY --inventory-only` once, then `run POLICY --shard 1/8` to `8/8` as jobs of their own
-on machines that share the folders, then `run POLICY`, which merges, does what a shard left undone, audits and publishes.
-File locks are advisory: on a network file system without them, do not run two whole runs at once.
+For a batch scheduler: `run POLICY --inventory-only` once, then `run POLICY --shard 1/8` to `8/8` as jobs
+of their own on machines that share the folders, then `run POLICY`, which merges, does what a shard left
+undone, audits and publishes. File locks are advisory: on a network file system without them, do not
+start two whole runs at once.
 """
 
 

@@ -1,4 +1,4 @@
-"""What a person sees: progress on stderr, results on stdout. Counts, rules and places; no names, no values."""
+"""What a person sees: progress on stderr, results on stdout; counts, rules and places, never values."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ def settle_contests(state: State, policy: Policy, staging: Path | None) -> None:
     if state.plain("contests") is None:
         with state.transaction() as db:
             db.execute(
-                "CREATE INDEX IF NOT EXISTS objects_order ON objects (p_patient, p_study, p_series, p_instance)"
+                "CREATE INDEX IF NOT EXISTS objects_order"
+                " ON objects (p_patient, p_study, p_series, p_instance)"
             )
             for sop in _contested(state):
                 _settle_one(state, policy, sop)
@@ -76,8 +77,8 @@ def _contested(state: State) -> Iterator[bytes]:
 
 def _settle_one(state: State, policy: Policy, sop: bytes) -> None:
     rows = state.db.execute(
-        f"SELECT id, outcome, sha256 FROM objects WHERE sop = ? ORDER BY {_ORDER}",
-        (sop,),  # noqa: S608
+        f"SELECT id, outcome, sha256 FROM objects WHERE sop = ? ORDER BY {_ORDER}",  # noqa: S608
+        (sop,),
     ).fetchall()
     released = [row for row in rows if row[1] == "released"]
     alike = len(released) == len(rows) and len({row[2] for row in rows}) == 1
@@ -142,7 +143,7 @@ def _to_digest(state: State) -> Iterator[Staged]:
     after = -1
     while True:
         page = state.db.execute(
-            "SELECT id, p_patient, p_study, p_series, p_instance FROM objects"
+            "SELECT id, p_patient, p_study, p_series, p_instance FROM objects"  # noqa: S608
             f" WHERE {TO_DECODE} AND id > ? ORDER BY id LIMIT ?",
             (after, PAGE),
         ).fetchall()
@@ -205,8 +206,8 @@ def judge_duplicates(state: State, policy: Policy, staging: Path | None) -> None
 
 def _judge_group(state: State, column: str, digest: bytes, name: str, verdict: str) -> None:
     rows = state.db.execute(
-        f"SELECT id FROM objects WHERE {column} = ? AND outcome = 'released' ORDER BY {_ORDER}",
-        (digest,),  # noqa: S608
+        f"SELECT id FROM objects WHERE {column} = ? AND outcome = 'released' ORDER BY {_ORDER}",  # noqa: S608
+        (digest,),
     ).fetchall()
     if len(rows) < 2:
         return
@@ -236,7 +237,7 @@ def _judge_registry(state: State, policy: Policy) -> None:
     registry, verdict = registry_of(policy), policy.deduplicate.registry
     prior = [entry for entry in registry.list() if entry.name == policy.release.name]
     older = [entry.version for entry in prior if entry.version != policy.release.version]
-    notes: dict[str, object] = {"supersedes": older[-1] if older else None, "public_prior": [], "links": {}, "relies_on": []}
+    notes: dict[str, object] = {"supersedes": older[-1] if older else None}
     if verdict != "ignore":
         notes |= _against_registry(state, policy, registry, verdict)
     state.put("registry", json.dumps(notes))

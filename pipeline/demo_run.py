@@ -65,7 +65,8 @@ def surviving(demo: Demo, result: RunResult) -> int:
     if result.release is None:
         return 0
     files = sorted(path for path in result.release.rglob("*") if path.is_file())
-    content = b"\0".join(str(path.relative_to(result.release)).encode() + b"\0" + path.read_bytes() for path in files)
+    names = (str(path.relative_to(result.release)).encode() for path in files)
+    content = b"\0".join((*names, *(path.read_bytes() for path in files)))
     return sum(any(spelling in content for spelling in _spellings(value)) for value in demo.planted)
 
 
@@ -88,8 +89,8 @@ def show_demo(demo: Demo, result: RunResult, survivors: int) -> None:
     show_result(result, title="medsanitize demo")
     tone = "green" if survivors == 0 and result.release else "red"
     lines = [
-        f"The export: {demo.files} files of {demo.patients} people who do not exist, in {demo.policy.parent / 'export'}.",
-        f"[bold {tone}]{len(demo.planted)} different identifiers were planted; {survivors} survive in the release.[/]",
+        f"The export: {demo.files} files of {demo.patients} people who do not exist.",
+        f"[bold {tone}]{len(demo.planted)} identifiers were planted; {survivors} survive in the release.[/]",
     ]
     console = Console(soft_wrap=True, highlight=False)
     console.print(Panel("\n".join(lines)))

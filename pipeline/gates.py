@@ -52,7 +52,9 @@ def _identifiers(findings: Sequence[Finding3], search: Search) -> Gate:
     skipped = sum(search.not_searched.values())
     detail = "Every file was read again by an independent reader and searched for the identifiers of the run."
     if skipped:
-        detail += f" {skipped} values too short or too common to search for were looked for in their own patient only."
+        detail += (
+            f" {skipped} values are too short or common for that: they were sought in their own patient."
+        )
     return Gate("residual identifiers", "passed", detail)
 
 
@@ -63,6 +65,7 @@ def _released_something(state: State) -> Gate:
 
 
 def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> Gate:
+    """The gate of one sort of duplicates, by the flags that the verdict left."""
     if verdict == "ignore":
         return Gate(name, "not made", "The policy ignores them.")
     flagged = state.count(f"outcome = 'released' AND flags LIKE '%{flag}%'")

@@ -62,7 +62,10 @@ def open_for_reading(policy: Policy) -> State:
 
 def _write(state: State, target: Path, patients: int) -> int:
     rows = state.db.execute("SELECT value FROM links WHERE patient = ?", (patients,))
-    pairs: set[tuple[str, str]] = {tuple(json.loads(state.seal.open(value, b"link"))) for (value,) in rows}
+    pairs: set[tuple[str, str]] = set()
+    for (value,) in rows:
+        old, new = json.loads(state.seal.open(value, b"link"))
+        pairs.add((new, old))
     with storage():
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -71,7 +74,7 @@ def _write(state: State, target: Path, patients: int) -> int:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("id_old", "id_new"))
-            writer.writerows(sorted(pairs, key=lambda pair: (pair[1], pair[0])))
+            writer.writerows((old, new) for new, old in sorted(pairs))
     return len(pairs)
 
 

@@ -47,8 +47,9 @@ def resolve(state: State, policy: Policy) -> None:
         state.put("excluded", json.dumps({"listed": len(excluded), "not_found": missing}))
         # An object without PatientID in a study of somebody excluded may be theirs.
         db.execute(
-            "UPDATE objects SET outcome = 'dropped', rule = 'consent' WHERE identified = 0 AND outcome IS NULL"
-            " AND study <> X'' AND study IN (SELECT study FROM objects WHERE rule = 'consent')"
+            "UPDATE objects SET outcome = 'dropped', rule = 'consent'"
+            " WHERE identified = 0 AND outcome IS NULL AND study <> X''"
+            " AND study IN (SELECT study FROM objects WHERE rule = 'consent')"
         )
         db.execute(
             "UPDATE objects SET outcome = 'quarantined', rule = 'two-patients-in-study'"

@@ -63,9 +63,9 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
     path = shard_path(main.path, shard)
     if path.exists():
         state = State(path, subkeys)
-        if state.plain("copied") is not None and state.get("settings") == main.get("settings"):
-            if state.get("walk") == main.get("walk"):
-                return state
+        same = all(state.get(name) == main.get(name) for name in ("settings", "walk"))
+        if state.plain("copied") is not None and same:
+            return state
         state.close()
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -74,12 +74,14 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
         state.db.create_function("part_of", 1, lambda name: int.from_bytes(name[:8], "big") % shard.count)
         with state.transaction() as db:
             db.execute(
-                "INSERT INTO objects SELECT * FROM other.objects WHERE outcome IS NULL AND part_of(patient) = ?",
+                "INSERT INTO objects SELECT * FROM other.objects"
+                " WHERE outcome IS NULL AND part_of(patient) = ?",
                 (shard.index - 1,),
             )
             db.execute("CREATE INDEX objects_group ON objects (patient, study, id)")
             db.execute(
-                "INSERT INTO patients SELECT * FROM other.patients WHERE patient IN (SELECT patient FROM objects)"
+                "INSERT INTO patients SELECT * FROM other.patients"
+                " WHERE patient IN (SELECT patient FROM objects)"
             )
             db.execute(
                 "INSERT INTO known SELECT * FROM other.known"

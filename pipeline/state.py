@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS objects (
   identified INTEGER NOT NULL,       -- how many patient ids the object states
   contested INTEGER NOT NULL DEFAULT 0,  -- 1 where another object states the same SOP Instance UID
   outcome TEXT, rule TEXT,
-  staged INTEGER NOT NULL DEFAULT 0, -- 0 no file, 1 at its name, 2 at a name of its own until a contest is settled
+  staged INTEGER NOT NULL DEFAULT 0, -- 1 a file at its name, 2 elsewhere until a contest is settled
   p_patient TEXT, p_study TEXT, p_series TEXT, p_instance TEXT,
   bytes INTEGER, sha256 BLOB, native INTEGER, pixels BLOB,  -- native: 1 plain samples, 0 compressed
   pixels_check INTEGER NOT NULL DEFAULT 0,  -- 1 pixels were compared, -1 they could not be

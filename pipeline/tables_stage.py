@@ -1,4 +1,4 @@
-"""Accompanying tables: ids mapped, dates moved with their patient, allow-listed columns kept, nothing else."""
+"""Accompanying tables: ids mapped, dates moved with their patient, allow-listed columns kept."""
 
 from __future__ import annotations
 

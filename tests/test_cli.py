@@ -102,7 +102,9 @@ def test_nothing_printed_shows_an_identifier_or_a_source_name(done: tuple[Path, 
         assert secret not in printed
 
 
-def test_verify_says_intact_and_then_names_the_changed_file(done: tuple[Path, Result], tmp_path: Path) -> None:
+def test_verify_says_intact_and_then_names_the_changed_file(
+    done: tuple[Path, Result], tmp_path: Path
+) -> None:
     import shutil
 
     copy = tmp_path / "release"
@@ -198,7 +200,7 @@ def test_an_error_is_a_sentence_and_a_json_object(tmp_path: Path) -> None:
 def test_a_defect_shows_its_place_but_not_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from medsanitize.policies import load
 
-    def broken(path: Path) -> Any:
+    def broken(_: Path) -> Any:
         raise ValueError(f"cannot parse {CANARIES[0]}")
 
     monkeypatch.setattr(load, "load", broken)
@@ -213,7 +215,9 @@ def test_registry_commands_add_list_and_remove(done: tuple[Path, Result], tmp_pa
     folder = ("--registry", tmp_path / "registry")
     assert call("registry", "add", done[0] / "release", *folder).exit_code == 0
     assert call("registry", "list", *folder).output.startswith("chest-ct 1.0")
-    assert json.loads(call("registry", "remove", "chest-ct", "1.0", *folder, "--json").stdout)["affected"] == []
+    assert (
+        json.loads(call("registry", "remove", "chest-ct", "1.0", *folder, "--json").stdout)["affected"] == []
+    )
     assert call("registry", "remove", "chest-ct", "1.0", *folder).exit_code == 2
 
 
@@ -222,7 +226,8 @@ def test_the_demo_releases_and_no_planted_identifier_survives(tmp_path: Path) ->
     facts = json.loads(result.stdout)
     assert (result.exit_code, facts["ending"], facts["surviving"]) == (0, "published", 0)
     assert facts["planted"] > 50
-    assert call("verify", tmp_path / "demo" / "release", "--key", tmp_path / "demo" / "signing.key.pub").exit_code == 0
+    key = tmp_path / "demo" / "signing.key.pub"
+    assert call("verify", tmp_path / "demo" / "release", "--key", key).exit_code == 0
 
 
 def test_the_demo_ends_with_a_summary(tmp_path: Path) -> None:

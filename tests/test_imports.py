@@ -60,5 +60,9 @@ def test_the_packages_of_the_wheel_are_those_of_the_tree() -> None:
 
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     rooms = [folder for room in ORDER[:-1] for folder in (ROOT / room, *(ROOT / room).rglob("*"))]
-    found = {".".join(("medsanitize", *path.relative_to(ROOT).parts)) for path in rooms if (path / "__init__.py").exists()}
+    found = {
+        ".".join(("medsanitize", *path.relative_to(ROOT).parts))
+        for path in rooms
+        if (path / "__init__.py").exists()
+    }
     assert listed == found | {"medsanitize"}
