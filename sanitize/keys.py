@@ -55,5 +55,8 @@ def derive(material: bytes, *, scope: str) -> SubKeys:
 
 def mac(key: bytes, *parts: str) -> bytes:
     """HMAC-SHA256 over length-prefixed parts, so that no two lists of parts collide."""
-    message = b"".join(len(raw).to_bytes(4, "big") + raw for raw in (part.encode("utf-8", "surrogateescape") for part in parts))
+    message = b"".join(
+        len(raw).to_bytes(4, "big") + raw
+        for raw in (part.encode("utf-8", "surrogateescape") for part in parts)
+    )
     return hmac.digest(key, message, sha256)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from medsanitize.policies.tables import vocabulary
-from medsanitize.policies.tables.vocabulary import device_models, words
+from medsanitize.policies.tables.vocabulary import device_models, plausible_version, words
 from medsanitize.sanitize.context import Known
 
 _WORD = re.compile(r"[^\W_]+")
@@ -117,9 +117,7 @@ def _word_stays(word: str, ban: Forbidden) -> bool:
 def _all_known(text: str) -> bool:
     if any(pattern.search(text) for pattern in (_CONTROL, _STRANGE, *_RUNS)):
         return False
-    return vocabulary.fold(" ".join(text.split())) in device_models() or all(
-        len(word) <= _LONGEST_WORD and _in_vocabulary(word) for word in _WORD.findall(text)
-    )
+    return all(len(word) <= _LONGEST_WORD and _in_vocabulary(word) for word in _WORD.findall(text))
 
 
 _remembered = lru_cache(maxsize=65536)(_all_known)
@@ -131,6 +129,15 @@ def is_named(text: str, ban: Forbidden) -> bool:
     if not ban.words.isdisjoint(_PART.findall(folded)) or not ban.words.isdisjoint(_WORD.findall(folded)):
         return True
     return not ban.numbers.isdisjoint(_DIGITS.findall(folded))
+
+
+def is_product(text: str, ban: Forbidden) -> bool:
+    """Whether a text is, as a whole, a known maker, model or form of software version.
+
+    For attributes that name products only: some products bear first names.
+    """
+    whole = vocabulary.fold(" ".join(text.split())) in device_models() or plausible_version(text)
+    return whole and not is_named(text, ban)
 
 
 def reduce(text: str, ban: Forbidden) -> str:

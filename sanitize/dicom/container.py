@@ -26,8 +26,14 @@ from medsanitize.sanitize.dicom.rewrite import Buffer, read_header
 IMPLEMENTATION_CLASS_UID = "2.25.183893275230571203349486218934716104325"
 IMPLEMENTATION_VERSION_NAME = "MEDSANITIZE"
 _PREAMBLE = 128
+_MOST_INFLATION = 1100
+_STEP = 1 << 20
 _FIRST_GROUPS = frozenset([0x0002, 0x0004, 0x0008])
-_GUESSES = {EXPLICIT_LITTLE: "1.2.840.10008.1.2.1", EXPLICIT_BIG: "1.2.840.10008.1.2.2", IMPLICIT_LITTLE: "1.2.840.10008.1.2"}
+_GUESSES = {
+    EXPLICIT_LITTLE: "1.2.840.10008.1.2.1",
+    EXPLICIT_BIG: "1.2.840.10008.1.2.2",
+    IMPLICIT_LITTLE: "1.2.840.10008.1.2",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,11 @@ def _guess(buf: Buffer, pos: int) -> TransferSyntax | None:
             return TRANSFER_SYNTAXES[_GUESSES[EXPLICIT_BIG]]
         return None
     length = int.from_bytes(head[4:8], "little")
-    if little in _FIRST_GROUPS and int.from_bytes(head[2:4], "little") < 0x2000 and length <= min(len(buf) - pos, 1024):
+    if (
+        little in _FIRST_GROUPS
+        and int.from_bytes(head[2:4], "little") < 0x2000
+        and length <= min(len(buf) - pos, 1024)
+    ):
         return TRANSFER_SYNTAXES[_GUESSES[IMPLICIT_LITTLE]]
     return None
 
@@ -120,6 +130,8 @@ def _read_meta(buf: Buffer, pos: int) -> tuple[dict[int, str], int]:
 
 def _inflate(buf: Buffer, start: int, limits: Limits) -> bytes:
     """The deflated data set (PS3.5 A.5), never more than the limit and nothing hidden behind it."""
+    if (len(buf) - start) * _MOST_INFLATION > limits.inflated_bytes:
+        _measure(buf, start, limits)
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         data = inflater.decompress(bytes(buf[start:]), limits.inflated_bytes)
@@ -130,6 +142,22 @@ def _inflate(buf: Buffer, start: int, limits: Limits) -> bytes:
     if not inflater.eof:
         raise Refused("truncated")
     return data
+
+
+def _measure(buf: Buffer, start: int, limits: Limits) -> None:
+    """Inflate piece by piece, keeping none, so that a bomb is refused in little memory."""
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    size = 0
+    try:
+        for pos in range(start, len(buf), _STEP):
+            pending = bytes(buf[pos : pos + _STEP])
+            while pending and not inflater.eof:
+                size += len(inflater.decompress(pending, _STEP))
+                pending = inflater.unconsumed_tail
+                if size > limits.inflated_bytes:
+                    raise Refused("inflated-too-large")
+    except zlib.error:
+        raise Refused("malformed-deflate") from None
 
 
 def deflate(data: bytes) -> bytes:

@@ -53,13 +53,28 @@ def shift_datetime(text: str, days: int) -> str | None:
     if not match:
         return None
     year, month, day, rest, offset = match.groups()
-    if day is None and rest:
+    if (day is None and rest) or (rest and not is_time(rest)) or not _is_offset(offset):
         return None
     moved = _moved(int(year), int(month or 7), int(day or (15 if month else 1)), days)
     if moved is None:
         return None
     out = f"{moved.year:04d}" + (f"{moved.month:02d}" if month else "") + (f"{moved.day:02d}" if day else "")
     return out + rest + (offset or "")
+
+
+def _is_offset(offset: str | None) -> bool:
+    """Offsets from UTC run from -1200 to +1400 (PS3.5 6.2)."""
+    return not offset or (int(offset[3:]) < 60 and -1200 <= int(offset) <= 1400)
+
+
+def is_date(text: str) -> bool:
+    """Whether a DA value names a day."""
+    return shift_date(text, 0) is not None
+
+
+def is_datetime(text: str) -> bool:
+    """Whether a DT value is well formed at some precision."""
+    return shift_datetime(text, 0) is not None
 
 
 def year_of_date(text: str) -> str | None:

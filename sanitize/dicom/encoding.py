@@ -16,11 +16,23 @@ SHORT_VRS = frozenset(
 )
 TEXT_VRS = frozenset([b"LO", b"SH", b"ST", b"LT", b"UT", b"UC"])
 SINGLE_TEXT_VRS = frozenset([b"ST", b"LT", b"UT"])
-STRING_VRS = TEXT_VRS | frozenset([b"AE", b"AS", b"CS", b"DA", b"DS", b"DT", b"IS", b"PN", b"TM", b"UI", b"UR"])
+STRING_VRS = TEXT_VRS | frozenset(
+    [b"AE", b"AS", b"CS", b"DA", b"DS", b"DT", b"IS", b"PN", b"TM", b"UI", b"UR"]
+)
 BULK_VRS = frozenset([b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"UN"])
 NUMBER_SIZES = {b"US": 2, b"SS": 2, b"UL": 4, b"SL": 4, b"FL": 4, b"FD": 8, b"UV": 8, b"SV": 8, b"AT": 4}
 
-SHORT_VALUE_LIMIT = {b"AE": 16, b"CS": 16, b"SH": 16, b"LO": 64, b"ST": 1024, b"LT": 10240, b"UI": 64, b"DS": 16, b"IS": 12}
+SHORT_VALUE_LIMIT = {
+    b"AE": 16,
+    b"CS": 16,
+    b"SH": 16,
+    b"LO": 64,
+    b"ST": 1024,
+    b"LT": 10240,
+    b"UI": 64,
+    b"DS": 16,
+    b"IS": 12,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,9 @@ def _table() -> dict[str, TransferSyntax]:
         "video": "100 100.1 101 101.1 102 102.1 103 103.1 104 104.1 105 105.1 106 106.1 107 108",
     }
     for codec, suffixes in families.items():
-        rows += [TransferSyntax(f"{_PREFIX}.4.{suffix}", EXPLICIT_LITTLE, codec) for suffix in suffixes.split()]
+        rows += [
+            TransferSyntax(f"{_PREFIX}.4.{suffix}", EXPLICIT_LITTLE, codec) for suffix in suffixes.split()
+        ]
     return {row.uid: row for row in rows}
 
 

@@ -24,18 +24,22 @@ class Subject:
     pseudonym: str
     shift: int
     ban: Forbidden
-    memory: dict[tuple[int, bytes, bool], dict[bytes, Piece]] = field(default_factory=dict)
+    memory: dict[tuple[int, bytes, int, int], dict[bytes, Piece]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Job:
-    """One object on its way: the policy's decisions, its subject, and what was found so far."""
+    """One object on its way: the policy's decisions, its subject, and what was found so far.
+
+    ``charset`` is the data set's in hand, ``code`` the (scheme, value) of the code item in hand.
+    """
 
     policy: Policy
     keys: SubKeys
     subject: Subject
     uids: dict[str, str]
     charset: bytes = b""
+    code: tuple[str, str] | None = None
     replaced: frozenset[int] = frozenset()
 
     def uid(self, old: str) -> str:

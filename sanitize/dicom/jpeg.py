@@ -6,10 +6,12 @@ import re
 
 from medsanitize.sanitize.dicom.refusal import Refused
 
-_MARKER = re.compile(rb"\xff+[^\x00\xff\xd0-\xd7]", re.DOTALL)
-_MARKER_LS = re.compile(rb"\xff+[\x80-\xfe]", re.DOTALL)
+_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
+_MARKER_LS = re.compile(rb"\xff[\x80-\xfe]", re.DOTALL)
 _SOI, _EOI, _SOS, _COM = 0xD8, 0xD9, 0xDA, 0xFE
 _STANDALONE = frozenset([0x01, *range(0xD0, 0xD8)])
+_KNOWN = frozenset([*range(0xC0, 0xC8), *range(0xC9, 0xD0), *range(0xDA, 0xF0), 0xF7, 0xF8, _COM])
+"""Markers with a segment that T.81 and T.87 give a meaning; the reserved ones could hold anything."""
 
 
 def strip_metadata(frame: bytes, *, lossless_ls: bool = False) -> bytes:
@@ -37,7 +39,7 @@ def strip_metadata(frame: bytes, *, lossless_ls: bool = False) -> bytes:
             return b"".join(pieces)
         if marker in _STANDALONE:
             continue
-        if pos + 2 > end:
+        if marker not in _KNOWN or pos + 2 > end:
             raise Refused("jpeg-structure", "pixels")
         stop = pos + int.from_bytes(frame[pos : pos + 2], "big")
         if stop > end or stop < pos + 2:
@@ -51,6 +53,8 @@ def strip_metadata(frame: bytes, *, lossless_ls: bool = False) -> bytes:
             if found is None:
                 raise Refused("jpeg-structure", "pixels")
             pos = found.start()
+            while frame[pos - 1] == 0xFF and pos > stop:
+                pos -= 1  # fill bytes before a marker
 
 
 def _next_marker(frame: bytes, pos: int, end: int) -> tuple[int, int, int]:

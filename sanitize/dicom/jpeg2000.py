@@ -91,9 +91,8 @@ def _tile_part(stream: bytes, pos: int) -> tuple[bytes, int, bool]:
     else:
         stop = len(stream.rstrip(b"\0")) if stream.rstrip(b"\0").endswith(_EOC) else len(stream)
         stop -= 2 if stream[stop - 2 : stop] == _EOC else 0
-    if stop > len(stream) or stop < pos + 14:
-        if stop > len(stream):
-            return stream[pos:], len(stream), False
+    stop = min(stop, len(stream))
+    if stop < pos + 14:
         raise Refused("jpeg2000-structure", "pixels")
     headers, body = _segments(stream, pos + 12, _SOD)
     kept = [segment for segment in headers if segment[:2] != _COM]

@@ -7,6 +7,7 @@ from functools import lru_cache
 from medsanitize.policies.model import Limits
 from medsanitize.sanitize.context import Known, Peek
 from medsanitize.sanitize.dicom import charset as charsets
+from medsanitize.sanitize.dicom.actions import dictionary
 from medsanitize.sanitize.dicom.container import looks_like_dicom, open_container
 from medsanitize.sanitize.dicom.encoding import IMPLICIT_LITTLE, UNDEFINED, Layout
 from medsanitize.sanitize.dicom.refusal import Refused
@@ -17,7 +18,7 @@ _CHARSET, _PATIENT_ID, _ISSUER = 0x00080005, 0x00100020, 0x00100021
 _STUDY, _SERIES, _SOP, _ACCESSION, _CLASS = 0x0020000D, 0x0020000E, 0x00080018, 0x00080050, 0x00080016
 _PLAIN = frozenset([_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER])
 _NESTED_REMEMBERED = 4096
-_DEEPEST = 200
+_DEEPEST = 100
 
 _CATEGORIES = {
     "id": "00080050 00100020 00101000 00200010 00401001 00400009 00400253 00380010 00402016 00402017 00181000 "
@@ -57,7 +58,7 @@ def peek(data: Buffer, limits: Limits | None = None) -> Peek:
     plain: dict[int, str] = {}
     known: set[Known] = set()
     try:
-        _scan(container.buf, container.start, len(container.buf), container.syntax.layout, known, plain)
+        _scan(container.buf, container.start, len(container.buf), container.syntax.layout, b"", known, plain)
     except Refused:
         pass  # the object function reads it again and names the rule
     return _peek(plain, known)
@@ -79,10 +80,16 @@ def _peek(plain: dict[int, str], known: set[Known]) -> Peek:
 
 
 def _scan(
-    buf: Buffer, pos: int, end: int, layout: Layout, known: set[Known], plain: dict[int, str] | None, depth: int = 0
+    buf: Buffer,
+    pos: int,
+    end: int,
+    layout: Layout,
+    charset: bytes,
+    known: set[Known],
+    plain: dict[int, str] | None,
+    depth: int = 0,
 ) -> int:
     """Collect from the data set at ``pos``; ``plain`` only at the top level. Returns where it ended."""
-    charset = b""
     while end - pos >= 8:
         tag, vr, length, start = read_header(buf, pos, end, layout)
         if tag == ITEM_END:
@@ -91,13 +98,14 @@ def _scan(
             break
         if length == UNDEFINED:
             inner = IMPLICIT_LITTLE if vr == b"UN" else layout
-            pos = _scan_items(buf, start, end, inner, known, depth + 1)
+            pos = _scan_items(buf, start, end, inner, charset, known, depth + 1)
             continue
         pos = start + length
         if pos > end:
             raise Refused("length-past-end")
-        if vr == b"SQ" and length:
-            known.update(_nested(buf[start:pos], layout.explicit, layout.big, charset, depth))
+        if length and (vr == b"SQ" or (vr in (b"", b"UN") and _is_sequence(tag))):
+            inner = IMPLICIT_LITTLE if vr == b"UN" else layout
+            known.update(_nested(bytes(buf[start:pos]), vr, inner, charset, depth))
             continue
         if tag == _CHARSET:
             charset = bytes(buf[start:pos]).rstrip(b" \0")
@@ -112,27 +120,34 @@ def _scan(
     return pos
 
 
-@lru_cache(maxsize=4096)
-def _remembered(chunk: bytes, explicit: bool, big: bool, charset: bytes, depth: int) -> frozenset[Known]:
-    return _nested_known(chunk, explicit, big, depth)
+def _is_sequence(tag: int) -> bool:
+    return dictionary().get(tag, (b"",))[0] == b"SQ"
 
 
-def _nested(chunk: bytes, explicit: bool, big: bool, charset: bytes, depth: int) -> frozenset[Known]:
-    if len(chunk) <= _NESTED_REMEMBERED:
-        return _remembered(chunk, explicit, big, charset, depth)
-    return _nested_known(chunk, explicit, big, depth)
+def _nested(chunk: bytes, written: bytes, layout: Layout, charset: bytes, depth: int) -> frozenset[Known]:
+    """What the items of a sequence say; bytes written as UN may be no items at all."""
+    try:
+        if len(chunk) <= _NESTED_REMEMBERED:
+            return _remembered(chunk, layout, charset, depth)
+        return _nested_known(chunk, layout, charset, depth)
+    except Refused:
+        if written == b"UN":
+            return frozenset()
+        raise
 
 
-def _nested_known(chunk: bytes, explicit: bool, big: bool, depth: int) -> frozenset[Known]:
-    from medsanitize.sanitize.dicom.encoding import EXPLICIT_BIG, EXPLICIT_LITTLE
-
-    layout = (EXPLICIT_BIG if big else EXPLICIT_LITTLE) if explicit else IMPLICIT_LITTLE
+def _nested_known(chunk: bytes, layout: Layout, charset: bytes, depth: int) -> frozenset[Known]:
     known: set[Known] = set()
-    _scan_items(chunk, 0, len(chunk), layout, known, depth + 1)
+    _scan_items(chunk, 0, len(chunk), layout, charset, known, depth + 1)
     return frozenset(known)
 
 
-def _scan_items(buf: Buffer, pos: int, end: int, layout: Layout, known: set[Known], depth: int) -> int:
+_remembered = lru_cache(maxsize=4096)(_nested_known)
+
+
+def _scan_items(
+    buf: Buffer, pos: int, end: int, layout: Layout, charset: bytes, known: set[Known], depth: int
+) -> int:
     if depth > _DEEPEST:
         raise Refused("too-deep")
     heads = layout if layout.big else IMPLICIT_LITTLE
@@ -143,5 +158,5 @@ def _scan_items(buf: Buffer, pos: int, end: int, layout: Layout, known: set[Know
         if tag != ITEM:
             raise Refused("malformed-sequence")
         stop = end if length == UNDEFINED else min(start + length, end)
-        pos = _scan(buf, start, stop, layout, known, None, depth)
+        pos = _scan(buf, start, stop, layout, charset, known, None, depth)
     return pos

@@ -159,7 +159,10 @@ def _outside_bits_clear(buf: Buffer, start: int, length: int, big: bool, geometr
     used, below, above = _masks(geometry)
     sign = 1 << geometry.high_bit
     for chunk in _cells(buf, start, length, big, geometry):
-        cells = np.frombuffer(chunk[: len(chunk) // (geometry.bits_allocated // 8) * (geometry.bits_allocated // 8)], _dtype(big, geometry))
+        cells = np.frombuffer(
+            chunk[: len(chunk) // (geometry.bits_allocated // 8) * (geometry.bits_allocated // 8)],
+            _dtype(big, geometry),
+        )
         everything = int(np.bitwise_or.reduce(cells)) if cells.size else 0
         if not everything & (above | below):
             continue
@@ -172,7 +175,9 @@ def _outside_bits_clear(buf: Buffer, start: int, length: int, big: bool, geometr
     return True
 
 
-def _with_bits_cleared(buf: Buffer, start: int, length: int, big: bool, geometry: Geometry) -> Iterator[bytes]:
+def _with_bits_cleared(
+    buf: Buffer, start: int, length: int, big: bool, geometry: Geometry
+) -> Iterator[bytes]:
     import numpy as np
 
     used, _, above = _masks(geometry)
@@ -202,12 +207,18 @@ def _encapsulated(
         raise Refused("video-metadata", "pixels")
     table, fragments, stop = _fragments(buf, start, end, layout)
     frames = _frames(buf, table, fragments, geometry.frames)
+    if len(frames) > geometry.frames:
+        raise Refused("more-pixels-than-frames", "pixels")
     pieces: list[_PIECE] = []
     offsets: list[int] = []
     at, changed = 0, 0
     for frame in frames:
         offsets.append(at)
-        body = buf[frame[0][0] : frame[0][0] + frame[0][1]] if len(frame) == 1 else b"".join(buf[a : a + n] for a, n in frame)
+        body = (
+            buf[frame[0][0] : frame[0][0] + frame[0][1]]
+            if len(frame) == 1
+            else b"".join(buf[a : a + n] for a, n in frame)
+        )
         clean = _strip(body, syntax, geometry)
         if clean is body:
             for begin, length in frame:
@@ -282,7 +293,9 @@ def _strip(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
     if codec == "jpeg2000":
         return jpeg2000.strip_metadata(frame)
     if codec == "rle":
-        return rle.clear_slack(frame, -(-geometry.rows * geometry.columns * min(geometry.bits_allocated, 8) // 8))
+        return rle.clear_slack(
+            frame, -(-geometry.rows * geometry.columns * min(geometry.bits_allocated, 8) // 8)
+        )
     if codec == "jpegxl":
         return jpegxl.strip_metadata(frame)
     return _deflated_frame(frame, geometry)

@@ -11,7 +11,7 @@ from mmap import mmap
 
 from medsanitize.policies.model import Limits
 from medsanitize.policies.tables.safe_private import SafePrivate
-from medsanitize.sanitize.dicom.actions import act, code_value, dictionary, effective_vr
+from medsanitize.sanitize.dicom.actions import CODE_MEANING, act, code_value, dictionary, effective_vr
 from medsanitize.sanitize.dicom.charset import defined_terms
 from medsanitize.sanitize.dicom.encoding import (
     IMPLICIT_LITTLE,
@@ -29,6 +29,8 @@ from medsanitize.sanitize.dicom.rules import Rule, RuleBook, Scope
 ITEM, ITEM_END, SEQUENCE_END = 0xFFFEE000, 0xFFFEE00D, 0xFFFEE0DD
 _CHARSET = 0x00080005
 _CODE_VALUE = 0x00080100
+_CONTEXTUAL = frozenset([_CODE_VALUE, CODE_MEANING])
+"""Elements ruled on together with their neighbours, so not by their own bytes alone."""
 _SCHEME = 0x00080102
 _PIXELS = 0x7FE00001
 _BEYOND = 1 << 33
@@ -118,6 +120,7 @@ def walk_dataset(
     pending = inserts if inserts is not None else []
     due = pending[-1][0] if pending else _BEYOND
     outer_charset = job.charset
+    job.code = None
     memory = _memory(walk, scope, source)
     privates: _Privates | None = None
     previous, ordered, capture = -1, True, walk.capture if top else frozenset()
@@ -151,7 +154,7 @@ def walk_dataset(
             if tag >= _PIXELS and group >= 0x7FE0:
                 break
             if tag in capture:
-                walk.captured[tag] = (start, start + length)
+                walk.captured.setdefault(tag, (start, start + length))
             if tag >= due:
                 due = _insert(walk, pending, tag, out)
                 if tag in job.replaced:
@@ -175,7 +178,7 @@ def walk_dataset(
                 found = memory.get(raw)
                 if found is None:
                     piece = _settle(walk, scope, tag, vr, raw, start, stop, end, source)
-                    if tag != _CODE_VALUE:
+                    if tag not in _CONTEXTUAL:
                         if len(memory) > _MEMORY:
                             memory.clear()
                         memory[raw] = piece
@@ -203,7 +206,7 @@ def walk_dataset(
 
 
 def _memory(walk: Walk, scope: Scope, source: Layout) -> dict[bytes, Piece]:
-    key = (id(scope), walk.job.charset, source is walk.target)
+    key = (id(scope), walk.job.charset, id(source), id(walk.target))
     memory = walk.job.subject.memory
     found = memory.get(key)
     if found is None:
@@ -276,12 +279,16 @@ def _settle(
     if source is not walk.target and source.big != walk.target.big and read_as in NUMBER_SIZES:
         return b"", ("X:foreign-byte-order",), ()
     if tag == _CODE_VALUE and rule.action != "X":
-        out_vr, new, why, links = code_value(walk.job, rule, tag, read_as, value, _scheme(walk.buf, stop, end, source))
+        out_vr, new, why, links = code_value(
+            walk.job, rule, tag, read_as, value, *_code_context(walk.buf, stop, end, source)
+        )
     else:
         out_vr, new, why, links = act(walk.job, scope, rule, tag, read_as, value)
     if new is None:
         return b"", (why,), links
     unchanged = new is value and out_vr == (vr or out_vr) and source is walk.target and not len(value) & 1
+    if unchanged and vr in LONG_VRS and raw[6:8] != b"\0\0":
+        unchanged = False  # the reserved bytes of the header (PS3.5 7.1.2) hold something
     return (raw if unchanged else element(walk.target, tag, out_vr, new)), (why,), links
 
 
@@ -290,12 +297,16 @@ def _item_layout(vr: bytes, source: Layout) -> Layout:
     return IMPLICIT_LITTLE if vr == b"UN" else source
 
 
-def _scheme(buf: Buffer, pos: int, end: int, source: Layout) -> bytes:
-    """Coding Scheme Designator, which follows its Code Value."""
-    if pos >= end:
-        return b""
-    tag, _, length, start = read_header(buf, pos, end, source)
-    return buf[start : start + length] if tag == _SCHEME and start + length <= end else b""
+def _code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes, bytes]:
+    """Coding Scheme Designator and Code Meaning, which follow their Code Value (PS3.3 8.8)."""
+    found = {_SCHEME: b"", CODE_MEANING: b""}
+    while pos < end:
+        tag, _, length, start = read_header(buf, pos, end, source)
+        if tag > CODE_MEANING or start + length > end:
+            break
+        found[tag] = buf[start : start + length]
+        pos = start + length
+    return found[_SCHEME], found[CODE_MEANING]
 
 
 def _undefined(
@@ -332,7 +343,7 @@ def _sequence_piece(
         return b"", (f"X:{rule.source}",), ()
     if rule.action == "Z":
         return element(walk.target, tag, b"SQ", b""), (f"Z:{rule.source}",), ()
-    rules, links = walk.rules, walk.links
+    rules, links, charset = walk.rules, walk.links, walk.job.charset
     walk.rules, walk.links = [], []
     try:
         content, _ = _items(walk, scope.child(tag, _is_strict(rule)), start, stop, items, delimited=False)
@@ -342,6 +353,7 @@ def _sequence_piece(
             raise
         if refused.rule == "too-deep":
             raise
+        walk.job.charset = charset
         return b"", ("X:unreadable-sequence",), ()
     finally:
         walk.rules, walk.links = rules, links

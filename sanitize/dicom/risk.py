@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_TEXT_MODALITIES = frozenset("US IVUS SC OT XC ES GM SM OP OPT OPM OPR OPV OCT DOC DG ECG HC PX IO XA RF TG".split())
+_TEXT_MODALITIES = frozenset(
+    "US IVUS SC OT XC ES GM SM OP OPT OPM OPR OPV OCT DOC DG ECG HC PX IO XA RF TG".split()
+)
 _TEXT_SOP_CLASSES = (
     "1.2.840.10008.5.1.4.1.1.7",
     "1.2.840.10008.5.1.4.1.1.3.1",
@@ -29,7 +31,22 @@ _FACELESS = frozenset(
     "KIDNEY PROSTATE LSPINE TSPINE FEMUR TIBIA COLON PANCREAS UTERUS ABDOMENPELVIS CHESTABDOMEN CHESTABDPELVIS".split()
 )
 _SCREEN = ("SCREEN", "CAPTURE", "SECONDARY", "DOSE", "REPORT")
-_REFORMATTED = ("REFORMATTED", "MPR", "MIP", "MINIP", "AVERAGE", "ADC", "TRACE", "FA", "PROJECTION", "SUBTRACT", "NORM", "VOLUME", "RESAMPLED", "AXIAL")
+_REFORMATTED = (
+    "REFORMATTED",
+    "MPR",
+    "MIP",
+    "MINIP",
+    "AVERAGE",
+    "ADC",
+    "TRACE",
+    "FA",
+    "PROJECTION",
+    "SUBTRACT",
+    "NORM",
+    "VOLUME",
+    "RESAMPLED",
+    "AXIAL",
+)
 
 
 def may_show_text(values: Mapping[str, str]) -> bool:
@@ -39,7 +56,10 @@ def may_show_text(values: Mapping[str, str]) -> bool:
     """
     if values.get("SOPClassUID", "").startswith(_COMPUTED):
         return values.get("BurnedInAnnotation", "").strip().upper() == "YES"
-    if values.get("BurnedInAnnotation", "").strip().upper() == "YES" or values.get("ConversionType", "").strip():
+    if (
+        values.get("BurnedInAnnotation", "").strip().upper() == "YES"
+        or values.get("ConversionType", "").strip()
+    ):
         return True
     if not values.get("SOPClassUID") or values.get("Modality", "").strip().upper() in _TEXT_MODALITIES | {""}:
         return True

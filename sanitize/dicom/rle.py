@@ -47,4 +47,6 @@ def _run_end(frame: bytes, pos: int, end: int, wanted: int) -> int:
         else:
             made += 257 - control
             pos += 2
+        if made > wanted and control < 128:
+            pos -= made - wanted
     return min(pos, end)

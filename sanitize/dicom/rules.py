@@ -94,7 +94,9 @@ class RuleBook:
         self._options = {name for name, on in dicom.options if on}
         self._overrides = dict(dicom.attributes)
         self._rows = {row.mask: row for row in confidentiality()}
-        self._exact = {int(mask, 16): row for mask, row in self._rows.items() if "x" not in mask and len(mask) == 8}
+        self._exact = {
+            int(mask, 16): row for mask, row in self._rows.items() if "x" not in mask and len(mask) == 8
+        }
         self._roots: dict[str, Scope] = {}
 
     def scope(self, sop_class: str) -> Scope:
@@ -146,7 +148,9 @@ class RuleBook:
 
     def _code_by_options(self, row: ConfidentialityRow) -> str:
         codes = {row.options[name] for name in self._options if row.options.get(name)}
-        device_date = bool(row.options.get("retain_device_identity")) and any(row.options.get(n) for n in _DATE_OPTIONS)
+        device_date = bool(row.options.get("retain_device_identity")) and any(
+            row.options.get(n) for n in _DATE_OPTIONS
+        )
         if device_date:
             full = "retain_longitudinal_full_dates" in self._options
             return "K" if full and "retain_device_identity" in self._options else row.basic
@@ -156,7 +160,15 @@ class RuleBook:
 
 
 _CONTENT_SEQUENCE = 0x0040A730
-_MACROS = {0x00080104: "1", 0x00080102: "1C", 0x00080100: "1C", 0x0040A040: "1", 0x0040A010: "1", 0x00081150: "1", 0x00081155: "1"}
+_MACROS = {
+    0x00080104: "1",
+    0x00080102: "1C",
+    0x00080100: "1C",
+    0x0040A040: "1",
+    0x0040A010: "1",
+    0x00081150: "1",
+    0x00081155: "1",
+}
 """Types that hold wherever the macro is included: codes, content items, SOP references (PS3.3 8.8, 10)."""
 
 
@@ -177,6 +189,16 @@ def registered_uids() -> frozenset[str]:
     """UIDs that identify no patient: those of PS3.6 and the OIDs of well-known coding schemes."""
     from pydicom._uid_dict import UID_dictionary
 
-    coding = ("2.16.840.1.113883.6.96", "2.16.840.1.113883.6.1", "2.16.840.1.113883.6.8", "2.16.840.1.113883.6.3")
-    more = ("2.16.840.1.113883.6.90", "2.16.840.1.113883.6.43.1", "2.16.840.1.113883.3.26.1.1", "2.16.840.1.113883.6.119")
+    coding = (
+        "2.16.840.1.113883.6.96",
+        "2.16.840.1.113883.6.1",
+        "2.16.840.1.113883.6.8",
+        "2.16.840.1.113883.6.3",
+    )
+    more = (
+        "2.16.840.1.113883.6.90",
+        "2.16.840.1.113883.6.43.1",
+        "2.16.840.1.113883.3.26.1.1",
+        "2.16.840.1.113883.6.119",
+    )
     return frozenset(UID_dictionary) | frozenset(coding) | frozenset(more)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from medsanitize.policies.model import Policy
 from medsanitize.policies.tables.safe_private import SafePrivate, safe_private
-from medsanitize.sanitize.context import Context
+from medsanitize.sanitize.context import Context, Known
 from medsanitize.sanitize.dicom import statement
 from medsanitize.sanitize.dicom.container import Container, build_meta, deflate, open_container
 from medsanitize.sanitize.dicom.dates import shift_days
@@ -17,7 +18,14 @@ from medsanitize.sanitize.dicom.pixeldata import Geometry, write_pixels
 from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.risk import may_show_face, may_show_text
-from medsanitize.sanitize.dicom.rewrite import Buffer, SafePrivates, Walk, skip_elements, walk_dataset
+from medsanitize.sanitize.dicom.rewrite import (
+    Buffer,
+    SafePrivates,
+    Walk,
+    read_header,
+    skip_elements,
+    walk_dataset,
+)
 from medsanitize.sanitize.dicom.rules import RuleBook, registered_uids
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized, Span
@@ -98,12 +106,19 @@ class Sanitizer:
     def _subject_of(self, context: Context) -> Subject:
         last, subject = self._context, self._subject
         if subject is None or last is None or not _same_subject(last, context):
-            pseudonym = context.pseudonym or patient_pseudonym(self._keys, self._policy.pseudonyms, context.patient)
+            pseudonym = context.pseudonym or patient_pseudonym(
+                self._keys, self._policy.pseudonyms, context.patient
+            )
             shift = shift_days(self._keys, context.patient, self._policy.dicom.dates)
-            subject = Subject(context.patient, pseudonym, shift, forbidden(context.known))
+            subject = Subject(context.patient, pseudonym, shift, forbidden(self._unwanted(context.known)))
             self._subject = subject
         self._context = context
         return subject
+
+    def _unwanted(self, known: Iterable[Known]) -> Iterable[Known]:
+        """What no text may keep: all that is known, but for the institution where an option keeps it."""
+        kept = {"institution", "address"} if self._policy.dicom.options.retain_institution_identity else set()
+        return (one for one in known if one.category not in kept)
 
     def _release(self, container: Container, context: Context, streamed: bool) -> Sanitized:
         job = Job(self._policy, self._keys, self._subject_of(context), self._uids)
@@ -137,21 +152,41 @@ class Sanitizer:
         job.replaced = frozenset(tag for tag, _ in inserts)
         out: list[bytes] = []
         end = walk_dataset(
-            walk, self._book.scope(sop_class), container.start, len(container.buf), layout, out, inserts=inserts
+            walk,
+            self._book.scope(sop_class),
+            container.start,
+            len(container.buf),
+            layout,
+            out,
+            inserts=inserts,
         )
         found = self._text(walk, _SOP_CLASS)
         if found != sop_class and found:
             raise _OtherSopClass(found)
         return walk, out, end
 
-    def _inserts(self, job: Job, layout: Layout, sop_class: str, extra: dict[int, str]) -> list[tuple[int, Piece]]:
+    def _inserts(
+        self, job: Job, layout: Layout, sop_class: str, extra: dict[int, str]
+    ) -> list[tuple[int, Piece]]:
         """Elements that this product writes itself, highest tag first."""
         pseudonym = job.subject.pseudonym.encode("ascii")
         scope = self._book.scope(sop_class)
         rows: list[tuple[int, bytes, str]] = [
-            (statement.IDENTITY_REMOVED, element(layout, statement.IDENTITY_REMOVED, b"CS", b"YES"), "D:statement"),
-            (statement.METHOD, element(layout, statement.METHOD, b"LO", statement.METHOD_TEXT), "D:statement"),
-            (statement.METHOD_CODES, statement.method_codes(layout, self._policy.dicom.options), "D:statement"),
+            (
+                statement.IDENTITY_REMOVED,
+                element(layout, statement.IDENTITY_REMOVED, b"CS", b"YES"),
+                "D:statement",
+            ),
+            (
+                statement.METHOD,
+                element(layout, statement.METHOD, b"LO", statement.METHOD_TEXT),
+                "D:statement",
+            ),
+            (
+                statement.METHOD_CODES,
+                statement.method_codes(layout, self._policy.dicom.options),
+                "D:statement",
+            ),
             (statement.TEMPORAL, b"", "D:statement"),
         ]
         if scope.belongs(_PATIENT_ID):
@@ -160,7 +195,9 @@ class Sanitizer:
                 rows.append((_NAME, element(layout, _NAME, b"PN", pseudonym), "D:pseudonym"))
         else:
             rows += [(tag, b"", "X:patient") for tag in (_PATIENT_ID, _NAME)]
-        rows += [(tag, element(layout, tag, b"UI", uid.encode("ascii")), "U:missing") for tag, uid in extra.items()]
+        rows += [
+            (tag, element(layout, tag, b"UI", uid.encode("ascii")), "U:missing") for tag, uid in extra.items()
+        ]
         return [(tag, (chunk, (rule,), ())) for tag, chunk, rule in sorted(rows, reverse=True)]
 
     def _missing_uids(
@@ -196,7 +233,9 @@ class Sanitizer:
         self._refuse_subject(walk, texts)
         total = len(container.buf)
         geometry = _geometry(walk, container.syntax.layout)
-        pixels = write_pixels(container.buf, end, total, layout, container.syntax, geometry, streamed=streamed)
+        pixels = write_pixels(
+            container.buf, end, total, layout, container.syntax, geometry, streamed=streamed
+        )
         check = self._pixel_check(texts, bool(pixels.pieces))
         if check is Check.NOT_MADE:
             _state_burned_in(out, walk, layout, self._book.rule(self._book.scope(sop_class), 0x00280301).type)
@@ -206,7 +245,8 @@ class Sanitizer:
                 skip_elements(container.buf, pixels.end, total, layout, self._policy.dicom.limits.depth)
             rules.append("X:after-pixel-data")
         _place_temporal(out, statement.temporal(layout, self._policy.dicom.options, rules), layout)
-        uids = {tag: extra.get(tag) or self._new_uid(walk, tag) for tag in (_SOP, _STUDY, _SERIES)}
+        uids = {tag: _written_uid(out, layout, tag) for tag in (_SOP, _STUDY, _SERIES)}
+        uids[_SOP] = uids[_SOP] or walk.job.uid(self._text(walk, _SOP))
         record = self._record(container, walk, texts, uids, geometry if pixels.pieces else None, check, rules)
         meta = build_meta(container.syntax, sop_class, uids[_SOP])
         return Sanitized(record, _pieces(container, meta, out, pixels.pieces), self._links(walk))
@@ -226,12 +266,6 @@ class Sanitizer:
         if self._policy.pixels.at_risk == "quarantine" or self._policy.dicom.options.clean_pixel_data:
             raise Refused("burned-in-text-risk", "pixels")
         return Check.NOT_MADE
-
-    def _new_uid(self, walk: Walk, tag: int) -> str:
-        old = self._text(walk, tag)
-        if not old or self._policy.dicom.options.retain_uids:
-            return old
-        return walk.job.uid(old)
 
     def _links(self, walk: Walk) -> tuple[tuple[str, str], ...]:
         patient = self._text(walk, _PATIENT_ID)
@@ -258,7 +292,9 @@ class Sanitizer:
             study=uids[_STUDY],
             series=uids[_SERIES],
             instance=uids[_SOP],
-            modality=modality if modality.isalnum() and len(modality) <= 16 and _is_modality(modality) else "",
+            modality=modality
+            if modality.isalnum() and len(modality) <= 16 and _is_modality(modality)
+            else "",
             sop_class=texts["SOPClassUID"],
             transfer_syntax=container.syntax.uid,
             rows=geometry.rows if geometry else None,
@@ -282,10 +318,10 @@ def _same_subject(last: Context, context: Context) -> bool:
 def _safe_privates(policy: Policy) -> SafePrivates:
     if not policy.dicom.options.retain_safe_private:
         return {}
-    listed = dict(safe_private())
-    for row in policy.dicom.safe_private:
-        key = (int(row.group, 16), row.creator, int(row.element, 16))
-        listed[key] = SafePrivate(*key, row.vr, "", "")
+    listed = {key: row for key, row in safe_private().items() if row.care not in ("opaque", "items")}
+    for own in policy.dicom.safe_private:
+        key = (int(own.group, 16), own.creator, int(own.element, 16))
+        listed[key] = SafePrivate(own.vr, "", "", "text", "policy")
     return listed
 
 
@@ -306,7 +342,7 @@ def _geometry(walk: Walk, layout: Layout) -> Geometry | None:
         rows=rows,
         columns=columns,
         samples=number(0x00280002, 1),
-        frames=max(int(frames), 1) if frames.isdigit() and len(frames) < 10 else 1,
+        frames=max(int(frames), 1) if frames.isascii() and frames.isdigit() and len(frames) < 10 else 1,
         bits_allocated=allocated,
         bits_stored=stored,
         high_bit=number(0x00280102, stored - 1),
@@ -320,8 +356,8 @@ def _tag_key(chunk: bytes, layout: Layout) -> int:
     return int.from_bytes(chunk[:2], order) << 16 | int.from_bytes(chunk[2:4], order)  # type: ignore[arg-type]
 
 
-def _put(out: list[bytes], layout: Layout, tag: int, chunk: bytes | None) -> None:
-    """Replace, add (in order) or remove one top-level element of a rewritten data set."""
+def _find(out: list[bytes], layout: Layout, tag: int) -> tuple[int, bool]:
+    """Where ``tag`` is or belongs in a rewritten data set, and whether it is there."""
     low, high = 0, len(out)
     while low < high:
         middle = (low + high) // 2
@@ -329,8 +365,22 @@ def _put(out: list[bytes], layout: Layout, tag: int, chunk: bytes | None) -> Non
             low = middle + 1
         else:
             high = middle
-    there = low < len(out) and _tag_key(out[low], layout) == tag
-    out[low : low + there] = [chunk] if chunk is not None else []
+    return low, low < len(out) and _tag_key(out[low], layout) == tag
+
+
+def _put(out: list[bytes], layout: Layout, tag: int, chunk: bytes | None) -> None:
+    """Replace, add (in order) or remove one top-level element of a rewritten data set."""
+    place, there = _find(out, layout, tag)
+    out[place : place + there] = [chunk] if chunk is not None else []
+
+
+def _written_uid(out: list[bytes], layout: Layout, tag: int) -> str:
+    """The UID that the released data set states, whatever rule made it."""
+    place, there = _find(out, layout, tag)
+    if not there:
+        return ""
+    start = read_header(out[place], 0, len(out[place]), layout)[3]
+    return out[place][start:].decode("ascii").rstrip(" \0").split("\\")[0]
 
 
 def _place_temporal(out: list[bytes], chunk: bytes, layout: Layout) -> None:
@@ -369,5 +419,3 @@ def _pieces(
 def with_outcome(record: Record, outcome: Outcome, finding: Finding) -> Record:
     """The record of an object that a later stage drops or quarantines."""
     return replace(record, outcome=outcome, findings=(*record.findings, finding))
-
-
