@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,6 +17,7 @@ from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Known
 
 PAGE = 500
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -199,12 +201,7 @@ def check_pseudonyms(state: State, policy: Policy) -> None:
 
 def is_safe_name(name: str) -> bool:
     """Whether a pseudonym may name a folder or file on any system."""
-    return (
-        0 < len(name) <= 64
-        and name[0].isalnum()
-        and name.isascii()
-        and all(c.isalnum() or c in "._-" for c in name)
-    )
+    return _SAFE_NAME.fullmatch(name) is not None
 
 
 def digest_of_lists(seal: Seal, policy: Policy) -> str:

@@ -126,9 +126,9 @@ def _write(
             digest.update(block)
             size += len(block)
         return digest.digest(), size
-    target = staging / (contested_path(path, job.id) if job.contested else path)
+    target = f"{staging}/{contested_path(path, job.id) if job.contested else path}"
     with storage():
-        worker.ensure_folder(target.parent)
+        worker.ensure_folder(target.rpartition("/")[0])
         descriptor = os.open(
             target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 
 from cryptography.exceptions import InvalidTag
@@ -22,6 +23,7 @@ class Seal:
     def __init__(self, subkeys: SubKeys) -> None:
         self._cipher = AESGCM(subkeys.state)
         self._lookup = subkeys.lookup
+        self._marks = mac(subkeys.lookup, "marks")
 
     def __repr__(self) -> str:
         return "Seal(...)"
@@ -46,6 +48,10 @@ class Seal:
                 "The state was written under another key, or was changed",
                 "Use the key of that run, or remove the state folder to start again",
             ) from None
+
+    def mark(self, text: str) -> bytes:
+        """Keyed digest (16 bytes) of one text, apart from every name; made for speed."""
+        return hmac.digest(self._marks, text.encode(), "sha256")[:NAME_BYTES]
 
     def name(self, *parts: str) -> bytes:
         """Name a row (16 bytes) without showing what it is about."""

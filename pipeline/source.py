@@ -74,7 +74,7 @@ def _found(path: bytes, status: os.stat_result) -> Found:
 
 def stamp(seal: Seal, size: int, times: tuple[int, int, int]) -> bytes:
     """Keyed digest of what changes when a file is changed."""
-    return seal.name("stamp", f"{size}:{times[0]}:{times[1]}:{times[2]}")
+    return seal.mark(f"{size}:{times[0]}:{times[1]}:{times[2]}")
 
 
 @contextmanager

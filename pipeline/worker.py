@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +41,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.seal = Seal(setup.subkeys)
-        self._folders: set[Path] = set()
+        self._folders: set[str] = set()
         self._links: set[tuple[str, str]] = set()
         self._patients: set[bytes] = set()
         self._known: dict[bytes, frozenset[Known]] = {}
@@ -57,10 +58,10 @@ class Worker:
         """The audit's net, once the engine is equipped with it."""
         return self.setup.search
 
-    def ensure_folder(self, folder: Path) -> None:
+    def ensure_folder(self, folder: str) -> None:
         """Make a folder unless this worker made it lately."""
         if folder not in self._folders:
-            folder.mkdir(parents=True, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
             if len(self._folders) >= _RECENT:
                 self._folders.clear()
             self._folders.add(folder)
