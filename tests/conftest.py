@@ -21,6 +21,10 @@ from medsanitize.sanitize.objects import Sanitized
 from medsanitize.sanitize.record import Outcome
 from pydicom.data import get_testdata_file
 
+# Tests write defects on purpose; what is released is read under ``strictly_read``.
+pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE
+pydicom.config.settings.writing_validation_mode = pydicom.config.IGNORE
+
 Source = bytes | Path | str | pydicom.Dataset
 Released = tuple[Sanitized, bytes, pydicom.Dataset]
 
@@ -60,7 +64,7 @@ def subkeys() -> SubKeys:
 
 @pytest.fixture(scope="session")
 def load_bytes() -> Callable[[Source], bytes]:
-    """Bytes of an object: given, read from a file (a bare name: pydicom's wheel), or written from a data set."""
+    """Bytes of an object: given, of a file (a bare name: pydicom's wheel), or written from a data set."""
 
     def load(source: Source) -> bytes:
         if isinstance(source, bytes):
