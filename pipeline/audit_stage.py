@@ -142,7 +142,7 @@ def _subject(
     removed = removed_categories(policy)
     own = frozenset(one for one in known if one.category in removed)
     allowed: frozenset[str] = frozenset()
-    if policy.dicom.options.retain_longitudinal_modified_dates:
+    if "date" in removed:
         value = state.db.execute("SELECT value FROM patients WHERE patient = ?", (patient,)).fetchone()[0]
         key = json.loads(state.seal.open(value, b"patient"))[0]
         days = shift_days(subkeys, key, policy.dicom.dates)

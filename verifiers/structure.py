@@ -24,6 +24,9 @@ _TEXT: Final = frozenset(b"AE AS CS DA DS DT IS LO LT SH ST TM UC UR UT UN".spli
 _MAX_UNKNOWN: Final = 1 << 16
 _TRAILING_PADDING: Final = 0xFFFCFFFC
 _CODING_SCHEMES: Final = ("2.16.840.1.113883.", "1.2.840.113556.")
+_SCHEME_UIDS: Final = frozenset([0x0008010C, 0x00089123])
+"""Coding Scheme UID and Creator-Version UID: they name a scheme or software, so short arcs may stay."""
+_ORGANISATION: Final = re.compile(rb"[12]\.\d{1,3}(?:\.\d{1,7}){1,8}")
 _NO_PREFIX: Final = ""
 _LEAST_UID: Final = 4
 """Shorter UIDs (``0``, for a reference left open) cannot name anything."""
@@ -89,6 +92,7 @@ def check_elements(parsed: Parsed, expected: Expected) -> tuple[list[Finding], l
                 expected.uid_prefix is not None
                 and value
                 and not _is_uid_expected(value, prefix, expected.kept_uids)
+                and not (tag in _SCHEME_UIDS and _ORGANISATION.fullmatch(value))
             ):
                 findings.append(Finding(path(index), "audit:uid"))
         elif vr == b"PN":

@@ -20,13 +20,13 @@ _PLAIN = frozenset([_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISS
 _NESTED_REMEMBERED = 4096
 _DEEPEST = 100
 
+_DATED = frozenset([b"DA", b"DT"])
 _CATEGORIES = {
     "id": "00080050 00100020 00101000 00200010 00401001 00400009 00400253 00380010 00402016 00402017 00181000 "
     "00120040 00120042 00101090 00380060 00321064 0040050A 00400551",
     "address": "00101040 00080081 00080092 0040A353 00401102",
     "phone": "00102154 00080094 00401103 0040A354",
     "institution": "00080080",
-    "date": "00100030 00080020 00080021 00080022 00080023 00400244 00400002",
     "uid": "0020000D 0020000E 00200052",
 }
 _CATEGORY = {int(tag, 16): name for name, tags in _CATEGORIES.items() for tag in tags.split()}
@@ -109,15 +109,26 @@ def _scan(
             continue
         if tag == _CHARSET:
             charset = bytes(buf[start:pos]).rstrip(b" \0")
-        category = "name" if vr == b"PN" or tag in _PERSON_NAMES else _CATEGORY.get(tag)
+        category = _category(tag, vr)
         if category is None and (plain is None or tag not in _PLAIN):
             continue
         text = charsets.decode(bytes(buf[start:pos]), charset).strip(" \0")
         if plain is not None and tag in _PLAIN:
             plain.setdefault(tag, text)
-        if category and text:
+        if category == "date":
+            known.update(Known(category, part.strip()[:8]) for part in text.split("\\") if part.strip())
+        elif category and text:
             known.update(Known(category, part.strip()) for part in text.split("\\") if part.strip(" ^"))
     return pos
+
+
+def _category(tag: int, vr: bytes) -> str | None:
+    """What sort of identifier an element holds: every person name and every date is one."""
+    if vr == b"PN" or tag in _PERSON_NAMES:
+        return "name"
+    if vr in _DATED or (vr in (b"", b"UN") and dictionary().get(tag, (b"",))[0] in _DATED):
+        return "date"
+    return _CATEGORY.get(tag)
 
 
 def _is_sequence(tag: int) -> bool:

@@ -105,12 +105,18 @@ def _native(
         raise Refused("more-pixels-than-frames", "pixels")
     used = min(length, wanted)
     pad = used & 1
-    if length > used + pad or (pad and length > used and buf[start + used] != 0):
+    # Bytes in big endian words: the last word holds the padding first, then the last sample (PS3.5 8.1.1).
+    swapped = (
+        layout.big and vr != b"OB" and bits is None and geometry.bits_allocated <= 8 and pad and length > used
+    )
+    last = buf[start + used : start + used + 1] if swapped else b""
+    used -= 1 if swapped else 0
+    if length > used + pad + len(last) or (pad and length > used and buf[start + used] != 0):
         result.rules.append("C:pixel-slack")
     if layout.explicit and vr not in (b"OB", b"OW", b"OF", b"OD", b"UN"):
         raise Refused("malformed-vr", "pixels")
     written = b"OW" if vr == b"UN" else vr
-    result.pieces.append(header(layout, tag, written, used + pad))
+    result.pieces.append(header(layout, tag, written, used + pad + len(last)))
     masked = bits is None and geometry.bits_stored < geometry.bits_allocated
     if masked and not _outside_bits_clear(buf, start, used, layout.big, geometry):
         result.rules.append("C:bits-outside-bits-stored")
@@ -118,7 +124,7 @@ def _native(
     else:
         result.pieces.append(_run(buf, start, used, streamed))
     if pad:
-        result.pieces.append(b"\0")
+        result.pieces.append(b"\0" + (bytes([last[0] & _masks(geometry)[0]]) if masked and last else last))
     result.end = start + length
 
 
