@@ -22,6 +22,7 @@ from dataclasses import replace
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.worker import Setup, Worker
 
@@ -42,6 +43,7 @@ _PRELOAD = [
     "medsanitize.verifiers.residual",
 ]
 """Imported once, in the process that workers are forked from."""
+_DEATHS_IN_A_ROW = 10
 _worker: Worker | None = None
 
 
@@ -100,6 +102,7 @@ class Engine:
         self._stop = stop
         self._local = Worker(setup)
         self._pool: ProcessPoolExecutor | None = None
+        self._deaths = 0
 
     def __enter__(self) -> Engine:
         return self
@@ -173,11 +176,22 @@ class Engine:
                 except BrokenProcessPool:
                     if attempt == 2:
                         self._shut()
+                        self._note_death()
                         yield Died(item)
                     continue
                 self.cpu_seconds += cpu
+                self._deaths = 0
                 yield result
                 break
+
+    def _note_death(self) -> None:
+        """Many items in a row are not to blame for the death of their workers: memory may be."""
+        self._deaths += 1
+        if self._deaths == _DEATHS_IN_A_ROW:
+            raise EnvironmentFailure(
+                "Worker processes keep dying",
+                "Use fewer workers or more memory, then run the same command again",
+            )
 
     def _submit(self, task: Task[Item, Result], batch: Sequence[Item]) -> Future[tuple[Result, float]]:
         if self._pool is None:

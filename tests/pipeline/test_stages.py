@@ -1,0 +1,269 @@
+"""Single stages: engine, state, tables, audit gate, streaming, resolution."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import shutil
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow.parquet as pq
+import pydicom
+import pytest
+from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
+from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.sealing import Seal
+from medsanitize.pipeline.shards import Shard
+from medsanitize.pipeline.source import SourceProblem, opened, stamp, walk
+from medsanitize.pipeline.state import State
+from medsanitize.pipeline.stop import Stop, Stopped
+from medsanitize.pipeline.tables_stage import SMALL_ZIP_PREFIXES
+from medsanitize.pipeline.worker import Setup
+from medsanitize.policies.model import Policy
+from medsanitize.release.manifest import read_rows
+from medsanitize.sanitize.dicom import Sanitizer
+from medsanitize.sanitize.keys import derive
+from medsanitize.sanitize.objects import Sanitized
+
+from tests.pipeline.conftest import CANARIES, KEY, write_ct
+
+ONE = Options(workers=1)
+Workplace = Callable[..., Policy]
+KEYS = derive(KEY, scope="project")
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    return import_module("engine_tasks")
+
+
+@pytest.fixture
+def setup(workplace: Workplace) -> Setup:
+    return Setup(workplace(), KEYS, None, keep_links=False)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_come_in_the_order_of_the_batches(setup: Setup, tasks: ModuleType, workers: int) -> None:
+    with Engine(setup, workers, Stop()) as engine:
+        found = list(engine.map(tasks.double, ([number] for number in range(20))))
+    assert found == [[2 * number] for number in range(20)]
+
+
+def test_a_worker_that_dies_costs_its_own_item_alone(setup: Setup, tasks: ModuleType) -> None:
+    with Engine(setup, 2, Stop()) as engine:
+        found = list(engine.map(tasks.die_of_seven, ([number, number + 1] for number in range(0, 12, 2))))
+    died = [one.item for one in found if isinstance(one, Died)]
+    lived = sorted(number for one in found if not isinstance(one, Died) for number in one)
+    assert (died, lived) == ([7], [number for number in range(12) if number != 7])
+
+
+def test_workers_that_keep_dying_stop_the_run(setup: Setup, tasks: ModuleType) -> None:
+    with Engine(setup, 1, Stop()) as engine, pytest.raises(EnvironmentFailure, match="keep dying"):
+        list(engine.map(tasks.die, ([number] for number in range(99)), isolate=True))
+
+
+def test_a_stop_is_obeyed_between_two_batches(setup: Setup, tasks: ModuleType) -> None:
+    stop = Stop()
+    seen = []
+    with Engine(setup, 1, stop) as engine:
+        results = engine.map(tasks.double, ([number] for number in range(9)))
+        seen.append(next(results))
+        stop.number = 15
+        with pytest.raises(Stopped):
+            next(results)
+    assert seen == [[0]]
+
+
+def test_sealed_values_open_under_their_key_and_purpose_alone() -> None:
+    seal = Seal(KEYS)
+    sealed = seal.close(b"QUIXLEYVANE", b"path")
+    assert b"QUIXLEYVANE" not in sealed
+    assert seal.open(sealed, b"path") == b"QUIXLEYVANE"
+    for other, purpose in ((Seal(derive(KEY, scope="release:x")), b"path"), (seal, b"known")):
+        with pytest.raises(KeyMaterialError):
+            other.open(sealed, purpose)
+
+
+def test_secrets_have_no_repr(setup: Setup) -> None:
+    assert repr(KEYS.state) not in repr(setup) + repr(Seal(KEYS)) + repr(State(None, KEYS))
+
+
+def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
+    state = State(tmp_path / "s.sqlite", KEYS)
+    with contextlib.suppress(ZeroDivisionError), state.transaction():
+        state.put("one", "1")
+        raise ZeroDivisionError
+    assert state.get("one") is None
+
+
+def test_the_walk_is_sorted_by_bytes_and_follows_no_link(tmp_path: Path) -> None:
+    for name in (b"b", b"a/z", b"a/\xff"):
+        path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/in/" + name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    (tmp_path / "in" / "c").symlink_to(tmp_path)
+    found = [(one.path.rpartition(b"/in/")[2], one.sort) for one in walk((tmp_path / "in",))]
+    assert found == [(b"a/z", "file"), (b"a/\xff", "file"), (b"b", "file"), (b"c", "link")]
+
+
+def test_a_source_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    seal = Seal(KEYS)
+    os.mkfifo(tmp_path / "pipe")
+    path = os.fsencode(tmp_path / "pipe")
+    with pytest.raises(SourceProblem), opened(path, seal, stamp(seal, 0, (0, 0, 0))):
+        pass
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/1000000"])
+def test_a_malformed_shard_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        Shard.parse(text)
+
+
+# -- whole runs ---------------------------------------------------------------------------
+
+
+def test_a_leak_refuses_the_whole_release(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Sanitizer.__call__
+
+    def leaking(self: Sanitizer, data: bytes, context: object) -> Sanitized:
+        done = original(self, data, context)  # type: ignore[arg-type]
+        if done.record.modality != "CT":
+            return done
+        old = done.record.patient.encode().ljust(16)
+        pieces = [piece for piece in done.pieces if isinstance(piece, bytes)]
+        leak = CANARIES[0].encode().ljust(len(old))
+        joined = b"".join(pieces)
+        place = joined.rindex(b"\x10\x00\x20\x00")
+        return Sanitized(done.record, (joined[:place] + joined[place:].replace(old, leak),), done.links)
+
+    monkeypatch.setattr(Sanitizer, "__call__", leaking)
+    policy = workplace()
+    result = run(policy, ONE)
+    told = (policy.state / "audit.json").read_text() + (policy.state / "report.html").read_text()
+    assert (result.ending, result.exit_code, result.release) == ("refused", 3, None)
+    assert [gate.result for gate in result.gates if gate.name == "residual identifiers"] == ["refused"]
+    assert not (policy.output / "RELEASE.json").exists()
+    assert json.loads((policy.state / "audit.json").read_text())["findings"]
+    assert CANARIES[0] not in told
+
+
+def test_a_defect_in_the_object_function_quarantines_the_object(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Sanitizer.__call__
+
+    def failing(self: Sanitizer, data: bytes, context: object) -> Sanitized:
+        if len(data) % 2 == 0 and b"RTPLAN" in data:
+            raise ValueError(CANARIES[0])
+        return original(self, data, context)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Sanitizer, "__call__", failing)
+    assert run(workplace(), ONE).quarantined["internal-error"] == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_large_pixels_are_streamed_unchanged(workplace: Workplace, workers: int) -> None:
+    policy = workplace()
+    shutil.rmtree(policy.inputs[0])
+    pixels = bytes(range(256)) * (1024 * 48)
+    changes = {"NumberOfFrames": 48, "Rows": 512, "Columns": 256, "PixelData": pixels}
+    write_ct(policy.inputs[0] / "large", 1, **changes)
+    assert run(policy, Options(workers=workers)).outcomes["released"] == 1
+    (released,) = (policy.output / "data").rglob("*.dcm")
+    assert pydicom.dcmread(released).PixelData == pixels
+
+
+def test_objects_without_uids_are_released_the_same_wherever_they_lie(workplace: Workplace) -> None:
+    digests = []
+    for name in ("first", "second"):
+        policy = workplace(name)
+        shutil.rmtree(policy.inputs[0])
+        path = write_ct(policy.inputs[0] / name / "x", 1)
+        data = pydicom.dcmread(path)
+        for keyword in ("SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID", "PatientID"):
+            setattr(data, keyword, "")
+        data.save_as(path, enforce_file_format=False)
+        assert run(policy, ONE).outcomes["released"] == 1
+        digests.append([row.sha256 for row in read_rows(policy.output)])
+    assert digests[0] == digests[1]
+
+
+# -- tables -------------------------------------------------------------------------------
+
+
+def write_table(path: Path) -> None:
+    rows = [
+        ("pid", "study", "when", "age", "zip", "finding", "note", "ssn"),
+        (f"{CANARIES[1]}0", "1.2.3", "2004-01-19", "93", "90210", "nodule", "seen", "123-45-6789"),
+        (f" {CANARIES[1]}1", "1.2.3", "20040120", "41", "03601", "none", f"call {CANARIES[0].lower()}", "1"),
+        (f"{CANARIES[1]}1", "", "soon", "old", "9021", "", "", "2"),
+        ("SOMEBODY-ELSE", "1.2.3", "2004-01-19", "50", "90210", "nodule", "", "3"),
+    ]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+TABLE = (
+    "[{name: labels, file: ./labels.csv, patient: pid, study: study, dates: [when], ages: [age],"
+    " zip_codes: [zip], keep: [finding, note]}]"
+)
+
+
+def released_table(workplace: Workplace, **sections: str) -> tuple[list[dict[str, str | None]], Policy]:
+    policy = workplace(tables=TABLE, **sections)
+    write_table(policy.output.parent / "labels.csv")
+    run(policy, ONE)
+    return pq.read_table(policy.output / "tables" / "labels.parquet").to_pylist(), policy
+
+
+def test_tables_keep_named_columns_and_released_patients_alone(workplace: Workplace) -> None:
+    rows, policy = released_table(workplace)
+    assert list(rows[0]) == ["pid", "study", "when", "age", "zip", "finding", "note"]
+    assert {row["pid"] for row in rows} <= {path.name for path in (policy.output / "data").iterdir()}
+    assert len(rows) == 3
+
+
+def test_tables_change_ages_zip_codes_and_cells_that_name_the_patient(workplace: Workplace) -> None:
+    rows, policy = released_table(workplace)
+    by_age = {row["age"]: row for row in rows}
+    assert set(by_age) == {"90", "41", None}
+    assert (by_age["90"]["zip"], by_age["41"]["zip"], by_age[None]["zip"]) == ("902", "000", None)
+    assert (by_age["90"]["note"], by_age["41"]["note"]) == ("seen", None)
+    notes = json.loads((policy.state / "audit.json").read_text())["tables"]["labels"]
+    assert notes == {"cells": 2, "rows_dropped": 1}
+
+
+def test_tables_move_dates_as_the_images_do(workplace: Workplace) -> None:
+    rows, policy = released_table(workplace, preset="research", pixels="{at_risk: release}")
+    dates = {row["pid"]: row["when"] for row in rows if row["when"]}
+    for path in (policy.output / "data").rglob("*.dcm"):
+        data = pydicom.dcmread(path, stop_before_pixels=True)
+        if data.PatientID in dates and data.Modality == "CT":
+            moved = pydicom.valuerep.DA(data.StudyDate)
+            stated = pydicom.valuerep.DA(dates[data.PatientID])
+            assert abs((moved - stated).days) <= 1  # the study is of 2004-01-19
+
+
+def test_tables_map_uids_as_the_images_do(workplace: Workplace) -> None:
+    rows, _ = released_table(workplace)
+    assert {str(row["study"]).startswith("2.25.") for row in rows if row["study"]} == {True}
+
+
+def test_a_table_without_its_columns_is_refused_before_reading(workplace: Workplace) -> None:
+    policy = workplace(tables="[{name: labels, file: ./labels.csv, patient: nobody}]")
+    write_table(policy.output.parent / "labels.csv")
+    with pytest.raises(UsageError, match="no column nobody"):
+        run(policy, ONE)
+    assert not policy.state.exists()
+
+
+def test_the_small_zip_areas_are_the_seventeen_of_the_guidance() -> None:
+    assert len(SMALL_ZIP_PREFIXES) == 17
