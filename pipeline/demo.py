@@ -105,11 +105,11 @@ class _Export:
         path.write_bytes(data)
         self.files += 1
 
-    def add(self, name: str, data_set: Dataset) -> bytes:
-        """Write one object and list what identifies its patient in it."""
+    def add(self, name: str, data_set: Dataset, cut: int = 0) -> bytes:
+        """Write one object, less ``cut`` bytes, and list what identifies its patient in it."""
         stream = BytesIO()
         data_set.save_as(stream, enforce_file_format=True)
-        self.write(name, stream.getvalue())
+        self.write(name, stream.getvalue()[: stream.tell() - cut])
         self.planted.extend((name, place, value) for place, value in _identifiers(data_set))
         return stream.getvalue()
 
@@ -206,7 +206,16 @@ def _ultrasound(export: _Export, patient: _Patient) -> None:
 
 def _chest_radiograph(export: _Export, patient: _Patient) -> None:
     """An image of a patient over 89 and the report on it, which names everybody."""
-    image = _new(patient, _DX, "DX", 1, 1, 1, "20230509")
+    image = _radiograph(patient, 1, "20230509")
+    export.add(f"{patient.folder}/DX/IM_1.dcm", image)
+    export.add(f"{patient.folder}/SR/report.dcm", _report(patient, image))
+    later = _radiograph(patient, 2, "20230615")
+    later.PixelData = marked(later.PixelData, 7)
+    export.add(f"{patient.folder}/DX/IM_2.dcm", later)
+
+
+def _radiograph(patient: _Patient, study: int, date: str) -> Dataset:
+    image = _new(patient, _DX, "DX", study, 1, 1, date)
     image.PatientAge = "091Y"
     set_pixels(image, scan(160, 128) // 2 + 20)
     image.ImageType = ["ORIGINAL", "PRIMARY", ""]
@@ -216,12 +225,7 @@ def _chest_radiograph(export: _Export, patient: _Patient) -> None:
     image.RescaleIntercept, image.RescaleSlope, image.RescaleType = "0", "1", "US"
     image.PresentationLUTShape, image.LossyImageCompression = "IDENTITY", "00"
     image.AcquisitionContextSequence = []
-    export.add(f"{patient.folder}/DX/IM_1.dcm", image)
-    export.add(f"{patient.folder}/SR/report.dcm", _report(patient, image))
-    later = _new(patient, _DX, "DX", 2, 1, 1, "20230615")
-    later.update({element.tag: element for element in image if element.tag.group in (0x28, 0x2050, 0x7FE0)})
-    later.PixelData = marked(later.PixelData, 7)
-    export.add(f"{patient.folder}/DX/IM_2.dcm", later)
+    return image
 
 
 def _radiotherapy(export: _Export, patient: _Patient) -> None:
@@ -247,11 +251,10 @@ def _radiotherapy(export: _Export, patient: _Patient) -> None:
 
 def _same_id_elsewhere(export: _Export, patient: _Patient) -> None:
     """Somebody else, to whom another hospital gave the number of the first patient; and a cut file."""
-    for number in (1, 2):
+    for number in (1, 2, 3):
         data_set = _from_wheel("CT_small.dcm", patient, _CT, 1, 1, number, "20230711")
         data_set.PixelData = marked(data_set.PixelData, 50 + number)
-        data = export.add(f"{patient.folder}/CT{number}.dcm", data_set)
-    export.write(f"{patient.folder}/CT3.dcm", data[:-5000])
+        export.add(f"{patient.folder}/CT{number}.dcm", data_set, cut=5000 if number == 3 else 0)
 
 
 def _no_images(export: _Export) -> None:
@@ -324,6 +327,7 @@ def _from_wheel(
             del data_set[keyword]
     _identify(data_set, patient, sop_class, str(data_set.Modality), (study, series, number), date)
     data_set.FrameOfReferenceUID = _uid(patient, study, 1000)
+    data_set.ImageType = ["ORIGINAL", "PRIMARY", "OTHER" if sop_class == _MR else "AXIAL"]
     return data_set
 
 

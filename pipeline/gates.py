@@ -117,9 +117,10 @@ def _links(state: State, notes: dict[str, dict[str, int]]) -> list[Link]:
         for release, count in sorted(notes.get("links", {}).items())
     ]
     rows = state.db.execute(
-        "SELECT one.p_instance, other.p_instance FROM objects AS one JOIN objects AS other USING (pixels)"
-        " WHERE one.outcome = 'released' AND other.outcome = 'released' AND one.p_instance < other.p_instance"
-        " ORDER BY 1, 2 LIMIT ?",
+        "SELECT p_instance, first FROM objects JOIN ("
+        "  SELECT pixels, min(p_instance) AS first FROM objects"
+        "  WHERE outcome = 'released' AND pixels NOT NULL GROUP BY pixels HAVING count(*) > 1"
+        " ) USING (pixels) WHERE outcome = 'released' AND p_instance <> first ORDER BY 2, 1 LIMIT ?",
         (_LINKS_SHOWN,),
     )
     return [*links, *(Link(one, "has the same pixels as", other) for one, other in rows)]

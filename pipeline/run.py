@@ -339,7 +339,7 @@ def _judge(run: Run, options: Options) -> RunResult:
         findings += audit_evidence(search, staging)
         digest = staged_digest(staging)
         summary = replace(summary, gates=gates_of(state, policy, findings, search))
-    write_holder_files(state, policy, summary, findings)
+        write_holder_files(state, policy, summary, findings)
     if any(gate.result == "refused" for gate in summary.gates):
         return _result(run, "refused", summary, digest)
     if policy.release.approve == "required" and options.approve != digest:
