@@ -195,7 +195,7 @@ def walk_dataset(
     else:
         if delimited:
             raise Refused("truncated", place_of(scope.path))
-    if len(rules) > walk.limits.elements:
+    if len(rules) + (len(privates.creators) if privates else 0) > walk.limits.elements:
         raise Refused("too-many-elements")
     _insert(walk, pending, _BEYOND, out)
     if not ordered:

@@ -151,15 +151,17 @@ class Sanitizer:
         inserts = self._inserts(job, layout, sop_class, extra)
         job.replaced = frozenset(tag for tag, _ in inserts)
         out: list[bytes] = []
-        end = walk_dataset(
-            walk,
-            self._book.scope(sop_class),
-            container.start,
-            len(container.buf),
-            layout,
-            out,
-            inserts=inserts,
-        )
+        scope = self._book.scope(sop_class)
+        whole = len(container.buf)
+        stop = min(whole, container.start + self._policy.dicom.limits.header_bytes)
+        try:
+            end = walk_dataset(walk, scope, container.start, stop, layout, out, inserts=inserts)
+        except Refused as refused:
+            if stop < whole and refused.rule in ("truncated", "length-past-end"):
+                raise Refused("header-too-large") from None
+            raise
+        if end == stop < whole:
+            raise Refused("header-too-large")
         found = self._text(walk, _SOP_CLASS)
         if found != sop_class and found:
             raise _OtherSopClass(found)
@@ -262,7 +264,7 @@ class Sanitizer:
         if not has_pixels:
             return Check.NOT_APPLICABLE
         if not may_show_text(texts):
-            return Check.PASSED
+            return Check.NOT_APPLICABLE
         if self._policy.pixels.at_risk == "quarantine" or self._policy.dicom.options.clean_pixel_data:
             raise Refused("burned-in-text-risk", "pixels")
         return Check.NOT_MADE
