@@ -23,7 +23,7 @@ _ACTIONS: Final = (
     ("kept", "K", "Kept, after a look inside sequences, because the policy says so"),
 )
 _CHECKS: Final = {
-    "pixels": "Burned-in text in the pixels",
+    "pixels": "Burned-in text, where the header says there may be some",
     "identifiers": "Known identifiers in the bytes",
     "duplicates": "Duplicates within the release",
     "registry": "Duplicates in earlier releases",

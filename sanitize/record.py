@@ -41,8 +41,8 @@ class Record:
 
     Pseudonyms are those written into the released object. ``sha256`` and ``size`` (bytes)
     are of the released bytes; they are filled in by whoever writes them.
-    ``pixels``: ``passed`` when there is no burned-in text risk or it was cleaned, ``not made``
-    when the object is at risk and released unchecked, ``not applicable`` without pixels.
+    ``pixels``: ``not made`` when the object is at risk of burned-in text and released unchecked,
+    ``not applicable`` without pixels, and where nothing in the header says there could be text.
     """
 
     outcome: Outcome
