@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ahocorasick_rs import AhoCorasick
+from ahocorasick_rs import AhoCorasick, Implementation
 from medsanitize.sanitize.context import Known
 from medsanitize.verifiers.reader import Parsed
 from medsanitize.verifiers.spelling import fold, is_date, words
@@ -40,7 +40,7 @@ _SPOKEN_BY_STANDARD: Final = frozenset(
 )
 _DUMMY: Final = re.compile(rb"(?:ANON[-_]|urn:x-anon:)[A-Z2-7]{8}[ \0]?")
 _PLACEHOLDERS: Final = frozenset(["19000101", "00010101", "19700101", "18581117", "99991231"])
-_MATCHERS_KEPT: Final = 1_000
+_MATCHERS_KEPT: Final = 32
 _CODECS: Final = {
     b"ISO_IR 101": "iso8859_2",
     b"ISO_IR 109": "iso8859_3",
@@ -84,7 +84,7 @@ def matcher(
             for token in _tokens(known, vocabulary):
                 tokens.setdefault(token, (known.category, known.value.strip()[:8]))
         found = Matcher(
-            AhoCorasick(list(tokens)),
+            AhoCorasick(list(tokens), implementation=Implementation.ContiguousNFA),
             tuple(category for category, _ in tokens.values()),
             tuple(token in vocabulary for token in tokens),
             tuple(value for _, value in tokens.values()),
