@@ -166,7 +166,7 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
         return settled("unreadable", "quarantined", "unreadable")
     try:
         with opened(found.path, seal, mark) as content:
-            seen = peek(content, worker.setup.policy.dicom.limits)
+            seen = peek(content, worker.setup.policy.dicom.limits, worker.kept)
             key = seen.sop_uid or sha256(content).hexdigest() if seen.kind == "dicom" else ""
     except SourceProblem as problem:
         return settled("unreadable", "quarantined", problem.rule)

@@ -358,7 +358,7 @@ def _publish(run: Run, summary: Summary) -> RunResult:
         publish(policy.output / STAGING, policy.output, summary)
         if policy.release.mode == "pseudonymous":
             relies_on = json.loads(state.get("registry") or "{}").get("relies_on", [])
-            registry_of(policy).add(policy.output, relies_on=[(name, version) for name, version in relies_on])
+            registry_of(policy).add(policy.output, relies_on=list(map(tuple, relies_on)), verified=True)
         state.put_plain("published", b"1")
         state.commit()
     return _result(run, "published", summary, state.get("digest"))

@@ -53,6 +53,13 @@ class Worker:
 
         return Sanitizer(self.setup.policy, self.setup.subkeys)
 
+    @cached_property
+    def kept(self) -> frozenset[int]:
+        """Attributes that the policy keeps, so that their values are no identifiers to hide."""
+        from medsanitize.sanitize.dicom import kept_attributes
+
+        return kept_attributes(self.setup.policy.dicom)
+
     @property
     def search(self) -> Search | None:
         """The audit's net, once the engine is equipped with it."""

@@ -22,6 +22,8 @@ LOWER: Final = bytes(range(256)).lower()
 MIN_ID: Final = 6
 MIN_NAME: Final = 5
 MIN_SINGLE_NAME: Final = 8
+MIN_DISTINCT: Final = 3
+"""Names of fewer different letters are what flat pixels look like."""
 MIN_PHONE: Final = 7
 MIN_PHRASE: Final = 8
 
@@ -105,7 +107,7 @@ def _names(value: str, vocabulary: frozenset[str]) -> Iterator[str]:
             orders = {(family, given), (given, family), (given, middle, family)}
         for order in sorted(orders):
             there = [part for part in order if part]
-            if _letters(there) >= _least(there):
+            if _letters(there) >= _least(there) and len(set(fold("".join(there)))) >= MIN_DISTINCT:
                 yield "\n".join(there)
                 if len(there) > 1:
                     yield ".".join(there)

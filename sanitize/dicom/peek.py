@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from medsanitize.policies.model import Limits
+from medsanitize.policies.model import Dicom, Limits
 from medsanitize.sanitize.context import Known, Peek
 from medsanitize.sanitize.dicom import charset as charsets
 from medsanitize.sanitize.dicom.actions import dictionary
@@ -12,6 +12,7 @@ from medsanitize.sanitize.dicom.container import looks_like_dicom, open_containe
 from medsanitize.sanitize.dicom.encoding import IMPLICIT_LITTLE, UNDEFINED, Layout
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.rewrite import ITEM, ITEM_END, SEQUENCE_END, Buffer, read_header
+from medsanitize.sanitize.dicom.rules import RuleBook
 
 DICOMDIR = "1.2.840.10008.1.3.10"
 _CHARSET, _PATIENT_ID, _ISSUER = 0x00080005, 0x00100020, 0x00100021
@@ -22,8 +23,8 @@ _DEEPEST = 100
 
 _DATED = frozenset([b"DA", b"DT"])
 _CATEGORIES = {
-    "id": "00080050 00100020 00101000 00200010 00401001 00400009 00400253 00380010 00402016 00402017 00181000 "
-    "00120040 00120042 00101090 00380060 00321064 0040050A 00400551",
+    "id": "00080050 00100020 00101000 00200010 00401001 00400009 00400253 00380010 00402016 00402017 "
+    "00181000 00120040 00120042 00101090 00380060 00321064 0040050A 00400551",
     "address": "00101040 00080081 00080092 0040A353 00401102",
     "phone": "00102154 00080094 00401103 0040A354",
     "institution": "00080080",
@@ -33,17 +34,31 @@ _CATEGORY = {int(tag, 16): name for name, tags in _CATEGORIES.items() for tag in
 _PERSON_NAMES = frozenset(
     int(tag, 16)
     for tag in (
-        "00100010 00101001 00101005 00101060 00080090 0008009C 00081048 00081050 00081060 00081070 00102297 00321032 "
-        "00400006 00401010 00404037 0040A075 0040A123 00700084 30060006 300600A6 300E0008 00402008 0008010D"
+        "00100010 00101001 00101005 00101060 00080090 0008009C 00081048 00081050 00081060 00081070 00102297 "
+        "00321032 00400006 00401010 00404037 0040A075 0040A123 00700084 30060006 300600A6 300E0008 00402008 0008010D"
     ).split()
 )
 
 
-def peek(data: Buffer, limits: Limits | None = None) -> Peek:
+def kept_attributes(dicom: Dicom) -> frozenset[int]:
+    """Attributes that a policy keeps as they are: what they hold is then nothing to hide."""
+    book = RuleBook(dicom)
+    scope = book.scope("")
+    return frozenset(tag for tag in (*_CATEGORY, *_PERSON_NAMES) if book.rule(scope, tag).action == "K")
+
+
+def peek(data: Buffer, limits: Limits | None = None, kept: frozenset[int] = frozenset()) -> Peek:
     """Look at one object without judging it.
 
     Never raises on content: what cannot be read is ``unreadable`` with the rule that says why, or as
     much as could be read, and the object function will refuse it.
+
+    Parameters
+    ----------
+    data : bytes or mmap
+    limits : Limits, optional
+    kept : frozenset of int
+        Attributes of which nothing is collected (see ``kept_attributes``).
     """
     if not len(data):
         return Peek("unreadable", "empty-file")
@@ -58,7 +73,16 @@ def peek(data: Buffer, limits: Limits | None = None) -> Peek:
     plain: dict[int, str] = {}
     known: set[Known] = set()
     try:
-        _scan(container.buf, container.start, len(container.buf), container.syntax.layout, b"", known, plain)
+        _scan(
+            container.buf,
+            container.start,
+            len(container.buf),
+            container.syntax.layout,
+            b"",
+            known,
+            plain,
+            kept,
+        )
     except Refused:
         pass  # the object function reads it again and names the rule
     return _peek(plain, known)
@@ -87,6 +111,7 @@ def _scan(
     charset: bytes,
     known: set[Known],
     plain: dict[int, str] | None,
+    kept: frozenset[int],
     depth: int = 0,
 ) -> int:
     """Collect from the data set at ``pos``; ``plain`` only at the top level. Returns where it ended."""
@@ -98,18 +123,18 @@ def _scan(
             break
         if length == UNDEFINED:
             inner = IMPLICIT_LITTLE if vr == b"UN" else layout
-            pos = _scan_items(buf, start, end, inner, charset, known, depth + 1)
+            pos = _scan_items(buf, start, end, inner, charset, known, kept, depth + 1)
             continue
         pos = start + length
         if pos > end:
             raise Refused("length-past-end")
         if length and (vr == b"SQ" or (vr in (b"", b"UN") and _is_sequence(tag))):
             inner = IMPLICIT_LITTLE if vr == b"UN" else layout
-            known.update(_nested(bytes(buf[start:pos]), vr, inner, charset, depth))
+            known.update(_nested(bytes(buf[start:pos]), vr, inner, charset, kept, depth))
             continue
         if tag == _CHARSET:
             charset = bytes(buf[start:pos]).rstrip(b" \0")
-        category = _category(tag, vr)
+        category = _category(tag, vr) if tag not in kept else None
         if category is None and (plain is None or tag not in _PLAIN):
             continue
         text = charsets.decode(bytes(buf[start:pos]), charset).strip(" \0")
@@ -135,21 +160,25 @@ def _is_sequence(tag: int) -> bool:
     return dictionary().get(tag, (b"",))[0] == b"SQ"
 
 
-def _nested(chunk: bytes, written: bytes, layout: Layout, charset: bytes, depth: int) -> frozenset[Known]:
+def _nested(
+    chunk: bytes, written: bytes, layout: Layout, charset: bytes, kept: frozenset[int], depth: int
+) -> frozenset[Known]:
     """What the items of a sequence say; bytes written as UN may be no items at all."""
     try:
         if len(chunk) <= _NESTED_REMEMBERED:
-            return _remembered(chunk, layout, charset, depth)
-        return _nested_known(chunk, layout, charset, depth)
+            return _remembered(chunk, layout, charset, kept, depth)
+        return _nested_known(chunk, layout, charset, kept, depth)
     except Refused:
         if written == b"UN":
             return frozenset()
         raise
 
 
-def _nested_known(chunk: bytes, layout: Layout, charset: bytes, depth: int) -> frozenset[Known]:
+def _nested_known(
+    chunk: bytes, layout: Layout, charset: bytes, kept: frozenset[int], depth: int
+) -> frozenset[Known]:
     known: set[Known] = set()
-    _scan_items(chunk, 0, len(chunk), layout, charset, known, depth + 1)
+    _scan_items(chunk, 0, len(chunk), layout, charset, known, kept, depth + 1)
     return frozenset(known)
 
 
@@ -157,7 +186,14 @@ _remembered = lru_cache(maxsize=4096)(_nested_known)
 
 
 def _scan_items(
-    buf: Buffer, pos: int, end: int, layout: Layout, charset: bytes, known: set[Known], depth: int
+    buf: Buffer,
+    pos: int,
+    end: int,
+    layout: Layout,
+    charset: bytes,
+    known: set[Known],
+    kept: frozenset[int],
+    depth: int,
 ) -> int:
     if depth > _DEEPEST:
         raise Refused("too-deep")
@@ -169,5 +205,5 @@ def _scan_items(
         if tag != ITEM:
             raise Refused("malformed-sequence")
         stop = end if length == UNDEFINED else min(start + length, end)
-        pos = _scan(buf, start, stop, layout, charset, known, None, depth)
+        pos = _scan(buf, start, stop, layout, charset, known, None, kept, depth)
     return pos
