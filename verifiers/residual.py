@@ -163,7 +163,7 @@ def _parquet_texts(path: Path) -> Iterator[bytes]:
 
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=8192):
+            for batch in file.iter_batches(batch_size=1024):
                 for column in batch.columns:
                     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
                         distinct = column.unique().to_pylist()
