@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from common import fresh, machine, table
+from medsanitize.pipeline.dedup_stage import settle_contests
 from medsanitize.pipeline.evidence_stage import write_manifests
 from medsanitize.pipeline.sanitize_stage import seal_record
 from medsanitize.pipeline.state import State
@@ -114,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     worker = Worker(Setup(policy, subkeys, None, False))
     state = State(out / "state.sqlite", subkeys)
     filling = timed(lambda: fill(state, worker, given.rows))
+    indexing = timed(lambda: settle_contests(state, policy, None))
     counting = timed(lambda: state.count("outcome = 'released'"))
     writing = timed(lambda: write_manifests(state, subkeys, policy, out))
     reading = timed(lambda: sum(batch.num_rows for batch in read_objects(out)))
@@ -124,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(machine() + "\n")
     rows = [
         ("fill the state", f"{filling:.1f} s", f"{size / 2**20:.0f} MB"),
+        ("put in order", f"{indexing:.1f} s", ""),
         ("count outcomes", f"{counting:.2f} s", ""),
         ("write both manifests", f"{writing:.1f} s", f"{objects / 2**20:.0f} MB"),
         ("read the manifest", f"{reading:.1f} s", ""),
