@@ -6,7 +6,7 @@ and real leaks in:
 
 * An id or phone is a word of its own (no letter or digit beside it) unless it has 12 characters; one of
   digits alone is no part of a decimal number, and is not looked for in numbers, times and dates.
-* A name of fewer than 9 letters has no letter beside it.
+* A name of fewer than 9 letters has no letter beside it; one of fewer than 3 different letters is left out.
 * In native pixels and other binary values the bytes of smooth images resemble letters: a hit there has
   at least 9 characters, all in one case or capitalised. In compressed pixels it has 7.
 * Words of the DICOM vocabulary are no identifiers, unless beside one that is not in it.

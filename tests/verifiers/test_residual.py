@@ -18,6 +18,7 @@ from medsanitize.sanitize.context import Known
 from medsanitize.sanitize.record import Finding
 from medsanitize.verifiers.residual import Expected, audit_file, audit_object
 from medsanitize.verifiers.search import Search, build_search
+from medsanitize.verifiers.spelling import MIN_DISTINCT
 from pydicom.encaps import encapsulate
 from pydicom.sequence import Sequence
 from pydicom.uid import DeflatedExplicitVRLittleEndian, RLELossless
@@ -195,6 +196,22 @@ def test_an_id_of_digits_is_no_finding_in_a_number_or_a_time(
 
 def test_what_is_too_short_or_too_common_is_counted(search: Search) -> None:
     assert search.not_searched == {"id": 2, "name": 2}
+
+
+def test_a_name_of_two_letters_is_sought_in_its_own_patient_only_and_counted(
+    made: ModuleType, tmp_path: Path
+) -> None:
+    data_set = made.released()
+    data_set.ImageComments = "Anna Anan"
+    known = Known("name", "Anan^Anna")
+    search, path = build_search([known]), made.saved(data_set, tmp_path)
+
+    found = [
+        audit_object(path, own=own, search=search, expected=expected_of(made))
+        for own in ((), frozenset([known]))
+    ]
+
+    assert (found, search.not_searched) == ([(), (Finding("(0020,4000)", "audit:name"),)], {"name": 1})
 
 
 @pytest.mark.parametrize(
@@ -412,7 +429,8 @@ def test_a_random_identifier_at_a_random_place_of_a_real_file_is_found(
     made: ModuleType, tmp_path: Path, data: st.DataObject
 ) -> None:
     letters = st.text("abcdefghijklmnopqrstuvwxyz", min_size=5, max_size=12)
-    family, given_name = data.draw(letters), data.draw(letters)
+    names = st.tuples(letters, letters).filter(lambda pair: len(set("".join(pair))) >= MIN_DISTINCT)
+    family, given_name = data.draw(names)
     known = Known("name", f"{family}^{given_name}")
     form = data.draw(st.sampled_from(["{0}^{1}", "{1} {0}", "{0}, {1}", "{1}_{0}", "{0}{1}", "{1}.{0}"]))
     text = data.draw(st.sampled_from([str.lower, str.upper, str.title]))(form.format(family, given_name))
