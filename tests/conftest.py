@@ -15,7 +15,7 @@ import pytest
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom import Sanitizer, peek
+from medsanitize.sanitize.dicom import Sanitizer, kept_attributes, peek
 from medsanitize.sanitize.keys import SubKeys, derive
 from medsanitize.sanitize.objects import Sanitized
 from medsanitize.sanitize.record import Outcome
@@ -95,11 +95,11 @@ def real(load_bytes: Callable[[Source], bytes]) -> Callable[[str], pydicom.Datas
 
 
 @pytest.fixture(scope="session")
-def context_of() -> Callable[[bytes], Context]:
+def context_of() -> Callable[..., Context]:
     """The context that an inventory of this object alone would make."""
 
-    def make(data: bytes) -> Context:
-        seen = peek(data)
+    def make(data: bytes, policy: Policy | None = None) -> Context:
+        seen = peek(data, None, kept_attributes(policy.dicom) if policy else frozenset())
         if seen.patient_ids:
             patient = "id:" + "/".join(seen.patient_ids[0])
         elif seen.study_uid:
@@ -116,7 +116,7 @@ def sanitize(
     lenient: Policy,
     subkeys: SubKeys,
     load_bytes: Callable[[Source], bytes],
-    context_of: Callable[[bytes], Context],
+    context_of: Callable[..., Context],
 ) -> Callable[..., tuple[Sanitized, bytes]]:
     """Sanitise one object with a fresh sanitiser: what came back and the released bytes."""
 
@@ -124,7 +124,7 @@ def sanitize(
         source: Source, policy: Policy | None = None, keys: SubKeys | None = None
     ) -> tuple[Sanitized, bytes]:
         data = load_bytes(source)
-        done = Sanitizer(policy or lenient, keys or subkeys)(data, context_of(data))
+        done = Sanitizer(policy or lenient, keys or subkeys)(data, context_of(data, policy))
         return done, joined(done, data)
 
     return run

@@ -1,4 +1,4 @@
-"""Specific Character Set (0008,0005): bytes of text elements to str and back (PS3.5 6.1, PS3.3 C.12.1.1.2)."""
+"""Specific Character Set (0008,0005): bytes of text to str and back (PS3.5 6.1, PS3.3 C.12.1.1.2)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _decode_iso_2022(value: bytes, terms: tuple[str, ...]) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return decode_bytes(value, convert_encodings(list(terms)), set("\\^="))
+            return str(decode_bytes(value, convert_encodings(list(terms)), {ord(char) for char in "\\^="}))
         except (UnicodeError, LookupError):
             return value.decode("ascii", "replace")
 

@@ -21,7 +21,7 @@ from medsanitize.sanitize.dicom.encoding import (
     element,
 )
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.dicom.rewrite import Buffer, read_header
+from medsanitize.sanitize.dicom.structure import Buffer, read_header
 
 IMPLEMENTATION_CLASS_UID = "2.25.183893275230571203349486218934716104325"
 IMPLEMENTATION_VERSION_NAME = "MEDSANITIZE"

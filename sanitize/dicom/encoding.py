@@ -7,13 +7,8 @@ from struct import Struct
 
 UNDEFINED = 0xFFFFFFFF
 
-LONG_VRS = frozenset(
-    [b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV"]
-)
-SHORT_VRS = frozenset(
-    [b"AE", b"AS", b"AT", b"CS", b"DA", b"DS", b"DT", b"FD", b"FL", b"IS", b"LO", b"LT", b"PN", b"SH"]
-    + [b"SL", b"SS", b"ST", b"TM", b"UI", b"UL", b"US"]
-)
+LONG_VRS = frozenset(b"OB OD OF OL OV OW SQ SV UC UN UR UT UV".split())
+SHORT_VRS = frozenset(b"AE AS AT CS DA DS DT FD FL IS LO LT PN SH SL SS ST TM UI UL US".split())
 TEXT_VRS = frozenset([b"LO", b"SH", b"ST", b"LT", b"UT", b"UC"])
 SINGLE_TEXT_VRS = frozenset([b"ST", b"LT", b"UT"])
 STRING_VRS = TEXT_VRS | frozenset(

@@ -28,7 +28,7 @@ _NUMERIC_TYPES = frozenset(
 )
 _PUBLIC = frozenset(
     [
-        "20b2861ed86bfc80a86a58866f800c2652418c2e492173c0d54f8cd85f22c971",  # sRGB IEC61966-2.1, in PS3.6 palettes
+        "20b2861ed86bfc80a86a58866f800c2652418c2e492173c0d54f8cd85f22c971",  # sRGB IEC61966-2.1 of palettes
         "2b3aa1645779a9e634744faf9b01e9102b0c9b88fd6deced7934df86b949af7e",  # sRGB IEC61966-2.1, 1998
     ]
 )

@@ -18,7 +18,8 @@ Piece = tuple[bytes, tuple[str, ...], Links]
 @dataclass(slots=True)
 class Subject:
     """One patient's and study's share of the state: pseudonym, shift, forbidden tokens, and a memory of
-    elements already ruled on (equal bytes at an equal place give equal results)."""
+    elements already ruled on (equal bytes at an equal place give equal results).
+    """
 
     patient: str
     pseudonym: str

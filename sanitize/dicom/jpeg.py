@@ -44,7 +44,7 @@ def strip_metadata(frame: bytes, *, lossless_ls: bool = False) -> bytes:
         stop = pos + int.from_bytes(frame[pos : pos + 2], "big")
         if stop > end or stop < pos + 2:
             raise Refused("jpeg-structure", "pixels")
-        if marker == _COM or 0xE0 <= marker <= 0xEF and not _needed(marker, frame[pos + 2 : stop]):
+        if marker == _COM or (0xE0 <= marker <= 0xEF and not _needed(marker, frame[pos + 2 : stop])):
             pieces.append(frame[keep_from:begun])
             keep_from = stop
         pos = stop

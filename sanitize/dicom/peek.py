@@ -7,12 +7,12 @@ from functools import lru_cache
 from medsanitize.policies.model import Dicom, Limits
 from medsanitize.sanitize.context import Known, Peek
 from medsanitize.sanitize.dicom import charset as charsets
-from medsanitize.sanitize.dicom.actions import dictionary
 from medsanitize.sanitize.dicom.container import looks_like_dicom, open_container
+from medsanitize.sanitize.dicom.dictionary import dictionary
 from medsanitize.sanitize.dicom.encoding import IMPLICIT_LITTLE, UNDEFINED, Layout
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.dicom.rewrite import ITEM, ITEM_END, SEQUENCE_END, Buffer, read_header
 from medsanitize.sanitize.dicom.rules import RuleBook
+from medsanitize.sanitize.dicom.structure import ITEM, ITEM_END, SEQUENCE_END, Buffer, read_header
 
 DICOMDIR = "1.2.840.10008.1.3.10"
 _CHARSET, _PATIENT_ID, _ISSUER = 0x00080005, 0x00100020, 0x00100021
@@ -35,7 +35,8 @@ _PERSON_NAMES = frozenset(
     int(tag, 16)
     for tag in (
         "00100010 00101001 00101005 00101060 00080090 0008009C 00081048 00081050 00081060 00081070 00102297 "
-        "00321032 00400006 00401010 00404037 0040A075 0040A123 00700084 30060006 300600A6 300E0008 00402008 0008010D"
+        "00321032 00400006 00401010 00404037 0040A075 0040A123 00700084 30060006 300600A6 300E0008 00402008 "
+        "0008010D"
     ).split()
 )
 

@@ -12,35 +12,15 @@ from dataclasses import dataclass
 
 from medsanitize.sanitize.dicom import jpeg, jpeg2000, jpegxl, rle
 from medsanitize.sanitize.dicom.encoding import UNDEFINED, Layout, TransferSyntax, header
+from medsanitize.sanitize.dicom.geometry import Geometry
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.dicom.rewrite import ITEM, SEQUENCE_END, Buffer, read_header
+from medsanitize.sanitize.dicom.structure import ITEM, SEQUENCE_END, Buffer, read_header
 from medsanitize.sanitize.objects import Span
 
 PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA = 0x7FE00010, 0x7FE00008, 0x7FE00009
 _STREAMED = 1 << 20
 _CHUNK = 4 << 20
 _PIECE = bytes | Span
-
-
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """The Image Pixel attributes that say how many bytes the pixels are, and which bits of them."""
-
-    rows: int
-    columns: int
-    samples: int
-    frames: int
-    bits_allocated: int
-    bits_stored: int
-    high_bit: int
-    signed: bool
-    photometric: str
-
-    @property
-    def frame_bits(self) -> int:
-        """Bits of one uncompressed frame."""
-        samples = 2 if self.photometric.endswith("_422") and self.samples == 3 else self.samples
-        return self.rows * self.columns * samples * self.bits_allocated
 
 
 @dataclass(slots=True)
@@ -134,7 +114,7 @@ def _run(buf: Buffer, start: int, length: int, streamed: bool) -> _PIECE:
     return buf[start : start + length]
 
 
-def _cells(buf: Buffer, start: int, length: int, big: bool, geometry: Geometry) -> Iterator[bytes]:
+def _cells(buf: Buffer, start: int, length: int, geometry: Geometry) -> Iterator[bytes]:
     size = geometry.bits_allocated // 8
     if size not in (1, 2, 4):
         raise Refused("bits-allocated", "pixels")
@@ -162,9 +142,9 @@ def _outside_bits_clear(buf: Buffer, start: int, length: int, big: bool, geometr
 
     if geometry.bits_allocated == 1:
         return True
-    used, below, above = _masks(geometry)
+    _, below, above = _masks(geometry)
     sign = 1 << geometry.high_bit
-    for chunk in _cells(buf, start, length, big, geometry):
+    for chunk in _cells(buf, start, length, geometry):
         cells = np.frombuffer(
             chunk[: len(chunk) // (geometry.bits_allocated // 8) * (geometry.bits_allocated // 8)],
             _dtype(big, geometry),
@@ -188,7 +168,7 @@ def _with_bits_cleared(
 
     used, _, above = _masks(geometry)
     sign = 1 << geometry.high_bit
-    for chunk in _cells(buf, start, length, big, geometry):
+    for chunk in _cells(buf, start, length, geometry):
         size = geometry.bits_allocated // 8
         whole = len(chunk) // size * size
         cells = np.frombuffer(chunk[:whole], _dtype(big, geometry)) & used

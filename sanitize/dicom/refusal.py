@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """The object cannot be proved clean: it goes to quarantine under ``rule`` at ``place``."""
 
     def __init__(self, rule: str, place: str = "file") -> None:

@@ -6,13 +6,10 @@ object is refused. Sequences come out with defined lengths; nothing else of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from mmap import mmap
-
-from medsanitize.policies.model import Limits
-from medsanitize.policies.tables.safe_private import SafePrivate
-from medsanitize.sanitize.dicom.actions import CODE_MEANING, act, code_value, dictionary, effective_vr
+from medsanitize.sanitize.dicom.actions import act
 from medsanitize.sanitize.dicom.charset import defined_terms
+from medsanitize.sanitize.dicom.codes import CODE_MEANING, CODE_VALUE, SCHEME, code_value
+from medsanitize.sanitize.dicom.dictionary import dictionary, effective_vr
 from medsanitize.sanitize.dicom.encoding import (
     IMPLICIT_LITTLE,
     LONG_VRS,
@@ -22,79 +19,34 @@ from medsanitize.sanitize.dicom.encoding import (
     Layout,
     element,
 )
-from medsanitize.sanitize.dicom.job import Job, Piece
+from medsanitize.sanitize.dicom.job import Piece
+from medsanitize.sanitize.dicom.private import PRIVATE, Privates, private_element
 from medsanitize.sanitize.dicom.refusal import Refused, place_of
-from medsanitize.sanitize.dicom.rules import Rule, RuleBook, Scope
+from medsanitize.sanitize.dicom.rules import Rule, Scope
+from medsanitize.sanitize.dicom.structure import (
+    ITEM,
+    ITEM_END,
+    SEQUENCE_END,
+    Buffer,
+    item_headers,
+    item_layout,
+    read_header,
+    skip_sequence,
+)
+from medsanitize.sanitize.dicom.walk import Walk
 
-ITEM, ITEM_END, SEQUENCE_END = 0xFFFEE000, 0xFFFEE00D, 0xFFFEE0DD
 _CHARSET = 0x00080005
-_CODE_VALUE = 0x00080100
-_CONTEXTUAL = frozenset([_CODE_VALUE, CODE_MEANING])
+_CONTEXTUAL = frozenset([CODE_VALUE, CODE_MEANING])
 """Elements ruled on together with their neighbours, so not by their own bytes alone."""
-_SCHEME = 0x00080102
 _PIXELS = 0x7FE00001
 _BEYOND = 1 << 33
 _REMEMBERED = 2048
 _MEMORY = 4096
 
-_PRIVATE: Piece = (b"", ("X:private",), ())
 _UNKNOWN: Piece = (b"", ("X:unknown-attribute",), ())
 _GROUP_LENGTH: Piece = (b"", ("X:group-length",), ())
 _OVERLAY: Piece = (b"", ("X:overlay",), ())
 _WRONG_VR: Piece = (b"", ("X:wrong-vr",), ())
-
-_SAFE_PRIVATE_RULE = Rule("C", "safe-private", "3")
-
-Buffer = bytes | mmap
-SafePrivates = dict[tuple[int, str, int], SafePrivate]
-
-
-@dataclass(slots=True)
-class Walk:
-    """One pass over one object: what is read, by which rules, and what has come out so far.
-
-    ``captured`` maps top-level tags of ``capture`` to the (start, end) of their values in ``buf``.
-    ``stop`` is where the top-level walk met pixel data, or the end.
-    """
-
-    job: Job
-    book: RuleBook
-    buf: Buffer
-    target: Layout
-    limits: Limits
-    safe_private: SafePrivates
-    capture: frozenset[int] = frozenset()
-    captured: dict[int, tuple[int, int]] = field(default_factory=dict)
-    rules: list[str] = field(default_factory=list)
-    links: list[tuple[str, str]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Privates:
-    """Private creators met in one data set, and the chunks of those whose block keeps something."""
-
-    creators: dict[int, tuple[str, bytes]] = field(default_factory=dict)
-    written: set[int] = field(default_factory=set)
-
-
-def read_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[int, bytes, int, int]:
-    """Tag, VR (empty in implicit VR), length and start of the value of the element at ``pos``."""
-    if end - pos < 8:
-        raise Refused("truncated")
-    if not layout.explicit:
-        group, number, length = layout.tag.unpack_from(buf, pos)
-        return group << 16 | number, b"", length, pos + 8
-    group, number, vr, length = layout.short.unpack_from(buf, pos)
-    tag = group << 16 | number
-    if group == 0xFFFE:
-        return tag, b"", layout.length.unpack_from(buf, pos + 4)[0], pos + 8
-    if vr in LONG_VRS:
-        if end - pos < 12:
-            raise Refused("truncated")
-        return tag, vr, layout.length.unpack_from(buf, pos + 8)[0], pos + 12
-    if vr not in SHORT_VRS:
-        raise Refused("malformed-vr")
-    return tag, vr, length, pos + 8
 
 
 def walk_dataset(
@@ -122,7 +74,7 @@ def walk_dataset(
     outer_charset = job.charset
     job.code = None
     memory = _memory(walk, scope, source)
-    privates: _Privates | None = None
+    privates: Privates | None = None
     previous, ordered, capture = -1, True, walk.capture if top else frozenset()
     while pos < end:
         if explicit:
@@ -170,8 +122,8 @@ def walk_dataset(
                 piece = _charset(walk, buf[start:stop])
                 memory = _memory(walk, scope, source)
             elif group & 1:
-                privates = privates or _Privates()
-                piece = _private(walk, scope, privates, tag, vr, start, stop, source, out)
+                privates = privates or Privates()
+                piece = private_element(walk, scope, privates, tag, vr, start, stop, source, out)
                 ordered = ordered and not privates.written
             elif length <= _REMEMBERED:
                 raw = buf[pos:stop]
@@ -274,13 +226,13 @@ def _settle(
     if read_as is None:
         return _WRONG_VR
     if read_as == b"SQ":
-        return _sequence_piece(walk, scope, rule, tag, start, stop, _item_layout(vr, source))
+        return _sequence_piece(walk, scope, rule, tag, start, stop, item_layout(vr, source))
     value = raw[len(raw) - (stop - start) :]
     if source is not walk.target and source.big != walk.target.big and read_as in NUMBER_SIZES:
         return b"", ("X:foreign-byte-order",), ()
-    if tag == _CODE_VALUE and rule.action != "X":
+    if tag == CODE_VALUE and rule.action != "X":
         out_vr, new, why, links = code_value(
-            walk.job, rule, tag, read_as, value, *_code_context(walk.buf, stop, end, source)
+            walk.job, tag, read_as, value, *_code_context(walk.buf, stop, end, source)
         )
     else:
         out_vr, new, why, links = act(walk.job, scope, rule, tag, read_as, value)
@@ -292,30 +244,25 @@ def _settle(
     return (raw if unchanged else element(walk.target, tag, out_vr, new)), (why,), links
 
 
-def _item_layout(vr: bytes, source: Layout) -> Layout:
-    # A sequence written as UN has implicit VR little endian items (PS3.5 6.2.2 note 2).
-    return IMPLICIT_LITTLE if vr == b"UN" else source
-
-
 def _code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes, bytes]:
     """Coding Scheme Designator and Code Meaning, which follow their Code Value (PS3.3 8.8)."""
-    found = {_SCHEME: b"", CODE_MEANING: b""}
+    found = {SCHEME: b"", CODE_MEANING: b""}
     while pos < end:
         tag, _, length, start = read_header(buf, pos, end, source)
         if tag > CODE_MEANING or start + length > end:
             break
         found[tag] = buf[start : start + length]
         pos = start + length
-    return found[_SCHEME], found[CODE_MEANING]
+    return found[SCHEME], found[CODE_MEANING]
 
 
 def _undefined(
     walk: Walk, scope: Scope, tag: int, vr: bytes, start: int, end: int, source: Layout
 ) -> tuple[Piece, int]:
     """An element of undefined length: a sequence, whatever VR is written."""
-    items = _item_layout(vr, source)
+    items = item_layout(vr, source)
     group = tag >> 16
-    removed = _PRIVATE if group & 1 else _UNKNOWN
+    removed = PRIVATE if group & 1 else _UNKNOWN
     if group & 1 or dictionary().get(tag, (b"",))[0] != b"SQ":
         return removed, skip_sequence(walk.buf, start, end, items, walk.limits.depth - len(scope.path))
     rule = walk.book.rule(scope, tag)
@@ -367,7 +314,7 @@ def _items(
         raise Refused("too-deep", "sequences")
     pieces: list[bytes] = []
     while pos < end:
-        tag, _, length, start = read_header(walk.buf, pos, end, _raw_items(source))
+        tag, _, length, start = read_header(walk.buf, pos, end, item_headers(source))
         if tag == SEQUENCE_END and delimited:
             return b"".join(pieces), start
         if tag != ITEM:
@@ -384,84 +331,3 @@ def _items(
     if delimited:
         raise Refused("truncated", place_of(scope.path))
     return b"".join(pieces), pos
-
-
-def _raw_items(source: Layout) -> Layout:
-    # Item headers carry no VR in any transfer syntax; IMPLICIT_LITTLE reads those of little endian.
-    return source if source.big else IMPLICIT_LITTLE
-
-
-def skip_sequence(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:
-    """Where the undefined-length sequence whose first item starts at ``pos`` ends."""
-    if depth < 0:
-        raise Refused("too-deep", "sequences")
-    while pos < end:
-        tag, _, length, pos = read_header(buf, pos, end, _raw_items(source))
-        if tag == SEQUENCE_END:
-            return pos
-        if tag != ITEM:
-            raise Refused("malformed-sequence")
-        pos = _skip_item(buf, pos, end, source, depth) if length == UNDEFINED else pos + length
-    raise Refused("truncated")
-
-
-def _skip_item(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:
-    while pos < end:
-        tag, vr, length, pos = read_header(buf, pos, end, source)
-        if tag == ITEM_END:
-            return pos
-        pos = _skip_value(buf, pos, end, length, _item_layout(vr, source), depth)
-    raise Refused("truncated")
-
-
-def _skip_value(buf: Buffer, pos: int, end: int, length: int, items: Layout, depth: int) -> int:
-    if length == UNDEFINED:
-        return skip_sequence(buf, pos, end, items, depth - 1)
-    if pos + length > end:
-        raise Refused("length-past-end")
-    return pos + length
-
-
-def skip_elements(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> None:
-    """Prove that the bytes up to ``end`` are elements, which nobody keeps."""
-    while pos < end:
-        _, vr, length, pos = read_header(buf, pos, end, source)
-        pos = _skip_value(buf, pos, end, length, _item_layout(vr, source), depth)
-
-
-def _private(
-    walk: Walk,
-    scope: Scope,
-    privates: _Privates,
-    tag: int,
-    vr: bytes,
-    start: int,
-    stop: int,
-    source: Layout,
-    out: list[bytes],
-) -> Piece:
-    """Private elements go, but for those that their creator's list calls safe (PS3.15 E.3.10)."""
-    if not walk.safe_private or source is not walk.target:
-        return _PRIVATE
-    group, number = tag >> 16, tag & 0xFFFF
-    if 0x10 <= number <= 0xFF:
-        name = bytes(walk.buf[start:stop]).decode("latin-1").strip(" \0")
-        chunk = element(walk.target, tag, b"LO", bytes(walk.buf[start:stop]))
-        privates.creators.setdefault(group << 8 | number, (name, chunk))
-        return b"", (), ()
-    block = group << 8 | number >> 8
-    creator = privates.creators.get(block)
-    safe = walk.safe_private.get((group, creator[0], number & 0xFF)) if creator else None
-    if safe is None or creator is None or vr not in (b"", b"UN", safe.vr.encode()):
-        return _PRIVATE
-    value = bytes(walk.buf[start:stop])
-    read_as = safe.vr.encode()
-    if read_as == b"SQ":
-        return _PRIVATE
-    out_vr, new, why, links = act(walk.job, scope, _SAFE_PRIVATE_RULE, tag, read_as, value)
-    if new is None:
-        return b"", (why,), links
-    if block not in privates.written:
-        privates.written.add(block)
-        out.append(creator[1])
-    return element(walk.target, tag, out_vr, new), (why,), links

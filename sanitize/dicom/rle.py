@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from medsanitize.sanitize.dicom.refusal import Refused
 
 _HEADER = 64
@@ -19,11 +21,11 @@ def clear_slack(frame: bytes, bytes_per_segment: int) -> bytes:
     if not 1 <= count <= 15:
         raise Refused("rle-structure", "pixels")
     offsets = [int.from_bytes(frame[4 + 4 * i : 8 + 4 * i], "little") for i in range(count)] + [len(frame)]
-    if offsets[0] < _HEADER or any(a > b for a, b in zip(offsets, offsets[1:], strict=False)):
+    if offsets[0] < _HEADER or any(a > b for a, b in pairwise(offsets)):
         raise Refused("rle-structure", "pixels")
     used = [(_HEADER, offsets[0])] if offsets[0] > _HEADER else []
     used.append((4 + 4 * count, _HEADER))
-    for start, end in zip(offsets, offsets[1:], strict=False):
+    for start, end in pairwise(offsets):
         used.append((_run_end(frame, start, end, bytes_per_segment), end))
     slack = [(start, end) for start, end in used if frame[start:end].strip(b"\0")]
     if not slack:

@@ -87,6 +87,10 @@ def settle(code: str, attribute_type: str) -> str:
     return choices[0]
 
 
+_BIRTH_DATES = frozenset([0x00100033, 0x00100034, 0x00100035])
+"""Birth and death dates in other calendars: identifying, and in no row of the table."""
+
+
 class RuleBook:
     """The rules of one policy, compiled once; answers by attribute and place."""
 
@@ -118,6 +122,8 @@ class RuleBook:
         override = self.override(tag)
         if override is not None:
             return Rule(override if override in "KXCU" else settle(override, ""), "policy", attribute_type)
+        if tag in _BIRTH_DATES:
+            return Rule("X", "unlisted", attribute_type)
         row = self._row(tag)
         if row is None:
             return Rule(GENERIC, "unlisted", attribute_type)

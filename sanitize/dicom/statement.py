@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from medsanitize.policies.model import OPTION_CODES, Options
+from medsanitize.policies.model import OPTION_CODES, Dicom, Options
 from medsanitize.sanitize.dicom.encoding import Layout, element
 
 IDENTITY_REMOVED, METHOD, METHOD_CODES, TEMPORAL = 0x00120062, 0x00120063, 0x00120064, 0x00280303
+_DIRECT = frozenset(["00100010", "00101000", "00101001", "00101005", "00101040", "00101060", "00102154"])
+"""Names, other ids, address and phone of the patient."""
 METHOD_TEXT = b"medsanitize: PS3.15 Basic Application Confidentiality Profile"
+FEATURES = 0x00280302
 _NOT_MADE = frozenset(["clean_pixel_data", "clean_recognizable_visual_features", "clean_graphics"])
+
+
+def elements(layout: Layout, dicom: Dicom) -> list[tuple[int, bytes]]:
+    """The statement's elements; ``TEMPORAL`` is known only once an object is done.
+
+    Recognizable Visual Features is not stated, since nobody looked for them. Identity counts as removed
+    unless the policy itself keeps a person's name or number.
+    """
+    kept = any(action == "K" and mask in _DIRECT for mask, action in dicom.attributes.items())
+    return [
+        (IDENTITY_REMOVED, element(layout, IDENTITY_REMOVED, b"CS", b"NO" if kept else b"YES")),
+        (METHOD, element(layout, METHOD, b"LO", METHOD_TEXT)),
+        (METHOD_CODES, method_codes(layout, dicom.options)),
+        (TEMPORAL, b""),
+        (FEATURES, b""),
+    ]
 
 
 def profile_codes(options: Options) -> tuple[tuple[str, str], ...]:
@@ -34,7 +53,7 @@ def method_codes(layout: Layout, options: Options) -> bytes:
 
 def temporal(layout: Layout, options: Options, rules: list[str]) -> bytes:
     """Longitudinal Temporal Information Modified: what became of the dates of this very object."""
-    moved = any(rule == "C:date" for rule in rules)
+    moved = any(rule in ("C:date", "D:date") for rule in rules)
     if options.retain_longitudinal_full_dates:
         value = b"UNMODIFIED"
     else:

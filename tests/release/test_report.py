@@ -95,7 +95,8 @@ def test_unchecked_pixels_are_said_plainly_and_first(summary: Make) -> None:
 
 def test_a_check_nobody_mentions_counts_as_not_made(summary: Make) -> None:
     assert verdict(summary(checks={}))[0] == "care"
-    assert "Burned-in text, where the header says there may be some 0 0 6 0" in text(render_report(summary(checks={}), signer=None))
+    shown = text(render_report(summary(checks={}), signer=None))
+    assert "Burned-in text, where the header says there may be some 0 0 6 0" in shown
 
 
 @pytest.mark.parametrize(

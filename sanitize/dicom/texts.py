@@ -1,0 +1,71 @@
+"""Text elements: kept word by word, or whole where the standard or a maker gives the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from medsanitize.policies.tables.coded_concepts import known_code
+from medsanitize.policies.tables.vocabulary import defined_terms
+from medsanitize.sanitize.dicom import charset
+from medsanitize.sanitize.dicom.codes import CODE_MEANING
+from medsanitize.sanitize.dicom.encoding import SINGLE_TEXT_VRS
+from medsanitize.sanitize.dicom.job import Job
+from medsanitize.sanitize.dicom.outcome import Outcome, gone
+from medsanitize.sanitize.dicom.rules import Rule, Scope
+from medsanitize.sanitize.text import is_product, reduce
+
+_PRODUCTS = frozenset(
+    int(tag, 16)
+    for tag in (
+        "00080070 00081090 00181020 00181016 00181018 00181019 0018101A 0018101B 00181017 0018702A 0018702B "
+        "0016004F 00160050 00160051 00189004 00186031 00660031 00660036 00081091 00220030 300A0216"
+    ).split()
+)
+"""Makers, models and software versions."""
+
+
+def foreign_text(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+    """Text that does not belong to the SOP class: it stays only if nothing had to be cut."""
+    kept = clean_text(job, rule, tag, vr, value)
+    if kept[1] is value and not scope.strict:
+        return kept
+    return gone(job, rule, tag, vr, value, "free-text")
+
+
+def clean_text(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+    """Reduce a text to the vocabulary, value by value where the VR allows several."""
+    text = charset.decode(value, job.charset)
+    parts = [text] if vr in SINGLE_TEXT_VRS else text.split("\\")
+    ban = job.subject.ban
+    terms = _terms_of(job, tag)
+    cleaned = [
+        part if part.strip() in terms or (tag in _PRODUCTS and is_product(part, ban)) else reduce(part, ban)
+        for part in parts
+    ]
+    if cleaned == parts:
+        return vr, value, "K:unchanged", ()
+    if not any(part.strip() for part in cleaned):
+        return gone(job, rule, tag, vr, value, "free-text")
+    return vr, charset.encode("\\".join(cleaned), job.charset), "C:free-text", ()
+
+
+def _terms_of(job: Job, tag: int) -> Collection[str]:
+    """Whole texts that the standard itself gives an attribute; a meaning is given by its code."""
+    if tag == CODE_MEANING:
+        return known_code(*job.code) or () if job.code else ()
+    return defined_terms().get(tag, ())
+
+
+def coded_string(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+    """CS: defined terms and enumerated values stay; anything else only word by word."""
+    text = charset.decode(value, b"").rstrip("\0")
+    parts = text.split("\\")
+    terms = defined_terms().get(tag, frozenset())
+    ban = job.subject.ban
+    good = [part.strip() in terms or reduce(part, ban) == part for part in parts]
+    if all(good):
+        return vr, value, "K:unchanged", ()
+    if not any(ok and part.strip() for part, ok in zip(parts, good, strict=True)):
+        return gone(job, rule, tag, vr, value, "not-a-defined-term")
+    kept = [part if ok else "OTHER" for part, ok in zip(parts, good, strict=True)]
+    return vr, "\\".join(kept).encode("ascii", "ignore"), "C:not-a-defined-term", ()
