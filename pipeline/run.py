@@ -322,6 +322,9 @@ def _sanitize(run: Run) -> None:
 def _judge(run: Run, options: Options) -> RunResult:
     """Everything that looks at the staged set, up to the decision to publish it."""
     policy, state, staging = run.policy, run.state, run.staging
+    # Whoever publishes audits: files staged and audited by an earlier process may have changed since.
+    with state.transaction():
+        state.db.execute("UPDATE objects SET audited = 0 WHERE outcome = 'released'")
     with run.stage("audit", state.count("outcome = 'released' AND audited = 0")) as advance:
         settle_contests(state, policy, staging)
         search = audit_objects(state, policy, run.subkeys, run.engine, advance)

@@ -390,3 +390,16 @@ def test_the_state_knows_no_names_of_sources(workplace: Workplace) -> None:
     run(policy, ONE)
     content = state_path(policy).read_bytes()
     assert b"i0003" not in content
+
+
+def test_a_file_changed_while_approval_is_awaited_is_not_published(workplace: Workplace) -> None:
+    policy = workplace(release='{name: a, version: "1", mode: pseudonymous, approve: required}')
+    waiting = run(policy, Options(workers=1))
+    staged = next((policy.output / ".staging" / "data").rglob("*.dcm"))
+    with staged.open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x7f")
+
+    done = run(policy, Options(workers=1, approve=waiting.digest))
+
+    assert (done.ending, (policy.output / "RELEASE.json").exists()) == ("refused", False)
