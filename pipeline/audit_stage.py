@@ -225,6 +225,7 @@ def _expected(worker: Worker, target: Target) -> Expected:
         uid_prefix=uid_prefix(policy),
         private_creators=private_creators(policy),
         allowed_dates=target.subject.allowed_dates,
+        kept_attributes=worker.kept,
     )
 
 

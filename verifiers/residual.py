@@ -112,6 +112,8 @@ class _Places:
         tag, vr, start, end, _ = parsed.elements[index]
         if hit.rule == "uid":
             return parsed.path(index)
+        if tag in expected.kept_attributes or (vr == b"UI" and expected.uid_prefix is None):
+            return None
         if hit.digits and vr in _NUMERIC:
             return None
         if vr in _BINARY and tag >> 16 == _PIXEL_GROUP and parsed.transfer_syntax not in NATIVE:

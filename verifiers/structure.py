@@ -27,6 +27,10 @@ _CODING_SCHEMES: Final = ("2.16.840.1.113883.", "1.2.840.113556.")
 _SCHEME_UIDS: Final = frozenset([0x0008010C, 0x00089123])
 """Coding Scheme UID and Creator-Version UID: they name a scheme or software, so short arcs may stay."""
 _ORGANISATION: Final = re.compile(rb"[12]\.\d{1,3}(?:\.\d{1,7}){1,8}")
+_DIRECT: Final = frozenset(
+    [0x00100010, 0x00101000, 0x00101001, 0x00101005, 0x00101040, 0x00101060, 0x00102154]
+)
+"""A policy that keeps one of these keeps the patient's identity."""
 _NO_PREFIX: Final = ""
 _LEAST_UID: Final = 4
 """Shorter UIDs (``0``, for a reference left open) cannot name anything."""
@@ -51,6 +55,8 @@ class Expected:
     allowed_dates : frozenset of str
         Known dates (YYYYMMDD) that may be there all the same, because the patient's shift makes them of
         another one. Where the policy keeps dates, leave them out of ``own`` instead.
+    kept_attributes : frozenset of int
+        Attributes whose values the policy itself keeps as they are.
     """
 
     sha256: str | None = None
@@ -59,6 +65,7 @@ class Expected:
     private_creators: frozenset[str] | None = frozenset()
     kept_uids: frozenset[str] = frozenset()
     allowed_dates: frozenset[str] = frozenset()
+    kept_attributes: frozenset[int] = frozenset()
 
 
 def check_container(parsed: Parsed, expected: Expected) -> Iterator[Finding]:
@@ -95,7 +102,7 @@ def check_elements(parsed: Parsed, expected: Expected) -> tuple[list[Finding], l
                 and not (tag in _SCHEME_UIDS and _ORGANISATION.fullmatch(value))
             ):
                 findings.append(Finding(path(index), "audit:uid"))
-        elif vr == b"PN":
+        elif vr == b"PN" and tag not in expected.kept_attributes:
             value = buffer[start:end].strip(_NOTHING_BUT)
             if value and name is not None and value != name and not _DUMMY_NAME.fullmatch(value):
                 findings.append(Finding(path(index), "audit:person-name"))
@@ -152,7 +159,8 @@ def check_subject(parsed: Parsed, expected: Expected) -> Iterator[Finding]:
         _, _, start, end, _ = parsed.elements[index]
         return bytes(parsed.buffer[start:end]).strip(b" \0")
 
-    if text(0x00120062) != b"YES":
+    stated = b"NO" if expected.kept_attributes & _DIRECT else b"YES"
+    if text(0x00120062) != stated:
         yield Finding("(0012,0062)", STRUCTURE)
     if text(0x00020003) != text(0x00080018):
         yield Finding("(0002,0003)", "audit:uid")

@@ -403,3 +403,10 @@ def test_a_file_changed_while_approval_is_awaited_is_not_published(workplace: Wo
     done = run(policy, Options(workers=1, approve=waiting.digest))
 
     assert (done.ending, (policy.output / "RELEASE.json").exists()) == ("refused", False)
+
+
+@pytest.mark.parametrize("keyword", ["PatientName", "ReferringPhysicianName"])
+def test_a_name_that_the_policy_keeps_does_not_refuse_the_release(workplace: Workplace, keyword: str) -> None:
+    done = run(workplace(dicom=f"{{attributes: {{{keyword}: K}}}}"), ONE)
+
+    assert done.ending == "published"
