@@ -23,7 +23,8 @@ _NUMBER_RUN = re.compile(
 )
 _SPELLED = re.compile(r"(?<![^\W_])[^\W\d_](?:[\W_]++[^\W\d_](?![^\W_])){3,}")
 _OLD_AGE = re.compile(
-    r"(?<!\d)9\d[\W_]*+(?:y|[afmw]\b|j(?:ahr|\b)|an(?:s|n)|años|rok|lat\b|let\b|år|歳|岁|세)|\bage[d\W_]{0,4}9\d(?!\d)",
+    r"(?<!\d)9\d[\W_]*+(?:y|[afmw]\b|j(?:ahr|\b)|an(?:s|n)|años|rok|lat\b|let\b|år|歳|岁|세)"
+    r"|\b(?:age[d\W_]{0,4}|[fmw][ -]?)9\d(?!\d)",
     re.IGNORECASE,
 )
 _STRANGE = re.compile(r"[^\w\x00-\x7f]")

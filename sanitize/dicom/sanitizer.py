@@ -17,7 +17,7 @@ from medsanitize.sanitize.dicom.geometry import IMAGE_PIXEL, Geometry, geometry_
 from medsanitize.sanitize.dicom.job import Job, Piece, Subject
 from medsanitize.sanitize.dicom.pixeldata import Pixels, write_pixels
 from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym
-from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.dicom.refusal import Refused, tag_text
 from medsanitize.sanitize.dicom.released import pieces_of, put, written_text
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
 from medsanitize.sanitize.dicom.risk import may_show_face, may_show_text
@@ -235,6 +235,8 @@ class Sanitizer:
     def _refuse_subject(self, walk: Walk, texts: dict[str, str]) -> None:
         if "\\" in walk.text(_PATIENT_ID):
             raise Refused("two-patient-ids", "(0010,0020)")
+        if "\\" in walk.text(_SOP):
+            raise Refused("multi-valued-uid", tag_text(_SOP))
         options = self._policy.dicom.options
         if options.clean_recognizable_visual_features and may_show_face(texts):
             raise Refused("recognizable-visual-features", "pixels")

@@ -257,3 +257,12 @@ def test_odd_numbers_of_frames_do_not_raise(frames: str, load_bytes: Load, sanit
     done, _ = sanitize(data[:at] + struct.pack("<HH2sH", 0x0028, 0x0008, b"IS", len(raw)) + raw + data[at:])
 
     assert done.record.outcome in (Outcome.RELEASED, Outcome.QUARANTINED)
+
+
+def test_an_instance_with_two_uids_is_refused_alone(load_bytes: Load, sanitize: Sanitize) -> None:
+    data = load_bytes("CT_small.dcm")
+    place = data.index(struct.pack("<HH2s", 0x0008, 0x0018, b"UI")) + 8
+
+    done, _ = sanitize(data[:place] + b"1.2.3\\4" + data[place + 7 :])
+
+    assert [finding.rule for finding in done.record.findings] == ["multi-valued-uid"]
