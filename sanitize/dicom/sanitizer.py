@@ -167,8 +167,12 @@ class Sanitizer:
         """Elements that this product writes itself, highest tag first."""
         layout, book = walk.target, self._book
         pseudonym = walk.job.subject.pseudonym.encode("ascii")
-        rows = [(tag, chunk, "D:statement") for tag, chunk in statement.elements(layout, self._policy.dicom)]
-        if book.scope(sop_class).belongs(_PATIENT_ID):
+        scope = book.scope(sop_class)
+        stated = statement.elements(layout, self._policy.dicom)
+        if book.rule(scope, statement.FEATURES).type == "1":
+            del stated[statement.FEATURES]
+        rows = [(tag, chunk, "D:statement") for tag, chunk in stated.items()]
+        if scope.belongs(_PATIENT_ID):
             rows.append((_PATIENT_ID, element(layout, _PATIENT_ID, b"LO", pseudonym), "D:pseudonym"))
             if book.override(_NAME) is None:
                 rows.append((_NAME, element(layout, _NAME, b"PN", pseudonym), "D:pseudonym"))

@@ -13,20 +13,21 @@ FEATURES = 0x00280302
 _NOT_MADE = frozenset(["clean_pixel_data", "clean_recognizable_visual_features", "clean_graphics"])
 
 
-def elements(layout: Layout, dicom: Dicom) -> list[tuple[int, bytes]]:
+def elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:
     """The statement's elements; ``TEMPORAL`` is known only once an object is done.
 
-    Recognizable Visual Features is not stated, since nobody looked for them. Identity counts as removed
+    Recognizable Visual Features is taken out, since nobody looked for them; an IOD that requires it keeps
+    the source's word. Identity counts as removed
     unless the policy itself keeps a person's name or number.
     """
     kept = any(action == "K" and mask in _DIRECT for mask, action in dicom.attributes.items())
-    return [
-        (IDENTITY_REMOVED, element(layout, IDENTITY_REMOVED, b"CS", b"NO" if kept else b"YES")),
-        (METHOD, element(layout, METHOD, b"LO", METHOD_TEXT)),
-        (METHOD_CODES, method_codes(layout, dicom.options)),
-        (TEMPORAL, b""),
-        (FEATURES, b""),
-    ]
+    return {
+        IDENTITY_REMOVED: element(layout, IDENTITY_REMOVED, b"CS", b"NO" if kept else b"YES"),
+        METHOD: element(layout, METHOD, b"LO", METHOD_TEXT),
+        METHOD_CODES: method_codes(layout, dicom.options),
+        TEMPORAL: b"",
+        FEATURES: b"",
+    }
 
 
 def profile_codes(options: Options) -> tuple[tuple[str, str], ...]:
