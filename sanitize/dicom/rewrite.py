@@ -33,6 +33,7 @@ from medsanitize.sanitize.dicom.structure import (
     read_header,
     skip_sequence,
 )
+from medsanitize.sanitize.dicom.subject import CONTENT_SEQUENCE, says_who
 from medsanitize.sanitize.dicom.walk import Walk
 
 _CHARSET = 0x00080005
@@ -306,6 +307,11 @@ def _sequence_piece(
         walk.rules, walk.links = rules, links
 
 
+def _says_who(walk: Walk, item: list[bytes]) -> bool:
+    kept = walk.job.policy.dicom.options.retain_patient_characteristics
+    return says_who(item, walk.target, ages_kept=kept)
+
+
 def _items(
     walk: Walk, scope: Scope, pos: int, end: int, source: Layout, *, delimited: bool
 ) -> tuple[bytes, int]:
@@ -326,6 +332,9 @@ def _items(
             if start + length > end:
                 raise Refused("length-past-end", place_of(scope.path))
             pos = walk_dataset(walk, scope, start, start + length, source, out)
+        if scope.path[-1] == CONTENT_SEQUENCE and _says_who(walk, out):
+            walk.rules.append("X:subject-context")
+            continue
         body = b"".join(out)
         pieces.append(walk.target.tag.pack(0xFFFE, 0xE000, len(body)) + body)
     if delimited:
