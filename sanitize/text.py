@@ -118,7 +118,22 @@ def _word_stays(word: str, ban: Forbidden) -> bool:
 def _all_known(text: str) -> bool:
     if any(pattern.search(text) for pattern in (_CONTROL, _STRANGE, *_RUNS)):
         return False
-    return all(len(word) <= _LONGEST_WORD and _in_vocabulary(word) for word in _WORD.findall(text))
+    found = _WORD.findall(text)
+    known = all(len(word) <= _LONGEST_WORD and _in_vocabulary(word) for word in found)
+    return known and not any(_paired(found))
+
+
+def _paired(found: list[str]) -> list[bool]:
+    """Which words are letters and digits beside another such one, as in postcodes and record numbers."""
+    shaped = [
+        not word.isalpha()
+        and not word.isdigit()
+        and vocabulary.fold(word) not in words()
+        and not _LEVELS.fullmatch(vocabulary.fold(word))
+        for word in found
+    ]
+    before, after = [False, *shaped][: len(found)], [*shaped[1:], False][: len(found)]
+    return [one and (left or right) for one, left, right in zip(shaped, before, after, strict=True)]
 
 
 _remembered = lru_cache(maxsize=65536)(_all_known)
@@ -166,7 +181,8 @@ def _shortened(text: str, ban: Forbidden) -> str:
     for run in _RUNS:
         shortened = run.sub(_GAP, shortened)
     cut = _WORD.findall(shortened)
-    stays = [_word_stays(word, ban) for word in cut]
+    paired = _paired(cut)
+    stays = [_word_stays(word, ban) and not pair for word, pair in zip(cut, paired, strict=True)]
     beside = [False, *stays][: len(cut)], [*stays[1:], False][: len(cut)]
     return " ".join(
         word

@@ -48,6 +48,8 @@ def test_clinical_phrases_stay_letter_for_letter(phrase: str) -> None:
         "93 year old",
         "91 jährig",
         "95 ans",
+        "OX3 9DU",
+        "SW1A 2AA",
     ],
 )
 def test_numbers_dates_and_disguised_names_go(secret: str) -> None:
