@@ -44,8 +44,11 @@ _PATTERNS: Mapping[str, str] = {
     "group": "Write four hexadecimal digits of an odd number, in quotes",
     "element": "Write two hexadecimal digits, in quotes",
     "vr": "Write two capital letters, as in LO",
+    "modality": "Write capital letters, as in US",
 }
 
+_OVERRIDES = ("dicom", "text")
+"""Sections whose ``attributes`` are named by keyword, tag or mask."""
 _EXAMPLES: Mapping[str, str] = {
     "version": "version: 1",
     "preset": "preset: ps3.15-basic",
@@ -152,31 +155,34 @@ def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 def _normalise_attributes(data: dict[str, Any], tree: Node) -> list[Problem]:
     """Turn the names of overridden attributes into masks, in data and tree alike."""
-    problems: list[Problem] = []
-    node = _child(_child(tree, "dicom"), "attributes")
+    return [problem for section in _OVERRIDES for problem in _normalise_section(data, tree, section)]
+
+
+def _normalise_section(data: dict[str, Any], tree: Node, section: str) -> Iterator[Problem]:
+    node = _child(_child(tree, section), "attributes")
     if node is None or not isinstance(node.value, dict):
-        return problems
+        return
     values, keys = dict(node.value), dict(node.keys)
     node.value, node.keys = {}, {}
     for name, value in values.items():
         found = attributes.mask(name)
         if isinstance(found, attributes.Refused):
-            problems.append(Problem(*keys[name], found.message, found.remedy))
+            yield Problem(*keys[name], found.message, found.remedy)
         elif found in node.value:
             line = node.keys[found][0]
             message = f"This names the same attribute as line {line}"
-            problems.append(Problem(*keys[name], message, "Delete one of the two"))
+            yield Problem(*keys[name], message, "Delete one of the two")
         else:
             node.value[found], node.keys[found] = value, keys[name]
-    data["dicom"]["attributes"] = node.plain()
-    return problems
+    data[section]["attributes"] = node.plain()
 
 
 def _sort_attributes(data: dict[str, Any]) -> None:
     """Of two masks of one width the first counts: the order of the text must not decide which that is."""
-    dicom = data.get("dicom")
-    if isinstance(dicom, dict) and isinstance(dicom.get("attributes"), dict):
-        dicom["attributes"] = dict(sorted(dicom["attributes"].items()))
+    for name in _OVERRIDES:
+        section = data.get(name)
+        if isinstance(section, dict) and isinstance(section.get("attributes"), dict):
+            section["attributes"] = dict(sorted(section["attributes"].items()))
 
 
 def _validate(data: dict[str, Any], draft: Draft, tree: Node) -> tuple[Policy | None, list[Problem]]:
@@ -197,6 +203,9 @@ def _resolve_paths(data: dict[str, Any], base: Path) -> None:
         value = holder.get(path[-1]) if isinstance(holder, dict) else _item(holder, path[-1])
         if isinstance(value, str) and path_problem(value) is None:
             holder[path[-1]] = os.path.abspath(base / value)
+    text = data.get("text")
+    if isinstance(text, dict) and isinstance(model := text.get("model"), str) and "/" in model:
+        text["model"] = os.path.abspath(base / model)
     command = data["keys"].get("command") if isinstance(data.get("keys"), dict) else None
     if isinstance(command, list) and command and isinstance(command[0], str) and "/" in command[0]:
         command[0] = os.path.abspath(base / command[0])

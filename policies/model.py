@@ -17,6 +17,7 @@ Action = Literal["D", "Z", "X", "K", "C", "U"]
 
 PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
 Verdict = Literal["ignore", "flag", "drop", "quarantine", "fail"]
+TextAction = Literal["clean", "keep-vocabulary", "remove"]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
 
@@ -204,11 +205,72 @@ class Dicom(Section):
     """Where an object is refused instead of read."""
 
 
+class TextRules(Section):
+    """What happens to free text that an option or the table keeps."""
+
+    action: TextAction = "keep-vocabulary"
+    """``clean``: identifiers are cut, the rest stays. ``keep-vocabulary``: only words of a controlled list
+    stay, less the patient's own names and longer numbers, and no model is loaded. ``remove``: it goes."""
+    attributes: dict[str, TextAction] = Field(default_factory=dict)
+    """Overrides: keyword, tag or mask -> action. Once loaded: ``ggggeeee``, lower case, ``x`` any digit."""
+    model: Text = "en_core_web_sm"
+    """Language model that finds names: an installed spaCy package, or the folder of a spaCy or transformers
+    model, relative to the policy (a folder is written with a slash)."""
+    patterns: tuple[Text, ...] = ()
+    """Regular expressions of the hospital's own numbers (medical record, accession), cut wherever found."""
+
+
+class FixedRegion(Section):
+    """Areas that a kind of device always writes into. What is absent matches anything."""
+
+    manufacturer: Text | None = None
+    """Manufacturer, letter for letter (case does not count)."""
+    model: Text | None = None
+    """Manufacturer's Model Name, letter for letter (case does not count)."""
+    modality: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2,16}$")] | None = None
+    """Modality."""
+    rows: Annotated[int, Field(gt=0)] | None = None
+    """Height of the images, in pixels."""
+    columns: Annotated[int, Field(gt=0)] | None = None
+    """Width of the images, in pixels."""
+    boxes: Annotated[tuple[tuple[int, int, int, int], ...], Field(min_length=1)]
+    """Areas to blank, each ``[left, top, width, height]`` in pixels."""
+
+
 class Pixels(Section):
-    """What happens to an object at risk of burned-in text while its pixels are not cleaned."""
+    """What happens to the pixels: burned-in text and recognisable faces."""
 
     at_risk: Literal["release", "quarantine"] = "quarantine"
-    """``release`` publishes it with the words "not checked"."""
+    """An object at risk of burned-in text while ``clean_pixel_data`` is off: ``release`` publishes it with
+    the words "not checked"."""
+    look_at: Literal["at-risk", "every-image"] = "at-risk"
+    """Which objects are read for text when ``clean_pixel_data`` is on."""
+    mask: Literal["identifying", "all-text", "outside-ultrasound-regions"] = "identifying"
+    """What is blanked: boxes of text that identify; every box of text; or, where an object declares
+    ultrasound regions, all outside them (elsewhere, boxes that identify)."""
+    regions: tuple[FixedRegion, ...] = ()
+    """Areas blanked on devices that always write there, whatever is read in them."""
+    lossy: Literal["decompress", "quarantine"] = "decompress"
+    """A frame whose lossy compression cannot be edited in place: ``decompress`` stores what its decoder
+    shows, without further loss; ``quarantine`` refuses the object."""
+    faces: Literal["ignore", "flag", "quarantine", "deface"] = "flag"
+    """Head CT and MR from which a face could be rendered."""
+
+
+class Documents(Section):
+    """What happens to documents and to recordings of voice."""
+
+    pdf: Literal["quarantine", "rebuild"] = "quarantine"
+    """Encapsulated PDF: ``rebuild`` makes it anew from cleaned pictures of its pages."""
+    other: Literal["quarantine", "drop"] = "quarantine"
+    """Encapsulated CDA, STL, OBJ and MTL, and audio."""
+
+
+class RasterImages(Section):
+    """What happens to PNG, JPEG and TIFF files beside DICOM."""
+
+    action: Literal["clean", "drop", "quarantine"] = "drop"
+    """``clean``: metadata goes, burned-in text as in ``pixels``; ``drop``: they are left out."""
 
 
 class Deduplicate(Section):
@@ -292,8 +354,14 @@ class Policy(Section):
     """What pseudonyms look like."""
     dicom: Dicom = Dicom()
     """How DICOM objects are treated."""
+    text: TextRules = TextRules()
+    """What happens to free text."""
     pixels: Pixels = Pixels()
     """What happens to pixels."""
+    documents: Documents = Documents()
+    """What happens to encapsulated documents and audio."""
+    raster: RasterImages = RasterImages()
+    """What happens to PNG, JPEG and TIFF files."""
     deduplicate: Deduplicate = Deduplicate()
     """What happens to duplicates."""
     engine: Engine = Engine()

@@ -108,10 +108,30 @@ keys:
 #    depth: 64
 #    elements: 1000000
 
-# Objects at risk of burned-in text while their pixels are not cleaned: quarantine, or release (the report
-# says "not checked").
+# Free text that stays: clean (identifiers are cut), keep-vocabulary (only listed words stay) or remove.
+#text:
+#  action: clean
+#  attributes:
+#    StudyDescription: keep-vocabulary
+#  patterns: ["MRN[0-9]{{6}}"]
+
+# Burned-in text, with dicom.options.clean_pixel_data on: which objects are read, what is blanked.
+# With it off: quarantine objects at risk, or release them (the report says "not checked").
 #pixels:
 #  at_risk: quarantine
+#  look_at: every-image
+#  mask: all-text
+#  regions:
+#    - {{manufacturer: "ACME", modality: US, rows: 600, columns: 800, boxes: [[0, 0, 800, 40]]}}
+#  lossy: quarantine
+#  faces: quarantine
+
+# Encapsulated documents and audio; PNG, JPEG and TIFF files beside DICOM.
+#documents:
+#  pdf: rebuild
+#  other: drop
+#raster:
+#  action: clean
 
 # The same object twice: ignore, flag, drop, quarantine or fail.
 #deduplicate:

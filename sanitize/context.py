@@ -7,6 +7,7 @@ sealed context that the object function receives. It never leaves the holder's s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,17 @@ class Peek:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person decided of one doubt: ``place`` is the doubt's, ``verdict`` says what to do there.
+
+    ``keep`` leaves it as it is, ``blank`` blanks or cuts it, ``quarantine`` refuses the object.
+    """
+
+    place: str
+    verdict: Literal["keep", "blank", "quarantine"]
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """What the object function may know beyond the object.
 
@@ -48,7 +60,7 @@ class Context:
     ``pseudonym`` is set where the policy's pseudonym table names it. ``known`` is everything
     gathered over the patient's and the study's objects. ``object_key`` makes missing UIDs: it is
     stable for the same source object. ``refuse`` is a rule id when the set already rules the object
-    out (two patients in one study ...).
+    out (two patients in one study ...). ``decisions`` are those of the review.
     """
 
     patient: str
@@ -56,3 +68,4 @@ class Context:
     known: frozenset[Known] = frozenset()
     pseudonym: str | None = None
     refuse: str = ""
+    decisions: tuple[Decision, ...] = ()

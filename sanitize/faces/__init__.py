@@ -1,0 +1,1 @@
+"""Heads from which a face could be rendered: where they are, and how the face goes."""

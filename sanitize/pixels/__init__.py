@@ -1,0 +1,1 @@
+"""Burned-in text: frames read, text found and judged, what identifies blanked, frames written back."""

@@ -1,0 +1,1 @@
+"""PNG, JPEG and TIFF files: metadata gone, pixels as the policy says."""
