@@ -1,10 +1,11 @@
 """The MIDI-B-like benchmark: its score, and the files that leak among those released.
 
     python benchmarks/midi.py OUT [--workers N]
+    python benchmarks/midi.py OUT --seed 2 [--lists benchmarks/midi_lists.json]
 
-Releases bench/midi/public/input under research and scores it with midi_score.py and the holder's
-ledger. Objects in quarantine fail their checks in the score, but they leak nothing. Exits 1 when an
-identifier survives in the header of a released file.
+Releases bench/midi/public/input, or a variant that midi_make.py makes from pydicom's own files with
+another seed and other phrases, under research, and scores it with midi_score.py and the holder's
+ledger. Exits 1 when an identifier survives in a released file, or when the score is below the bar.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ LEAKS_IN_HEADER = (
     "path_clean",
 )
 LEAKS_IN_PIXELS = ("pixels_hidden",)
+BAR = 99.95
+"""Per cent of all checks; the published record of the challenge is 99.93."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,9 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("out", type=Path)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, help="make a variant with this seed instead of the public set")
+    parser.add_argument("--lists", type=Path, help="phrase lists of the variant")
     given = parser.parse_args(arguments)
     out, bench = fresh(given.out), shared() / "bench" / "midi"
-    ran = run(out / "run", bench / "public" / "input", "research", workers=given.workers)
+    known = bench / "public" if given.seed is None else variant(bench, out / "bench", given.seed, given.lists)
+    ran = run(out / "run", known / "input", "research", workers=given.workers)
     uids, patients, failures, report = (
         out / name for name in ("uids.csv", "patients.csv", "failures.csv", "score.json")
     )
@@ -49,10 +55,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if linked.returncode != 0:
         sys.exit(f"The ledger could not be exported:\n{linked.stderr}")
     script(
-        *(bench / "midi_score.py", "--bench", bench / "public", "--output", ran.data),
+        *(bench / "midi_score.py", "--bench", known, "--output", ran.data),
         *("--uid-map", uids, "--patid-map", patients, "--failures", failures, "--json", report),
     )
     return show(json.loads(report.read_text()), failures, released_sources(uids, ran.released()))
+
+
+def variant(bench: Path, out: Path, seed: int, lists: Path | None) -> Path:
+    """Make another variant of the benchmark from the files in pydicom's wheel."""
+    import pydicom
+
+    source = Path(pydicom.__file__).parent / "data" / "test_files"
+    also = ("--lists", lists.resolve()) if lists else ()
+    script(bench / "midi_make.py", "--src", source, "--out", out, "--seed", str(seed), *also)
+    return out
 
 
 def released_sources(uids: Path, released: Sequence[Path]) -> set[str]:
@@ -83,7 +99,9 @@ def show(report: dict[str, dict[str, dict[str, object]]], failures: Path, releas
     for row in failed:
         if row["name"] in LEAKS_IN_HEADER:
             print(f"leak: {row['name']} {row['tag']} in a {row['modality']} object", file=sys.stderr)
-    return int(bool(in_header))
+    score = float(str(report["midi"]["TOTAL"]["pct"]))
+    print(f"score: {score} % (bar: {BAR} %)")
+    return int(bool(in_header or in_pixels or score < BAR))
 
 
 if __name__ == "__main__":
