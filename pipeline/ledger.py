@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.run import scope_of, state_path
+from medsanitize.pipeline.opening import scope_of, state_path
 from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
 from medsanitize.policies.secrets import read_release_key

@@ -8,10 +8,11 @@ from medsanitize.pipeline.engine import Engine
 from medsanitize.pipeline.evidence_stage import Tally, object_rows, outcome_counts, rule_counts
 from medsanitize.pipeline.gates import NOT_BUILT, duplicate_gate
 from medsanitize.pipeline.inventory import take_inventory
+from medsanitize.pipeline.opening import release_keys
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, read_pseudonyms, resolve
-from medsanitize.pipeline.run import Options, Run, release_keys, workers_of
+from medsanitize.pipeline.run import Options, Run, workers_of
 from medsanitize.pipeline.sanitize_stage import sanitize_objects
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
@@ -32,7 +33,7 @@ def plan(
 
     Files are not staged, so the audit and the comparison of pixels are reported as not made.
     """
-    subkeys = release_keys(policy, options, None)
+    subkeys = release_keys(policy)
     preflight.check_paths(policy)
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)

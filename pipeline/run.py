@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from medsanitize import __version__
 from medsanitize.errors import UsageError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.audit_stage import audit_evidence, audit_objects, object_findings
@@ -35,31 +34,29 @@ from medsanitize.pipeline.evidence_stage import (
     write_manifests,
 )
 from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_files
-from medsanitize.pipeline.inventory import inputs_unchanged, take_inventory
+from medsanitize.pipeline.inventory import take_inventory
+from medsanitize.pipeline.opening import difference, open_state, release_keys, state_path
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import (
     check_pseudonyms,
-    digest_of_lists,
     read_excluded,
     read_pseudonyms,
     resolve,
 )
 from medsanitize.pipeline.sanitize_stage import sanitize_objects
-from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards, shard_files
-from medsanitize.pipeline.state import SCHEMA_VERSION, State
+from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards
+from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.tables_stage import check_tables, write_tables
 from medsanitize.pipeline.worker import Setup
-from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import Policy
-from medsanitize.policies.secrets import read_release_key
 from medsanitize.release.attestation import load_signing_key
 from medsanitize.release.evidence import write_evidence
 from medsanitize.release.layout import STAGING
 from medsanitize.release.publish import publish, staged_digest
 from medsanitize.release.summary import Summary
-from medsanitize.sanitize.keys import SubKeys, derive
+from medsanitize.sanitize.keys import SubKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +129,8 @@ def run(
         A signal; the same command resumes.
     """
     progress, stop = progress or Silent(), stop or Stop()
-    subkeys = release_keys(policy, options, material)
+    split = options.shard is not None or options.inventory_only
+    subkeys = release_keys(policy, material, split=split)
     preflight.check_paths(policy)
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)
@@ -148,112 +146,9 @@ def run(
         return _run_whole(policy, options, subkeys, progress, stop)
 
 
-def release_keys(policy: Policy, options: Options, material: bytes | None) -> SubKeys:
-    """Sub-keys of the release's scope; an anonymous run makes a key that nobody keeps."""
-    if policy.release.mode == "anonymous":
-        if options.shard is not None or options.inventory_only:
-            raise UsageError(
-                "An anonymous run cannot be split: its key lives in the memory of one process",
-                "Run it whole, with --workers, or use mode: pseudonymous",
-            )
-        return derive(material or os.urandom(32), scope=scope_of(policy))
-    return derive(material or read_release_key(policy.keys), scope=scope_of(policy))
-
-
-def scope_of(policy: Policy) -> str:
-    """The scope of pseudonyms: the whole project, or the releases of one name."""
-    return "project" if policy.keys.scope == "project" else f"release:{policy.release.name}"
-
-
-def state_path(policy: Policy) -> Path:
-    """The state file of a release; every version has its own."""
-    return policy.state / f"{policy.release.name}-{policy.release.version}.sqlite"
-
-
 def workers_of(policy: Policy, options: Options) -> int:
     """How many processes to use."""
     return options.workers or policy.engine.workers or len(os.sched_getaffinity(0))
-
-
-# -- the state of a run -------------------------------------------------------------------
-
-
-def settings_of(policy: Policy, state: State) -> str:
-    """What a resumed run must share with the run that began, as canonical JSON."""
-    facts = {
-        "schema": SCHEMA_VERSION,
-        "tool": __version__,
-        "policy": policy_digest(policy),
-        "inputs": [str(path) for path in policy.inputs],
-        "lists": digest_of_lists(state.seal, policy),
-    }
-    return json.dumps(facts, sort_keys=True)
-
-
-def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
-    """Open the state of this run, or begin it anew where policy, key, lists or inputs have changed."""
-    os.environ["SQLITE_TMPDIR"] = str(policy.state)  # nothing is written outside state and output
-    if policy.release.mode == "anonymous":
-        preflight.check_output(policy, ours=_only_staging(policy))
-        preflight.fresh_staging(policy)
-        return State(None, subkeys)
-    path = state_path(policy)
-    if path.exists():
-        state = State(path, subkeys)
-        reason = _difference(state, policy)
-        if reason is None:
-            return state
-        finished = state.plain("published") is not None
-        state.close()
-        if preflight.is_finished(policy):
-            raise UsageError(
-                f"output holds the finished release of this name and version, but {reason}",
-                "Give the new release another version and another output",
-            )
-        progress.message(f"Starting again: {reason} since the last run.")
-        _put_away(path, keep=finished)
-        preflight.check_output(policy, ours=True)
-    else:
-        if preflight.is_finished(policy):
-            raise UsageError(
-                "output holds a finished release whose state is not here",
-                "Name another output, or the state of that run",
-            )
-        preflight.check_output(policy, ours=False)
-    state = State(path, subkeys)
-    with state.transaction():
-        state.put_plain("key", state.seal.name("key check"))
-        state.put("settings", settings_of(policy, state))
-    preflight.fresh_staging(policy)
-    return state
-
-
-def _only_staging(policy: Policy) -> bool:
-    return {entry.name for entry in policy.output.iterdir()} <= {STAGING}
-
-
-def _difference(state: State, policy: Policy) -> str | None:
-    """What has changed since the state was begun, or None."""
-    if state.plain("key") != state.seal.name("key check"):
-        return "the key has changed"
-    if state.get("settings") != settings_of(policy, state):
-        return "the policy or one of its lists has changed"
-    if not inputs_unchanged(state, policy):
-        return "the inputs have changed"
-    return None
-
-
-def _put_away(path: Path, *, keep: bool) -> None:
-    """Remove a state that no longer holds; the ledger of a finished release is kept under a number."""
-    number = 1
-    while (kept := path.with_name(f"{path.name}.{number}")).exists():
-        number += 1
-    if keep:
-        path.replace(kept)
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-    for shard in shard_files(path):
-        shard.unlink(missing_ok=True)
 
 
 # -- the stages ---------------------------------------------------------------------------
@@ -287,7 +182,7 @@ def _run_shard(
 ) -> RunResult:
     path = state_path(policy)
     main = State(path, subkeys) if path.exists() else None
-    if main is None or main.plain("resolved") is None or _difference(main, policy) is not None:
+    if main is None or main.plain("resolved") is None or difference(main, policy) is not None:
         if main is not None:
             main.close()
         raise UsageError(

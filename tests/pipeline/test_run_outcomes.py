@@ -11,8 +11,9 @@ from pathlib import Path
 import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
+from medsanitize.pipeline.opening import state_path
 from medsanitize.pipeline.preflight import locked
-from medsanitize.pipeline.run import Options, run, state_path
+from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify

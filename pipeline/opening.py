@@ -1,0 +1,129 @@
+"""The state a run works on: opened where it still holds, begun anew where something has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from medsanitize import __version__
+from medsanitize.errors import UsageError
+from medsanitize.pipeline import preflight
+from medsanitize.pipeline.inventory import inputs_unchanged
+from medsanitize.pipeline.progress import Progress
+from medsanitize.pipeline.resolution import digest_of_lists
+from medsanitize.pipeline.shards import shard_files
+from medsanitize.pipeline.state import SCHEMA_VERSION, State
+from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.model import Policy
+from medsanitize.policies.secrets import read_release_key
+from medsanitize.release.layout import STAGING
+from medsanitize.sanitize.keys import SubKeys, derive
+
+
+def release_keys(policy: Policy, material: bytes | None = None, *, split: bool = False) -> SubKeys:
+    """Sub-keys of the release's scope; an anonymous run makes a key that nobody keeps.
+
+    Raises
+    ------
+    UsageError
+        An anonymous run was to be ``split`` over processes that do not share its key.
+    KeyMaterialError
+        The key cannot be used.
+    """
+    if policy.release.mode == "anonymous":
+        if split:
+            raise UsageError(
+                "An anonymous run cannot be split: its key lives in the memory of one process",
+                "Run it whole, with --workers, or use mode: pseudonymous",
+            )
+        return derive(material or os.urandom(32), scope=scope_of(policy))
+    return derive(material or read_release_key(policy.keys), scope=scope_of(policy))
+
+
+def scope_of(policy: Policy) -> str:
+    """The scope of pseudonyms: the whole project, or the releases of one name."""
+    return "project" if policy.keys.scope == "project" else f"release:{policy.release.name}"
+
+
+def state_path(policy: Policy) -> Path:
+    """The state file of a release; every version has its own."""
+    return policy.state / f"{policy.release.name}-{policy.release.version}.sqlite"
+
+
+def settings_of(policy: Policy, state: State) -> str:
+    """What a resumed run must share with the run that began, as canonical JSON."""
+    facts = {
+        "schema": SCHEMA_VERSION,
+        "tool": __version__,
+        "policy": policy_digest(policy),
+        "inputs": [str(path) for path in policy.inputs],
+        "lists": digest_of_lists(state.seal, policy),
+    }
+    return json.dumps(facts, sort_keys=True)
+
+
+def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
+    """Open the state of this run, or begin it anew where policy, key, lists or inputs have changed."""
+    os.environ["SQLITE_TMPDIR"] = str(policy.state)  # nothing is written outside state and output
+    if policy.release.mode == "anonymous":
+        preflight.check_output(policy, ours=_only_staging(policy))
+        preflight.fresh_staging(policy)
+        return State(None, subkeys)
+    path = state_path(policy)
+    if path.exists():
+        state = State(path, subkeys)
+        reason = difference(state, policy)
+        if reason is None:
+            return state
+        finished = state.plain("published") is not None
+        state.close()
+        if preflight.is_finished(policy):
+            raise UsageError(
+                f"output holds the finished release of this name and version, but {reason}",
+                "Give the new release another version and another output",
+            )
+        progress.message(f"Starting again: {reason} since the last run.")
+        _put_away(path, keep=finished)
+        preflight.check_output(policy, ours=True)
+    else:
+        if preflight.is_finished(policy):
+            raise UsageError(
+                "output holds a finished release whose state is not here",
+                "Name another output, or the state of that run",
+            )
+        preflight.check_output(policy, ours=False)
+    state = State(path, subkeys)
+    with state.transaction():
+        state.put_plain("key", state.seal.name("key check"))
+        state.put("settings", settings_of(policy, state))
+    preflight.fresh_staging(policy)
+    return state
+
+
+def _only_staging(policy: Policy) -> bool:
+    return {entry.name for entry in policy.output.iterdir()} <= {STAGING}
+
+
+def difference(state: State, policy: Policy) -> str | None:
+    """What has changed since the state was begun, or None."""
+    if state.plain("key") != state.seal.name("key check"):
+        return "the key has changed"
+    if state.get("settings") != settings_of(policy, state):
+        return "the policy or one of its lists has changed"
+    if not inputs_unchanged(state, policy):
+        return "the inputs have changed"
+    return None
+
+
+def _put_away(path: Path, *, keep: bool) -> None:
+    """Remove a state that no longer holds; the ledger of a finished release is kept under a number."""
+    number = 1
+    while (kept := path.with_name(f"{path.name}.{number}")).exists():
+        number += 1
+    if keep:
+        path.replace(kept)
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    for shard in shard_files(path):
+        shard.unlink(missing_ok=True)
