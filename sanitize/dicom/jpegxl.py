@@ -5,7 +5,8 @@ from __future__ import annotations
 from medsanitize.sanitize.dicom.refusal import Refused
 
 _SIGNATURE = b"\0\0\0\x0cJXL \x0d\x0a\x87\x0a"
-_KEPT = frozenset([b"JXL ", b"ftyp", b"jxll", b"jxlc", b"jxlp", b"jxli"])
+_KEPT = frozenset([b"JXL ", b"jxlc", b"jxlp"])
+_TYPE = b"\0\0\0\x14ftypjxl \0\0\0\0jxl "
 
 
 def strip_metadata(frame: bytes) -> bytes:
@@ -31,8 +32,10 @@ def strip_metadata(frame: bytes) -> bytes:
             length = end - pos
         if length < 8 or pos + length > end or kind == b"jbrd":
             raise Refused("jpegxl-structure", "pixels")
-        if kind in _KEPT:
+        if kind == b"ftyp":
+            pieces.append(_TYPE)
+        elif kind in _KEPT or (kind == b"jxll" and length == 9):
             pieces.append(frame[pos : pos + length])
         pos += length
     out = b"".join(pieces)
-    return frame if len(out) == len(frame) else out
+    return frame if out == frame else out

@@ -272,16 +272,13 @@ def _frames(
 
 def _strip(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
     codec = syntax.codec
-    if codec == "jpeg":
+    if codec in ("jpeg", "jpeg-ls"):
         return jpeg.strip_metadata(frame)
-    if codec == "jpeg-ls":
-        return jpeg.strip_metadata(frame, lossless_ls=True)
     if codec == "jpeg2000":
         return jpeg2000.strip_metadata(frame)
     if codec == "rle":
-        return rle.clear_slack(
-            frame, -(-geometry.rows * geometry.columns * min(geometry.bits_allocated, 8) // 8)
-        )
+        segment = -(-geometry.rows * geometry.columns * min(geometry.bits_allocated, 8) // 8)
+        return rle.clear_slack(frame, segment, geometry.samples * -(-geometry.bits_allocated // 8))
     if codec == "jpegxl":
         return jpegxl.strip_metadata(frame)
     return _deflated_frame(frame, geometry)

@@ -9,16 +9,17 @@ from medsanitize.sanitize.dicom.refusal import Refused
 _HEADER = 64
 
 
-def clear_slack(frame: bytes, bytes_per_segment: int) -> bytes:
+def clear_slack(frame: bytes, bytes_per_segment: int, segments: int) -> bytes:
     """The frame with every byte that no run uses set to zero; the same object if there was none.
 
     Raises
     ------
     Refused
-        ``rle-structure`` when the segment offsets do not hold together.
+        ``rle-structure`` when the segment offsets do not hold together, or there are not exactly
+        ``segments``: one a byte of a sample.
     """
     count = int.from_bytes(frame[:4], "little") if len(frame) >= _HEADER else 0
-    if not 1 <= count <= 15:
+    if count != segments or not 1 <= count <= 15:
         raise Refused("rle-structure", "pixels")
     offsets = [int.from_bytes(frame[4 + 4 * i : 8 + 4 * i], "little") for i in range(count)] + [len(frame)]
     if offsets[0] < _HEADER or any(a > b for a, b in pairwise(offsets)):

@@ -224,7 +224,7 @@ def test_a_last_run_longer_than_the_image_hides_nothing() -> None:
     header = struct.pack("<16I", 1, 64, *[0] * 14)
     body = bytes([len(RAW) + 3]) + b"\7\7\7\7" + RAW
 
-    assert rle.clear_slack(header + body, 4) == header + body[:5] + bytes(len(RAW))
+    assert rle.clear_slack(header + body, 4, 1) == header + body[:5] + bytes(len(RAW))
 
 
 def test_pixels_behind_the_last_row_go(real: Real, release: Release) -> None:
