@@ -8,15 +8,19 @@ from medsanitize.sanitize.dicom.walk import Walk
 
 _SAMPLES, _PHOTOMETRIC, _FRAMES, _ROWS, _COLUMNS = 0x00280002, 0x00280004, 0x00280008, 0x00280010, 0x00280011
 _ALLOCATED, _STORED, _HIGH_BIT, _SIGNED = 0x00280100, 0x00280101, 0x00280102, 0x00280103
+_PLANAR = 0x00280006
 IMAGE_PIXEL = frozenset(
-    [_ROWS, _COLUMNS, _ALLOCATED, _STORED, _HIGH_BIT, _SIGNED, _SAMPLES, _PHOTOMETRIC, _FRAMES]
+    [_ROWS, _COLUMNS, _ALLOCATED, _STORED, _HIGH_BIT, _SIGNED, _SAMPLES, _PHOTOMETRIC, _FRAMES, _PLANAR]
 )
 """What a walk must capture for ``geometry_of``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """The Image Pixel attributes that say how many bytes the pixels are, and which bits of them."""
+    """The Image Pixel attributes that say how many bytes the pixels are, and which bits of them.
+
+    ``planar``: samples lie plane by plane. ``floating``: Float or Double Float Pixel Data.
+    """
 
     rows: int
     columns: int
@@ -27,6 +31,8 @@ class Geometry:
     high_bit: int
     signed: bool
     photometric: str
+    planar: int = 0
+    floating: bool = False
 
     @property
     def frame_bits(self) -> int:
@@ -52,4 +58,5 @@ def geometry_of(walk: Walk) -> Geometry | None:
         high_bit=walk.number(_HIGH_BIT, stored - 1),
         signed=walk.number(_SIGNED, 0) == 1,
         photometric=walk.text(_PHOTOMETRIC),
+        planar=walk.number(_PLANAR, 0),
     )

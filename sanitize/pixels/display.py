@@ -1,0 +1,114 @@
+"""A frame's samples as grey pictures in which text can be read.
+
+Text is burned in at any value and in any colour, often at the very ends of the range, so a frame may
+be shown in more than one way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from medsanitize.sanitize.dicom.geometry import Geometry
+from numpy.typing import NDArray
+
+Picture = NDArray[np.uint8]
+Samples = NDArray[Any]
+
+_LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
+_COLOURED = 64
+_COLOURED_SHARE = 5e-4
+_TAIL = 0.5
+_LEAST_SIDE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colour look-up tables (PS3.3 C.7.6.3.1.5): 8 bit colours, (entries, 3), and the first index mapped."""
+
+    colours: NDArray[np.uint8]
+    first: int
+
+    def darkest(self) -> int:
+        """The index of the darkest colour."""
+        return self.first + int((self.colours.astype(np.float32) @ _LUMINANCE).argmin())
+
+    def shown(self, indices: Samples) -> Picture:
+        """The colours of a frame of indices; those outside the table as its nearest end."""
+        at = np.clip(indices.astype(np.int64) - self.first, 0, len(self.colours) - 1)
+        return self.colours[at]
+
+
+def renderings(samples: Samples, geometry: Geometry, model: str, palette: Palette | None) -> list[Picture]:
+    """Pictures of one frame to be read for text; none when it is too small or all one value.
+
+    Parameters
+    ----------
+    samples : array
+        One frame as `codecs.decode` gives it.
+    geometry : Geometry
+    model : str
+        Photometric Interpretation of ``samples``.
+    palette : Palette, optional
+        For ``PALETTE COLOR``.
+
+    Returns
+    -------
+    list of arrays of uint8, shape (rows, columns)
+        First what a viewer would show, then what brings out text that this may hide.
+    """
+    if min(geometry.rows, geometry.columns) < _LEAST_SIDE or samples.size == 0:
+        return []
+    if palette is not None and samples.ndim == 2:
+        pictures = _coloured(palette.shown(samples))
+    elif samples.ndim == 2:
+        pictures = _grey(samples, inverted=model == "MONOCHROME1")
+    else:
+        pictures = _coloured(_colours(samples, geometry, model))
+    return [one for one in pictures if one.min() != one.max()]
+
+
+def _grey(samples: Samples, *, inverted: bool) -> list[Picture]:
+    """From lowest to highest value, and without the tails where these take most of the range."""
+    values = samples.astype(np.float32)
+    if samples.dtype.kind == "f":
+        values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    low, high = float(values.min()), float(values.max())
+    pictures = [_scaled(values, low, high)]
+    if samples.dtype.itemsize > 1:
+        inner_low, inner_high = (float(one) for one in np.percentile(values, (_TAIL, 100 - _TAIL)))
+        if 0 < inner_high - inner_low < (high - low) / 2:
+            pictures.append(_scaled(values, inner_low, inner_high))
+    return [255 - one for one in pictures] if inverted else pictures
+
+
+def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:
+    if high <= low:
+        return np.zeros(values.shape, np.uint8)
+    return np.clip((values - low) * (255.0 / (high - low)) + 0.5, 0, 255).astype(np.uint8)
+
+
+def _coloured(colours: Picture) -> list[Picture]:
+    """Luminance; and the brightest channel where there are colours, which luminance may make equal."""
+    pictures = [(colours.astype(np.float32) @ _LUMINANCE + 0.5).astype(np.uint8)]
+    brightest, dimmest = colours.max(axis=-1), colours.min(axis=-1)
+    if np.count_nonzero(brightest - dimmest > _COLOURED) > _COLOURED_SHARE * brightest.size:
+        pictures.append(brightest)
+    return pictures
+
+
+def _colours(samples: Samples, geometry: Geometry, model: str) -> Picture:
+    """RGB of 8 bits, (rows, columns, 3)."""
+    if samples.shape[-1] == 4 and samples.shape[1] * 2 == geometry.columns:
+        luma = samples[..., :2].reshape(geometry.rows, geometry.columns)
+        chroma = np.repeat(samples[..., 2:], 2, axis=1)
+        samples = np.dstack([luma, chroma])
+    values = samples[..., :3].astype(np.float32)
+    if samples.dtype.itemsize > 1:
+        values *= 255.0 / max(2 ** min(geometry.bits_stored, 32) - 1, 1)
+    if not model.startswith("YBR"):
+        return np.clip(values + 0.5, 0, 255).astype(np.uint8)
+    luma, blue, red = values[..., 0], values[..., 1] - 128, values[..., 2] - 128
+    channels = (luma + 1.402 * red, luma - 0.344136 * blue - 0.714136 * red, luma + 1.772 * blue)
+    return np.clip(np.stack(channels, axis=-1) + 0.5, 0, 255).astype(np.uint8)

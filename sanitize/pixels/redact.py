@@ -1,0 +1,81 @@
+"""Blanking: areas are set to one value, nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from medsanitize.sanitize.dicom.geometry import Geometry
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.pixels.native import is_422
+from numpy.typing import NDArray
+
+Area = tuple[int, int, int, int]
+"""Left, top, right, bottom: half-open pixel bounds in a frame."""
+
+Samples = NDArray[Any]
+
+
+def snapped(area: Area, shape: tuple[int, int], width: int, height: int) -> Area:
+    """``area`` grown to whole cells of ``width`` by ``height`` pixels, within ``shape`` (rows, columns)."""
+    left, top = max(area[0], 0) // width * width, max(area[1], 0) // height * height
+    right, bottom = -(-area[2] // width) * width, -(-area[3] // height) * height
+    return left, top, max(min(right, shape[1]), left), max(min(bottom, shape[0]), top)
+
+
+def blanked(
+    samples: Samples, areas: Sequence[Area], geometry: Geometry, model: str, darkest: int | None = None
+) -> Samples:
+    """A copy of one frame with every area set to what is shown black.
+
+    Parameters
+    ----------
+    samples : array
+        One frame as `codecs.decode` gives it.
+    areas : sequence of Area
+    geometry : Geometry
+        Of the stored frame.
+    model : str
+        Photometric Interpretation of ``samples``.
+    darkest : int, optional
+        Index of the darkest colour of the palette, where there is one.
+
+    Raises
+    ------
+    Refused
+        ``pixels-not-rewritten`` unless the copy is flat inside the areas and equal everywhere else.
+    """
+    value = fill(samples, geometry, model, darkest)
+    halved = is_422(geometry) and samples.shape[-1] == 4
+    mask = np.zeros(samples.shape[:2], bool)
+    for area in areas:
+        left, top, right, bottom = snapped(area, (geometry.rows, geometry.columns), 2 if halved else 1, 1)
+        if halved:
+            left, right = left // 2, right // 2
+        mask[top:bottom, left:right] = True
+    new = samples.copy()
+    new[mask] = value
+    if not np.array_equal(new[~mask], samples[~mask], equal_nan=samples.dtype.kind == "f") or bool(
+        (new[mask] != value).any()
+    ):
+        raise Refused("pixels-not-rewritten", "pixels")
+    return new
+
+
+def fill(samples: Samples, geometry: Geometry, model: str, darkest: int | None) -> Samples:
+    """The sample values that are shown black: the frame's own extreme where its values have no fixed black."""
+    kind = samples.dtype
+    if darkest is not None:
+        return np.asarray(darkest).astype(kind)
+    if samples.ndim == 2:
+        finite = samples[np.isfinite(samples)] if kind.kind == "f" else samples
+        if not finite.size:
+            return np.zeros((), kind)
+        return np.asarray(finite.max() if model == "MONOCHROME1" else finite.min(), kind)
+    middle = 1 << (min(geometry.bits_stored, 8 * kind.itemsize) - 1)
+    if samples.shape[-1] == 4 and is_422(geometry):
+        return np.array([0, 0, middle, middle], kind)
+    if model.startswith("YBR") and samples.shape[-1] == 3:
+        return np.array([0, middle, middle], kind)
+    return np.zeros(samples.shape[-1], kind)
