@@ -25,11 +25,6 @@ def squeeze(text: str, *, wide: bool = False) -> str:
     return "".join(_folded(char, wide) for char in text)
 
 
-def squeezed(text: str) -> set[str]:
-    """Every form of ``squeeze``: one, or two where accents may be written out."""
-    return {squeeze(text), squeeze(text, wide=True)}
-
-
 def origins(text: str, *, wide: bool = False) -> list[int]:
     """For each character of ``squeeze(text)`` its place in ``text``."""
     if text.isascii():

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from medsanitize.policies.tables.vocabulary import words as vocabulary
 from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.text.folding import is_syllabic, squeeze, squeezed
+from medsanitize.sanitize.text.folding import is_syllabic, squeeze
 from medsanitize.sanitize.text.generic import INSTITUTION_WORDS, NO_NAMES, PARTICLES, STREET_WORDS
 
 Shape = Literal["word", "code", "digits", "phrase", "syllables"]
@@ -157,6 +157,8 @@ def _initials(parts: list[str]) -> Iterator[Found]:
 
 def _number(value: str, rule: str, *, letters: bool) -> Iterator[Found]:
     whole = squeeze(value)
+    if not whole.strip("0"):
+        return
     if any(map(str.isdigit, whole)):
         if len(whole) >= _LEAST_PART or (len(whole) >= _LEAST_NUMBER and whole not in vocabulary()):
             yield Form(whole, rule, "digits" if whole.isdigit() else "code")
@@ -245,8 +247,3 @@ def _form(words: list[str] | tuple[str, ...], rule: str, shape: Shape, least: in
 def misspellable(form: Form) -> bool:
     """Whether slips of the pen are looked for: names and places of letters."""
     return form.shape == "word" and form.key.isalpha()
-
-
-def keys_of(text: str) -> set[str]:
-    """The squeezed forms of one word of a text."""
-    return squeezed(text)

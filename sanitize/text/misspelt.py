@@ -6,6 +6,7 @@ letters as there are slips, so that a look-up costs the same for ten known words
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,39 +14,51 @@ from typing import Final
 SHORTEST: Final = 5
 _LONG: Final = 9
 _PREFIX: Final = 7
+_LONGEST: Final = 40
 _REMEMBERED: Final = 20_000
+_DOUBLED: Final = re.compile(r"(.)\1+")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Misspelt:
-    """Words to recognise by distance 1 (from 5 letters on) or 2 (from 9 on), transpositions among them."""
+    """Words to recognise by distance 1 (from 5 letters on) or 2 (from 9 on), transpositions among them.
 
-    words: frozenset[str]
+    ``words`` maps each to what ``find`` answers; ``fine`` remembers words that are no slip.
+    """
+
+    words: dict[str, str]
     index: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    seen: dict[str, bool] = field(default_factory=dict)
+    slipped: dict[str, str] = field(default_factory=dict)
+    fine: set[str] = field(default_factory=set)
 
     def __repr__(self) -> str:
         return "Misspelt(...)"
 
-    def matches(self, word: str) -> bool:
-        """Whether ``word`` (folded) is one of the words or a slip of one."""
-        known = self.seen.get(word)
-        if known is None:
-            if len(self.seen) >= _REMEMBERED:
-                self.seen.clear()
-            known = self.seen[word] = self._look_up(word)
-        return known
+    def find(self, word: str) -> str:
+        """What the words say for ``word`` (squeezed) or the word it is a slip of; empty when for none."""
+        if word in self.fine:
+            return ""
+        said = self.slipped.get(word)
+        if said is None:
+            said = self._look_up(word) if SHORTEST <= len(word) <= _LONGEST else ""
+            if not said:
+                self.pass_over(word)
+            elif len(self.slipped) < _REMEMBERED:
+                self.slipped[word] = said
+        return said
 
-    def _look_up(self, word: str) -> bool:
+    def pass_over(self, word: str) -> None:
+        """Remember that ``word`` is no slip."""
+        if len(self.fine) >= _REMEMBERED:
+            self.fine.clear()
+        self.fine.add(word)
+
+    def _look_up(self, word: str) -> str:
         if not self.index:
             self._build()
         asked = {word[:_PREFIX], word, *_fewer(word, 1), *_fewer(word[:_PREFIX], 2)}
-        candidates = {known for part in asked for known in self.index.get(part, ())}
-        return any(
-            abs(len(known) - len(word)) <= allowed and distance(word, known, allowed) <= allowed
-            for known in candidates
-            for allowed in (slips(known),)
-        )
+        candidates = sorted({known for part in asked for known in self.index.get(part, ())})
+        return next((self.words[known] for known in candidates if _is_slip(word, known)), "")
 
     def _build(self) -> None:
         index: dict[str, list[str]] = {"": []}
@@ -57,9 +70,15 @@ class Misspelt:
         self.index.update({key: tuple(words) for key, words in index.items()})
 
 
-def misspelt(words: Iterable[str]) -> Misspelt:
-    """Make the index; it is filled when first asked."""
-    return Misspelt(frozenset(word for word in words if len(word) >= SHORTEST))
+def misspelt(words: Iterable[tuple[str, str]]) -> Misspelt:
+    """Make the index out of (word, what to answer); it is filled when first asked."""
+    return Misspelt({word: said for word, said in words if len(word) >= SHORTEST - 1})
+
+
+def _is_slip(word: str, known: str) -> bool:
+    if _DOUBLED.sub(r"\1", word) == _DOUBLED.sub(r"\1", known):
+        return True
+    return distance(word, known, slips(known)) <= slips(known)
 
 
 def slips(word: str) -> int:
@@ -76,6 +95,8 @@ def _fewer(word: str, depth: int) -> Iterator[str]:
 
 def distance(one: str, other: str, most: int) -> int:
     """Edits between two words, a transposition being one (optimal string alignment); above ``most``, any."""
+    if abs(len(one) - len(other)) > most:
+        return most + 1
     before: list[int] = []
     last = list(range(len(other) + 1))
     for row, char in enumerate(one, 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from medsanitize.sanitize.text.folding import squeeze
@@ -13,7 +13,8 @@ Day = tuple[int, int, int]
 
 _MONTHS: Final = (
     "january jan januar janvier janv enero ene gennaio gen janeiro januari styczen stycznia leden ledna ocak",
-    "february feb februar fevrier fevr fev febrero febbraio febr fevereiro februari luty lutego unor unora subat",
+    "february feb februar fevrier fevr fev febrero febbraio febr fevereiro februari luty lutego unor unora "
+    "subat",
     "march mar marz maerz mars marzo marco maart mrt mrz marzec marca brezen brezna mart",
     "april apr avril avr abril abr aprile kwiecien kwietnia duben dubna nisan",
     "may mai mayo maggio mag maio mei maj maja kveten kvetna mayis",
@@ -21,15 +22,18 @@ _MONTHS: Final = (
     "july jul juli juillet juil julio luglio lug julho lipiec lipca cervenec cervence temmuz",
     "august aug aout agosto ago augustus augusti sierpien sierpnia srpen srpna agustos",
     "september sep sept septembre septiembre settembre set setembro wrzesien wrzesnia zari eylul",
-    "october oct oktober okt octobre octubre ottobre ott outubro out pazdziernik pazdziernika rijen rijna ekim",
+    "october oct oktober okt octobre octubre ottobre ott outubro out pazdziernik pazdziernika rijen rijna "
+    "ekim",
     "november nov novembre noviembre novembro listopad listopada listopadu kasim",
     "december dec dezember dez decembre diciembre dic dicembre dezembro desember grudzien grudnia prosinec "
     "prosince aralik des",
 )
 _MONTH: Final = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
-_LONGEST_MONTH: Final = max(map(len, _MONTH))
+_MONTHS_AT_ALL: Final = frozenset(_MONTH)
+_DIGIT: Final = re.compile(r"\d")
+_LONGEST_MONTH: Final = max(map(len, _MONTH)) + 2
 
-_RUN: Final = re.compile(r"(?<!\d)(\d{8}|\d{6})(?=\d{4}(?:\d\d)?(?!\d)|(?!\d))")
+_RUN: Final = re.compile(r"(?<!\d)(?:(\d{8})(?:\d{4}(?:\d\d)?)?+|(\d{6}))(?!\d)")
 _PARTS: Final = re.compile(
     r"(?<!\d)(\d{1,4})([.,\-/ _:]{1,2}+|\s?[年년]\s?)(\d{1,2})([.,\-/ _:]{1,2}+|\s?[月월]\s?)"
     r"(\d{4}|\d{1,2})(?!\d)\s?[日일]?+"
@@ -55,21 +59,23 @@ def calendar_day(value: str) -> Day | None:
     return day if 1 <= day[1] <= 12 and 1 <= day[2] <= 31 else None
 
 
-def dates_in(text: str, known: frozenset[Day]) -> Iterator[tuple[int, int]]:
+def dates_in(text: str, known: frozenset[Day], words: Collection[str]) -> Iterator[tuple[int, int]]:
     """Yield the spans of ``text`` that may be read as one of the ``known`` days.
 
     A form that can be read in several ways (01/02/2004, 04-01-19) counts when one of them is known. A
-    day and month, or a month and year, count where the month is a word.
+    day and month, or a month and year, count where the month is a word. ``words`` are the squeezed words of
+    the text.
     """
-    if not known or not any(map(str.isdigit, text)):
+    if not known or not _DIGIT.search(text):
         return
     for found in _RUN.finditer(text):
-        if not known.isdisjoint(_run(found[1])):
+        if not known.isdisjoint(_run(found[1] or found[2])):
             yield found.span()
     for found in _PARTS.finditer(text):
         if not known.isdisjoint(_readings(found[1], found[3], found[5])):
             yield found.span()
-    yield from _named(text, known)
+    if not _MONTHS_AT_ALL.isdisjoint(words):
+        yield from _named(text, known)
 
 
 def _run(digits: str) -> Iterator[Day]:

@@ -1,0 +1,165 @@
+"""Known identifiers in a text that OCR read: look-alike characters, lost spaces, a few wrong letters.
+
+Text and known values are reduced to skeletons in which characters that look alike are one. A known value
+is then looked for with as many errors as its length allows; a piece of it must be there without any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from medsanitize.policies.tables.vocabulary import words as vocabulary
+from medsanitize.sanitize.text.folding import squeeze
+from medsanitize.sanitize.text.forms import Form
+from medsanitize.sanitize.text.placed import Cut
+from medsanitize.sanitize.text.written_dates import Day, dates_in
+
+_ALIKE: Final = {**dict.fromkeys("1i|!ı", "l"), **dict.fromkeys("68", "b"), **dict.fromkeys("9q", "g")} | {
+    "0": "o",
+    "5": "s",
+    "$": "s",
+    "2": "z",
+}
+_PAIRS: Final = {"rn": "m", "vv": "w", "cl": "d"}
+_DIGIT_OF: Final = str.maketrans("OoQDIl|!SsBZz", "0000111155822")
+_LIKE_DIGITS: Final = r"[\dOoQDIl|!SsBZz]"
+_DATE_LIKE: Final = re.compile(
+    rf"(?<![^\W_]){_LIKE_DIGITS}++(?:[.,\-/ ]{{1,2}}+{_LIKE_DIGITS}++)*+(?![^\W_])"
+)
+_WORD: Final = re.compile(r"[^\W_]+")
+_LEAST_WORD: Final = 4
+_LEAST_CODE: Final = 5
+_ANYWHERE: Final = 7
+_LEFT_OVER: Final = 2
+_LONGEST_TEXT: Final = 4096
+"""OCR gives lines; of a longer text only the beginning is read with errors."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Skeleton:
+    """A known value reduced; ``pieces`` are what ``errors`` errors cannot all hit."""
+
+    key: str
+    errors: int
+    pieces: tuple[str, ...]
+    number: bool
+    rule: str
+
+    def __repr__(self) -> str:
+        return f"Skeleton({self.rule})"
+
+
+def skeletons(forms: Iterable[Form]) -> tuple[Skeleton, ...]:
+    """Reduce the forms that are long enough to be recognised with errors."""
+    made: dict[tuple[str, bool], Skeleton] = {}
+    for form in forms:
+        number = form.shape in ("digits", "code")
+        key = _reduced(form.key)[0]
+        if form.shape != "syllables" and len(key) >= (_LEAST_CODE if number else _LEAST_WORD):
+            errors = _errors(len(key), number)
+            made.setdefault((key, number), Skeleton(key, errors, _pieces(key, errors), number, form.rule))
+    return tuple(made.values())
+
+
+def blurred_spans(text: str, known: tuple[Skeleton, ...], dates: frozenset[Day]) -> Iterator[Cut]:
+    """Yield what in a line of OCR may be one of the known values."""
+    text = text[:_LONGEST_TEXT]
+    reduced, starts, ends = _reduced(text)
+    for one in known:
+        if any(piece in reduced for piece in one.pieces):
+            for start, end, errors in _approximate(one.key, reduced, one.errors):
+                cut = _accepted(text, one, starts[start], ends[end - 1], errors)
+                if cut:
+                    yield cut
+    for found in _DATE_LIKE.finditer(text):
+        digits = found[0].translate(_DIGIT_OF)
+        for start, end in dates_in(digits, dates, ()):
+            yield Cut(found.start() + start, found.start() + end, "known-date")
+
+
+def _errors(size: int, number: bool) -> int:
+    if number:
+        return 0 if size < 6 else 1 if size < 9 else 2
+    return 0 if size < 5 else 1 if size < 8 else 2 if size < 12 else 3
+
+
+def _pieces(key: str, errors: int) -> tuple[str, ...]:
+    cuts = [len(key) * number // (errors + 1) for number in range(errors + 2)]
+    return tuple(key[low:high] for low, high in zip(cuts, cuts[1:], strict=False))
+
+
+def _reduced(text: str) -> tuple[str, list[int], list[int]]:
+    """The skeleton of a text, and for each of its characters where that began and ended in the text."""
+    made: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for place, char in enumerate(text):
+        lone = not char.isalnum() and not (
+            text[place - 1 : place].isalnum() or text[place + 1 : place + 2].isalnum()
+        )
+        letters = "" if lone else _ALIKE.get(char.lower()) or squeeze(char)
+        for letter in letters:
+            one = _ALIKE.get(letter, letter)
+            pair = _PAIRS.get(made[-1] + one) if made and ends[-1] == place else None
+            if pair:
+                made[-1], ends[-1] = pair, place + 1
+            else:
+                made.append(one)
+                starts.append(place)
+                ends.append(place + 1)
+    return "".join(made), starts, ends
+
+
+def _approximate(key: str, text: str, errors: int) -> Iterator[tuple[int, int, int]]:
+    """Places where ``key`` occurs with at most ``errors`` edits (Sellers), the best of each neighbourhood."""
+    if not errors:
+        start = text.find(key)
+        while start >= 0:
+            yield start, start + len(key), 0
+            start = text.find(key, start + 1)
+        return
+    costs = list(range(len(key) + 1))
+    begins = [0] * (len(key) + 1)
+    best: tuple[int, int, int] | None = None
+    for place, char in enumerate(text, 1):
+        corner, corner_begin = costs[0], begins[0]
+        costs[0], begins[0] = 0, place
+        for row, against in enumerate(key, 1):
+            change, begin = corner + (char != against), corner_begin
+            corner, corner_begin = costs[row], begins[row]
+            if corner + 1 < change:
+                change, begin = corner + 1, corner_begin
+            if costs[row - 1] + 1 < change:
+                change, begin = costs[row - 1] + 1, begins[row - 1]
+            costs[row], begins[row] = change, begin
+        if costs[-1] <= errors:
+            if best is None or costs[-1] < best[2]:
+                best = begins[-1], place, costs[-1]
+        elif best:
+            yield best
+            best = None
+    if best:
+        yield best
+
+
+def _accepted(text: str, one: Skeleton, start: int, end: int, errors: int) -> Cut | None:
+    begins = not text[start - 1 : start].isalnum()
+    stops = not text[end : end + 1].isalnum()
+    if one.number:
+        digits = sum(map(str.isdigit, text[start:end]))
+        good = (begins and stops) or (len(one.key) >= _ANYWHERE and (begins or stops))
+        return Cut(start, end, one.rule) if good and 2 * digits >= len(one.key) else None
+    if begins and stops and not errors:
+        return Cut(start, end, one.rule)
+    if len(one.key) <= _LEAST_WORD or not (begins or stops or len(one.key) >= _ANYWHERE):
+        return None
+    touched = [found.span() for found in _WORD.finditer(text) if found.start() < end and found.end() > start]
+    if all(squeeze(text[low:high]) in vocabulary() for low, high in touched):
+        return None
+    low, high = touched[0][0], touched[-1][1]
+    start = low if start - low <= _LEFT_OVER else start
+    end = high if high - end <= _LEFT_OVER else end
+    return Cut(start, end, one.rule)
