@@ -67,7 +67,7 @@ def check(draft: Draft) -> Iterator[Problem]:
 def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     """Where a policy names files and folders."""
     yield from (("output",), ("state",), ("exclude",), ("keys", "file"), ("keys", "signing"))
-    yield from (("pseudonyms", "table"), ("registry", "path"))
+    yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "places", "file"))
     for section, rest in (("inputs", ()), ("tables", ("file",))):
         values = data.get(section)
         for index in range(len(values) if isinstance(values, list) else 0):

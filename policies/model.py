@@ -273,6 +273,51 @@ class RasterImages(Section):
     """``clean``: metadata goes, burned-in text as in ``pixels``; ``drop``: they are left out."""
 
 
+class SlidePlaces(Section):
+    """A table that says where each slide stands: patient, primary sample, block, section, stain.
+
+    Columns that are not named are not read. What it gives is released as pseudonyms, the stain as it is.
+    """
+
+    file: Path
+    """CSV or Parquet."""
+    slide: Text
+    """Column with the slide's file, relative to its input folder."""
+    patient: Text | None = None
+    """Column with the patient."""
+    sample: Text | None = None
+    """Column with the primary sample (the specimen taken)."""
+    block: Text | None = None
+    """Column with the block cut from the sample."""
+    section: Text | None = None
+    """Column with the section's number or name within the block."""
+    stain: Text | None = None
+    """Column with the stain, kept where it is a known one."""
+    scanner: Text | None = None
+    """Column with the scanner."""
+
+
+class WholeSlides(Section):
+    """What happens to whole-slide images (guidelines of Holub et al. 2023)."""
+
+    action: Literal["clean", "drop", "quarantine"] = "clean"
+    """``clean``: only what viewers need is copied; ``drop``: slides are left out of the release."""
+    label: Literal["drop", "replace"] = "drop"
+    """The picture of the label: gone, or replaced by one that shows the release's own identifier."""
+    macro: Literal["drop", "blank-label"] = "drop"
+    """The picture of the whole glass: gone, or kept with its label's part blanked."""
+    thumbnail: Literal["keep", "drop"] = "keep"
+    """The small picture of the tissue."""
+    scanner: Literal["model", "drop"] = "model"
+    """Whether the scanner's maker and model stay, where a vendor's format names them."""
+    icc_profile: Literal["drop", "keep"] = "drop"
+    """Colour profiles: ``keep`` leaves the curves and drops every text in them."""
+    tile_metadata: Literal["cut", "keep"] = "cut"
+    """Comments and application segments inside encoded tiles, which no decoder needs."""
+    places: SlidePlaces | None = None
+    """Table of each slide's place: patient, sample, block, section, stain."""
+
+
 class Deduplicate(Section):
     """What happens to an object that is there twice, within the release and in the registry."""
 
@@ -362,6 +407,8 @@ class Policy(Section):
     """What happens to encapsulated documents and audio."""
     raster: RasterImages = RasterImages()
     """What happens to PNG, JPEG and TIFF files."""
+    wsi: WholeSlides = WholeSlides()
+    """What happens to whole-slide images."""
     deduplicate: Deduplicate = Deduplicate()
     """What happens to duplicates."""
     engine: Engine = Engine()

@@ -133,6 +133,12 @@ keys:
 #raster:
 #  action: clean
 
+# Whole-slide images.
+#wsi:
+#  macro: blank-label
+#  scanner: drop
+#  places: {{file: ./slides.csv, slide: file, patient: patient_id, block: block, stain: stain}}
+
 # The same object twice: ignore, flag, drop, quarantine or fail.
 #deduplicate:
 #  bytes: drop

@@ -1,0 +1,1 @@
+"""Whole-slide images: what a vendor's readers need is copied, everything else is left behind."""

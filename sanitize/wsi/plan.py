@@ -1,0 +1,49 @@
+"""What a slide becomes: files made of literal bytes and of runs copied from the source's files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A run of bytes of one of the slide's source files (``file`` is its index), copied as it is."""
+
+    offset: int
+    length: int
+    file: int = 0
+
+
+Piece = bytes | Copy
+
+
+@dataclass(frozen=True, slots=True)
+class OutFile:
+    """One released file: its name below the slide's own (empty: the slide itself) and its pieces."""
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlideFacts:
+    """What the manifest and the report say of a slide: nothing that came from free text.
+
+    ``mpp`` is micrometres a pixel, ``objective`` the magnification; None where the file does not say.
+    """
+
+    vendor: str
+    levels: tuple[tuple[int, int], ...]
+    mpp: float | None = None
+    objective: float | None = None
+    scanner: str = ""
+    stain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EditPlan:
+    """The edit script of one slide, the facts about it, and how often each rule applied."""
+
+    files: tuple[OutFile, ...]
+    facts: SlideFacts
+    rules: dict[str, int]

@@ -1,0 +1,231 @@
+"""A TIFF written anew: image data first, in the source's order, then values and directories; nothing else."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.plan import Copy, Piece
+from medsanitize.sanitize.wsi.tiff import (
+    LONG,
+    LONG8,
+    STRIP_COUNTS,
+    STRIP_OFFSETS,
+    SUB_IFDS,
+    TILE_COUNTS,
+    TILE_OFFSETS,
+    Dialect,
+)
+
+_LIMIT = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The values of one entry: field type, how many, and their bytes in the file's byte order.
+
+    ``high`` is the upper half of a single LONG that only NDPI can write.
+    """
+
+    type: int
+    count: int
+    data: bytes
+    high: int = 0
+
+
+@dataclass(slots=True)
+class Page:
+    """One directory to write: its values but for those that point to data, its encoded tiles or strips in
+    order, and its sub-directories.
+    """
+
+    values: dict[int, Value]
+    segments: Sequence[tuple[Piece, ...]]
+    tiled: bool
+    subs: list[Page] = field(default_factory=list)
+
+
+def numbers(dialect: Dialect, kind: int, values: Sequence[int]) -> Value:
+    """A value of whole numbers; ``kind`` is SHORT (3), LONG (4) or LONG8 (16)."""
+    form = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}[kind]
+    return Value(kind, len(values), struct.pack(f"{dialect.order}{len(values)}{form}", *values))
+
+
+def text(value: str) -> Value:
+    """An ASCII value, NUL at its end."""
+    data = value.encode("ascii") + b"\0"
+    return Value(2, len(data), data)
+
+
+def length_of(segment: tuple[Piece, ...]) -> int:
+    """Bytes of an encoded tile."""
+    return sum(piece.length if isinstance(piece, Copy) else len(piece) for piece in segment)
+
+
+def write_tiff(dialect: Dialect, pages: Sequence[Page]) -> tuple[Piece, ...]:
+    """The pieces of the whole file.
+
+    A tile that several entries share is written once. Two that overlap without being the same are refused:
+    one could show what the other's page must not.
+
+    Raises
+    ------
+    Refused
+        ``tiff-overlapping-data``; ``tiff-too-large``: a classic TIFF cannot point beyond 4 GB.
+    """
+    start = 16 if dialect.kind == "big" else 12 if dialect.kind == "ndpi" else 8
+    placed, pieces, end = _place(_every(pages), start)
+    tail: list[bytes] = []
+    if end % 2:
+        tail.append(b"\0")
+        end += 1
+    places: list[int] = []
+    bodies: list[tuple[Page, int]] = []
+    for page in pages:
+        end = _values(dialect, page, placed, end, tail, places, bodies)
+    _link(dialect, places, tail, bodies)
+    if end >= _LIMIT and dialect.kind == "classic":
+        raise Refused("tiff-too-large", "structure")
+    first = places[0]
+    mark = b"II" if dialect.order == "<" else b"MM"
+    if dialect.kind == "big":
+        head = mark + struct.pack(dialect.order + "HHHQ", 43, 8, 0, first)
+    elif dialect.kind == "ndpi":
+        head = mark + struct.pack("<HQ", 42, first)
+    else:
+        head = mark + struct.pack(dialect.order + "HI", 42, first)
+    return _merged([head, *pieces, b"".join(tail)])
+
+
+def _every(pages: Sequence[Page]) -> list[tuple[Piece, ...]]:
+    found: list[tuple[Piece, ...]] = []
+    for page in pages:
+        found += page.segments
+        found += _every(page.subs)
+    return found
+
+
+def _place(
+    segments: list[tuple[Piece, ...]], start: int
+) -> tuple[dict[tuple[Piece, ...], int], list[Piece], int]:
+    """Where each distinct tile goes, in the order of the source; the pieces; where they end."""
+    distinct = sorted({segment for segment in segments if segment}, key=_order)
+    placed: dict[tuple[Piece, ...], int] = {}
+    pieces: list[Piece] = []
+    copied: dict[int, int] = {}
+    at = start
+    for segment in distinct:
+        placed[segment] = at
+        for piece in segment:
+            if isinstance(piece, Copy):
+                if piece.offset < copied.get(piece.file, 0):
+                    raise Refused("tiff-overlapping-data", "structure")
+                copied[piece.file] = piece.offset + piece.length
+        pieces += segment
+        at += length_of(segment)
+    return placed, pieces, at
+
+
+def _order(segment: tuple[Piece, ...]) -> tuple[int, int, int, bytes]:
+    for piece in segment:
+        if isinstance(piece, Copy):
+            return 0, piece.file, piece.offset, b""
+    return 1, 0, 0, b"".join(piece for piece in segment if isinstance(piece, bytes))
+
+
+def _values(
+    dialect: Dialect,
+    page: Page,
+    placed: dict[tuple[Piece, ...], int],
+    end: int,
+    tail: list[bytes],
+    places: list[int],
+    bodies: list[tuple[Page, int]],
+    *,
+    sub: bool = False,
+) -> int:
+    """Write a page's values and directory behind ``end``; returns the new end.
+
+    The link to the next directory stays open: ``bodies`` remembers at which index of ``tail`` it is.
+    """
+    sub_places: list[int] = []
+    for one in page.subs:
+        end = _values(dialect, one, placed, end, tail, sub_places, bodies, sub=True)
+    values = dict(page.values)
+    offsets = [placed[segment] if segment else 0 for segment in page.segments]
+    counts = [length_of(segment) for segment in page.segments]
+    wide = LONG8 if dialect.kind == "big" else LONG
+    where, sizes = (TILE_OFFSETS, TILE_COUNTS) if page.tiled else (STRIP_OFFSETS, STRIP_COUNTS)
+    values[where] = _pointers(dialect, wide, offsets)
+    values[sizes] = _pointers(dialect, LONG if max(counts, default=0) < _LIMIT else wide, counts)
+    if sub_places:
+        values[SUB_IFDS] = numbers(dialect, 18 if dialect.kind == "big" else 13, sub_places)
+    entries: list[bytes] = []
+    high: list[int] = []
+    big = dialect.kind == "big"
+    for tag, value in sorted(values.items()):
+        inner, upper = value.data, value.high
+        if len(inner) > dialect.inline:
+            inner, upper = (
+                struct.pack(dialect.order + ("Q" if big else "I"), end % _LIMIT if not big else end),
+                end >> 32,
+            )
+            padded = value.data + b"\0" * (len(value.data) % 2)
+            tail.append(padded)
+            end += len(padded)
+        form = "HHQ" if big else "HHI"
+        entries.append(
+            struct.pack(dialect.order + form, tag, value.type, value.count)
+            + inner.ljust(dialect.inline, b"\0")
+        )
+        high.append(upper if not big else 0)
+    head = struct.pack(dialect.order + ("Q" if big else "H"), len(entries)) + b"".join(entries)
+    places.append(end)
+    tail += [head, b"\0" * (8 if big or dialect.kind == "ndpi" else 4)]
+    if not sub:
+        bodies.append((page, len(tail) - 1))
+    end += len(head) + len(tail[-1])
+    if dialect.kind == "ndpi":
+        tail.append(struct.pack(f"<{len(high)}I", *high))
+        end += 4 * len(high)
+    if end % 2:
+        tail.append(b"\0")
+        end += 1
+    return end
+
+
+def _pointers(dialect: Dialect, kind: int, values: Sequence[int]) -> Value:
+    if dialect.kind == "ndpi" and len(values) == 1:
+        return Value(LONG, 1, struct.pack("<I", values[0] % _LIMIT), values[0] >> 32)
+    if kind == LONG and max(values, default=0) >= _LIMIT:
+        raise Refused("tiff-too-large", "structure")
+    return numbers(dialect, kind, values)
+
+
+def _link(dialect: Dialect, places: list[int], tail: list[bytes], bodies: list[tuple[Page, int]]) -> None:
+    form = dialect.order + ("I" if dialect.kind == "classic" else "Q")
+    for (_, index), following in zip(bodies, places[1:], strict=False):
+        tail[index] = struct.pack(form, following)
+
+
+def _merged(pieces: list[Piece]) -> tuple[Piece, ...]:
+    """Neighbouring literals and neighbouring runs of the source as one piece each."""
+    merged: list[Piece] = []
+    literal: list[bytes] = []
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            literal.append(piece)
+            continue
+        if literal:
+            merged.append(b"".join(literal))
+            literal = []
+        last = merged[-1] if merged else None
+        if isinstance(last, Copy) and (last.file, last.offset + last.length) == (piece.file, piece.offset):
+            merged[-1] = Copy(last.offset, last.length + piece.length, piece.file)
+        else:
+            merged.append(piece)
+    if literal:
+        merged.append(b"".join(literal))
+    return tuple(piece for piece in merged if piece)

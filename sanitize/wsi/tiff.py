@@ -1,0 +1,233 @@
+"""TIFF structure as slides use it: classic, BigTIFF and Hamamatsu's NDPI, read strictly.
+
+Nothing here looks at pixels. Every offset and count is checked against the file before it is used,
+and a file that contradicts itself is refused by a named rule.
+
+Sources: TIFF 6.0 (Adobe, 1992) section 2; the BigTIFF design (offsets and counts of 8 bytes, version 43).
+NDPI is little endian, with an offset of 8 bytes in the header and after each directory, and, behind that,
+the upper 32 bits of every entry's value.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.dicom.structure import Buffer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BYTE, ASCII, SHORT, LONG, RATIONAL, UNDEFINED, LONG8, IFD8 = 1, 2, 3, 4, 5, 7, 16, 18
+SIZES = {
+    1: 1,
+    2: 1,
+    3: 2,
+    4: 4,
+    5: 8,
+    6: 1,
+    7: 1,
+    8: 2,
+    9: 4,
+    10: 8,
+    11: 4,
+    12: 8,
+    13: 4,
+    16: 8,
+    17: 8,
+    18: 8,
+}
+"""Bytes of one value of each field type."""
+WIDTH, LENGTH, COMPRESSION, PHOTOMETRIC, DESCRIPTION, SUBFILE = 256, 257, 259, 262, 270, 254
+STRIP_OFFSETS, STRIP_COUNTS, TILE_OFFSETS, TILE_COUNTS, SUB_IFDS = 273, 279, 324, 325, 330
+NDPI_FLAG = 65420
+_INTEGERS = {1: "u1", 3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
+_MOST_DIRECTORIES = 4096
+_MOST_ENTRIES = 4096
+_MOST_VALUES = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a TIFF writes its numbers: byte order, and the width of offsets and counts."""
+
+    order: Literal["<", ">"]
+    kind: Literal["classic", "big", "ndpi"]
+
+    @property
+    def inline(self) -> int:
+        """Bytes that an entry holds itself."""
+        return 8 if self.kind == "big" else 4
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One entry: its type, how many values, and where their bytes begin.
+
+    ``high`` is what NDPI adds to a single LONG that the entry holds itself: its upper 32 bits.
+    """
+
+    type: int
+    count: int
+    start: int
+    high: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values."""
+        return SIZES[self.type] * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """One image file directory: where it begins and ends, and its entries."""
+
+    start: int
+    end: int
+    fields: dict[int, Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiff:
+    """A file read: its bytes, dialect and the chain of directories."""
+
+    data: Buffer
+    dialect: Dialect
+    directories: tuple[Directory, ...]
+
+    def raw(self, field: Field) -> bytes:
+        """The bytes of a field's values."""
+        return bytes(self.data[field.start : field.start + field.size])
+
+    def text(self, directory: Directory, tag: int) -> str:
+        """An ASCII (or byte) value up to its NUL, undecodable bytes replaced; empty where there is none."""
+        field = directory.fields.get(tag)
+        if field is None or SIZES[field.type] != 1:
+            return ""
+        return self.raw(field).split(b"\0", 1)[0].decode("utf-8", "replace")
+
+    def numbers(self, directory: Directory, tag: int) -> NDArray[np.uint64]:
+        """Whole numbers of a field as uint64; empty where the field is absent or of another type."""
+        import numpy as np
+
+        field = directory.fields.get(tag)
+        if field is None or field.type not in _INTEGERS:
+            return np.zeros(0, np.uint64)
+        if field.count > _MOST_VALUES:
+            raise Refused("tiff-too-many-values", "structure")
+        form = self.dialect.order + _INTEGERS[field.type]
+        values = np.frombuffer(self.raw(field), form).astype(np.uint64)
+        return values + np.uint64(field.high << 32) if field.high else values
+
+    def number(self, directory: Directory, tag: int, default: int | None = None) -> int | None:
+        """The first whole number of a field, or the default."""
+        values = self.numbers(directory, tag)
+        return int(values[0]) if len(values) else default
+
+    def sub_directories(self, directory: Directory) -> tuple[Directory, ...]:
+        """The directories that SubIFDs names (OME-TIFF keeps a pyramid's levels there)."""
+        starts = [int(start) for start in self.numbers(directory, SUB_IFDS)]
+        if len(starts) > _MOST_DIRECTORIES or len(set(starts)) != len(starts):
+            raise Refused("tiff-directory-loop", "structure")
+        known = {one.start for one in self.directories}
+        if known & set(starts):
+            raise Refused("tiff-directory-loop", "structure")
+        return tuple(_directory(self.data, start, self.dialect)[0] for start in starts)
+
+
+def looks_like_tiff(data: Buffer) -> bool:
+    """Whether the first bytes are those of a TIFF or BigTIFF."""
+    return bytes(data[:4]) in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+
+def read_tiff(data: Buffer) -> Tiff:
+    """Read every directory of the chain.
+
+    Parameters
+    ----------
+    data : bytes or mmap
+        The whole file; only headers, directories and nothing else are touched.
+
+    Raises
+    ------
+    Refused
+        ``tiff-structure``: an offset, count or type cannot be; ``tiff-directory-loop``;
+        ``tiff-too-many-directories``; ``tiff-too-many-values``.
+    """
+    if not looks_like_tiff(data) or len(data) < 16:
+        raise Refused("tiff-structure", "structure")
+    order: Literal["<", ">"] = "<" if bytes(data[:2]) == b"II" else ">"
+    if struct.unpack_from(order + "H", data, 2)[0] == 43:
+        width, zero, start = struct.unpack_from(order + "HHQ", data, 4)
+        if (width, zero) != (8, 0):
+            raise Refused("tiff-structure", "structure")
+        dialect = Dialect(order, "big")
+    else:
+        start = struct.unpack_from(order + "I", data, 4)[0]
+        dialect = Dialect(order, "classic")
+        wide = struct.unpack_from("<Q", data, 4)[0]
+        if order == "<" and _is_ndpi(data, wide):
+            dialect, start = Dialect("<", "ndpi"), wide
+    directories: list[Directory] = []
+    seen: set[int] = set()
+    while start:
+        if start in seen:
+            raise Refused("tiff-directory-loop", "structure")
+        if len(seen) == _MOST_DIRECTORIES:
+            raise Refused("tiff-too-many-directories", "structure")
+        seen.add(start)
+        directory, start = _directory(data, start, dialect)
+        directories.append(directory)
+    if not directories:
+        raise Refused("tiff-structure", "structure")
+    return Tiff(data, dialect, tuple(directories))
+
+
+def _is_ndpi(data: Buffer, start: int) -> bool:
+    """Whether the directory at ``start`` bears Hamamatsu's flag."""
+    if start + 2 > len(data):
+        return False
+    count = struct.unpack_from("<H", data, start)[0]
+    if not 0 < count <= _MOST_ENTRIES or start + 2 + 12 * count > len(data):
+        return False
+    return any(
+        struct.unpack_from("<H", data, start + 2 + 12 * number)[0] == NDPI_FLAG for number in range(count)
+    )
+
+
+def _directory(data: Buffer, start: int, dialect: Dialect) -> tuple[Directory, int]:
+    """The directory at ``start`` and where the next one begins (0: there is none)."""
+    big, ndpi, order = dialect.kind == "big", dialect.kind == "ndpi", dialect.order
+    head, entry, link = (8, 20, 8) if big else (2, 12, 8 if ndpi else 4)
+    if start + head > len(data):
+        raise Refused("tiff-structure", "structure")
+    count = struct.unpack_from(order + ("Q" if big else "H"), data, start)[0]
+    after = start + head + entry * count
+    end = after + link + (4 * count if ndpi else 0)
+    if not 0 < count <= _MOST_ENTRIES or end > len(data):
+        raise Refused("tiff-structure", "structure")
+    high = struct.unpack_from(f"<{count}I", data, after + link) if ndpi else (0,) * count
+    fields: dict[int, Field] = {}
+    for number in range(count):
+        at = start + head + entry * number
+        tag, kind, values = struct.unpack_from(order + ("HHQ" if big else "HHI"), data, at)
+        if tag in fields:
+            raise Refused("tiff-structure", "structure")
+        if kind in SIZES:
+            fields[tag] = _field(data, at + (12 if big else 8), kind, values, high[number], dialect)
+    following = struct.unpack_from(order + ("Q" if big or ndpi else "I"), data, after)[0]
+    return Directory(start, end, fields), following
+
+
+def _field(data: Buffer, at: int, kind: int, count: int, high: int, dialect: Dialect) -> Field:
+    size = SIZES[kind] * count
+    if size <= dialect.inline:
+        return Field(kind, count, at, high if kind == LONG and count == 1 else 0)
+    where = struct.unpack_from(dialect.order + ("Q" if dialect.kind == "big" else "I"), data, at)[0]
+    where |= high << 32
+    if where + size > len(data):
+        raise Refused("tiff-structure", "structure")
+    return Field(kind, count, where)

@@ -1,0 +1,256 @@
+"""Encoded tiles: image data copied as it is, what no decoder needs left out, nothing hidden."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass, field
+
+from medsanitize.sanitize.dicom import jpeg2000
+from medsanitize.sanitize.dicom.jpeg_tables import HUFFMAN, QUANTISATION, parse_tables
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.dicom.structure import Buffer
+from medsanitize.sanitize.wsi.plan import Copy, Piece
+
+NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD, J2K_YCC, J2K_RGB, J2K = 1, 5, 7, 8, 32946, 33003, 33005, 34712
+"""Compression (tag 259); 33003 and 33005 are Aperio's JPEG 2000."""
+_SOI, _EOI, _SOS, _DRI, _COM, _ADOBE = b"\xff\xd8", b"\xff\xd9", 0xDA, 0xDD, 0xFE, 0xEE
+_FRAMES = frozenset([0xC0, 0xC1, 0xC2])
+_ASTRAY = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+"""A marker inside entropy-coded data, restart markers and stuffed bytes apart (T.81 B.1.1.5)."""
+_HEADER = 1 << 17
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """Where a JPEG's header ends, and the runs of it that go (relative to the start of the stream)."""
+
+    end: int
+    cuts: tuple[tuple[int, int], ...]
+    progressive: bool
+
+
+@dataclass(slots=True)
+class TileCleaner:
+    """Cleans the tiles of one file; headers that recur are judged once.
+
+    ``rules`` counts what was cut: ``C:tile-metadata`` and ``C:tile-slack``.
+    """
+
+    data: Buffer
+    file: int = 0
+    rules: dict[str, int] = field(default_factory=dict)
+    _headers: dict[bytes, _Header] = field(default_factory=dict)
+
+    def clean(self, offset: int, length: int, compression: int, size: int | None = None) -> tuple[Piece, ...]:
+        """The pieces of one encoded tile or strip.
+
+        Parameters
+        ----------
+        offset, length : int
+            Where it lies in the file, in bytes.
+        compression : int
+            Value of tag 259.
+        size : int, optional
+            Bytes of the decoded tile, which an uncompressed one must have exactly.
+
+        Raises
+        ------
+        Refused
+            ``slide-tile-structure``: bytes that no decoder needs could hide in it;
+            ``slide-compression``: how it is compressed is not known here.
+        """
+        if length == 0:
+            return ()
+        if offset + length > len(self.data):
+            raise Refused("tiff-structure", "structure")
+        if compression == JPEG:
+            return self._jpeg(offset, length)
+        if compression in (J2K_YCC, J2K_RGB, J2K):
+            return self._jpeg2000(offset, length)
+        if compression == NONE:
+            if size is None or length < size:
+                raise _refused()
+            return self._up_to(offset, size, length)
+        if compression in (DEFLATE, DEFLATE_OLD):
+            return self._up_to(offset, self._deflated(offset, length, size), length)
+        if compression == LZW:
+            return self._up_to(offset, lzw_length(self.data, offset, length, size), length)
+        raise Refused("slide-compression", "structure")
+
+    def _up_to(self, offset: int, used: int, length: int) -> tuple[Piece, ...]:
+        if used < length:
+            self._count("C:tile-slack")
+        return (Copy(offset, used, self.file),)
+
+    def _count(self, rule: str) -> None:
+        self.rules[rule] = self.rules.get(rule, 0) + 1
+
+    def _jpeg(self, offset: int, length: int) -> tuple[Piece, ...]:
+        header = self._jpeg_header(offset, length)
+        end = self._entropy_end(offset + header.end, offset + length, header.progressive)
+        if header.cuts:
+            self._count("C:tile-metadata")
+        if end < offset + length:
+            self._count("C:tile-slack")
+        pieces: list[Piece] = []
+        kept = offset
+        for start, stop in header.cuts:
+            if offset + start > kept:
+                pieces.append(Copy(kept, offset + start - kept, self.file))
+            kept = offset + stop
+        pieces.append(Copy(kept, end - kept, self.file))
+        return tuple(pieces)
+
+    def _jpeg_header(self, offset: int, length: int) -> _Header:
+        near = self.data.find(b"\xff\xda", offset, offset + min(length, _HEADER))
+        key = bytes(self.data[offset : near + 16]) if near >= 0 else b""
+        found = self._headers.get(key)
+        if found is None or found.end > len(key):
+            found = jpeg_header(bytes(self.data[offset : offset + min(length, _HEADER)]))
+            if len(self._headers) < _REMEMBERED and found.end <= len(key):
+                self._headers[key] = found
+        return found
+
+    def _entropy_end(self, start: int, stop: int, progressive: bool) -> int:
+        """Where End Of Image ends; between the scan's header and it only image data may lie."""
+        with memoryview(self.data) as view, view[start:stop] as window:
+            found = _ASTRAY.search(window)
+            at = found.start() if found else -1
+            del found
+        if at < 0 or progressive or self.data[start + at : start + at + 2] != _EOI:
+            raise _refused()
+        return start + at + 2
+
+    def _jpeg2000(self, offset: int, length: int) -> tuple[Piece, ...]:
+        frame = bytes(self.data[offset : offset + length])
+        clean = jpeg2000.strip_metadata(frame)
+        if clean is frame:
+            return (Copy(offset, length, self.file),)
+        self._count("C:tile-metadata")
+        return (clean,)
+
+    def _deflated(self, offset: int, length: int, size: int | None) -> int:
+        inflater = zlib.decompressobj()
+        try:
+            pixels = inflater.decompress(bytes(self.data[offset : offset + length]), (size or 0) + 1)
+        except zlib.error:
+            raise _refused() from None
+        if size is None or len(pixels) != size or not inflater.eof:
+            raise _refused()
+        return length - len(inflater.unused_data)
+
+
+def jpeg_header(head: bytes) -> _Header:
+    """Judge the segments of a JPEG up to its first scan's header.
+
+    Raises
+    ------
+    Refused
+        ``slide-tile-structure``.
+    """
+    if head[:2] != _SOI:
+        raise _refused()
+    cuts: list[tuple[int, int]] = []
+    pos, frame = 2, 0
+    while True:
+        if head[pos : pos + 1] != b"\xff" or pos + 4 > len(head):
+            raise _refused()
+        marker, stop = head[pos + 1], pos + 2 + int.from_bytes(head[pos + 2 : pos + 4], "big")
+        body = head[pos + 4 : stop]
+        if stop > len(head) or stop < pos + 4:
+            raise _refused()
+        if marker == _COM or 0xE0 <= marker <= 0xEF:
+            if marker != _ADOBE or not _is_adobe(body):
+                cuts.append((pos, stop))
+        elif marker in (HUFFMAN, QUANTISATION):
+            parse_tables(marker, body)
+        elif marker in _FRAMES:
+            if frame or len(body) < 6 or len(body) != 6 + 3 * body[5]:
+                raise _refused()
+            frame = marker
+        elif marker == _SOS:
+            if not frame or not body or len(body) != 4 + 2 * body[0]:
+                raise _refused()
+            return _Header(stop, tuple(cuts), frame == 0xC2)
+        elif marker != _DRI or len(body) != 2:
+            raise _refused()
+        pos = stop
+
+
+def clean_tables(tables: bytes) -> bytes:
+    """JPEGTables (tag 347) without COM and APPn segments: an abbreviated stream of tables alone.
+
+    Raises
+    ------
+    Refused
+        ``slide-tile-structure``.
+    """
+    if tables[:2] != _SOI:
+        raise _refused()
+    out, pos = [_SOI], 2
+    while tables[pos : pos + 2] != _EOI:
+        if tables[pos : pos + 1] != b"\xff" or pos + 4 > len(tables):
+            raise _refused()
+        marker, stop = tables[pos + 1], pos + 2 + int.from_bytes(tables[pos + 2 : pos + 4], "big")
+        body = tables[pos + 4 : stop]
+        if stop > len(tables) or stop < pos + 4:
+            raise _refused()
+        if marker in (HUFFMAN, QUANTISATION):
+            parse_tables(marker, body)
+            out.append(tables[pos:stop])
+        elif (marker == _ADOBE and _is_adobe(body)) or (marker == _DRI and len(body) == 2):
+            out.append(tables[pos:stop])
+        elif not (marker == _COM or 0xE0 <= marker <= 0xEF):
+            raise _refused()
+        pos = stop
+    return b"".join([*out, _EOI])
+
+
+def lzw_length(data: Buffer, offset: int, length: int, size: int | None) -> int:
+    """Bytes that an LZW strip uses (TIFF 6.0 section 13); it must decode to ``size`` bytes and end.
+
+    Raises
+    ------
+    Refused
+        ``slide-tile-structure``.
+    """
+    lengths = [1] * 256 + [0, 0]
+    bits, width, pos, out, previous = 0, 9, offset, 0, 0
+    held, stop = 0, offset + length
+    while True:
+        while bits < width:
+            if pos == stop:
+                raise _refused()
+            held, pos, bits = (held << 8 | data[pos]) & 0xFFFFFF, pos + 1, bits + 8
+        bits -= width
+        code = held >> bits & ((1 << width) - 1)
+        if code == 257:
+            if out != size:
+                raise _refused()
+            return pos - offset
+        if code == 256:
+            del lengths[258:]
+            width, previous = 9, 0
+            continue
+        if code < len(lengths):
+            grown = lengths[code]
+        elif code == len(lengths) and previous:
+            grown = previous + 1
+        else:
+            raise _refused()
+        if previous:
+            lengths.append(previous + 1)
+        out, previous = out + grown, grown
+        if size is None or out > size or len(lengths) > 4096:
+            raise _refused()
+        width = 9 if len(lengths) < 511 else 10 if len(lengths) < 1023 else 11 if len(lengths) < 2047 else 12
+
+
+def _is_adobe(body: bytes) -> bool:
+    return len(body) == 12 and body[:5] == b"Adobe" and body[11] <= 2
+
+
+def _refused() -> Refused:
+    return Refused("slide-tile-structure", "tiles")

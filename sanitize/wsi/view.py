@@ -1,0 +1,49 @@
+"""What a vendor's module is given: the files of one slide, and what the release calls it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from medsanitize.sanitize.dicom.structure import Buffer
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SourceFile:
+    """One file of a slide: its path relative to the folder of the slide's main file, and its bytes."""
+
+    name: str
+    data: Buffer
+
+    def __repr__(self) -> str:
+        return f"SourceFile({len(self.data)} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class SlideView:
+    """All files of one slide, the main one first."""
+
+    files: tuple[SourceFile, ...]
+
+    @property
+    def data(self) -> Buffer:
+        """The bytes of the main file."""
+        return self.files[0].data
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SlideName:
+    """What the release calls a slide.
+
+    ``instance`` is its pseudonym, also the stem of its files. ``token`` gives keyed bytes for a
+    purpose, where a vendor's format demands an identifier of a certain length.
+    """
+
+    instance: str
+    key: bytes
+
+    def token(self, purpose: str, length: int) -> bytes:
+        """``length`` keyed bytes (at most 32)."""
+        import hmac
+        from hashlib import sha256
+
+        return hmac.new(self.key, purpose.encode() + b"\0" + self.instance.encode(), sha256).digest()[:length]
