@@ -14,7 +14,10 @@ from typing import Literal
 class Known:
     """One identifying value of a patient or study and what sort of thing it is.
 
-    ``category``: ``name``, ``id``, ``date``, ``address``, ``phone``, ``institution``, ``uid`` or ``text``.
+    ``category``: ``name``, ``id``, ``date``, ``address``, ``phone``, ``institution``, ``uid`` or ``text``;
+    and three whose values may be ordinary words elsewhere, so that free text is cleaned of them and the
+    audit does not search for them: ``label`` (stations, devices, ranks, plates), ``organisation``
+    (departments, services, issuers) and ``place``.
     """
 
     category: str

@@ -5,6 +5,7 @@ every one of them counts: name tokens of 3 letters (2 in scripts whose letters a
 their parts of 4 characters, phrases of 6, and dates in six spellings; words of their own, case and
 accents aside. These are not counted, because a false alarm refuses a whole release:
 
+* particles, titles and what systems write for a missing name (van, Mrs, UNKNOWN);
 * a name token that is DICOM vocabulary (a patient called Head) where the standard speaks: in CS values,
   code meanings, coding scheme names, the manufacturer and the de-identification attributes. Elsewhere
   it counts, for the patient may be meant;
@@ -23,12 +24,14 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick, Implementation
 from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.text.generic import NO_NAMES, PARTICLES
 from medsanitize.verifiers.reader import Parsed
 from medsanitize.verifiers.spelling import fold, is_date, words
 
 MIN_TOKEN: Final = 3
 MIN_ID_TOKEN: Final = 4
 MIN_PHRASE: Final = 6
+_NO_NAMES: Final = PARTICLES | NO_NAMES
 BETWEEN: Final = b"\x1e"
 """Set between values, so that no word reaches from one into the next."""
 
@@ -99,7 +102,7 @@ def _tokens(known: Known, vocabulary: frozenset[str]) -> Iterator[str]:
     category, value = known.category, known.value
     if category == "name":
         for token in re.findall(r"[^\W\d_]+", fold(value)):
-            if len(token) >= (MIN_TOKEN if token.isascii() else 2):
+            if len(token) >= (MIN_TOKEN if token.isascii() else 2) and token not in _NO_NAMES:
                 yield token
     elif category == "id":
         whole = fold(value.strip())

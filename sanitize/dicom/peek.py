@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from medsanitize.policies.model import Dicom, Limits
@@ -10,6 +11,7 @@ from medsanitize.sanitize.dicom import charset as charsets
 from medsanitize.sanitize.dicom.container import looks_like_dicom, open_container
 from medsanitize.sanitize.dicom.dictionary import dictionary
 from medsanitize.sanitize.dicom.encoding import IMPLICIT_LITTLE, UNDEFINED, Layout
+from medsanitize.sanitize.dicom.identifying import CATEGORY, CODED, CONCEPT_CATEGORY, Coded
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.rules import RuleBook
 from medsanitize.sanitize.dicom.structure import ITEM, ITEM_END, SEQUENCE_END, Buffer, read_header
@@ -21,31 +23,19 @@ _PLAIN = frozenset([_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISS
 _NESTED_REMEMBERED = 4096
 _DEEPEST = 100
 
+_CODE_VALUE, _CODE_MEANING, _CONCEPT, _TEXT_VALUE = 0x00080100, 0x00080104, 0x0040A043, 0x0040A160
 _DATED = frozenset([b"DA", b"DT"])
-_CATEGORIES = {
-    "id": "00080050 00100020 00101000 00200010 00401001 00400009 00400253 00380010 00402016 00402017 "
-    "00181000 00120040 00120042 00101090 00380060 00321064 0040050A 00400551",
-    "address": "00101040 00080081 00080092 0040A353 00401102",
-    "phone": "00102154 00080094 00401103 0040A354",
-    "institution": "00080080",
-    "uid": "0020000D 0020000E 00200052",
-}
-_CATEGORY = {int(tag, 16): name for name, tags in _CATEGORIES.items() for tag in tags.split()}
-_PERSON_NAMES = frozenset(
-    int(tag, 16)
-    for tag in (
-        "00100010 00101001 00101005 00101060 00080090 0008009C 00081048 00081050 00081060 00081070 00102297 "
-        "00321032 00400006 00401010 00404037 0040A075 0040A123 00700084 30060006 300600A6 300E0008 00402008 "
-        "0008010D"
-    ).split()
-)
+_UNTYPED = (b"", b"UN")
+_LONGEST = 256
+"""Longer values are texts, not names or numbers."""
 
 
 def kept_attributes(dicom: Dicom) -> frozenset[int]:
     """Attributes that a policy keeps as they are: what they hold is then nothing to hide."""
     book = RuleBook(dicom)
     scope = book.scope("")
-    return frozenset(tag for tag in (*_CATEGORY, *_PERSON_NAMES) if book.rule(scope, tag).action == "K")
+    names = (tag for tag, allowed in dictionary().items() if allowed[0] == b"PN")
+    return frozenset(tag for tag in (*CATEGORY, *names) if book.rule(scope, tag).action == "K")
 
 
 def peek(data: Buffer, limits: Limits | None = None, kept: frozenset[int] = frozenset()) -> Peek:
@@ -114,47 +104,69 @@ def _scan(
     plain: dict[int, str] | None,
     kept: frozenset[int],
     depth: int = 0,
+    coded: Coded = None,
 ) -> int:
     """Collect from the data set at ``pos``; ``plain`` only at the top level. Returns where it ended."""
+    concept: str | None = None
     while end - pos >= 8:
         tag, vr, length, start = read_header(buf, pos, end, layout)
         if tag == ITEM_END:
             return start
         if tag >= 0x7FE00000 and plain is not None:
             break
+        inner = IMPLICIT_LITTLE if vr == b"UN" else layout
+        if tag == _CONCEPT:
+            concept = CONCEPT_CATEGORY.get(_code_value(buf, start, end, inner))
         if length == UNDEFINED:
-            inner = IMPLICIT_LITTLE if vr == b"UN" else layout
-            pos = _scan_items(buf, start, end, inner, charset, known, kept, depth + 1)
+            pos = _scan_items(buf, start, end, inner, charset, known, kept, depth + 1, CODED.get(tag))
             continue
         pos = start + length
         if pos > end:
             raise Refused("length-past-end")
-        if length and (vr == b"SQ" or (vr in (b"", b"UN") and _is_sequence(tag))):
-            inner = IMPLICIT_LITTLE if vr == b"UN" else layout
-            known.update(_nested(bytes(buf[start:pos]), vr, inner, charset, kept, depth))
+        if length and (vr == b"SQ" or (vr in _UNTYPED and _is_sequence(tag))):
+            known.update(_nested(bytes(buf[start:pos]), vr, inner, charset, kept, depth, CODED.get(tag)))
             continue
         if tag == _CHARSET:
             charset = bytes(buf[start:pos]).rstrip(b" \0")
-        category = _category(tag, vr) if tag not in kept else None
+        category = _category(tag, vr, coded, concept) if tag not in kept else None
         if category is None and (plain is None or tag not in _PLAIN):
             continue
         text = charsets.decode(bytes(buf[start:pos]), charset).strip(" \0")
         if plain is not None and tag in _PLAIN:
             plain.setdefault(tag, text)
-        if category == "date":
-            known.update(Known(category, part.strip()[:8]) for part in text.split("\\") if part.strip())
-        elif category and text:
-            known.update(Known(category, part.strip()) for part in text.split("\\") if part.strip(" ^"))
+        if category:
+            known.update(_known(category, text))
     return pos
 
 
-def _category(tag: int, vr: bytes) -> str | None:
+def _known(category: str, text: str) -> Iterator[Known]:
+    for part in text.split("\\"):
+        value = part.strip()[:8] if category == "date" else part.strip()
+        if value.strip("^") and len(value) <= _LONGEST:
+            yield Known(category, value)
+
+
+def _category(tag: int, vr: bytes, coded: Coded, concept: str | None) -> str | None:
     """What sort of identifier an element holds: every person name and every date is one."""
-    if vr == b"PN" or tag in _PERSON_NAMES:
+    meant = dictionary().get(tag, (vr,))[0]
+    if vr == b"PN" or meant == b"PN":
         return "name"
-    if vr in _DATED or (vr in (b"", b"UN") and dictionary().get(tag, (b"",))[0] in _DATED):
+    if vr in _DATED or (vr in _UNTYPED and meant in _DATED):
         return "date"
-    return _CATEGORY.get(tag)
+    if coded and tag in (_CODE_VALUE, _CODE_MEANING):
+        return coded[tag == _CODE_MEANING]
+    return concept if tag == _TEXT_VALUE else CATEGORY.get(tag)
+
+
+def _code_value(buf: Buffer, pos: int, end: int, layout: Layout) -> str:
+    """The code value in the first item at ``pos``; it is the first element of a code."""
+    if end - pos < 8:
+        return ""
+    pos = read_header(buf, pos, end, layout if layout.big else IMPLICIT_LITTLE)[3]
+    if end - pos < 8:
+        return ""
+    tag, _, length, start = read_header(buf, pos, end, layout)
+    return bytes(buf[start : start + length]).decode("latin-1").strip(" \0") if tag == _CODE_VALUE else ""
 
 
 def _is_sequence(tag: int) -> bool:
@@ -162,13 +174,19 @@ def _is_sequence(tag: int) -> bool:
 
 
 def _nested(
-    chunk: bytes, written: bytes, layout: Layout, charset: bytes, kept: frozenset[int], depth: int
+    chunk: bytes,
+    written: bytes,
+    layout: Layout,
+    charset: bytes,
+    kept: frozenset[int],
+    depth: int,
+    coded: Coded,
 ) -> frozenset[Known]:
     """What the items of a sequence say; bytes written as UN may be no items at all."""
     try:
         if len(chunk) <= _NESTED_REMEMBERED:
-            return _remembered(chunk, layout, charset, kept, depth)
-        return _nested_known(chunk, layout, charset, kept, depth)
+            return _remembered(chunk, layout, charset, kept, depth, coded)
+        return _nested_known(chunk, layout, charset, kept, depth, coded)
     except Refused:
         if written == b"UN":
             return frozenset()
@@ -176,10 +194,10 @@ def _nested(
 
 
 def _nested_known(
-    chunk: bytes, layout: Layout, charset: bytes, kept: frozenset[int], depth: int
+    chunk: bytes, layout: Layout, charset: bytes, kept: frozenset[int], depth: int, coded: Coded
 ) -> frozenset[Known]:
     known: set[Known] = set()
-    _scan_items(chunk, 0, len(chunk), layout, charset, known, kept, depth + 1)
+    _scan_items(chunk, 0, len(chunk), layout, charset, known, kept, depth + 1, coded)
     return frozenset(known)
 
 
@@ -195,6 +213,7 @@ def _scan_items(
     known: set[Known],
     kept: frozenset[int],
     depth: int,
+    coded: Coded,
 ) -> int:
     if depth > _DEEPEST:
         raise Refused("too-deep")
@@ -206,5 +225,5 @@ def _scan_items(
         if tag != ITEM:
             raise Refused("malformed-sequence")
         stop = end if length == UNDEFINED else min(start + length, end)
-        pos = _scan(buf, start, stop, layout, charset, known, None, kept, depth)
+        pos = _scan(buf, start, stop, layout, charset, known, None, kept, depth, coded)
     return pos

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from medsanitize.policies.tables.vocabulary import words as vocabulary
@@ -88,7 +89,7 @@ def _errors(size: int, number: bool) -> int:
 
 def _pieces(key: str, errors: int) -> tuple[str, ...]:
     cuts = [len(key) * number // (errors + 1) for number in range(errors + 2)]
-    return tuple(key[low:high] for low, high in zip(cuts, cuts[1:], strict=False))
+    return tuple(key[low:high] for low, high in pairwise(cuts))
 
 
 def _reduced(text: str) -> tuple[str, list[int], list[int]]:
