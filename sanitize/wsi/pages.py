@@ -1,0 +1,174 @@
+"""What stays of a TIFF directory: the tags decoding needs, each in the form and number it must have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.plan import Piece
+from medsanitize.sanitize.wsi.rewrite import Page, Value
+from medsanitize.sanitize.wsi.tiff import (
+    COMPRESSION,
+    LENGTH,
+    STRIP_COUNTS,
+    STRIP_OFFSETS,
+    TILE_COUNTS,
+    TILE_OFFSETS,
+    WIDTH,
+    Directory,
+    Tiff,
+)
+from medsanitize.sanitize.wsi.tiles import TileCleaner, clean_tables
+
+SAMPLES, BITS, ROWS_PER_STRIP, PLANAR, TILE_WIDTH, TILE_LENGTH, TABLES = 277, 258, 278, 284, 322, 323, 347
+RESOLUTION = (282, 283, 296)
+NEEDED = {
+    254: 1,
+    255: 1,
+    WIDTH: 1,
+    LENGTH: 1,
+    BITS: 4,
+    COMPRESSION: 1,
+    262: 1,
+    266: 1,
+    274: 1,
+    SAMPLES: 1,
+    ROWS_PER_STRIP: 1,
+    282: 1,
+    283: 1,
+    PLANAR: 1,
+    296: 1,
+    317: 1,
+    320: 3 * 65536,
+    TILE_WIDTH: 1,
+    TILE_LENGTH: 1,
+    338: 4,
+    339: 4,
+    TABLES: 1 << 16,
+    530: 2,
+    531: 1,
+    532: 6,
+    32997: 1,
+    32998: 1,
+}
+"""Tags that decoding a page may need, with the most values each can have. All others go."""
+_NUMERIC = frozenset([1, 3, 4, 5])
+_MOST_PIXELS = 1 << 44
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a directory says of its picture: size in pixels, tiled or in strips, compression."""
+
+    width: int
+    height: int
+    tiled: bool
+    compression: int
+    subfile: int
+
+
+def shape_of(tiff: Tiff, directory: Directory) -> Shape:
+    """Read the shape of a directory's picture.
+
+    Raises
+    ------
+    Refused
+        ``tiff-structure``: it has no size, or an impossible one.
+    """
+    width, height = tiff.number(directory, WIDTH, 0) or 0, tiff.number(directory, LENGTH, 0) or 0
+    if not width or not height or width * height > _MOST_PIXELS:
+        raise Refused("tiff-structure", "structure")
+    return Shape(
+        width,
+        height,
+        TILE_OFFSETS in directory.fields,
+        tiff.number(directory, COMPRESSION, 1) or 1,
+        tiff.number(directory, 254, 0) or 0,
+    )
+
+
+def is_reduction(shape: Shape, base: Shape) -> bool:
+    """Whether a picture has the proportions of another, larger one, as a level of its pyramid has.
+
+    Levels are rounded (up or down) to whole pixels or whole tiles of the larger one.
+    """
+    if shape.width > base.width or shape.height > base.height:
+        return False
+    across, down = base.width / shape.width, base.height / shape.height
+    slack = 1.01 + max(2 / shape.width, 2 / shape.height)
+    return across / down < slack and down / across < slack
+
+
+def kept_page(
+    tiff: Tiff,
+    directory: Directory,
+    cleaner: TileCleaner,
+    *,
+    also: dict[int, Value] | None = None,
+    without: frozenset[int] = frozenset(),
+) -> Page:
+    """A page with its picture and the tags that decoding needs.
+
+    Parameters
+    ----------
+    also : dict, optional
+        Values to write beside those, or in their place (a description made anew).
+    without : frozenset of int
+        Needed tags that this vendor's readers do without.
+
+    Raises
+    ------
+    Refused
+        ``tiff-structure`` when a tag's values or the tiles contradict the picture's size.
+    """
+    values: dict[int, Value] = {}
+    for tag, most in NEEDED.items():
+        field = directory.fields.get(tag)
+        if field is None or tag in without:
+            continue
+        if tag == TABLES:
+            data = clean_tables(tiff.raw(field))
+            values[tag] = Value(7, len(data), data)
+            continue
+        if field.type not in _NUMERIC or not 0 < field.count <= most:
+            raise Refused("tiff-structure", "structure")
+        values[tag] = Value(field.type, field.count, tiff.raw(field), field.high)
+    values.update(also or {})
+    return Page(values, segments_of(tiff, directory, cleaner), shape_of(tiff, directory).tiled)
+
+
+def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[tuple[Piece, ...]]:
+    """The cleaned tiles or strips of a page, in order.
+
+    Raises
+    ------
+    Refused
+        ``tiff-structure`` when their number is not what the picture's size asks for.
+    """
+    shape = shape_of(tiff, directory)
+    tags = (TILE_OFFSETS, TILE_COUNTS) if shape.tiled else (STRIP_OFFSETS, STRIP_COUNTS)
+    offsets, counts = (tiff.numbers(directory, tag) for tag in tags)
+    samples = tiff.number(directory, SAMPLES, 1) or 1
+    bits = tiff.numbers(directory, BITS)
+    depth = int(bits[0]) if len(bits) else 1
+    planar = (tiff.number(directory, PLANAR, 1) or 1) == 2
+    if samples > 16 or depth > 64:
+        raise Refused("tiff-structure", "structure")
+    if shape.tiled:
+        across, down = tiff.number(directory, TILE_WIDTH, 0) or 0, tiff.number(directory, TILE_LENGTH, 0) or 0
+        if not across or not down:
+            raise Refused("tiff-structure", "structure")
+        expected = -(-shape.width // across) * -(-shape.height // down)
+    else:
+        across, down = shape.width, tiff.number(directory, ROWS_PER_STRIP, shape.height) or shape.height
+        down = min(down, shape.height)
+        expected = -(-shape.height // down)
+    if len(offsets) != len(counts) or len(offsets) != expected * (samples if planar else 1):
+        raise Refused("tiff-structure", "structure")
+    row = (across * depth * (1 if planar else samples) + 7) // 8
+    segments: list[tuple[Piece, ...]] = []
+    for index, (offset, count) in enumerate(zip(offsets.tolist(), counts.tolist(), strict=True)):
+        strip = index % expected
+        rows = down if shape.tiled else min(down, shape.height - strip * down)
+        segments.append(cleaner.clean(offset, count, shape.compression, row * rows))
+    return segments

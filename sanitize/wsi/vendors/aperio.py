@@ -1,0 +1,101 @@
+"""Aperio SVS, of ScanScope and of GT450: description made anew from geometry, magnification and resolution.
+
+OpenSlide reads a file as Aperio when the first description begins with ``Aperio``; levels are tiled, the
+second page in strips is the thumbnail, other pages in strips are label and macro, which GT450 marks by
+NewSubfileType 1 and 9 alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.pages import Shape, is_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+
+NAME = "aperio"
+_GEOMETRY = re.compile(
+    r"\d{1,7}x\d{1,7}(?: \[\d{1,7},\d{1,7} \d{1,7}x\d{1,7}\])?(?: \(\d{1,5}x\d{1,5}\))?"
+    r"(?: ?-> ?\d{1,7}x\d{1,7})?(?: (?:JPEG|J2K|J2000|LZW)(?:/[A-Z0-9]{1,8})?(?: Q=\d{1,3}(?:\.\d{1,2})?)?)?"
+)
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,12})?")
+_KEYS = ("AppMag", "MPP", "OriginalWidth", "OriginalHeight")
+_SCANNERS = ("GT450 DX", "GT450", "AT2", "CS2", "AT Turbo", "LV1", "VERSA")
+_LABEL_OR_MACRO = frozenset([1, 9])
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether the first page says that it is Aperio's."""
+    if not looks_like_tiff(view.data):
+        return False
+    tiff = read_tiff(view.data)
+    return tiff.text(tiff.directories[0], DESCRIPTION).startswith("Aperio")
+
+
+def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
+    """Levels and thumbnail as they are, with a new description; label, macro and all else left behind.
+
+    Raises
+    ------
+    Refused
+        The structure contradicts itself, or has no pyramid.
+    """
+    tiff = read_tiff(view.data)
+    cleaner = TileCleaner(view.data)
+    base = shape_of(tiff, tiff.directories[0])
+    if not base.tiled:
+        raise Refused("slide-without-levels", "structure")
+    pages: list[Page] = []
+    levels: list[tuple[int, int]] = []
+    counts: dict[str, int] = {}
+    for index, directory in enumerate(tiff.directories):
+        shape = shape_of(tiff, directory)
+        role = _role(index, shape, base)
+        if role == "drop" or (role == "thumbnail" and rules.thumbnail == "drop"):
+            counts["X:slide-picture"] = counts.get("X:slide-picture", 0) + 1
+            continue
+        described = _description(tiff, directory, rules)
+        pages.append(kept_page(tiff, directory, cleaner, also={DESCRIPTION: text(described)}))
+        counts["C:slide-description"] = counts.get("C:slide-description", 0) + 1
+        if role == "level":
+            levels.append((shape.width, shape.height))
+    keys = _keys(tiff.text(tiff.directories[0], DESCRIPTION))
+    facts = SlideFacts(NAME, tuple(levels), _float(keys.get("MPP")), _float(keys.get("AppMag")))
+    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+
+
+def _role(index: int, shape: Shape, base: Shape) -> str:
+    if shape.tiled:
+        return "level" if is_reduction(shape, base) else "drop"
+    if index == 1 and shape.subfile not in _LABEL_OR_MACRO and is_reduction(shape, base):
+        return "thumbnail"
+    return "drop"
+
+
+def _keys(description: str) -> dict[str, str]:
+    """The pairs behind the first bar, of those that have one ``=``."""
+    pairs = (part.split("=", 1) for part in description.split("|")[1:] if "=" in part)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def _description(tiff: Tiff, directory: Directory, rules: WholeSlides) -> str:
+    """``Aperio``, geometry, magnification and resolution: nothing else of what the source said."""
+    given = tiff.text(directory, DESCRIPTION)
+    head = given.split("|", 1)[0]
+    found = _GEOMETRY.search(head)
+    lines = "Aperio Image Library\r\n" + (found.group() if found else "")
+    keys = _keys(given)
+    kept = [(key, keys[key]) for key in _KEYS if _NUMBER.fullmatch(keys.get(key, ""))]
+    scanner = next((one for one in _SCANNERS if keys.get("ScannerType") == one or one in head), None)
+    if rules.scanner == "model" and scanner:
+        kept.append(("ScannerType", scanner))
+    return "|".join([lines, *(f"{key} = {value}" for key, value in kept)])
+
+
+def _float(value: str | None) -> float | None:
+    return float(value) if value and _NUMBER.fullmatch(value) else None
