@@ -25,11 +25,10 @@ _DS = re.compile(rb" *[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)? *\0?")
 _IS = re.compile(rb" *[+-]?\d{1,12} *\0?")
 _AS = re.compile(rb"(\d{3})([DWMY])")
 _UID = re.compile(r"[0-2](\.(0|[1-9]\d*))+")
-_SCHEME_UIDS = frozenset([0x0008010C, 0x00089123])
-"""Coding Scheme UID and Creator-Version UID name a scheme or software, never an instance."""
-_ORGANISATION = re.compile(r"[12]\.\d{1,3}(?:\.\d{1,7}){1,8}")
 _ARCS = frozenset(["", "0", "1", "2"])
 """An empty value or a bare root arc names nothing."""
+_TEXT_IN_NUMBERS = re.compile(rb"[\x20-\x7e]{16}")
+"""By chance, one in ten million places of an array of numbers looks like this."""
 _ID_DIGITS = re.compile(r"\d{5,}")
 _YEARS = {b"D": 1 / 365.25, b"W": 7 / 365.25, b"M": 1 / 12, b"Y": 1.0}
 _OLDEST = 89
@@ -53,7 +52,7 @@ def act(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -
     if not value:
         return vr, value, "K:empty", ()
     if rule.action == "U" and vr == b"UI":
-        return _uids(job, rule, tag, vr, value)
+        return _uids(job, rule, vr, value)
     if rule.action in ("D", "U"):
         links = _link(job, value) if vr == b"UI" else ()
         why = "date" if vr in (b"DA", b"DT") else rule.source
@@ -69,7 +68,7 @@ def _keep(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes)
         texts = value.decode("latin-1").rstrip(" \0").split("\\")
         if all(_UID.fullmatch(text) and len(text) <= 64 for text in texts):
             return vr, value, "K:option", ()
-        return _uids(job, rule, tag, vr, value)
+        return _uids(job, rule, vr, value)
     if vr in (b"DA", b"DT"):
         well_formed = is_date if vr == b"DA" else is_datetime
         texts = value.decode("latin-1").split("\\")
@@ -98,21 +97,38 @@ def _clean(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes
     if vr == b"CS":
         return coded_string(job, rule, tag, vr, value)
     if vr in (b"IS", b"DS"):
+        if _spells_freely(scope, rule, tag):
+            return gone(job, rule, tag, vr, value, "foreign-numbers")
         return _number_string(job, rule, tag, vr, value)
     if vr in NUMBER_SIZES:
-        count, rest = divmod(len(value), NUMBER_SIZES[vr])
-        most = most_values(tag)
-        fits = not rest and (most is None or count <= most)
-        return (vr, value, "K:unchanged", ()) if fits else gone(job, rule, tag, vr, value, "invalid-value")
+        return _numbers(job, scope, rule, tag, vr, value)
     if vr in (b"DA", b"DT", b"TM"):
         return _when(job, rule, tag, vr, value)
     if vr == b"UI":
-        return _uids(job, rule, tag, vr, value)
+        return _uids(job, rule, vr, value)
     if vr == b"AS":
         return _age(job, rule, tag, vr, value)
     if vr in BULK_VRS:
         return _bulk(job, scope, rule, tag, vr, value)
     return gone(job, rule, tag, vr, value, "person-name" if vr == b"PN" else "address")
+
+
+def _spells_freely(scope: Scope, rule: Rule, tag: int) -> bool:
+    """Whether any count of numbers may stand in an attribute that has no place here: room for a text."""
+    return rule.source == "unlisted" and most_values(tag) is None and not scope.belongs(tag)
+
+
+def _numbers(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+    """Binary numbers: no more than the dictionary allows, at home where they may be many, and no text."""
+    count, rest = divmod(len(value), NUMBER_SIZES[vr])
+    most = most_values(tag)
+    if rest or (most is not None and count > most):
+        return gone(job, rule, tag, vr, value, "invalid-value")
+    if _spells_freely(scope, rule, tag):
+        return gone(job, rule, tag, vr, value, "foreign-numbers")
+    if _TEXT_IN_NUMBERS.search(value):
+        return gone(job, rule, tag, vr, value, "text-in-numbers")
+    return vr, value, "K:unchanged", ()
 
 
 def _number_string(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
@@ -147,17 +163,11 @@ def _link(job: Job, value: bytes) -> Links:
     return ((old, job.uid(old)),)
 
 
-def _uids(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def _uids(job: Job, rule: Rule, vr: bytes, value: bytes) -> Outcome:
     """Registered UIDs stay; every other one is remapped, whatever it looks like."""
     old = [text.strip(" \0") for text in value.decode("latin-1").split("\\")]
     known = registered_uids()
-    scheme = tag in _SCHEME_UIDS
-    new = [
-        text
-        if text in known or text in _ARCS or (scheme and _ORGANISATION.fullmatch(text))
-        else job.uid(text)
-        for text in old
-    ]
+    new = [text if text in known or text in _ARCS else job.uid(text) for text in old]
     if new == old:
         return vr, value, "K:unchanged", ()
     links = tuple((a, b) for a, b in zip(old, new, strict=True) if a != b)

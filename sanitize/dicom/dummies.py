@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, timedelta
 
 from medsanitize.sanitize.dicom.encoding import NUMBER_SIZES, TEXT_VRS
 from medsanitize.sanitize.dicom.job import Job
 from medsanitize.sanitize.dicom.pseudonyms import token
 from medsanitize.sanitize.keys import mac
+
+_DAYS = 18_000
 
 
 def dummy(job: Job, tag: int, vr: bytes, value: bytes) -> bytes:
@@ -40,5 +43,11 @@ def _dated(job: Job, vr: bytes, value: bytes, parts: tuple[str, ...]) -> bytes:
         return b"%02d%02d%02d" % (number % 24, number // 24 % 60, number // 1440 % 60)
     moved = job.date(text) if vr == b"DA" else job.datetime(text)
     if moved is None:
-        moved = (date(1970, 1, 1) + timedelta(days=number % 18_000)).strftime("%Y%m%d")
+        moved = next(day for day in _days(number) if day not in job.subject.dates)
     return moved.encode("ascii")
+
+
+def _days(number: int) -> Iterator[str]:
+    """Days from 1970 on, beginning with one that the key chose: a date known of the patient is no dummy."""
+    for step in range(_DAYS):
+        yield (date(1970, 1, 1) + timedelta(days=(number + step) % _DAYS)).strftime("%Y%m%d")

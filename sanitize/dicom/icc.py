@@ -1,31 +1,14 @@
-"""ICC profiles (ICC.1): colour numbers stay, every text, date and identifier in them is blanked."""
+"""ICC profiles (ICC.1): numbers that describe colours stay; texts, dates, identifiers and unused bytes go."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
+from math import prod
 from struct import unpack_from
 
-_HEADER = 128
-_NUMERIC_TYPES = frozenset(
-    [
-        b"XYZ ",
-        b"curv",
-        b"para",
-        b"mft1",
-        b"mft2",
-        b"mAB ",
-        b"mBA ",
-        b"sf32",
-        b"uf32",
-        b"ui08",
-        b"ui16",
-        b"ui32",
-        b"chrm",
-        b"sig ",
-        b"view",
-        b"meas",
-    ]
-)
+_HEADER, _ENTRY = 128, 12
+_MOST_TAGS, _MOST_CHANNELS = 200, 15
 _PUBLIC = frozenset(
     [
         "20b2861ed86bfc80a86a58866f800c2652418c2e492173c0d54f8cd85f22c971",  # sRGB IEC61966-2.1 of palettes
@@ -33,29 +16,136 @@ _PUBLIC = frozenset(
     ]
 )
 """SHA-256 of profiles that are the same everywhere and so say nothing of anybody."""
-_BLANKED_HEADER = ((4, 8), (24, 36), (40, 44), (48, 56), (56, 64), (80, 128))
+_CLASSES = frozenset(b"scnr mntr prtr link spac abst nmcl".split())
+_SPACES = frozenset(
+    name.ljust(4).encode() for name in "XYZ Lab Luv YCbr Yxy RGB GRAY HSV HLS CMYK CMY 2CLR 3CLR 4CLR".split()
+)
+_TAGS = frozenset(
+    b"A2B0 A2B1 A2B2 B2A0 B2A1 B2A2 B2D0 D2B0 rXYZ gXYZ bXYZ rTRC gTRC bTRC kTRC wtpt bkpt lumi chad chrm "
+    b"gamt pre0 pre1 pre2 meas view tech desc cprt dmnd dmdd vued calt targ".split()
+)
+_PARAMETERS = (1, 3, 4, 5, 7)
+_BLANKED_HEADER = ((4, 8), (10, 12), (24, 36), (40, 44), (48, 64), (80, 128))
+_WHITE = bytes.fromhex("0000f6d6000100000000d32d")
+"""The illuminant of every profile: D50."""
 
 
 def clean_profile(profile: bytes) -> bytes | None:
-    """The profile with only its numeric tags' contents; ``None`` if it is not well formed."""
+    """The profile with only the numbers that its registered tags declare; ``None`` if it is not well formed.
+
+    What goes is zeroed in place; tags that the ICC does not register leave the table of tags.
+    """
     if sha256(profile).hexdigest() in _PUBLIC:
         return profile
     if len(profile) < _HEADER + 4 or profile[36:40] != b"acsp":
         return None
-    size = int.from_bytes(profile[:4], "big")
-    count = int.from_bytes(profile[_HEADER : _HEADER + 4], "big")
-    table_end = _HEADER + 4 + 12 * count
-    if not table_end <= size <= len(profile) or count > 200:
+    size, count = int.from_bytes(profile[:4], "big"), int.from_bytes(profile[_HEADER : _HEADER + 4], "big")
+    table_end = _HEADER + 4 + _ENTRY * count
+    if not table_end <= size <= len(profile) or count > _MOST_TAGS or not _plain_header(profile):
         return None
     out = bytearray(size)
-    out[:table_end] = profile[:table_end]
+    out[:_HEADER] = profile[:_HEADER]
+    out[68:80] = _WHITE
     for start, end in _BLANKED_HEADER:
         out[start:end] = bytes(end - start)
-    for index in range(count):
-        _, offset, length = unpack_from(">4sII", profile, _HEADER + 4 + 12 * index)
+    table = [unpack_from(">4sII", profile, _HEADER + 4 + _ENTRY * index) for index in range(count)]
+    kept = [entry for entry in table if entry[0] in _TAGS]
+    names = [entry[0] for entry in kept]
+    if len(set(names)) != len(names):
+        return None
+    out[_HEADER : _HEADER + 4] = len(kept).to_bytes(4, "big")
+    for place, (name, offset, length) in enumerate(kept):
         if offset < table_end or offset + length > size or length < 8:
             return None
-        kind = profile[offset : offset + 4]
-        keep = length if kind in _NUMERIC_TYPES else 8
-        out[offset : offset + keep] = profile[offset : offset + keep]
+        at = _HEADER + 4 + _ENTRY * place
+        out[at : at + _ENTRY] = name + offset.to_bytes(4, "big") + length.to_bytes(4, "big")
+        data = profile[offset : offset + length]
+        for start, end in _used(data):
+            out[offset + start : offset + end] = data[start:end]
     return bytes(out)
+
+
+def _plain_header(profile: bytes) -> bool:
+    """Whether the header's names are those that the ICC gives, its flags and intent among the defined."""
+    named = profile[12:16] in _CLASSES and {profile[16:20], profile[20:24]} <= _SPACES
+    return named and all(int.from_bytes(profile[at : at + 4], "big") < 4 for at in (44, 64))
+
+
+def _used(data: bytes) -> Iterator[tuple[int, int]]:
+    """Ranges of a tag's data that hold its type and the numbers it declares."""
+    kind = data[:4]
+    yield 0, 4
+    if kind in (b"mAB ", b"mBA "):
+        yield from _transform(data)
+        return
+    measure = _LENGTHS.get(kind)
+    length = measure(data) if measure else 0
+    if 8 < length <= len(data):
+        yield 8, length
+
+
+def _curve(data: bytes) -> int:
+    """Length of a sampled or parametric curve; 0 if it is neither."""
+    if data[:4] == b"curv" and len(data) >= 12:
+        return 12 + 2 * int.from_bytes(data[8:12], "big")
+    if data[:4] == b"para" and len(data) >= 12 and int.from_bytes(data[8:10], "big") < len(_PARAMETERS):
+        return 12 + 4 * _PARAMETERS[int.from_bytes(data[8:10], "big")]
+    return 0
+
+
+def _table(data: bytes) -> int:
+    """Length of a transform by input tables, grid and output tables of 1 or 2 bytes an entry."""
+    if len(data) < 52:
+        return 0
+    inputs, outputs, grid = data[8:11]
+    if inputs > _MOST_CHANNELS:
+        return 0
+    before, after = (256, 256) if data[:4] == b"mft1" else unpack_from(">HH", data, 48)
+    entries = inputs * before + grid**inputs * outputs + outputs * after
+    return 48 + entries if data[:4] == b"mft1" else 52 + 2 * entries
+
+
+def _transform(data: bytes) -> Iterator[tuple[int, int]]:
+    """Ranges of a transform whose curves, matrix and grid lie where its offsets say (ICC.1 10.12)."""
+    if len(data) < 32:
+        return
+    yield 8, 10
+    yield 12, 32
+    inputs, outputs = data[8:10]
+    b_curves, matrix, m_curves, grid, a_curves = unpack_from(">5I", data, 12)
+    if matrix and matrix + 48 <= len(data):
+        yield matrix, matrix + 48
+    if grid and grid + 20 <= len(data):
+        entries = prod(data[grid : grid + inputs]) * outputs * data[grid + 16]
+        yield grid, grid + inputs
+        yield grid + 16, grid + 17
+        if grid + 20 + entries <= len(data):
+            yield grid + 20, grid + 20 + entries
+    colours, channels = (outputs, inputs) if data[:4] == b"mAB " else (inputs, outputs)
+    for at, curves in ((b_curves, colours), (m_curves, colours), (a_curves, channels)):
+        for _ in range(curves if at else 0):
+            length = _curve(data[at:])
+            if not length or at + length > len(data):
+                return
+            yield at, at + 4
+            yield at + 8, at + length
+            at += length + -length % 4
+
+
+def _numbers(most: int, width: int) -> Callable[[bytes], int]:
+    return lambda data: 8 + min(len(data) - 8, most) // width * width
+
+
+_LENGTHS: Mapping[bytes, Callable[[bytes], int]] = {
+    b"XYZ ": _numbers(12, 12),
+    b"curv": _curve,
+    b"para": _curve,
+    b"mft1": _table,
+    b"mft2": _table,
+    b"sf32": _numbers(36, 4),
+    b"uf32": _numbers(36, 4),
+    b"chrm": lambda data: 12 + 8 * min(int.from_bytes(data[8:10], "big"), 4),
+    b"view": _numbers(28, 4),
+    b"meas": _numbers(28, 4),
+}
+"""Type -> how long the data of a tag of it are; any other type keeps its name alone."""

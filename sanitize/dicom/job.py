@@ -17,14 +17,15 @@ Piece = tuple[bytes, tuple[str, ...], Links]
 
 @dataclass(slots=True)
 class Subject:
-    """One patient's and study's share of the state: pseudonym, shift, forbidden tokens, and a memory of
-    elements already ruled on (equal bytes at an equal place give equal results).
+    """One patient's and study's share of the state: pseudonym, shift, forbidden tokens, known dates, and a
+    memory of elements already ruled on (equal bytes at an equal place give equal results).
     """
 
     patient: str
     pseudonym: str
     shift: int
     ban: Forbidden
+    dates: frozenset[str]
     memory: dict[tuple[int, bytes, int, int], dict[bytes, Piece]] = field(default_factory=dict)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from medsanitize.sanitize.dicom.actions import act
 from medsanitize.sanitize.dicom.charset import defined_terms
 from medsanitize.sanitize.dicom.codes import CODE_MEANING, CODE_VALUE, SCHEME, code_value
+from medsanitize.sanitize.dicom.counted import COUNTS, DATA, counted, numbers
 from medsanitize.sanitize.dicom.dictionary import dictionary, effective_vr
 from medsanitize.sanitize.dicom.encoding import (
     IMPLICIT_LITTLE,
@@ -37,7 +38,7 @@ from medsanitize.sanitize.dicom.subject import CONTENT_SEQUENCE, says_who
 from medsanitize.sanitize.dicom.walk import Walk
 
 _CHARSET = 0x00080005
-_CONTEXTUAL = frozenset([CODE_VALUE, CODE_MEANING])
+_CONTEXTUAL = COUNTS | DATA | {CODE_VALUE, CODE_MEANING}
 """Elements ruled on together with their neighbours, so not by their own bytes alone."""
 _PIXELS = 0x7FE00001
 _BEYOND = 1 << 33
@@ -72,8 +73,8 @@ def walk_dataset(
     top = inserts is not None
     pending = inserts if inserts is not None else []
     due = pending[-1][0] if pending else _BEYOND
-    outer_charset = job.charset
-    job.code = None
+    outer_charset, outer_counts = job.charset, walk.counts
+    job.code, walk.counts = None, {}
     memory = _memory(walk, scope, source)
     privates: Privates | None = None
     previous, ordered, capture = -1, True, walk.capture if top else frozenset()
@@ -154,7 +155,7 @@ def walk_dataset(
     if not ordered:
         _put_in_order(walk, out)
     if not top:
-        job.charset = outer_charset
+        job.charset, walk.counts = outer_charset, outer_counts
     return pos
 
 
@@ -229,6 +230,10 @@ def _settle(
     if read_as == b"SQ":
         return _sequence_piece(walk, scope, rule, tag, start, stop, item_layout(vr, source))
     value = raw[len(raw) - (stop - start) :]
+    covered = _covered(walk, tag, value, source)
+    if covered is None:
+        return b"", ("X:uncounted",), ()
+    beyond, value = len(covered) < len(value), covered
     if source is not walk.target and source.big != walk.target.big and read_as in NUMBER_SIZES:
         return b"", ("X:foreign-byte-order",), ()
     if tag == CODE_VALUE and rule.action != "X":
@@ -240,9 +245,21 @@ def _settle(
     if new is None:
         return b"", (why,), links
     unchanged = new is value and out_vr == (vr or out_vr) and source is walk.target and not len(value) & 1
+    if beyond:
+        unchanged, why = False, "C:beyond-its-count"
     if unchanged and vr in LONG_VRS and raw[6:8] != b"\0\0":
         unchanged = False  # the reserved bytes of the header (PS3.5 7.1.2) hold something
     return (raw if unchanged else element(walk.target, tag, out_vr, new)), (why,), links
+
+
+def _covered(walk: Walk, tag: int, value: bytes, source: Layout) -> bytes | None:
+    """As much of a value as the attributes beside it count, where they do; ``None`` where they should."""
+    if tag in COUNTS:
+        walk.counts[tag] = numbers(tag, value, big=source.big)
+    if tag not in DATA or not value:
+        return value
+    covered = counted(walk.counts, tag, value, big=source.big)
+    return value if covered == value else covered
 
 
 def _code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes, bytes]:
@@ -291,7 +308,7 @@ def _sequence_piece(
         return b"", (f"X:{rule.source}",), ()
     if rule.action == "Z":
         return element(walk.target, tag, b"SQ", b""), (f"Z:{rule.source}",), ()
-    rules, links, charset = walk.rules, walk.links, walk.job.charset
+    rules, links, charset, counts = walk.rules, walk.links, walk.job.charset, walk.counts
     walk.rules, walk.links = [], []
     try:
         content, _ = _items(walk, scope.child(tag, _is_strict(rule)), start, stop, items, delimited=False)
@@ -301,7 +318,7 @@ def _sequence_piece(
             raise
         if refused.rule == "too-deep":
             raise
-        walk.job.charset = charset
+        walk.job.charset, walk.counts = charset, counts
         return b"", ("X:unreadable-sequence",), ()
     finally:
         walk.rules, walk.links = rules, links

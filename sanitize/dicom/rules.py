@@ -15,7 +15,7 @@ from medsanitize.policies.tables.standard import ConfidentialityRow, attribute_t
 GENERIC = "G"
 """No table names the attribute: the rule of its value representation applies."""
 
-_SEQUENCE_KEPT_STRICT = "S"
+_CONTENT_SEQUENCE = 0x0040A730
 _DATE_OPTIONS = ("retain_longitudinal_full_dates", "retain_longitudinal_modified_dates")
 
 
@@ -58,7 +58,18 @@ class Scope:
 
     def belongs(self, tag: int) -> bool:
         """Whether the IOD has the attribute at this place; unknown IODs have every attribute."""
-        return self.types is None or (*self.path, tag) in self.types
+        return self.types is None or self.type_of(tag) is not None
+
+    def type_of(self, tag: int) -> str | None:
+        """The attribute's Type here; content items nest without end and repeat their Types."""
+        if self.types is None:
+            return None
+        path = self.path
+        found = self.types.get((*path, tag))
+        if found is None and path.count(_CONTENT_SEQUENCE) > 1:
+            last = len(path) - 1 - path[::-1].index(_CONTENT_SEQUENCE)
+            found = self.types.get((*path[last:], tag))
+        return found
 
 
 def root_scope(sop_class: str) -> Scope:
@@ -165,7 +176,6 @@ class RuleBook:
         return "C" if "C" in codes else row.basic
 
 
-_CONTENT_SEQUENCE = 0x0040A730
 _MACROS = {
     0x00080104: "1",
     0x00080102: "1C",
@@ -179,15 +189,21 @@ _MACROS = {
 
 
 def _type_of(scope: Scope, tag: int) -> str:
-    """The attribute's Type at a place; content items nest without end and repeat their Types."""
-    if scope.types is None:
-        return _MACROS.get(tag, "") if scope.path else ""
-    path = scope.path
-    found = scope.types.get((*path, tag))
-    if found is None and path.count(_CONTENT_SEQUENCE) > 1:
-        last = len(path) - 1 - path[::-1].index(_CONTENT_SEQUENCE)
-        found = scope.types.get((*path[last:], tag))
-    return found or (_MACROS.get(tag, "") if path else "")
+    """The attribute's Type at a place, that of a macro where the IOD's tables end."""
+    return scope.type_of(tag) or (_MACROS.get(tag, "") if scope.path else "")
+
+
+_HL7 = "2.16.840.1.113883."
+_HL7_SCHEMES = (
+    "6.1 6.2 6.3 6.4 6.5 6.6 6.8 6.12 6.13 6.14 6.24 6.42 6.43 6.43.1 6.44 6.51 6.53 6.56 6.57 6.63 6.69 "
+    "6.73 6.76 6.82 6.83 6.86 6.88 6.90 6.96 6.99 6.100 6.103 6.104 6.119 6.177 6.210 6.256 6.257 "
+    "6.285 6.345 3.26.1.1 3.26.1.2 3.26.1.5 3.913 4.9 13.226"
+)
+_CODING_SCHEMES = frozenset(_HL7 + number for number in _HL7_SCHEMES.split()) | {"1.2.276.0.7230010.3.0.0.1"}
+"""Coding schemes of PS3.16 Section 8 that PS3.6 does not register, and that of a well-known toolkit.
+
+LOINC, UCUM, ICD, SNOMED, CPT, MDC, MeSH, NDC, RxNorm, FMA, RadLex, UMLS and NCI, of HL7's registry.
+"""
 
 
 @cache
@@ -195,16 +211,4 @@ def registered_uids() -> frozenset[str]:
     """UIDs that identify no patient: those of PS3.6 and the OIDs of well-known coding schemes."""
     from pydicom._uid_dict import UID_dictionary
 
-    coding = (
-        "2.16.840.1.113883.6.96",
-        "2.16.840.1.113883.6.1",
-        "2.16.840.1.113883.6.8",
-        "2.16.840.1.113883.6.3",
-    )
-    more = (
-        "2.16.840.1.113883.6.90",
-        "2.16.840.1.113883.6.43.1",
-        "2.16.840.1.113883.3.26.1.1",
-        "2.16.840.1.113883.6.119",
-    )
-    return frozenset(UID_dictionary) | frozenset(coding) | frozenset(more)
+    return frozenset(UID_dictionary) | _CODING_SCHEMES

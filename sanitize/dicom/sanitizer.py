@@ -115,7 +115,8 @@ class Sanitizer:
             made = patient_pseudonym(self._keys, self._policy.pseudonyms, context.patient)
             shift = shift_days(self._keys, context.patient, self._policy.dicom.dates)
             ban = forbidden(context.known)
-            subject = self._subject = Subject(context.patient, context.pseudonym or made, shift, ban)
+            dates = frozenset(one.value for one in context.known if one.category == "date")
+            subject = self._subject = Subject(context.patient, context.pseudonym or made, shift, ban, dates)
         self._context = context
         return subject
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from medsanitize.policies.model import Limits
 from medsanitize.policies.tables.safe_private import SafePrivate
+from medsanitize.sanitize.dicom.counted import Counts
 from medsanitize.sanitize.dicom.encoding import Layout
 from medsanitize.sanitize.dicom.job import Job
 from medsanitize.sanitize.dicom.rules import RuleBook
@@ -19,7 +20,7 @@ class Walk:
     """One pass over one object: what is read, by which rules, and what has come out so far.
 
     ``captured`` maps top-level tags of ``capture`` to the (start, end) of their values in ``buf``.
-    ``stop`` is where the top-level walk met pixel data, or the end.
+    ``counts`` are what the data set in hand says of the length of its sample data.
     """
 
     job: Job
@@ -32,6 +33,7 @@ class Walk:
     captured: dict[int, tuple[int, int]] = field(default_factory=dict)
     rules: list[str] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
+    counts: Counts = field(default_factory=dict)
 
     def text(self, tag: int) -> str:
         """A captured top-level value as text, trimmed; empty when the attribute is absent."""

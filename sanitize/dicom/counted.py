@@ -1,0 +1,137 @@
+"""Sample data outside the pixels must be as long as the attributes beside it say; the rest is cut.
+
+Look-up tables (PS3.3 C.11.1, C.7.6.3.1.6, C.7.9.2), waveforms (C.10.9), surfaces (C.27.1) and
+deformation grids (C.20.3). Data whose count is missing has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+_CHANNELS, _SAMPLES, _SAMPLE_BITS = 0x003A0005, 0x003A0010, 0x54001004
+_POINTS, _VECTORS, _DIMENSIONS, _GRID = 0x00660015, 0x0066001E, 0x0066001F, 0x00640007
+_WAVEFORM, _PADDING = 0x54001010, 0x5400100A
+_POINT_DATA, _VECTOR_DATA, _GRID_DATA = 0x00660016, 0x00660021, 0x00640009
+_LUTS = {
+    0x00283006: 0x00283002,
+    0x00281201: 0x00281101,
+    0x00281202: 0x00281102,
+    0x00281203: 0x00281103,
+    0x00281204: 0x00281101,
+    0x00281408: 0x00281407,
+}
+_SEGMENTED = {0x00281221: 0x00281101, 0x00281222: 0x00281102, 0x00281223: 0x00281103, 0x00281224: 0x00281101}
+"""Data of look-up tables, plain and in segments -> their descriptors: entries, first value, bits."""
+_RETIRED = frozenset([0x00281200, 0x00281211, 0x00281212, 0x00281213])
+
+_WIDTHS = {_CHANNELS: 2, _SAMPLES: 4, _SAMPLE_BITS: 2, _POINTS: 4, _VECTORS: 4, _DIMENSIONS: 2, _GRID: 4}
+_WIDTHS |= dict.fromkeys([*_LUTS.values(), *_SEGMENTED.values()], 2)
+_DISCRETE, _LINEAR, _INDIRECT = 0, 1, 2
+
+DATA = frozenset([*_LUTS, *_SEGMENTED, *_RETIRED, _WAVEFORM, _PADDING, _POINT_DATA, _VECTOR_DATA, _GRID_DATA])
+"""Attributes that ``counted`` judges."""
+COUNTS = frozenset(_WIDTHS)
+"""Attributes that ``counted`` judges them by, in the same data set or item."""
+
+Counts = dict[int, tuple[int, ...]]
+
+
+def numbers(tag: int, value: bytes, *, big: bool) -> tuple[int, ...]:
+    """The unsigned numbers of an attribute in ``COUNTS``."""
+    width, order = _WIDTHS[tag], "big" if big else "little"
+    return tuple(
+        int.from_bytes(value[at : at + width], order)  # type: ignore[arg-type]
+        for at in range(0, len(value) - width + 1, width)
+    )
+
+
+def counted(counts: Counts, tag: int, value: bytes, *, big: bool) -> bytes | None:
+    """As much of the value of ``tag`` as its counts cover; ``None`` where they are missing or do not fit.
+
+    Parameters
+    ----------
+    counts : dict
+        ``numbers`` of the attributes in ``COUNTS`` of the same data set or item.
+    big : bool
+        Whether words are big endian.
+    """
+    if tag in _LUTS:
+        return _table(counts.get(_LUTS[tag], ()), value, big=big)
+    if tag in _SEGMENTED:
+        return _segments(counts.get(_SEGMENTED[tag], ()), value, big=big)
+    size = _SIZES[tag](counts) if tag in _SIZES else 0
+    return value[: size + (size & 1)] if size else None
+
+
+def _product(counts: Counts, *tags: int) -> int:
+    return prod(value for tag in tags for value in counts.get(tag, (0,)))
+
+
+_SIZES: Mapping[int, Callable[[Counts], int]] = {
+    _WAVEFORM: lambda counts: (_product(counts, _CHANNELS, _SAMPLES, _SAMPLE_BITS) + 7) // 8,
+    _PADDING: lambda counts: _product(counts, _SAMPLE_BITS) // 8,
+    _POINT_DATA: lambda counts: 12 * _product(counts, _POINTS),
+    _VECTOR_DATA: lambda counts: 4 * _product(counts, _VECTORS, _DIMENSIONS),
+    _GRID_DATA: lambda counts: 12 * _product(counts, _GRID),
+}
+"""Attribute -> its bytes: samples of a waveform, or three 32-bit floats a point."""
+
+
+def _entries(descriptor: tuple[int, ...]) -> tuple[int, int] | None:
+    """Number of entries (0 means 65536) and bits of each."""
+    if len(descriptor) != 3 or not 1 <= descriptor[2] <= 16:
+        return None
+    return descriptor[0] or 1 << 16, descriptor[2]
+
+
+def _table(descriptor: tuple[int, ...], value: bytes, *, big: bool) -> bytes | None:
+    """Entries of up to 8 bits fill a byte each, or a word each whose high byte says nothing."""
+    found = _entries(descriptor)
+    if found is None:
+        return None
+    entries, bits = found
+    words = value[: 2 * entries]
+    if bits <= 8:
+        high, low = (words[::2], words[1::2]) if big else (words[1::2], words[::2])
+        if len(words) < 2 * entries or (high.strip(b"\0") and high != low):
+            return value[: entries + (entries & 1)]
+    return words
+
+
+def _segments(descriptor: tuple[int, ...], value: bytes, *, big: bool) -> bytes | None:
+    """Segments of a table up to the one that makes its last entry (PS3.3 C.7.9.2)."""
+    found = _entries(descriptor)
+    if found is None:
+        return None
+    entries, bits = found
+    width, order = 2 if bits > 8 else 1, "big" if big else "little"
+    words = [int.from_bytes(value[at : at + width], order) for at in range(0, len(value), width)]  # type: ignore[arg-type]
+    made: dict[int, int] = {}
+    at = total = 0
+    while total < entries:
+        if at + 2 >= len(words):
+            return None
+        code, length = words[at : at + 2]
+        if code == _INDIRECT:
+            # copies of earlier segments, named by their place (two words) and number
+            step, gives = 4, _copied(made, words[at + 2 : at + 4], length, width)
+        else:
+            step, gives = (2 + length if code == _DISCRETE else 3), length
+        if code not in (_DISCRETE, _LINEAR, _INDIRECT) or not gives or at + step > len(words):
+            return None
+        made[at] = gives
+        total, at = total + gives, at + step
+    return value[: at * width + (at * width & 1)] if total == entries else None
+
+
+def _copied(made: dict[int, int], place: list[int], count: int, width: int) -> int:
+    """How many entries ``count`` segments from the one at byte offset ``place`` on make."""
+    if len(place) < 2:
+        return 0
+    offset = place[0] | place[1] << 8 * width
+    starts = sorted(made)
+    if offset % width or offset // width not in made:
+        return 0
+    first = starts.index(offset // width)
+    return sum(made[start] for start in starts[first : first + count])
