@@ -1,0 +1,117 @@
+"""Hamamatsu NDPI: one JPEG a page, restart markers indexed by the page, lens below zero for macro and map.
+
+OpenSlide takes a page for a level when its lens (65421) is above zero, and reads the index of restart
+markers (65426, 65432), whose positions move with what is cut from the JPEG's header.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.pages import kept_page, shape_of
+from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, write_tiff
+from medsanitize.sanitize.wsi.tiff import LONG, NDPI_FLAG, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+
+NAME = "hamamatsu"
+_LENS, _STARTS, _STARTS_HIGH, _MODEL = 65421, 65426, 65432, 272
+_PLACES = (65422, 65423, 65424)
+_FLOAT, _SLONG = 11, 9
+_MODELS = ("NanoZoomer", "C9600-12", "C10730-12", "C12740", "C13210", "C13220", "C13239-01", "C16300")
+_COUNT = "C:slide-description"
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether the file bears Hamamatsu's flag."""
+    return looks_like_tiff(view.data) and read_tiff(view.data).dialect.kind == "ndpi"
+
+
+def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
+    """Levels with lens, place and restart index; macro, map, property map and all texts left behind.
+
+    Raises
+    ------
+    Refused
+        The structure contradicts itself, or has no level.
+    """
+    tiff = read_tiff(view.data)
+    cleaner = TileCleaner(view.data)
+    pages: list[Page] = []
+    levels: list[tuple[int, int]] = []
+    lenses: list[float] = []
+    counts: dict[str, int] = {}
+    for directory in tiff.directories:
+        lens = _lens(tiff, directory)
+        if lens is None or lens <= 0:
+            counts["X:slide-picture"] = counts.get("X:slide-picture", 0) + 1
+            continue
+        pages.append(_page(tiff, directory, cleaner, rules))
+        shape = shape_of(tiff, directory)
+        levels.append((shape.width, shape.height))
+        lenses.append(lens)
+    if not pages:
+        raise Refused("slide-without-levels", "structure")
+    counts[_COUNT] = len(pages)
+    facts = SlideFacts(NAME, tuple(dict.fromkeys(levels)), _mpp(tiff, tiff.directories[0]), max(lenses))
+    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+
+
+def _lens(tiff: Tiff, directory: Directory) -> float | None:
+    field = directory.fields.get(_LENS)
+    if field is None or (field.type, field.count) != (_FLOAT, 1):
+        return None
+    value: float = struct.unpack("<f", tiff.raw(field))[0]
+    return value
+
+
+def _page(tiff: Tiff, directory: Directory, cleaner: TileCleaner, rules: WholeSlides) -> Page:
+    also = {NDPI_FLAG: numbers(tiff.dialect, LONG, [1])}
+    for tag in (_LENS, *_PLACES):
+        field = directory.fields.get(tag)
+        if field is not None and field.count == 1 and field.type in (_FLOAT, _SLONG):
+            also[tag] = Value(field.type, 1, tiff.raw(field))
+    model = tiff.text(directory, _MODEL)
+    if rules.scanner == "model" and model in _MODELS:
+        also[_MODEL] = text(model)
+    page = kept_page(tiff, directory, cleaner, also=also)
+    if len(page.segments) != 1:
+        raise Refused("tiff-structure", "structure")
+    page.values.update(_starts(tiff, directory, page.segments[0]))
+    return page
+
+
+def _starts(tiff: Tiff, directory: Directory, strip: tuple[Piece, ...]) -> dict[int, Value]:
+    """The index of restart markers, moved by what was cut before the image data; none if it is wrong."""
+    import numpy as np
+
+    low, high = (tiff.numbers(directory, tag) for tag in (_STARTS, _STARTS_HIGH))
+    copies = [piece for piece in strip if isinstance(piece, Copy)]
+    if not len(low) or len(copies) != len(strip) or (len(high) and len(high) != len(low)):
+        return {}
+    places = low + (high << np.uint64(32) if len(high) else np.uint64(0))
+    cut = copies[-1].offset - copies[0].offset - sum(copy.length for copy in copies[:-1])
+    size = sum(copy.length for copy in copies)
+    if (
+        int(places[0]) < cut
+        or int(places[-1]) - cut >= size
+        or not bool((np.diff(places.astype(np.int64)) > 0).all())
+    ):
+        return {}
+    moved = places - np.uint64(cut)
+    found = {_STARTS: Value(LONG, len(moved), (moved & np.uint64(0xFFFFFFFF)).astype("<u4").tobytes())}
+    if len(high):
+        found[_STARTS_HIGH] = Value(LONG, len(moved), (moved >> np.uint64(32)).astype("<u4").tobytes())
+    return found
+
+
+def _mpp(tiff: Tiff, directory: Directory) -> float | None:
+    """Micrometres a pixel from XResolution in pixels a centimetre."""
+    field = directory.fields.get(282)
+    if field is None or (field.type, field.count) != (5, 1) or tiff.number(directory, 296) != 3:
+        return None
+    over, under = struct.unpack("<II", tiff.raw(field))
+    return 10000 * under / over if over and under else None
