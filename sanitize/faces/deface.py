@@ -1,0 +1,168 @@
+"""Cutting a face off: coarse blocks from outside air to a depth below the skin, and the proof that it worked.
+
+Every block is cut at one plane, as deep as its deepest skin and ``_DEPTH`` more, so that what is left in
+front is a staircase that follows the face no finer than the blocks do. Above the brow nothing is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from medsanitize.sanitize.faces.coverage import Plane
+from medsanitize.sanitize.faces.detect import Head, face_planes, first_hits, visible
+from medsanitize.sanitize.faces.face import Cut
+from medsanitize.sanitize.faces.volume import STEP, Mask, Volume
+
+Depths = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.floating[Any]]
+
+_BLOCK = 4
+"""Voxels of a block's side: 16 mm, about the breadth of a nose."""
+_DEPTH = 0.11
+"""How deep below the skin is cut, as a share of the head's length: 20 mm in an adult."""
+_GONE = 2
+"""Voxels that the foremost surface must lie behind the skin that was there: 8 mm."""
+_MOST_SKIN_LEFT = 0.02
+_MOST_LIKENESS = 0.35
+
+
+def cut_of(volume: Volume, tissue: Mask, head: Head) -> Cut | None:
+    """Where to cut; None when no skin is seen from the front."""
+    planes, columns, limit = _sector(tissue, head)
+    hits = first_hits(tissue)
+    depth = int(np.ceil(min(20.0, max(12.0, _DEPTH * head.length * STEP)) / STEP))
+    rows: list[tuple[float | None, ...]] = []
+    for i in range(planes.start, planes.stop, _BLOCK):
+        row: list[float | None] = []
+        for k in range(columns.start, columns.stop, _BLOCK):
+            block = hits[i : min(i + _BLOCK, planes.stop), k : min(k + _BLOCK, columns.stop)]
+            skin = block[(block >= 0) & (block < limit)]
+            end = min(int(skin.max()) + depth, limit) if skin.size else None
+            row.append(None if end is None else volume.front + (end - 0.5) * STEP)
+        rows.append(tuple(row))
+    if not any(depth is not None for row in rows for depth in row):
+        return None
+    left = volume.left + (columns.start - 0.5) * STEP
+    top = volume.top - (planes.start - 0.5) * STEP
+    return Cut(round(left, 3), round(top, 3), _BLOCK * STEP, _rounded(rows))
+
+
+def _rounded(rows: list[tuple[float | None, ...]]) -> tuple[tuple[float | None, ...], ...]:
+    return tuple(tuple(None if depth is None else round(depth, 3) for depth in row) for row in rows)
+
+
+def _sector(tissue: Mask, head: Head) -> tuple[slice, slice, int]:
+    """Planes from brow to chin, columns of the head's breadth, and the row behind which nothing is cut."""
+    planes = face_planes(head, len(tissue))
+    half = 0.46 * head.length
+    columns = slice(max(0, int(head.x - half)), min(tissue.shape[2], int(head.x + half) + 1))
+    middle = slice(max(0, int(head.x - 0.15 * head.length)), int(head.x + 0.15 * head.length) + 1)
+    central = first_hits(tissue)[planes, middle]
+    forward = (central >= 0) & (central <= head.front + 40 / STEP)
+    lowest = np.flatnonzero(forward.any(axis=1))
+    if len(lowest):
+        planes = slice(planes.start, min(planes.stop, planes.start + int(lowest[-1]) + 2))
+    return planes, columns, max(1, round(head.y))
+
+
+def removes_face(volume: Volume, tissue: Mask, head: Head, cut: Cut) -> bool:
+    """Render the face from the front and from the sides before and after: nothing of its skin may be left.
+
+    The foremost surface must lie behind the former skin nearly everywhere, hardly any of the former
+    outer surface may remain, and the relief that remains must not resemble the former one.
+    """
+    planes, columns, limit = _sector(tissue, head)
+    gone = _cut_away(volume, cut)
+    before, after = first_hits(tissue), first_hits(tissue & ~gone)
+    skin = np.zeros_like(before, bool)
+    skin[planes, columns] = visible(volume, tissue)[planes, columns]
+    skin &= before < limit - _GONE
+    if not skin.any():
+        return False
+    left = skin & (after >= 0) & (after < before + _GONE)
+    surface = _outer_surface(tissue)
+    surface[:, limit - _GONE :] = False
+    for part in (surface[: planes.start], surface[planes.stop :]):
+        part[...] = False
+    remaining = int((surface & ~gone).sum())
+    return (
+        int(left.sum()) <= _MOST_SKIN_LEFT * int(skin.sum())
+        and remaining <= 0.1 * max(1, int(surface.sum()))
+        and likeness(before, after, skin) < _MOST_LIKENESS
+    )
+
+
+def _cut_away(volume: Volume, cut: Cut) -> Mask:
+    """The cut as a mask of the coarse volume."""
+    planes, rows, columns = volume.inside.shape
+    x = volume.left + STEP * np.arange(columns)
+    y = volume.front + STEP * np.arange(rows)
+    z = volume.top - STEP * np.arange(planes)
+    return y[None, :, None] < _limits(cut, x[None, :], z[:, None])[:, None, :]
+
+
+def _outer_surface(tissue: Mask) -> Mask:
+    """Tissue that can be seen from the front, the left or the right."""
+    seen = np.zeros_like(tissue)
+    for axis, backwards in ((1, False), (2, False), (2, True)):
+        way = np.flip(tissue, axis) if backwards else tissue
+        first = way & (np.cumsum(way, axis=axis) == 1)
+        seen |= np.flip(first, axis) if backwards else first
+    return seen
+
+
+def likeness(before: Depths, after: Depths, there: Mask) -> float:
+    """Correlation of two depth maps' relief: what is left once their smooth course is taken out."""
+    both = there & (after >= 0)
+    if int(both.sum()) < 30:
+        return 0.0
+    one, other = _relief(before, both), _relief(after, both)
+    spread = float(one.std() * other.std())
+    return 0.0 if spread == 0 else float(((one - one.mean()) * (other - other.mean())).mean()) / spread
+
+
+def _relief(depths: Depths, there: Mask) -> Reals:
+    """Depths less their mean over 28 mm around."""
+    total, count = np.where(there, depths, 0).astype(float), there.astype(float)
+    return (depths - _boxed(total) / np.maximum(1, _boxed(count)))[there]
+
+
+def _boxed(values: Reals, reach: int = 3) -> Reals:
+    for axis in (0, 1):
+        room = [(0, 0), (0, 0)]
+        room[axis] = (reach + 1, reach)
+        sums = np.cumsum(np.pad(values, room), axis=axis)
+        wide = 2 * reach + 1
+        values = np.take(sums, np.arange(wide, sums.shape[axis]), axis) - np.take(
+            sums, np.arange(sums.shape[axis] - wide), axis
+        )
+    return values
+
+
+def _limits(cut: Cut, x: Reals, z: Reals) -> Reals:
+    """The y before which everything goes, for points of x and z; minus infinity where nothing goes."""
+    table = np.array(
+        [[-np.inf if depth is None else depth for depth in row] for row in cut.depths], dtype=float
+    )
+    i, j = np.floor((cut.top - z) / cut.block), np.floor((x - cut.left) / cut.block)
+    there = (i >= 0) & (i < table.shape[0]) & (j >= 0) & (j < table.shape[1])
+    i, j = np.where(there, i, 0).astype(int), np.where(there, j, 0).astype(int)
+    return np.where(there, table[i, j], -np.inf)
+
+
+def blanked(cuts: Sequence[Cut], plane: Plane) -> Mask | None:
+    """Which pixels of a slice any of the cuts takes, rows by columns; None when none does."""
+    across, down = np.array(plane.across), np.array(plane.down)
+    columns = np.arange(plane.columns) * plane.pitch[0]
+    rows = np.arange(plane.rows) * plane.pitch[1]
+    x, y, z = (
+        plane.position[axis] + rows[:, None] * down[axis] + columns[None, :] * across[axis]
+        for axis in range(3)
+    )
+    mask = np.zeros((plane.rows, plane.columns), bool)
+    for cut in cuts:
+        mask |= y < _limits(cut, x, z)
+    return mask if mask.any() else None

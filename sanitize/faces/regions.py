@@ -1,0 +1,87 @@
+"""Connected regions of coarse masks, plane by plane, with NumPy alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.bool_]
+Labels = npt.NDArray[np.int64]
+
+
+def spread(seeds: npt.NDArray[Any], mask: Mask) -> npt.NDArray[Any]:
+    """Carry the largest seed through each 4-connected region of every plane (axes 1 and 2)."""
+    now = np.where(mask, seeds, 0)
+    while True:
+        after = _along(_along(now, mask, 2), mask, 1)
+        if np.array_equal(after, now):
+            return after
+        now = after
+
+
+def _along(labels: npt.NDArray[Any], mask: Mask, axis: int) -> npt.NDArray[Any]:
+    """The largest label of each unbroken run of the mask along one axis."""
+    room = [(0, 0), (0, 0), (0, 0)]
+    room[axis] = (0, 1)  # keeps the runs of neighbouring lines apart
+    order = (0, 1, 2) if axis == 2 else (0, 2, 1)
+    held = np.pad(mask, room).transpose(order)
+    flat = np.ascontiguousarray(np.pad(labels, room).transpose(order)).ravel()
+    there = np.ascontiguousarray(held).ravel()
+    edges = np.diff(np.concatenate(([False], there, [False])).astype(np.int8))
+    starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    if not len(starts):
+        return labels
+    largest = np.maximum.reduceat(flat, starts)
+    flat[there] = np.repeat(largest, ends - starts)
+    result = flat.reshape(held.shape).transpose(order)
+    return result[:, : mask.shape[1], : mask.shape[2]]
+
+
+def enclosed(walls: Mask) -> Mask:
+    """What walls enclose within each plane, the walls themselves not included."""
+    free = ~walls
+    border = np.zeros_like(walls)
+    border[:, [0, -1], :] = True
+    border[:, :, [0, -1]] = True
+    outside = spread((border & free).astype(np.int8), free) > 0
+    return free & ~outside
+
+
+def labelled(mask: Mask) -> Labels:
+    """A number for every region of every plane; 0 where there is none."""
+    return np.asarray(spread(np.arange(1, mask.size + 1).reshape(mask.shape), mask), np.int64)
+
+
+def largest_two(mask: Mask) -> tuple[Mask, npt.NDArray[np.int64]]:
+    """The largest region of every plane, and the numbers of voxels of the largest two (planes by 2)."""
+    labels = labelled(mask)
+    best = np.zeros_like(mask)
+    sizes = np.zeros((mask.shape[0], 2), np.int64)
+    for i, plane in enumerate(labels):
+        names, counts = np.unique(plane[plane > 0], return_counts=True)
+        if len(names):
+            order = np.argsort(-counts, kind="stable")
+            best[i] = plane == names[order[0]]
+            sizes[i, : min(2, len(order))] = counts[order[:2]]
+    return best, sizes
+
+
+def grown(mask: Mask, times: int = 1) -> Mask:
+    """Dilated within each plane, alternately by the 4 and by the 8 neighbours."""
+    for turn in range(times):
+        out = mask.copy()
+        out[:, 1:] |= mask[:, :-1]
+        out[:, :-1] |= mask[:, 1:]
+        wide = out if turn % 2 else mask
+        out = out.copy()
+        out[:, :, 1:] |= wide[:, :, :-1]
+        out[:, :, :-1] |= wide[:, :, 1:]
+        mask = out
+    return mask
+
+
+def shrunk(mask: Mask, times: int = 1) -> Mask:
+    """Eroded within each plane; what lies beyond the border counts as mask."""
+    return ~grown(~mask, times)
