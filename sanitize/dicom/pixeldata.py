@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from medsanitize.sanitize.dicom import jpeg, jpeg2000, jpegxl, rle
 from medsanitize.sanitize.dicom.encoding import UNDEFINED, Layout, TransferSyntax, header
@@ -25,11 +25,18 @@ _PIECE = bytes | Span
 
 @dataclass(slots=True)
 class Pixels:
-    """Released pixel data: its pieces and the rules that applied."""
+    """Released pixel data: its pieces and the rules that applied.
+
+    ``tag`` is the element's. Native pieces are its header and then the bytes of its value. ``frames`` are
+    the fragments of each encapsulated frame; ``table``: offsets of frames are written.
+    """
 
     pieces: list[_PIECE]
     rules: list[str]
     end: int
+    tag: int = 0
+    frames: list[list[_PIECE]] = field(default_factory=list)
+    table: bool = False
 
 
 def write_pixels(
@@ -52,6 +59,7 @@ def write_pixels(
         if tag in (PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA):
             if geometry is None:
                 raise Refused("pixel-geometry-missing", "pixels")
+            result.tag = tag
             if length == UNDEFINED:
                 _encapsulated(result, buf, start, end, layout, syntax, geometry, streamed)
             else:
@@ -195,34 +203,48 @@ def _encapsulated(
     frames = _frames(buf, table, fragments, geometry.frames)
     if len(frames) > geometry.frames:
         raise Refused("more-pixels-than-frames", "pixels")
-    pieces: list[_PIECE] = []
-    offsets: list[int] = []
-    at, changed = 0, 0
+    changed = 0
     for frame in frames:
-        offsets.append(at)
         body = (
             buf[frame[0][0] : frame[0][0] + frame[0][1]]
             if len(frame) == 1
             else b"".join(buf[a : a + n] for a, n in frame)
         )
-        clean = _strip(body, syntax, geometry)
+        clean = strip_frame(body, syntax, geometry)
         if clean is body:
-            for begin, length in frame:
-                pieces += [layout.tag.pack(0xFFFE, 0xE000, length), _run(buf, begin, length, streamed)]
-                at += 8 + length
+            result.frames.append([_run(buf, begin, size, streamed) for begin, size in frame])
         else:
             changed += 1
-            clean += b"\0" * (len(clean) & 1)
-            pieces += [layout.tag.pack(0xFFFE, 0xE000, len(clean)), clean]
-            at += 8 + len(clean)
-    short = bool(table) and at < UNDEFINED and len(frames) == geometry.frames
-    new_table = b"".join(layout.length.pack(offset) for offset in offsets) if short else b""
-    result.pieces.append(header(layout, PIXEL_DATA, b"OB", UNDEFINED))
-    result.pieces.append(layout.tag.pack(0xFFFE, 0xE000, len(new_table)) + new_table)
-    result.pieces += pieces
-    result.pieces.append(layout.tag.pack(0xFFFE, 0xE0DD, 0))
+            result.frames.append([clean])
+    result.table = bool(table) and len(frames) == geometry.frames
+    result.pieces = encapsulated(result.frames, layout, table=result.table)
     result.rules += ["C:frame-metadata"] * changed
     result.end = stop
+
+
+def encapsulated(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> list[_PIECE]:
+    """The pieces of a pixel data element of ``frames``, each a list of fragments (PS3.5 A.4).
+
+    ``table``: a Basic Offset Table is written, unless the offsets need more than its 32 bits.
+    """
+    pieces: list[_PIECE] = []
+    offsets: list[int] = []
+    at = 0
+    for fragments in frames:
+        offsets.append(at)
+        for fragment in fragments:
+            size = fragment.length if isinstance(fragment, Span) else len(fragment)
+            even = size + (size & 1)
+            pieces += [layout.tag.pack(0xFFFE, 0xE000, even), fragment]
+            if size & 1:
+                pieces.append(b"\0")
+            at += 8 + even
+    new_table = (
+        b"".join(layout.length.pack(offset) for offset in offsets) if table and at < UNDEFINED else b""
+    )
+    head = header(layout, PIXEL_DATA, b"OB", UNDEFINED)
+    first = layout.tag.pack(0xFFFE, 0xE000, len(new_table)) + new_table
+    return [head, first, *pieces, layout.tag.pack(0xFFFE, 0xE0DD, 0)]
 
 
 def _fragments(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[bytes, list[tuple[int, int]], int]:
@@ -270,7 +292,8 @@ def _frames(
     return grouped
 
 
-def _strip(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
+def strip_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
+    """One encapsulated frame without anything but its image; the same object when there was nothing else."""
     codec = syntax.codec
     if codec in ("jpeg", "jpeg-ls"):
         return jpeg.strip_metadata(frame)

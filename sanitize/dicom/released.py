@@ -23,6 +23,14 @@ def written_text(out: list[bytes], layout: Layout, tag: int) -> str:
     return out[place][start:].decode("latin-1").split("\\")[0].strip(" \0")
 
 
+def value_of(out: list[bytes], layout: Layout, tag: int) -> bytes:
+    """The raw value that the rewritten data set has for ``tag``; empty when it has none."""
+    place, there = _find(out, layout, tag)
+    if not there:
+        return b""
+    return out[place][read_header(out[place], 0, len(out[place]), layout)[3] :]
+
+
 def _tag_of(chunk: bytes, layout: Layout) -> int:
     group, number, _ = layout.tag.unpack_from(chunk)
     return int(group) << 16 | int(number)

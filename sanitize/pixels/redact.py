@@ -64,7 +64,7 @@ def blanked(
 
 
 def fill(samples: Samples, geometry: Geometry, model: str, darkest: int | None) -> Samples:
-    """The sample values that are shown black: the frame's own extreme where its values have no fixed black."""
+    """The sample values that are shown black: the frame's own extreme where its values have none fixed."""
     kind = samples.dtype
     if darkest is not None:
         return np.asarray(darkest).astype(kind)

@@ -1,0 +1,136 @@
+"""The pixels' way through the object function when the policy cleans them (PS3.15 E.3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Decision
+from medsanitize.sanitize.dicom.burned_in import Cleaned, Image, Judge, Order, clean
+from medsanitize.sanitize.dicom.container import Container
+from medsanitize.sanitize.dicom.encoding import (
+    EXPLICIT_LITTLE,
+    TRANSFER_SYNTAXES,
+    TransferSyntax,
+    element,
+    header,
+)
+from medsanitize.sanitize.dicom.geometry import Geometry
+from medsanitize.sanitize.dicom.pixeldata import DOUBLE_PIXEL_DATA, FLOAT_PIXEL_DATA, PIXEL_DATA, Pixels
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.dicom.released import put, value_of
+from medsanitize.sanitize.dicom.shown import fixed_areas, palette_of, ultrasound_regions
+from medsanitize.sanitize.dicom.stored import Stored, check_size
+from medsanitize.sanitize.objects import Doubt
+from medsanitize.sanitize.pixels.areas import outside
+from medsanitize.sanitize.pixels.ocr import TextReader
+
+_NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
+_PHOTOMETRIC, _PLANAR, _STORED, _HIGH_BIT = 0x00280004, 0x00280006, 0x00280101, 0x00280102
+_MANUFACTURER, _MODEL, _LOSSY = 0x00080070, 0x00081090, 0x00282110
+_DCT_SYNTAXES = frozenset(f"1.2.840.10008.1.2.4.{last}" for last in (50, 51, 52, 53, 54, 55, 56))
+_LONGEST = 0xFFFFFFFE
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What made the object, as the source says: some devices always write into the same areas."""
+
+    manufacturer: str
+    model: str
+    modality: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The cleaned pixels, the transfer syntax they are in now, and what was done."""
+
+    pixels: Pixels
+    syntax: TransferSyntax
+    regions: int
+    doubts: tuple[Doubt, ...]
+
+
+def clean_pixels(
+    container: Container,
+    out: list[bytes],
+    pixels: Pixels,
+    geometry: Geometry,
+    *,
+    policy: Policy,
+    device: Device,
+    decisions: tuple[Decision, ...],
+    judge: Judge,
+    reader: TextReader,
+) -> Step:
+    """Blank burned-in text and prove that none is left that identifies.
+
+    Parameters
+    ----------
+    container : Container
+    out : list of bytes
+        The rewritten elements; changed when the object has to be decompressed.
+    pixels : Pixels
+        As `write_pixels` made it.
+    geometry : Geometry
+    policy, device, decisions, judge, reader
+        What is blanked and by whose word.
+
+    Raises
+    ------
+    Refused
+        As `burned_in.clean` does; ``pixels-too-large`` before anything is decoded.
+    """
+    layout, limits = container.syntax.layout, policy.dicom.limits
+    geometry = _really(geometry, pixels.tag)
+    check_size(geometry, limits)
+    stored = Stored(container.buf, pixels, layout, container.syntax, geometry)
+    image = Image(stored, container.syntax, geometry, palette_of(out, layout, geometry))
+    rules = policy.pixels
+    fixed = fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, geometry)
+    if rules.mask == "outside-ultrasound-regions":
+        regions = ultrasound_regions(out, layout, geometry)
+        fixed += outside(regions, (geometry.rows, geometry.columns)) if regions else ()
+    order = Order(judge, rules.mask == "all-text", fixed, decisions)
+    may_decompress = rules.lossy == "decompress"
+    cleaned = clean(image, order, reader, decompress=may_decompress, most_bytes=limits.inflated_bytes)
+    if not cleaned.regions:
+        return Step(pixels, container.syntax, 0, cleaned.doubts)
+    if cleaned.frames:
+        made, syntax = _decompressed(out, pixels, geometry, cleaned, container.syntax), _NATIVE
+    else:
+        made, syntax = stored.finish(), container.syntax
+    made.rules = [*pixels.rules, *["C:burned-in-text"] * cleaned.regions]
+    return Step(made, syntax, cleaned.regions, cleaned.doubts)
+
+
+def _really(geometry: Geometry, tag: int) -> Geometry:
+    """Float pixel data have cells of their own size, and one sample."""
+    bits = {FLOAT_PIXEL_DATA: 32, DOUBLE_PIXEL_DATA: 64}.get(tag)
+    if bits is None:
+        return geometry
+    return replace(geometry, bits_allocated=bits, bits_stored=bits, samples=1, floating=True)
+
+
+def _decompressed(
+    out: list[bytes], pixels: Pixels, geometry: Geometry, cleaned: Cleaned, syntax: TransferSyntax
+) -> Pixels:
+    """Native pixel data, and the header that says so (PS3.5 8.2)."""
+    layout = EXPLICIT_LITTLE
+    put(out, layout, _PHOTOMETRIC, element(layout, _PHOTOMETRIC, b"CS", cleaned.model.encode("ascii")))
+    if geometry.samples > 1:
+        put(out, layout, _PLANAR, _number(_PLANAR, 0))
+    put(out, layout, _STORED, _number(_STORED, cleaned.precision))
+    put(out, layout, _HIGH_BIT, _number(_HIGH_BIT, cleaned.precision - 1))
+    if syntax.uid in _DCT_SYNTAXES and not value_of(out, layout, _LOSSY):
+        put(out, layout, _LOSSY, element(layout, _LOSSY, b"CS", b"01"))
+    size = sum(len(frame) for frame in cleaned.frames)
+    if size > _LONGEST:
+        raise Refused("pixels-too-large", "pixels")
+    vr = b"OW" if geometry.bits_allocated > 8 else b"OB"
+    pieces = [header(layout, PIXEL_DATA, vr, size + (size & 1)), *cleaned.frames, b"\0" * (size & 1)]
+    return Pixels(list(pieces), pixels.rules, pixels.end, pixels.tag)
+
+
+def _number(tag: int, value: int) -> bytes:
+    return element(EXPLICIT_LITTLE, tag, b"US", value.to_bytes(2, "little"))
