@@ -37,7 +37,7 @@ def recognises(view: SlideView) -> bool:
     return tiff.text(tiff.directories[0], DESCRIPTION).startswith("Aperio")
 
 
-def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
+def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
     """Levels and thumbnail as they are, with a new description; label, macro and all else left behind.
 
     Raises

@@ -1,0 +1,69 @@
+"""Pyramidal TIFF of no vendor: tiled pages that are reductions of the first one, and nothing said."""
+
+from __future__ import annotations
+
+import struct
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, write_tiff
+from medsanitize.sanitize.wsi.tiff import Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+
+NAME = "generic-tiff"
+_MICROMETRES = {2: 25400.0, 3: 10000.0}
+"""Micrometres in the unit of tag 296: inch, centimetre."""
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether it is a TIFF whose first page is tiled. Ask this module last: every vendor's TIFF may be."""
+    return looks_like_tiff(view.data) and shape_of(*_first(view)).tiled
+
+
+def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPlan:
+    """The tiled pages with the tags that decoding needs, and their resolution.
+
+    Raises
+    ------
+    Refused
+        The structure contradicts itself, or has no tiled page.
+    """
+    tiff = read_tiff(view.data)
+    return plan_pyramid(tiff, NAME)
+
+
+def plan_pyramid(tiff: Tiff, vendor: str) -> EditPlan:
+    """Keep every tiled page that is a reduction of the first one; all else is left behind."""
+    cleaner = TileCleaner(tiff.data)
+    base = shape_of(tiff, tiff.directories[0])
+    if not base.tiled:
+        raise Refused("slide-without-levels", "structure")
+    pages: list[Page] = []
+    levels: list[tuple[int, int]] = []
+    for directory in tiff.directories:
+        shape = shape_of(tiff, directory)
+        if shape.tiled and is_reduction(shape, base):
+            pages.append(kept_page(tiff, directory, cleaner))
+            levels.append((shape.width, shape.height))
+    left = len(tiff.directories) - len(pages)
+    counts = {"X:slide-picture": left} if left else {}
+    facts = SlideFacts(vendor, tuple(levels), mpp_of(tiff, tiff.directories[0]))
+    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+
+
+def mpp_of(tiff: Tiff, directory: Directory) -> float | None:
+    """Micrometres a pixel from XResolution, where a page gives it with a unit."""
+    field = directory.fields.get(282)
+    unit = _MICROMETRES.get(tiff.number(directory, 296, 2) or 0)
+    if field is None or (field.type, field.count) != (5, 1) or unit is None:
+        return None
+    over, under = struct.unpack(tiff.dialect.order + "II", tiff.raw(field))
+    return unit * under / over if over and under else None
+
+
+def _first(view: SlideView) -> tuple[Tiff, Directory]:
+    tiff = read_tiff(view.data)
+    return tiff, tiff.directories[0]

@@ -1,0 +1,76 @@
+"""Trestle: a TIFF whose software is MedScan; overlaps and magnification stand in every description.
+
+The macro picture lies in a file beside it that ends in ``.Full``, which is left behind.
+"""
+
+from __future__ import annotations
+
+import re
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.pages import kept_page, shape_of
+from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+
+NAME = "trestle"
+_SOFTWARE = 305
+_KEPT = {
+    "Background Color": re.compile(r"[0-9A-Fa-f]{6}"),
+    "White Balance": re.compile(r"\d{1,3}"),
+    "Objective Power": re.compile(r"\d{1,3}(\.\d{1,2})?"),
+    "JPEG Quality": re.compile(r"\d{1,3}"),
+    "OverlapsXY": re.compile(r"(?: ?\d{1,5}){1,64}"),
+}
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether its software calls itself MedScan."""
+    if not looks_like_tiff(view.data):
+        return False
+    tiff = read_tiff(view.data)
+    return tiff.text(tiff.directories[0], _SOFTWARE).startswith("MedScan")
+
+
+def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPlan:
+    """The tiled pages, each with the numbers of its description that geometry and magnification need.
+
+    Raises
+    ------
+    Refused
+        The structure contradicts itself, or has no tiled page.
+    """
+    tiff = read_tiff(view.data)
+    cleaner = TileCleaner(view.data)
+    pages: list[Page] = []
+    levels: list[tuple[int, int]] = []
+    for directory in tiff.directories:
+        shape = shape_of(tiff, directory)
+        if not shape.tiled:
+            continue
+        also = {_SOFTWARE: text("MedScan"), DESCRIPTION: text(_description(tiff, directory))}
+        pages.append(kept_page(tiff, directory, cleaner, also=also))
+        levels.append((shape.width, shape.height))
+    if not pages:
+        raise Refused("slide-without-levels", "structure")
+    counts = {"C:slide-description": len(pages)}
+    left = len(tiff.directories) - len(pages) + len(view.files) - 1
+    if left:
+        counts["X:slide-picture"] = left
+    power = _pairs(tiff, tiff.directories[0]).get("Objective Power")
+    facts = SlideFacts(NAME, tuple(levels), None, float(power) if power else None)
+    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+
+
+def _pairs(tiff: Tiff, directory: Directory) -> dict[str, str]:
+    """The known keys of a description whose values are the numbers they must be."""
+    parts = (part.split("=", 1) for part in tiff.text(directory, DESCRIPTION).split(";") if "=" in part)
+    given = {key.strip(): value.rstrip() for key, value in parts}
+    return {key: given[key] for key, form in _KEPT.items() if form.fullmatch(given.get(key, ""))}
+
+
+def _description(tiff: Tiff, directory: Directory) -> str:
+    return ";".join(f"{key}={value}" for key, value in _pairs(tiff, directory).items())
