@@ -1,0 +1,149 @@
+"""Leica SCN: an XML tells which directory is which level of which image; the macro is the image that covers
+the whole collection and may be tiled.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.pages import kept_page, shape_of
+from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.wsi.xml import child_text, children, local, numbers_of, parse_xml, tag
+
+NAME = "leica"
+_NAMESPACE = re.compile(r"\{(http://www\.leica-microsystems\.com/scn/20\d\d/\d\d/\d\d)\}scn")
+_SIZES = ("sizeX", "sizeY")
+_VIEW = ("sizeX", "sizeY", "offsetX", "offsetY", "spacingZ")
+_DIMENSION = ("sizeX", "sizeY", "z", "r", "c")
+_ILLUMINATION = frozenset(["brightfield", "fluorescence"])
+_MODEL = "Leica SCN400"
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """One image of the collection: its element and the directories of its levels."""
+
+    element: Element
+    view: dict[str, str]
+    dimensions: tuple[tuple[int, dict[str, str]], ...]
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether the first description is Leica's XML."""
+    if not looks_like_tiff(view.data):
+        return False
+    tiff = read_tiff(view.data)
+    return "http://www.leica-microsystems.com/scn/" in tiff.text(tiff.directories[0], DESCRIPTION)[:4096]
+
+
+def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
+    """The images of tissue with an XML made anew; macro, label, barcode, names and dates left behind.
+
+    Raises
+    ------
+    Refused
+        The XML or the structure contradicts itself, or no image of tissue is there.
+    """
+    tiff = read_tiff(view.data)
+    field = tiff.directories[0].fields[DESCRIPTION]
+    root = parse_xml(tiff.raw(field).split(b"\0", 1)[0])
+    space = _NAMESPACE.fullmatch(root.tag)
+    collections = children(root, "collection")
+    if space is None or len(collections) != 1:
+        raise Refused("slide-xml", "description")
+    whole = numbers_of(collections[0], _SIZES)
+    images = [_image(one, len(tiff.directories)) for one in children(collections[0], "image")]
+    tissue = [image for image in images if not _covers(image, whole)]
+    if not tissue or len(whole) != 2:
+        raise Refused("slide-without-levels", "structure")
+    used = [number for image in tissue for number, _ in image.dimensions]
+    if len(set(used)) != len(used):
+        raise Refused("slide-xml", "description")
+    return _plan(tiff, tissue, whole, space[1], rules)
+
+
+def _plan(
+    tiff: Tiff, tissue: list[_Image], whole: dict[str, str], namespace: str, rules: WholeSlides
+) -> EditPlan:
+    cleaner = TileCleaner(tiff.data)
+    pages: list[Page] = []
+    levels: list[tuple[int, int]] = []
+    parts: list[str] = []
+    for image in tissue:
+        rows: list[str] = []
+        for number, given in image.dimensions:
+            directory = tiff.directories[number]
+            shape = shape_of(tiff, directory)
+            if not shape.tiled:
+                raise Refused("slide-xml", "description")
+            rows.append(tag("dimension", given | {"ifd": len(pages)}))
+            pages.append(kept_page(tiff, directory, cleaner))
+            levels.append((shape.width, shape.height))
+        parts.append(_image_text(image, rows, rules))
+    xml = '<?xml version="1.0" encoding="utf-8"?>' + tag(
+        "scn", {"xmlns": namespace}, tag("collection", whole, "".join(parts))
+    )
+    pages[0].values[DESCRIPTION] = text(xml)
+    left = len(tiff.directories) - len(pages)
+    counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
+    power = child_text(tissue[0].element, "scanSettings", "objectiveSettings", "objective")
+    facts = SlideFacts(
+        NAME, tuple(levels), _mpp(tissue[0]), float(power) if re.fullmatch(r"\d{1,3}", power) else None
+    )
+    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+
+
+def _image(element: Element, directories: int) -> _Image:
+    views, pixels = children(element, "view"), children(element, "pixels")
+    if len(views) != 1 or len(pixels) != 1:
+        raise Refused("slide-xml", "description")
+    found: list[tuple[int, dict[str, str]]] = []
+    for one in pixels[0]:
+        place = one.get("ifd") or ""
+        if local(one) != "dimension" or not re.fullmatch(r"\d{1,5}", place) or int(place) >= directories:
+            raise Refused("slide-xml", "description")
+        found.append((int(place), numbers_of(one, _DIMENSION)))
+    return _Image(element, numbers_of(views[0], _VIEW), tuple(found))
+
+
+def _covers(image: _Image, whole: dict[str, str]) -> bool:
+    """Whether an image shows all of the collection's area: then it is the macro, with the label in it."""
+    return all(image.view.get(name) == whole.get(name) for name in _SIZES)
+
+
+def _image_text(image: _Image, dimensions: list[str], rules: WholeSlides) -> str:
+    pixels = numbers_of(children(image.element, "pixels")[0], _SIZES)
+    settings = ""
+    power = child_text(image.element, "scanSettings", "objectiveSettings", "objective")
+    if re.fullmatch(r"\d{1,3}", power):
+        settings += tag("objectiveSettings", None, tag("objective", None, power))
+    light = child_text(image.element, "scanSettings", "illuminationSettings", "illuminationSource")
+    aperture = child_text(image.element, "scanSettings", "illuminationSettings", "numericalAperture")
+    lit = tag("illuminationSource", None, light) if light in _ILLUMINATION else ""
+    if re.fullmatch(r"\d(\.\d{1,4})?", aperture):
+        lit += tag("numericalAperture", None, aperture)
+    settings += tag("illuminationSettings", None, lit) if lit else ""
+    devices = children(image.element, "device")
+    model = rules.scanner == "model" and devices and (devices[0].get("model") or "").startswith(_MODEL)
+    return tag(
+        "image",
+        None,
+        (tag("device", {"model": _MODEL}) if model else "")
+        + tag("pixels", pixels, "".join(dimensions))
+        + tag("view", image.view)
+        + (tag("scanSettings", None, settings) if settings else ""),
+    )
+
+
+def _mpp(image: _Image) -> float | None:
+    """Micrometres a pixel: the view's size is in nanometres."""
+    size, wide = image.view.get("sizeX"), image.dimensions[0][1].get("sizeX") if image.dimensions else None
+    return float(size) / float(wide) / 1000 if size and wide and float(wide) else None
