@@ -46,6 +46,60 @@ def words() -> frozenset[str]:
 
 
 @cache
+def plain_words() -> frozenset[str]:
+    """Ordinary and clinical words of nine languages, beside ``words``, that are nobody's name; as ``fold`` writes them."""
+    return frozenset(_read("vocabulary_plain.txt").split())
+
+
+@cache
+def doubtful_words() -> frozenset[str]:
+    """Words of the same lists that are frequent names as well (young, koch): they need a phrase around them."""
+    return frozenset(_read("vocabulary_doubtful.txt").split())
+
+
+@cache
+def named_words() -> frozenset[str]:
+    """Words of ``words`` that some list of names holds too: anatomy and technique that somebody is called."""
+    return _plain_lines("vocabulary_keep.txt")
+
+
+@cache
+def cues() -> Mapping[str, frozenset[str]]:
+    """Sections of ``vocabulary_cues.txt``: titles, relations, institutions, eponyms and the words that go with them."""
+    sections: dict[str, set[str]] = {}
+    section: set[str] = set()
+    for line in _read("vocabulary_cues.txt").splitlines():
+        if line.startswith("["):
+            section = sections.setdefault(line.strip("[]"), set())
+        elif not line.startswith("#"):
+            section.update(fold(line).split())
+    return MappingProxyType({name: frozenset(words) for name, words in sections.items()})
+
+
+@cache
+def morphemes() -> tuple[frozenset[str], frozenset[str]]:
+    """Stems and endings of clinical words, without accents."""
+    stems, _, endings = _read("vocabulary_morphemes.txt").partition("[endings]")
+    return _words_of(stems), _words_of(endings)
+
+
+@cache
+def compounding() -> frozenset[str]:
+    """Words that German, Dutch and Swedish run together with others of their kind."""
+    return _plain_lines("vocabulary_compounding.txt")
+
+
+def _plain_lines(name: str) -> frozenset[str]:
+    return _words_of(_read(name))
+
+
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(
+        word for line in text.splitlines() if line[:1] not in "#[" for word in fold(line).split()
+    )
+
+
+@cache
 def device_models() -> frozenset[str]:
     """Makers and products as whole phrases, folded, spaces single.
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Known
 from medsanitize.sanitize.dicom.dates import shift_date, shift_datetime, year_of_date, year_of_datetime
 from medsanitize.sanitize.dicom.pseudonyms import remap_uid
+from medsanitize.sanitize.dicom.textbook import TextBook
 from medsanitize.sanitize.keys import SubKeys
+from medsanitize.sanitize.objects import Doubt
 from medsanitize.sanitize.text import Forbidden
+from medsanitize.sanitize.text.known import Terms, terms
 
 Links = tuple[tuple[str, str], ...]
 Piece = tuple[bytes, tuple[str, ...], Links]
@@ -26,23 +30,35 @@ class Subject:
     shift: int
     ban: Forbidden
     dates: frozenset[str]
+    known: frozenset[Known] = frozenset()
     memory: dict[tuple[int, bytes, int, int], dict[bytes, Piece]] = field(default_factory=dict)
+    compiled: Terms | None = None
+
+    @property
+    def terms(self) -> Terms:
+        """What the patient and study are called, compiled when a text first needs it."""
+        if self.compiled is None:
+            self.compiled = terms(self.known)
+        return self.compiled
 
 
 @dataclass(slots=True)
 class Job:
     """One object on its way: the policy's decisions, its subject, and what was found so far.
 
-    ``charset`` is the data set's in hand, ``code`` the (scheme, value) of the code item in hand.
+    ``charset`` is the data set's in hand, ``code`` the (scheme, value) of the code item in hand. ``doubts``
+    are texts that a person should look at, each once a patient.
     """
 
     policy: Policy
     keys: SubKeys
     subject: Subject
     uids: dict[str, str]
+    texts: TextBook
     charset: bytes = b""
     code: tuple[str, str] | None = None
     replaced: frozenset[int] = frozenset()
+    doubts: list[Doubt] = field(default_factory=list)
 
     def uid(self, old: str) -> str:
         """The new UID of ``old``."""

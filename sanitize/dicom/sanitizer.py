@@ -23,6 +23,7 @@ from medsanitize.sanitize.dicom.rewrite import walk_dataset
 from medsanitize.sanitize.dicom.risk import may_show_face, may_show_text
 from medsanitize.sanitize.dicom.rules import RuleBook, registered_uids
 from medsanitize.sanitize.dicom.structure import Buffer, skip_elements
+from medsanitize.sanitize.dicom.textbook import TextBook
 from medsanitize.sanitize.dicom.walk import SafePrivates, Walk
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized
@@ -75,6 +76,7 @@ class Sanitizer:
         self._policy = policy
         self._keys = keys
         self._book = RuleBook(policy.dicom)
+        self._texts = TextBook(policy.text)
         self._uids: dict[str, str] = {}
         self._safe_private = _safe_privates(policy)
         self._subject: Subject | None = None
@@ -116,12 +118,13 @@ class Sanitizer:
             shift = shift_days(self._keys, context.patient, self._policy.dicom.dates)
             ban = forbidden(context.known)
             dates = frozenset(one.value for one in context.known if one.category == "date")
-            subject = self._subject = Subject(context.patient, context.pseudonym or made, shift, ban, dates)
+            pseudonym = context.pseudonym or made
+            subject = self._subject = Subject(context.patient, pseudonym, shift, ban, dates, context.known)
         self._context = context
         return subject
 
     def _release(self, container: Container, context: Context, streamed: bool) -> Sanitized:
-        job = Job(self._policy, self._keys, self._subject_of(context), self._uids)
+        job = Job(self._policy, self._keys, self._subject_of(context), self._uids, self._texts)
         sop_class = container.sop_class
         made: dict[int, str] = {}
         for _ in range(3):
@@ -225,7 +228,8 @@ class Sanitizer:
             pixels=check,
         )
         meta = build_meta(container.syntax, done.sop_class, uids[_SOP])
-        return Sanitized(record, pieces_of(container, meta, out, pixels.pieces), _links(walk))
+        pieces = pieces_of(container, meta, out, pixels.pieces)
+        return Sanitized(record, pieces, _links(walk), tuple(walk.job.doubts))
 
     def _pixels(self, container: Container, done: _Pass, geometry: Geometry | None, streamed: bool) -> Pixels:
         """The pixel data, and proof that nothing but elements nobody keeps lies behind it."""

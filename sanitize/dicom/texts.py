@@ -11,8 +11,10 @@ from medsanitize.sanitize.dicom.codes import CODE_MEANING
 from medsanitize.sanitize.dicom.encoding import SINGLE_TEXT_VRS
 from medsanitize.sanitize.dicom.job import Job
 from medsanitize.sanitize.dicom.outcome import Outcome, gone
+from medsanitize.sanitize.dicom.refusal import tag_text
 from medsanitize.sanitize.dicom.rules import Rule, Scope
-from medsanitize.sanitize.text import is_product, reduce
+from medsanitize.sanitize.objects import Doubt
+from medsanitize.sanitize.text import is_named, is_product, reduce
 
 _PRODUCTS = frozenset(
     int(tag, 16)
@@ -22,6 +24,11 @@ _PRODUCTS = frozenset(
     ).split()
 )
 """Makers, models and software versions."""
+_MOST_DOUBTS = 20
+_LONGEST_SHOWN = 1000
+
+_ETHNIC_GROUP = 0x00102160
+"""Its terms are words that people are called by as well."""
 
 
 def foreign_text(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
@@ -33,26 +40,45 @@ def foreign_text(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value:
 
 
 def clean_text(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """Reduce a text to the vocabulary, value by value where the VR allows several."""
+    """Clean a text as the policy says, value by value where the VR allows several."""
     text = charset.decode(value, job.charset)
     parts = [text] if vr in SINGLE_TEXT_VRS else text.split("\\")
     ban = job.subject.ban
     terms = _terms_of(job, tag)
-    cleaned = [
-        part if part.strip() in terms or (tag in _PRODUCTS and is_product(part, ban)) else reduce(part, ban)
-        for part in parts
-    ]
+    action = job.texts.action(tag)
+    cleaned, foreign = [], False
+    for part in parts:
+        if part.strip() in terms or (tag in _PRODUCTS and is_product(part, ban)):
+            cleaned.append(part)
+        elif action == "clean":
+            done = job.texts.cleaner.clean(part, job.subject.terms)
+            cleaned.append(done.text)
+            foreign = foreign or "language" in done.rules
+            if done.doubtful:
+                _doubt(job, tag, part, done.text)
+        else:
+            cleaned.append(reduce(part, ban) if action == "keep-vocabulary" else "")
     if cleaned == parts:
         return vr, value, "K:unchanged", ()
+    why = "free-text-language" if foreign else "free-text"
     if not any(part.strip() for part in cleaned):
-        return gone(job, rule, tag, vr, value, "free-text")
-    return vr, charset.encode("\\".join(cleaned), job.charset), "C:free-text", ()
+        return gone(job, rule, tag, vr, value, why)
+    return vr, charset.encode("\\".join(cleaned), job.charset), f"C:{why}", ()
+
+
+def _doubt(job: Job, tag: int, before: str, after: str) -> None:
+    """Note what a language model or a long cut did, for the holder's review."""
+    if len(job.doubts) < _MOST_DOUBTS:
+        shown = f"{before[:_LONGEST_SHOWN]}\n{after[:_LONGEST_SHOWN]}"
+        job.doubts.append(Doubt(tag_text(tag), "free-text", shown))
 
 
 def _terms_of(job: Job, tag: int) -> Collection[str]:
     """Whole texts that the standard itself gives an attribute; a meaning is given by its code."""
     if tag == CODE_MEANING:
         return known_code(*job.code) or () if job.code else ()
+    if tag == _ETHNIC_GROUP:
+        return [term for term in defined_terms()[tag] if not is_named(term, job.subject.ban)]
     return defined_terms().get(tag, ())
 
 

@@ -120,10 +120,10 @@ def _all_known(text: str) -> bool:
         return False
     found = _WORD.findall(text)
     known = all(len(word) <= _LONGEST_WORD and _in_vocabulary(word) for word in found)
-    return known and not any(_paired(found))
+    return known and not any(paired(found))
 
 
-def _paired(found: list[str]) -> list[bool]:
+def paired(found: list[str]) -> list[bool]:
     """Which words are letters and digits beside another such one, as in postcodes and record numbers."""
     shaped = [
         not word.isalpha()
@@ -181,8 +181,8 @@ def _shortened(text: str, ban: Forbidden) -> str:
     for run in _RUNS:
         shortened = run.sub(_GAP, shortened)
     cut = _WORD.findall(shortened)
-    paired = _paired(cut)
-    stays = [_word_stays(word, ban) and not pair for word, pair in zip(cut, paired, strict=True)]
+    beside_another = paired(cut)
+    stays = [_word_stays(word, ban) and not pair for word, pair in zip(cut, beside_another, strict=True)]
     beside = [False, *stays][: len(cut)], [*stays[1:], False][: len(cut)]
     return " ".join(
         word

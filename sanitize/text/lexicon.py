@@ -1,0 +1,76 @@
+"""What a single word is: an ordinary one, one that is a name too, an eponym, a token of technique, or unknown."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import lru_cache
+
+from medsanitize.policies.tables import vocabulary
+from medsanitize.sanitize.text.morphology import is_clinical
+
+_PART = re.compile(r"\d+|[^\W\d_]+")
+_LEVELS = re.compile(r"(?:th|[ctlsd])\d{1,2}(?:(?:th|[ctls])?\d{1,2})?")
+_LONGEST = 64
+_MOST_DIGITS = 3
+_MOST_PARTS = 4
+_SHORT = 2
+
+
+class Kind(Enum):
+    """Kinds of words.
+
+    ``SAFE`` ordinary or clinical and nobody's name. ``NAMED`` the same, but somebody is called so (Hand, Long):
+    it goes after a title. ``DOUBTFUL`` an ordinary word and a frequent name (Young, Koch): it stays only in
+    a phrase. ``EPONYM`` the name in a disease or technique. ``INSTITUTION`` a kind of institution. ``NUMBER``
+    digits. ``TERM`` letters and few digits. ``UNKNOWN`` in no list.
+    """
+
+    SAFE = 0
+    NAMED = 1
+    DOUBTFUL = 2
+    EPONYM = 3
+    INSTITUTION = 4
+    NUMBER = 5
+    TERM = 6
+    UNKNOWN = 7
+
+
+@lru_cache(maxsize=65536)
+def kind(word: str) -> Kind:
+    """The kind of one word (a run of letters and digits)."""
+    if word.isascii() and word.isdigit():
+        return Kind.NUMBER
+    if len(word) > _LONGEST:
+        return Kind.UNKNOWN
+    folded = vocabulary.fold(word)
+    if folded in vocabulary.cues()["institution"]:
+        return Kind.INSTITUTION
+    if folded in vocabulary.named_words():
+        return Kind.NAMED
+    if folded in vocabulary.words() or folded in vocabulary.plain_words():
+        return Kind.SAFE
+    if folded in vocabulary.cues()["eponym"]:
+        return Kind.EPONYM
+    if folded in vocabulary.doubtful_words():
+        return Kind.DOUBTFUL
+    if len(word) == 1:
+        return Kind.SAFE if word.isascii() or "\xc0" <= word <= "\u024f" else Kind.UNKNOWN
+    if not word.isalpha():
+        return Kind.TERM if word.isascii() and _is_term(folded) else Kind.UNKNOWN
+    return Kind.SAFE if is_clinical(folded) else Kind.UNKNOWN
+
+
+def is_word(folded: str) -> bool:
+    """Whether a folded word may be a part of others: in a list, whatever else it is."""
+    return folded in vocabulary.words() or folded in vocabulary.plain_words()
+
+
+def _is_term(word: str) -> bool:
+    """Letters and few digits, as in ``T2w``, ``Br40d3`` or ``L4L5``; an identifier has more of them."""
+    if _LEVELS.fullmatch(word):
+        return True
+    parts = _PART.findall(word)
+    if len(parts) > _MOST_PARTS or sum(len(part) for part in parts if part.isdigit()) > _MOST_DIGITS:
+        return False
+    return all(len(part) <= _SHORT or (part.isalpha() and is_word(part)) for part in parts)

@@ -1,0 +1,84 @@
+"""Clinical words no list can hold all of: Greek and Latin parts put together, and compounds of known words.
+
+A word counts when it is made of nothing else. Surnames that end like a disease (Politis, Thoma) are not,
+because what is before their ending is no such part.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache, lru_cache
+
+from medsanitize.policies.tables import vocabulary
+
+_SHORTEST = 7
+_SHORTEST_COMPOUND = 9
+_SHORTEST_PART = 4
+_LONGEST = 48
+_LINKS = ("", "s", "n", "en", "es", "er", "e")
+
+
+@lru_cache(maxsize=65536)
+def is_clinical(word: str) -> bool:
+    """Whether a folded word is made of clinical parts, or is a compound of clinical words."""
+    if not _SHORTEST <= len(word) <= _LONGEST:
+        return False
+    plain = _plain(word)
+    if plain in _names():
+        return False
+    return _is_classical(plain) or (len(word) >= _SHORTEST_COMPOUND and _is_compound(word))
+
+
+def _plain(word: str) -> str:
+    spread = unicodedata.normalize(
+        "NFKD",
+        word.replace("ß", "ss").replace("ł", "l").replace("ø", "o").replace("œ", "oe").replace("æ", "ae"),
+    )
+    return "".join(char for char in spread if not unicodedata.combining(char))
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(_plain(word) for word in vocabulary.doubtful_words())
+
+
+@cache
+def _parts() -> tuple[frozenset[str], frozenset[str]]:
+    stems, endings = vocabulary.morphemes()
+    return stems, endings
+
+
+def _is_classical(word: str) -> bool:
+    """One or more stems, then an ending: a walk over the places a stem may end at."""
+    stems, endings = _parts()
+    reached, seen = [0], {0}
+    while reached:
+        place = reached.pop()
+        if place and word[place:] in endings:
+            return True
+        for size in range(2, min(14, len(word) - place) + 1):
+            if place + size not in seen and word[place : place + size] in stems:
+                seen.add(place + size)
+                reached.append(place + size)
+    return False
+
+
+def _is_compound(word: str) -> bool:
+    """Two or three clinical words run together, as German, Dutch and Swedish do, with a linking letter between."""
+    heads = vocabulary.compounding()
+    reached, seen = [(0, 0)], {(0, 0)}
+    while reached:
+        place, count = reached.pop()
+        rest = word[place:]
+        if count and len(rest) >= _SHORTEST_PART and rest in heads:
+            return True
+        if count == 2:
+            continue
+        for size in range(_SHORTEST_PART, len(rest) - _SHORTEST_PART + 1):
+            if rest[:size] in heads:
+                for link in _LINKS:
+                    step = (place + size + len(link), count + 1)
+                    if rest.startswith(link, size) and step not in seen:
+                        seen.add(step)
+                        reached.append(step)
+    return False

@@ -1,0 +1,130 @@
+"""Layer 2: what identifies by its shape or by the word before it, in the writing of many languages.
+
+Each recogniser is a regular expression in linear time; the group ``cut``, where there is one, is what goes,
+so that the label in front of it ("MRN", "Tel.") stays. Classes follow 45 CFR 164.514(b)(2), (A) to (R).
+"""
+
+# ruff: noqa: E501  (one pattern a line)
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from medsanitize.sanitize.text import addresses
+from medsanitize.sanitize.text.dates import DATES
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a recogniser claims: the half-open span that goes, and its rule id."""
+
+    start: int
+    end: int
+    rule: str
+
+
+_OLD_AGE = (
+    # 92 yo, 93-year-old, 91 jährig, 95 ans, 90F
+    r"(?<![\d.,/])(?P<cut>(?:9\d|1[0-4]\d))[\W_]{0,3}(?:y(?![a-z])|y[/.]?o(?![a-z])|y(?:ea)?rs?(?![a-z])|[fmw](?![^\W_])"
+    r"|j(?:ahr|\.)|ans?\b|años|anos|anni\b|rok|lat\b|let\b|år(?![a-z])|vuot|jaar|jr\b|歳|岁|세)"
+    # aged 93, age: 95, Alter 92, F 94
+    r"|\b(?:age[d\W_]{0,4}|alter\W{0,3}|âge\W{0,3}|edad\W{0,3}|età\W{0,3}|idade\W{0,3}|leeftijd\W{0,3}|wiek\W{0,3}"
+    r"|ålder\W{0,3}|[fmw][ -]?)(?P<cut2>(?:9\d|1[0-4]\d))(?!\d|\s?(?:mm|cm|ml|mg|kv|ms|hz|°|%))"
+)
+
+_ID_CUE = (
+    r"(?:mrns?|mpi|emr|ehr|uhid|pid|patient\s?id|pat\W{0,2}(?:id|nr|no)|patienten(?:nummer|nr)|fall(?:nummer|nr)"
+    r"|aufnahme(?:nummer|nr)|acc(?:ession)?|auftrags?(?:nummer|nr)|ids?|ipp|nip|nda|nhc|expediente|dossier"
+    r"|cartella|nosologico|episodio|chart|case|record|visit|encounter|order|account|acct|policy|member"
+    r"|insurance|versicherten(?:nummer|nr)|kv(?:nr)|certificate|licen[cs]e|passport|reisepass|passeport|pasaporte"
+    r"|card|badge|employee|station|room|ssn|nhs|chi|hkid|tax|steuer\W?id|idnr|svnr|nir|insee|cpf|cns|rg|dni|nie"
+    r"|curp|rut|nif|cf|codice\s?fiscale|bsn|pesel|personnummer|personnr|cpr|hetu|ahv|avs|oib|egn|cnp|amka"
+    r"|nummer|numero|número|numéro|núm|number|numer|serial|s/n|sn|seriennummer|série|serie|matricola|matrícula"
+    r"|device|ser(?:ial)?|plate|kennzeichen|immatriculation|targa|rejestracyjny|barcode|ref|dob)"
+)
+_ID = (
+    rf"(?<![^\W_]){_ID_CUE}(?:[\W_]{{0,3}}(?:n[o°ºr]|num(?:ber|mer|ero)?|nr|id|code|#)(?![^\W\d_]))?"
+    r"[\W_]{0,4}(?P<cut>(?=[\w/.-]{0,24}?\d)(?:(?!\d{1,2}(?![\w]))[^\W_])(?:[\w/.-]{0,30}[^\W_])?)"
+    r"(?!\s?(?:mm|cm|ml|mg|kv|kvp|ms|hz|view|slice|phase|week|year)s?(?![^\W_]))"
+)
+_NUMBERED = r"(?<![^\W_])(?:no|nr|n°|nº|#)[.:\s]{0,3}(?P<cut>[A-Z]{0,4}[-/ ]?\d{3,}[\w/-]{0,20})"
+
+_PHONE = (
+    r"(?<![\w+])(?P<cut>(?:\+|00)\d{1,3}[\s().\-/]{0,3}\d(?:[\s().\-/]{0,3}\d){5,14})(?!\d)"
+    r"|(?<![\w.,])(?P<cut2>\(?\d{2,5}\)?[\s./-]{1,2}\d{3,4}[\s.-]?\d{3,5})(?![\w])"
+    r"|(?<![\w.,])(?P<cut3>\d{3}[\s.-]\d{4})(?![\w.,])"
+    r"|(?<![\w.,])(?P<cut4>\d{2}(?:[\s.]\d{2}){3,5})(?![\w])"
+)
+_PHONE_CUE = (
+    r"(?<![^\W_])(?:tel(?:ef?[oó]?n[oe]?|éfono|éphone|efoon)?|t[eé]l|phone|ph|fon|fono|cell|cellulare|celular|mobile|mobil|móvil"
+    r"|m[oó]vel|handy|portable|komórka|fax|telefax|pager|bleep|beeper|ext|extn|extension|durchwahl|dw|app|apparat"
+    r"|poste|interno|int|anexo|ramal|toestel|wewn|anknytning|anknytn|contact|call|ring|rückruf|rappeler|llamar"
+    r"|chiamare|ligar|bellen|zadzwonić|ringa)[\W_]{0,4}(?:(?:at|on|under|unter|au|al|no|nr|is|number|nummer)[\W_]{1,3})?"
+    r"(?P<cut>[+(]{0,2}\d{3,}(?:[\s().\-/]{0,3}\d{2,}){0,6}|[+(]{1,2}\d{1,5}\)?(?:[\s().\-/]{0,3}\d{2,}){1,6}"
+    r"|\d{1,3}(?:[\s().\-/]{1,3}\d{2,}){1,6})(?!\s?(?:mm|cm|ml|mg|ms|kv|views?|slices?)\b)"
+    r"|(?<![^\W_])x[.\s]?(?P<cut2>\d{4,6})(?![\w])"
+)
+
+_NATIONAL = (
+    r"(?<![^\W_])(?P<cut>[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]"  # Italy
+    r"|[XYZ][- ]?\d{7}[- ]?[A-Z]|\d{7,8}[- ]?[A-Z](?![a-z])"  # Spain, Ireland
+    r"|[A-CEGHJ-PR-TW-Z]{2} ?\d{2} ?\d{2} ?\d{2} ?[A-D]"  # United Kingdom
+    r"|\d{6,8}[-+A]\d{3,4}[0-9A-Z]?"  # Nordic countries
+    r"|[A-Z]{4}\d{6}[HM][A-Z]{5}\w\d"  # Mexico
+    r"|[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?"  # IBAN
+    r"|[A-Z]{1,2}\d{6,9}[A-Z]?)(?![^\W_])"
+)
+_RUN = r"(?<!\d)(?P<cut>\d++(?:[\W_]++\d++){2,})(?!\s?(?:mm|cm|d|t|s|ms|ml|mg|kv|ma|x|min|sec|%|hz|gy|mas|kvp)(?![^\W_]))"
+_SPELLED = r"(?<![^\W_])(?P<cut>[^\W\d_](?:[\W_]++[^\W\d_](?![^\W_])){3,})"
+
+_TOP_LEVEL = "com|org|net|edu|gov|mil|info|biz|health|hospital|clinic|med|care|io|eu|de|fr|uk|ch|pl|nl|se|es|pt|be|br|ca|au|jp"
+_FILES = "dcm|jpe?g|png|tiff?|bmp|gif|pdf|docx?|xlsx?|pptx?|txt|csv|zip|rar|nii|nrrd|mpe?g|avi|mp4|wav|exe|ini|xml|html?|hl7|log"
+
+_TABLE: tuple[tuple[str, str, int], ...] = (
+    ("email", r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,6}", 0),
+    ("email", r"(?<![^\W_])\w{1,40}(?:\.\w{1,40}){0,4}\s?[(\[]at[)\]]\s?\w{1,60}(?:\.\w{1,60}){0,4}", re.I),
+    ("url", r"(?:(?:https?|s?ftp|file|ldap|hl7|dicom|smb)://|www\.)[^\s<>\"]{1,2000}", re.I),
+    ("url", rf"(?<![\w.@-])(?:[\w-]{{3,63}}\.){{1,5}}(?:{_TOP_LEVEL})(?![\w.-])(?:/[^\s]{{0,500}})?", re.I),
+    ("path", r"(?<![^\W_])[A-Za-z]:[\\/][^\s\"]{1,400}|\\\\[\w.$-]{1,60}(?:\\[^\s\\\"]{0,100}){1,20}", 0),
+    ("path", r"(?<![\w./])~?(?:/[\w.~-]{1,100}){2,30}/?", 0),
+    ("path", rf"(?<![\w.-])[\w-]{{1,100}}\.(?:{_FILES})(?![\w])", re.I),
+    ("mac-address", r"(?<![^\W_])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![^\W_])|(?<![^\W_])(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}\b", re.I),
+    ("ip-address", r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w])", 0),
+    ("ip-address", r"(?<![\w:])(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}(?![\w:])|(?<![\w:])(?:[0-9a-f]{1,4}:){1,6}:[0-9a-f:]{0,30}(?![\w])", re.I),
+    ("uid", r"(?<![\w.])[0-2](?:\.\d{1,64}){4,40}(?![\w])", 0),
+    ("uuid", r"(?<![^\W_])[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}(?![^\W_])", re.I),
+    ("age-over-89", _OLD_AGE, re.I),
+    ("phone", _PHONE_CUE, re.I),
+    ("phone", _PHONE, 0),
+    ("number", _ID, re.I),
+    ("number", _NUMBERED, re.I),
+    ("number", _NATIONAL, 0),
+    ("number", _RUN, re.I),
+    ("spelled", _SPELLED, 0),
+)  # fmt: skip
+
+
+@cache
+def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    rows = [(rule, re.compile(pattern, flags)) for rule, pattern, flags in _TABLE]
+    rows += [("date", pattern) for pattern in DATES]
+    rows += [("address", pattern) for pattern in addresses.ADDRESSES]
+    return tuple(rows)
+
+
+def found(text: str) -> Iterator[Found]:
+    r"""Everything in ``text`` that a recogniser claims, in no order; spans may overlap."""
+    for rule, pattern in _compiled():
+        for match in pattern.finditer(text):
+            yield _span(rule, match)
+
+
+def _span(rule: str, match: re.Match[str]) -> Found:
+    groups = match.groupdict()
+    for name in ("cut", "cut2", "cut3", "cut4"):
+        if groups.get(name) is not None:
+            return Found(*match.span(name), rule)
+    return Found(*match.span(), rule)
