@@ -99,6 +99,11 @@ def is_reduction(shape: Shape, base: Shape) -> bool:
     return across / down < slack and down / across < slack
 
 
+def is_padded_reduction(shape: Shape, base: Shape) -> bool:
+    """Whether a picture could be a level that is padded to whole tiles at each halving, as Philips does."""
+    return shape.width <= base.width and shape.height <= base.height
+
+
 def kept_page(
     tiff: Tiff,
     directory: Directory,

@@ -31,7 +31,7 @@ def parse_xml(data: bytes) -> Element:
     parser = XMLParser(encoding="utf-8")  # noqa: S314  no document type, so no entities
     try:
         parser.feed(plain)
-        return parser.close()  # type: ignore[no-any-return]
+        return parser.close()
     except (ParseError, ValueError):
         raise Refused("slide-xml", "description") from None
 

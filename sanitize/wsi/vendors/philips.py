@@ -1,0 +1,162 @@
+"""Philips TIFF: an XML of DICOM-like attributes in the first page; label and macro lie in it as base64, and
+as pages of their own.
+
+OpenSlide wants the software to begin with ``Philips``, one scanned image of type WSI, and a pixel spacing for
+each level.
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree.ElementTree import Element
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.pages import is_padded_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.wsi.xml import children, local, parse_xml
+
+NAME = "philips"
+_SOFTWARE = 305
+_SPACING = re.compile(r'"\d{1,3}(?:\.\d{1,12})?(?:e-?\d{1,2})?" "\d{1,3}(?:\.\d{1,12})?(?:e-?\d{1,2})?"')
+_WHOLE = re.compile(r"\d{1,10}")
+_POSITION = re.compile(r'(?:"-?\d{1,9}(?:\.\d{1,12})?" ?){1,3}')
+_REPRESENTATION = {
+    "DICOM_PIXEL_SPACING": _SPACING,
+    "PIIM_DP_PIXEL_DATA_REPRESENTATION_POSITION": _POSITION,
+    "PIIM_PIXEL_DATA_REPRESENTATION_COLUMNS": _WHOLE,
+    "PIIM_PIXEL_DATA_REPRESENTATION_NUMBER": _WHOLE,
+    "PIIM_PIXEL_DATA_REPRESENTATION_ROWS": _WHOLE,
+}
+_SEQUENCE = "PIIM_PIXEL_DATA_REPRESENTATION_SEQUENCE"
+_DERIVATION = re.compile(
+    r"tiff-useBigTIFF=\d-useRgb=\d-levels=(\d{1,3})(?:\.\d{1,4})?(?:,\d{1,5}){0,16}-processing=\d(?:-q\d{1,3})?"
+)
+"""The part of the derivation that OpenSlide takes the objective from; a file name follows it."""
+_MODELS = re.compile(r"(?:UFS Scanner|Philips Ultra Fast Scanner|SG300|SG60|SG20)")
+_TAGS = {
+    "DICOM_PIXEL_SPACING": ("0x0028", "0x0030", "IDoubleArray"),
+    "DICOM_DERIVATION_DESCRIPTION": ("0x0008", "0x2111", "IString"),
+    "DICOM_MANUFACTURER": ("0x0008", "0x0070", "IString"),
+    "DICOM_MANUFACTURERS_MODEL_NAME": ("0x0008", "0x1090", "IString"),
+    "PIM_DP_IMAGE_TYPE": ("0x301D", "0x1004", "IString"),
+    "PIM_DP_SCANNED_IMAGES": ("0x301D", "0x1003", "IDataObjectArray"),
+    _SEQUENCE: ("0x1001", "0x8B01", "IDataObjectArray"),
+    "PIIM_DP_PIXEL_DATA_REPRESENTATION_POSITION": ("0x101D", "0x100B", "IDoubleArray"),
+    "PIIM_PIXEL_DATA_REPRESENTATION_COLUMNS": ("0x2001", "0x115E", "IUInt32"),
+    "PIIM_PIXEL_DATA_REPRESENTATION_NUMBER": ("0x1001", "0x8001", "IUInt16"),
+    "PIIM_PIXEL_DATA_REPRESENTATION_ROWS": ("0x2001", "0x115D", "IUInt32"),
+}
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether the software is Philips's and the first description its XML."""
+    if not looks_like_tiff(view.data):
+        return False
+    tiff = read_tiff(view.data)
+    first = tiff.directories[0]
+    return tiff.text(first, _SOFTWARE).startswith("Philips") and "DPUfsImport" in tiff.text(
+        first, DESCRIPTION
+    )
+
+
+def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
+    """The tiled levels, with an XML of their spacings; label, macro and everything said left behind.
+
+    Raises
+    ------
+    Refused
+        The XML or the structure contradicts itself, or no level is there.
+    """
+    tiff = read_tiff(view.data)
+    root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
+    slide = _slide(root)
+    cleaner = TileCleaner(view.data)
+    base = shape_of(tiff, tiff.directories[0])
+    pages: list[Page] = []
+    levels: list[tuple[int, int]] = []
+    for directory in tiff.directories:
+        shape = shape_of(tiff, directory)
+        if shape.tiled and is_padded_reduction(shape, base):
+            pages.append(kept_page(tiff, directory, cleaner, also={_SOFTWARE: text("Philips DP v1.0")}))
+            levels.append((shape.width, shape.height))
+    if not pages or not base.tiled:
+        raise Refused("slide-without-levels", "structure")
+    pages[0].values[DESCRIPTION] = text(_xml(root, slide, rules))
+    left = len(tiff.directories) - len(pages)
+    counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
+    derived = _DERIVATION.match(_value(_attributes(slide).get("DICOM_DERIVATION_DESCRIPTION")))
+    facts = SlideFacts(NAME, tuple(levels), _mpp(slide), float(derived[1]) if derived else None)
+    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+
+
+def _attributes(element: Element) -> dict[str, Element]:
+    return {child.get("Name") or "": child for child in children(element, "Attribute")}
+
+
+def _objects(attribute: Element | None) -> list[Element]:
+    arrays = children(attribute, "Array") if attribute is not None else []
+    return [one for array in arrays for one in array if local(one) == "DataObject"]
+
+
+def _slide(root: Element) -> Element:
+    """The one scanned image that is the slide."""
+    found = [
+        one
+        for one in _objects(_attributes(root).get("PIM_DP_SCANNED_IMAGES"))
+        if _value(_attributes(one).get("PIM_DP_IMAGE_TYPE")) == "WSI"
+    ]
+    if root.get("ObjectType") != "DPUfsImport" or len(found) != 1:
+        raise Refused("slide-xml", "description")
+    return found[0]
+
+
+def _value(attribute: Element | None) -> str:
+    return (attribute.text or "").strip() if attribute is not None else ""
+
+
+def _xml(root: Element, slide: Element, rules: WholeSlides) -> str:
+    given = _attributes(slide)
+    spacing = _value(given.get("DICOM_PIXEL_SPACING"))
+    body = _written("PIM_DP_IMAGE_TYPE", "WSI")
+    if _SPACING.fullmatch(spacing):
+        body += _written("DICOM_PIXEL_SPACING", spacing)
+    derived = _DERIVATION.match(_value(given.get("DICOM_DERIVATION_DESCRIPTION")))
+    body += _written("DICOM_DERIVATION_DESCRIPTION", derived.group()) if derived else ""
+    levels = "".join(_level(one) for one in _objects(given.get(_SEQUENCE)))
+    body += _written(_SEQUENCE, f"<Array>{levels}</Array>", escape=False)
+    image = f'<DataObject ObjectType="DPScannedImage">{body}</DataObject>'
+    head = ""
+    if rules.scanner == "model":
+        head = _written("DICOM_MANUFACTURER", "PHILIPS")
+        model = _value(_attributes(root).get("DICOM_MANUFACTURERS_MODEL_NAME"))
+        head += _written("DICOM_MANUFACTURERS_MODEL_NAME", model) if _MODELS.fullmatch(model) else ""
+    images = _written("PIM_DP_SCANNED_IMAGES", f"<Array>{image}</Array>", escape=False)
+    declared = '<?xml version="1.0" encoding="UTF-8" ?>'
+    return f'{declared}<DataObject ObjectType="DPUfsImport">{head}{images}</DataObject>'
+
+
+def _level(element: Element) -> str:
+    given = _attributes(element)
+    kept = [
+        _written(name, value)
+        for name, form in _REPRESENTATION.items()
+        if form.fullmatch(value := _value(given.get(name)))
+    ]
+    return f'<DataObject ObjectType="PixelDataRepresentation">{"".join(kept)}</DataObject>'
+
+
+def _written(name: str, value: str, *, escape: bool = True) -> str:
+    group, element, kind = _TAGS[name]
+    inner = value.replace('"', "&quot;") if escape else value
+    return f'<Attribute Name="{name}" Group="{group}" Element="{element}" PMSVR="{kind}">{inner}</Attribute>'
+
+
+def _mpp(slide: Element) -> float | None:
+    """Micrometres a pixel from the spacing in millimetres."""
+    spacing = _value(_attributes(slide).get("DICOM_PIXEL_SPACING"))
+    return float(spacing.split('"')[1]) * 1000 if _SPACING.fullmatch(spacing) else None
