@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Decision
-from medsanitize.sanitize.dicom.burned_in import Cleaned, Image, Judge, Order, clean
+from medsanitize.sanitize.dicom.burned_in import Cleaned, Image, Order, clean
 from medsanitize.sanitize.dicom.container import Container
 from medsanitize.sanitize.dicom.encoding import (
     EXPLICIT_LITTLE,
     TRANSFER_SYNTAXES,
+    Layout,
     TransferSyntax,
     element,
     header,
@@ -23,11 +24,15 @@ from medsanitize.sanitize.dicom.shown import fixed_areas, palette_of, ultrasound
 from medsanitize.sanitize.dicom.stored import Stored, check_size
 from medsanitize.sanitize.objects import Doubt
 from medsanitize.sanitize.pixels.areas import outside
+from medsanitize.sanitize.pixels.boxes import TextBox
+from medsanitize.sanitize.pixels.judge import identifying
 from medsanitize.sanitize.pixels.ocr import TextReader
+from medsanitize.sanitize.text.cleaner import TextCleaner
+from medsanitize.sanitize.text.known import Terms
 
 _NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
 _PHOTOMETRIC, _PLANAR, _STORED, _HIGH_BIT = 0x00280004, 0x00280006, 0x00280101, 0x00280102
-_MANUFACTURER, _MODEL, _LOSSY = 0x00080070, 0x00081090, 0x00282110
+_LOSSY = 0x00282110
 _DCT_SYNTAXES = frozenset(f"1.2.840.10008.1.2.4.{last}" for last in (50, 51, 52, 53, 54, 55, 56))
 _LONGEST = 0xFFFFFFFE
 
@@ -51,57 +56,90 @@ class Step:
     doubts: tuple[Doubt, ...]
 
 
-def clean_pixels(
-    container: Container,
-    out: list[bytes],
-    pixels: Pixels,
-    geometry: Geometry,
-    *,
-    policy: Policy,
-    device: Device,
-    decisions: tuple[Decision, ...],
-    judge: Judge,
-    reader: TextReader,
-) -> Step:
-    """Blank burned-in text and prove that none is left that identifies.
+class PixelCleaner:
+    """Reads and blanks the frames of objects by one policy. Models are loaded for the first frame read.
 
     Parameters
     ----------
-    container : Container
-    out : list of bytes
-        The rewritten elements; changed when the object has to be decompressed.
-    pixels : Pixels
-        As `write_pixels` made it.
-    geometry : Geometry
-    policy, device, decisions, judge, reader
-        What is blanked and by whose word.
-
-    Raises
-    ------
-    Refused
-        As `burned_in.clean` does; ``pixels-too-large`` before anything is decoded.
+    policy : Policy
+    cleaner : TextCleaner
+        What tells identifying text from other text.
     """
-    layout, limits = container.syntax.layout, policy.dicom.limits
-    geometry = _really(geometry, pixels.tag)
-    check_size(geometry, limits)
-    stored = Stored(container.buf, pixels, layout, container.syntax, geometry)
-    image = Image(stored, container.syntax, geometry, palette_of(out, layout, geometry))
-    rules = policy.pixels
-    fixed = fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, geometry)
-    if rules.mask == "outside-ultrasound-regions":
-        regions = ultrasound_regions(out, layout, geometry)
-        fixed += outside(regions, (geometry.rows, geometry.columns)) if regions else ()
-    order = Order(judge, rules.mask == "all-text", fixed, decisions)
-    may_decompress = rules.lossy == "decompress"
-    cleaned = clean(image, order, reader, decompress=may_decompress, most_bytes=limits.inflated_bytes)
-    if not cleaned.regions:
-        return Step(pixels, container.syntax, 0, cleaned.doubts)
-    if cleaned.frames:
-        made, syntax = _decompressed(out, pixels, geometry, cleaned, container.syntax), _NATIVE
-    else:
-        made, syntax = stored.finish(), container.syntax
-    made.rules = [*pixels.rules, *["C:burned-in-text"] * cleaned.regions]
-    return Step(made, syntax, cleaned.regions, cleaned.doubts)
+
+    def __init__(self, policy: Policy, cleaner: TextCleaner) -> None:
+        self._policy = policy
+        self._cleaner = cleaner
+        self._reader = TextReader()
+
+    def __call__(
+        self,
+        container: Container,
+        out: list[bytes],
+        pixels: Pixels,
+        geometry: Geometry,
+        *,
+        device: Device,
+        terms: Terms,
+        decisions: tuple[Decision, ...],
+    ) -> Step:
+        """Blank burned-in text of one object and prove that none is left that identifies.
+
+        Parameters
+        ----------
+        container : Container
+        out : list of bytes
+            The rewritten elements; changed when the object has to be decompressed.
+        pixels : Pixels
+            As `write_pixels` made it.
+        geometry : Geometry
+        device : Device
+        terms : Terms
+            What the patient and study are known to be called.
+        decisions : tuple of Decision
+            The review's.
+
+        Raises
+        ------
+        Refused
+            As `burned_in.clean` does; ``pixels-too-large`` before anything is decoded.
+        """
+        layout, limits = container.syntax.layout, self._policy.dicom.limits
+        geometry = _really(geometry, pixels.tag)
+        check_size(geometry, limits)
+        stored = Stored(container.buf, pixels, layout, container.syntax, geometry)
+        image = Image(stored, container.syntax, geometry, palette_of(out, layout, geometry))
+        order = self._order(out, layout, geometry, device, terms, decisions)
+        decompress = self._policy.pixels.lossy == "decompress"
+        cleaned = clean(image, order, self._reader, decompress=decompress, most_bytes=limits.inflated_bytes)
+        if not cleaned.regions:
+            return Step(pixels, container.syntax, 0, cleaned.doubts)
+        if cleaned.frames:
+            made, syntax = _decompressed(out, pixels, geometry, cleaned, container.syntax), _NATIVE
+        else:
+            made, syntax = stored.finish(), container.syntax
+        made.rules = [*pixels.rules, *["C:burned-in-text"] * cleaned.regions]
+        return Step(made, syntax, cleaned.regions, cleaned.doubts)
+
+    def _order(
+        self,
+        out: list[bytes],
+        layout: Layout,
+        geometry: Geometry,
+        device: Device,
+        terms: Terms,
+        decisions: tuple[Decision, ...],
+    ) -> Order:
+        """What the policy blanks in this object."""
+        rules = self._policy.pixels
+        fixed = fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, geometry)
+        if rules.mask == "outside-ultrasound-regions":
+            regions = ultrasound_regions(out, layout, geometry)
+            fixed += outside(regions, (geometry.rows, geometry.columns)) if regions else ()
+
+        def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
+            return identifying(boxes, self._cleaner, terms)
+
+        return Order(judge, rules.mask == "all-text", fixed, decisions)
 
 
 def _really(geometry: Geometry, tag: int) -> Geometry:
