@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, ParseError, XMLParser
 
 from medsanitize.sanitize.dicom.refusal import Refused
@@ -60,6 +61,31 @@ def numbers_of(element: Element, names: tuple[str, ...]) -> dict[str, str]:
     """Those attributes of an element that are plain numbers, in the order of ``names``."""
     given = {name: (element.get(name) or "").strip() for name in names}
     return {name: value for name, value in given.items() if NUMBER.fullmatch(value)}
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What may stay of an element: attributes by the form of their value, the form of its text, children."""
+
+    attributes: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    text: re.Pattern[str] | None = None
+    children: Mapping[str, Allowed] = field(default_factory=dict)
+
+
+def copy_allowed(element: Element, allowed: Allowed) -> str:
+    """An element as text with what is allowed of it, at every depth, in the order of the source."""
+    attributes = {
+        name: value
+        for name, form in allowed.attributes.items()
+        if (value := (element.get(name) or "").strip()) and form.fullmatch(value)
+    }
+    given = (element.text or "").strip()
+    content = given if allowed.text and allowed.text.fullmatch(given) else ""
+    for child in element:
+        inner = allowed.children.get(local(child))
+        if inner is not None:
+            content += copy_allowed(child, inner)
+    return tag(local(element), attributes, content)
 
 
 def tag(name: str, attributes: Mapping[str, object] | None = None, content: str = "") -> str:

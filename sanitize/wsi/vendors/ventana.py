@@ -1,0 +1,156 @@
+"""Ventana (Roche) BIF and TIF: an iScan XML in the first page, an EncodeInfo XML in the level-0 page.
+
+OpenSlide takes pages for levels by ``level=N mag=M`` and wants the first page to hold iScan; it stitches
+tiles by the joints of EncodeInfo. The page called Label_Image shows the whole glass with its label.
+"""
+
+from __future__ import annotations
+
+import re
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, write_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Dialect, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, copy_allowed, local, parse_xml
+
+NAME = "ventana"
+_XMP = 700
+_LEVEL = re.compile(r"level=\d{1,2} mag=\d{1,3}(?:\.\d{1,12})?(?: quality=\d{1,3})?")
+_WORD = re.compile(r"RIGHT|LEFT|UP|DOWN")
+_PAIR = re.compile(r"-?\d{1,9}(?:,-?\d{1,9}){1,3}")
+_MODELS = re.compile(r"VENTANA (?:DP 200|DP 600|iScan HT|iScan Coreo|iScan)")
+_MODES = re.compile(r"Brightfield|Fluorescence")
+
+
+def _plain(*names: str) -> dict[str, re.Pattern[str]]:
+    return dict.fromkeys(names, NUMBER)
+
+
+_AREA = Allowed(
+    _plain("AOIScanned", "Left", "Top", "Right", "Bottom", "OriginX", "OriginY", "AOIIndex", "Pos-X", "Pos-Y")
+)
+_AREAS = {f"AOI{number}": _AREA for number in range(64)}
+_ISCAN = _plain(
+    "ScanRes",
+    "Magnification",
+    "Mode",
+    "FocusMode",
+    "Z-layers",
+    "Z-spacing",
+    "ScanWhitePoint",
+    "NumberOfFocusPoints",
+) | {"ScanMode": _MODES}
+_JOINT = Allowed(
+    _plain("FlagJoined", "Confidence", "Tile1", "Tile2", "OverlapX", "OverlapY") | {"Direction": _WORD}
+)
+_SIZE = _plain("AOIScanned", "AOIIndex", "NumRows", "NumCols", "Width", "Height", "Pos-X", "Pos-Y")
+_FRAME = Allowed({"XY": _PAIR} | _plain("Col", "Row"))
+_ENCODE = Allowed(
+    _plain("Ver"),
+    children={
+        "SlideInfo": Allowed(
+            children={
+                "AoiInfo": Allowed(
+                    _plain("XIMAGESIZE", "YIMAGESIZE", "NumRows", "NumCols", "Pos-X", "Pos-Y", "Ver")
+                )
+            }
+        ),
+        "SlideStitchInfo": Allowed(
+            children={"ImageInfo": Allowed(_SIZE, children={"TileJointInfo": _JOINT, "Frame": _FRAME})}
+        ),
+        "FrameInfo": Allowed(_SIZE, children={"Frame": _FRAME}),
+        "AoiOrigin": Allowed(children=_AREAS),
+    },
+)
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether a page holds an iScan XML."""
+    if not looks_like_tiff(view.data):
+        return False
+    tiff = read_tiff(view.data)
+    return b"<iScan" in _xmp(tiff, tiff.directories[0])[: 1 << 16]
+
+
+def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
+    """The levels and the thumbnail, with XML made anew; Label_Image and everything said left behind.
+
+    Raises
+    ------
+    Refused
+        The XML or the structure contradicts itself, or no level is there.
+    """
+    tiff = read_tiff(view.data)
+    cleaner = TileCleaner(view.data)
+    found = [(_LEVEL.fullmatch(tiff.text(one, DESCRIPTION)), one) for one in tiff.directories]
+    tissue = [(match.group(), one) for match, one in found if match and shape_of(tiff, one).tiled]
+    if not tissue:
+        raise Refused("slide-without-levels", "structure")
+    scan = _iscan(_xmp(tiff, tiff.directories[0]), rules)
+    base = shape_of(tiff, tissue[0][1])
+    small = next((one for one in tiff.directories if _is_thumbnail(tiff, one)), None)
+    if small is not None and rules.thumbnail == "keep" and is_reduction(shape_of(tiff, small), base):
+        first = kept_page(tiff, small, cleaner)
+    else:
+        small, first = None, _blank(tiff.dialect)
+    first.values |= {DESCRIPTION: text("Thumbnail"), _XMP: _bytes(scan)}
+    pages: list[Page] = [first]
+    levels: list[tuple[int, int]] = []
+    for described, directory in tissue:
+        also = {DESCRIPTION: text(described)}
+        encoded = _xmp(tiff, directory)
+        if encoded:
+            also[_XMP] = _bytes(_encode(encoded))
+        pages.append(kept_page(tiff, directory, cleaner, also=also))
+        shape = shape_of(tiff, directory)
+        levels.append((shape.width, shape.height))
+    left = len(tiff.directories) - len(tissue) - (small is not None)
+    counts = {"C:slide-description": len(pages)} | ({"X:slide-picture": left} if left else {})
+    facts = SlideFacts(NAME, tuple(levels), _number(scan, "ScanRes"), _number(scan, "Magnification"))
+    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+
+
+def _xmp(tiff: Tiff, directory: Directory) -> bytes:
+    field = directory.fields.get(_XMP)
+    return tiff.raw(field).split(b"\0", 1)[0] if field is not None else b""
+
+
+def _bytes(xml: str) -> Value:
+    data = xml.encode("ascii")
+    return Value(1, len(data), data)
+
+
+def _is_thumbnail(tiff: Tiff, directory: Directory) -> bool:
+    return tiff.text(directory, DESCRIPTION) == "Thumbnail" and not shape_of(tiff, directory).tiled
+
+
+def _iscan(xml: bytes, rules: WholeSlides) -> str:
+    root = parse_xml(xml)
+    scans = [one for one in root.iter() if local(one) == "iScan"]
+    if len(scans) != 1:
+        raise Refused("slide-xml", "description")
+    kept = _ISCAN | ({"ScannerModel": _MODELS} if rules.scanner == "model" else {})
+    return f"<Metadata>{copy_allowed(scans[0], Allowed(kept, children=_AREAS))}</Metadata>"
+
+
+def _encode(xml: bytes) -> str:
+    root = parse_xml(xml)
+    if local(root) != "EncodeInfo":
+        raise Refused("slide-xml", "description")
+    return copy_allowed(root, _ENCODE)
+
+
+def _blank(dialect: Dialect) -> Page:
+    """A white picture of one pixel, in place of a thumbnail: the first page must be none of the levels."""
+    ones = {256: 1, 257: 1, 258: 8, 259: 1, 262: 1, 277: 1, 278: 1, 284: 1}
+    return Page({tag: numbers(dialect, 3, [value]) for tag, value in ones.items()}, [(b"\xff",)], tiled=False)
+
+
+def _number(xml: str, name: str) -> float | None:
+    found = re.search(rf'{name}="({NUMBER.pattern})"', xml)
+    return float(found[1]) if found else None
