@@ -9,6 +9,7 @@ from pathlib import Path
 from medsanitize import __version__
 from medsanitize.errors import UsageError
 from medsanitize.pipeline import preflight
+from medsanitize.pipeline.again import start_over
 from medsanitize.pipeline.inventory import inputs_unchanged
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.resolution import digest_of_lists
@@ -18,6 +19,7 @@ from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import Policy
 from medsanitize.policies.secrets import read_release_key
 from medsanitize.release.layout import STAGING
+from medsanitize.release.store import storage
 from medsanitize.sanitize.keys import SubKeys, derive
 
 
@@ -51,6 +53,19 @@ def state_path(policy: Policy) -> Path:
     return policy.state / f"{policy.release.name}-{policy.release.version}.sqlite"
 
 
+def page_path(policy: Policy, number: int = 1) -> Path:
+    """A page of the review; they alone in the state show values in the clear."""
+    part = "" if number == 1 else f"-{number}"
+    return policy.state / f"{policy.release.name}-{policy.release.version}.review{part}.html"
+
+
+def remove_pages(policy: Policy) -> None:
+    """Take away the pages of a review that is over."""
+    with storage():
+        for path in policy.state.glob(f"{page_path(policy).stem}*.html"):
+            path.unlink(missing_ok=True)
+
+
 def settings_of(policy: Policy, state: State) -> str:
     """What a resumed run must share with the run that began, as canonical JSON."""
     facts = {
@@ -71,33 +86,48 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
         preflight.fresh_staging(policy)
         return State(None, subkeys)
     path = state_path(policy)
-    if path.exists():
+    begun = path.exists()
+    if begun:
         state = State(path, subkeys)
-        reason = difference(state, policy)
-        if reason is None:
-            return state
+        # A run that failed while it made its state has written no key: there is nothing to compare with.
+        begun = state.plain("key") is not None
+        reason = difference(state, policy) if begun else None
+        if begun and reason is None:
+            return _resumed(state, policy)
         finished = state.plain("published") is not None
         state.close()
-        if preflight.is_finished(policy):
+    if preflight.is_finished(policy):
+        if begun:
             raise UsageError(
                 f"output holds the finished release of this name and version, but {reason}",
                 "Give the new release another version and another output",
             )
+        raise UsageError(
+            "output holds a finished release whose state is not here",
+            "Name another output, or the state of that run",
+        )
+    preflight.check_output(policy, ours=path.exists() and _only_staging(policy))
+    if begun:
         progress.message(f"Starting again: {reason} since the last run.")
+        preflight.remove_staging(policy)
+        remove_pages(policy)
         _put_away(path, keep=finished)
-        preflight.check_output(policy, ours=True)
-    else:
-        if preflight.is_finished(policy):
-            raise UsageError(
-                "output holds a finished release whose state is not here",
-                "Name another output, or the state of that run",
-            )
-        preflight.check_output(policy, ours=False)
     state = State(path, subkeys)
+    preflight.fresh_staging(policy)
     with state.transaction():
         state.put_plain("key", state.seal.name("key check"))
         state.put("settings", settings_of(policy, state))
-    preflight.fresh_staging(policy)
+    return state
+
+
+def _resumed(state: State, policy: Policy) -> State:
+    """Make a state that still holds ready to go on."""
+    if state.plain("withdrawn") is not None:
+        preflight.check_output(policy, ours=_only_staging(policy))
+        preflight.fresh_staging(policy)
+        start_over(state)
+    elif not preflight.is_finished(policy):
+        preflight.ensure_staging(policy)
     return state
 
 

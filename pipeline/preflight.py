@@ -123,13 +123,25 @@ def _hold(stack: ExitStack, descriptor: int, flag: int) -> None:
         ) from None
 
 
+def ensure_staging(policy: Policy) -> Path:
+    """The staging folder, which nobody else may look into; what is in it stays."""
+    staging = policy.output / layout.STAGING
+    with storage():
+        staging.mkdir(mode=0o700, exist_ok=True)
+    return staging
+
+
 def fresh_staging(policy: Policy) -> Path:
-    """An empty staging folder that nobody else may look into."""
+    """An empty staging folder."""
+    remove_staging(policy)
+    return ensure_staging(policy)
+
+
+def remove_staging(policy: Policy) -> None:
+    """Take the staging folder away with everything in it."""
     import shutil
 
     staging = policy.output / layout.STAGING
     with storage():
         if staging.exists():
             shutil.rmtree(staging)
-        staging.mkdir(mode=0o700)
-    return staging

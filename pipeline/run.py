@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from medsanitize.errors import UsageError
+from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.pipeline import preflight
+from medsanitize.pipeline.again import set_free
 from medsanitize.pipeline.audit_stage import audit_evidence, audit_objects, object_findings
 from medsanitize.pipeline.dedup_stage import (
     TO_DECODE,
@@ -33,9 +34,10 @@ from medsanitize.pipeline.evidence_stage import (
     summary_to_json,
     write_manifests,
 )
+from medsanitize.pipeline.faces_stage import judge_faces, looks_at_faces
 from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_files
 from medsanitize.pipeline.inventory import take_inventory
-from medsanitize.pipeline.opening import difference, open_state, release_keys, state_path
+from medsanitize.pipeline.opening import difference, open_state, release_keys, remove_pages, state_path
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import (
@@ -54,7 +56,7 @@ from medsanitize.policies.model import Policy
 from medsanitize.release.attestation import load_signing_key
 from medsanitize.release.evidence import write_evidence
 from medsanitize.release.layout import STAGING
-from medsanitize.release.publish import publish, staged_digest
+from medsanitize.release.publish import publish, require_unchanged, staged_digest, vouchers
 from medsanitize.release.summary import Summary
 from medsanitize.sanitize.keys import SubKeys
 
@@ -166,8 +168,10 @@ def _run_whole(
         with Engine(setup, workers_of(policy, options), stop) as engine:
             run = Run(policy, subkeys, state, engine, progress, policy.output / STAGING)
             if state.plain("publishing") is not None:
+                _require_unchanged(run)
                 return _publish(run, _summary_again(run))
             _inventory(run)
+            set_free(state, run.staging)
             if options.inventory_only:
                 return _result(run, "inventory taken")
             merge_shards(state)
@@ -189,6 +193,11 @@ def _run_shard(
             "There is no inventory of these inputs under this policy and key",
             "Take it first with: medsanitize run POLICY --inventory-only",
         )
+    if main.plain("published") is not None and preflight.is_finished(policy):
+        try:
+            return _already_published(main, policy)
+        finally:
+            main.close()
     state = copy_shard(main, shard, subkeys)
     main.close()
     try:
@@ -207,6 +216,14 @@ def _inventory(run: Run) -> None:
             take_inventory(run.state, run.policy, run.engine, advance)
         check_pseudonyms(run.state, run.policy)
         resolve(run.state, run.policy)
+    judge_run_faces(run)
+
+
+def judge_run_faces(run: Run) -> None:
+    """Judge which series may show a face, unless the policy ignores faces."""
+    if looks_at_faces(run.policy):
+        with run.stage("faces", run.state.count("id IN (SELECT id FROM slices)")) as advance:
+            judge_faces(run.state, run.policy, run.engine, advance)
 
 
 def _sanitize(run: Run) -> None:
@@ -220,6 +237,7 @@ def _judge(run: Run, options: Options) -> RunResult:
     # Whoever publishes audits: files staged and audited by an earlier process may have changed since.
     with state.transaction():
         state.db.execute("UPDATE objects SET audited = 0 WHERE outcome = 'released'")
+        state.db.execute("DELETE FROM findings")
     with run.stage("audit", state.count("outcome = 'released' AND audited = 0")) as advance:
         settle_contests(state, policy, staging)
         search = audit_objects(state, policy, run.subkeys, run.engine, advance)
@@ -238,16 +256,51 @@ def _judge(run: Run, options: Options) -> RunResult:
         digest = staged_digest(staging)
         summary = replace(summary, gates=gates_of(state, policy, findings, search))
         write_holder_files(state, policy, summary, findings)
-    if any(gate.result == "refused" for gate in summary.gates):
-        return _result(run, "refused", summary, digest)
-    if policy.release.approve == "required" and options.approve != digest:
+    ending = _ending(run, options, summary, digest)
+    with state.transaction():
+        state.put("judged", json.dumps([ending, digest]))
+        if json.loads(state.get("review") or "{}").get("digest") != digest:
+            state.db.execute("DELETE FROM meta WHERE name = 'review'")
+            remove_pages(policy)
+    if ending == "refused":
+        result = _result(run, ending, summary, digest)
+        _withdraw(run)
+        return result
+    if ending == "awaiting approval":
         told = ("--approve gives a digest that is not the staged release's.",) if options.approve else ()
-        return _result(run, "awaiting approval", summary, digest, told)
+        return _result(run, ending, summary, digest, told)
     with state.transaction():
         state.put("summary", summary_to_json(summary))
         state.put("digest", digest)
+        state.put("vouched", json.dumps(vouchers(staging)))
         state.put_plain("publishing", b"1")
     return _publish(run, summary)
+
+
+def _ending(run: Run, options: Options, summary: Summary, digest: str) -> str:
+    """Whether this release is refused, waits for somebody's approval, or may be published."""
+    if any(gate.result == "refused" for gate in summary.gates):
+        return "refused"
+    approved = digest in (options.approve, run.state.get("approved"))
+    return "published" if run.policy.release.approve != "required" or approved else "awaiting approval"
+
+
+def _withdraw(run: Run) -> None:
+    """Leave nothing in output of a release that may not be published; a rerun sanitises again."""
+    run.state.put_plain("withdrawn", b"1")
+    run.state.commit()
+    preflight.remove_staging(run.policy)
+
+
+def _require_unchanged(run: Run) -> None:
+    """An earlier process judged what is published now: it must be the same, byte for byte."""
+    state, policy = run.state, run.policy
+    try:
+        require_unchanged(run.staging, policy.output, json.loads(state.get("vouched") or "{}"))
+    except IntegrityError:
+        if not preflight.is_finished(policy):
+            _withdraw(run)
+        raise
 
 
 def _publish(run: Run, summary: Summary) -> RunResult:
@@ -259,6 +312,7 @@ def _publish(run: Run, summary: Summary) -> RunResult:
             registry_of(policy).add(policy.output, relies_on=list(map(tuple, relies_on)), verified=True)
         state.put_plain("published", b"1")
         state.commit()
+        remove_pages(policy)
     return _result(run, "published", summary, state.get("digest"))
 
 

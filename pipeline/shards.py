@@ -16,7 +16,8 @@ from medsanitize.errors import KeyMaterialError, UsageError
 from medsanitize.pipeline.state import State, translated
 from medsanitize.sanitize.keys import SubKeys
 
-_META = ("key", "settings", "walk")
+_SHARED = ("settings", "walk", "decided")
+_META = ("key", *_SHARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
     path = shard_path(main.path, shard)
     if path.exists():
         state = State(path, subkeys)
-        same = all(state.get(name) == main.get(name) for name in ("settings", "walk"))
+        same = all(state.get(name) == main.get(name) for name in _SHARED)
         if state.plain("copied") is not None and same:
             return state
         state.close()
@@ -86,6 +87,17 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
             db.execute(
                 "INSERT INTO known SELECT * FROM other.known"
                 " WHERE owner IN (SELECT patient FROM objects UNION SELECT study FROM objects)"
+            )
+            db.execute(
+                "INSERT INTO decisions SELECT * FROM other.decisions WHERE id IN (SELECT id FROM objects)"
+            )
+            db.execute(
+                "INSERT INTO slices SELECT * FROM other.slices WHERE frame IN"
+                " (SELECT frame FROM other.slices WHERE id IN (SELECT id FROM objects))"
+            )
+            # A series shares the cuts of its neighbours, also of those that are done.
+            db.execute(
+                "INSERT INTO faces SELECT * FROM other.faces WHERE series IN (SELECT series FROM slices)"
             )
             for name in _META:
                 db.execute("INSERT INTO meta SELECT * FROM other.meta WHERE name = ?", (name,))
@@ -121,9 +133,10 @@ def _merge_one(main: State, path: Path) -> int:
             "key"
         ):
             raise KeyMaterialError("A shard was made under another key", "Give every shard the same key")
-        for name in ("settings", "walk"):
-            sealed = main.db.execute("SELECT value FROM other.meta WHERE name = ?", (name,)).fetchone()[0]
-            if main.seal.open(sealed, b"meta:" + name.encode()).decode() != main.get(name):
+        for name in _SHARED:
+            row = main.db.execute("SELECT value FROM other.meta WHERE name = ?", (name,)).fetchone()
+            theirs = None if row is None else main.seal.open(row[0], b"meta:" + name.encode()).decode()
+            if theirs != main.get(name):
                 raise UsageError(
                     "A shard was made under another policy or inventory",
                     "Remove the shard files and run them again",
@@ -134,6 +147,9 @@ def _merge_one(main: State, path: Path) -> int:
                 " JOIN objects AS ours USING (id) WHERE theirs.outcome NOT NULL AND ours.outcome IS NULL"
             ).rowcount
             db.execute("INSERT OR IGNORE INTO links SELECT * FROM other.links")
+            db.execute("INSERT OR IGNORE INTO doubts SELECT * FROM other.doubts")
+            db.execute("INSERT OR IGNORE INTO doubted SELECT * FROM other.doubted")
+            db.execute("INSERT OR IGNORE INTO unseen SELECT * FROM other.unseen")
     return int(count)
 
 

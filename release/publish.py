@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release import layout
-from medsanitize.release.checksums import digest_file, walk
+from medsanitize.release.checksums import digest_file, read_sums, walk
 from medsanitize.release.root import root_document
 from medsanitize.release.store import storage, write_atomic
 from medsanitize.release.summary import Summary
@@ -31,6 +33,64 @@ def staged_digest(staging: Path) -> str:
         if found.kind == "file"
     ]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def vouchers(staging: Path) -> dict[str, str]:
+    """Return the digests of the staged files that vouch for all others: SHA256SUMS and the attestation."""
+    names = (name for name in (layout.SUMS, layout.ATTESTATION) if (staging / name).is_file())
+    return {name: digest_file(staging / name) for name in names}
+
+
+def require_unchanged(staging: Path, output: Path, vouched: Mapping[str, str]) -> None:
+    """Make sure that a release, staged or moved in part, is the one that was judged.
+
+    Parameters
+    ----------
+    staging, output : Path
+        As `publish` takes them.
+    vouched : mapping
+        What `vouchers` returned when the release was judged.
+
+    Raises
+    ------
+    IntegrityError
+        When a file was changed, added or taken away since.
+    """
+
+    def rest() -> Iterator[str]:
+        for name in sorted(set(layout.TOP_LEVEL) - layout.UNSUMMED):
+            yield from _paths_of(place(name), name)
+
+    def place(name: str) -> Path:
+        return staging if os.path.lexists(staging / name) else output
+
+    with storage():
+        same = all(
+            _digest_of(place(name) / name) == vouched.get(name) for name in (layout.SUMS, layout.ATTESTATION)
+        )
+        # The list of sums is as judged; the files must be those of the list, in its order.
+        pairs = zip_longest(read_sums(place(layout.SUMS) / layout.SUMS), rest()) if same else ()
+        for entry, path in pairs:
+            same = entry is not None and path == entry.path
+            if not same or _digest_of(place(path.partition("/")[0]) / path) != entry.sha256:
+                same = False
+                break
+    if not same:
+        raise IntegrityError(
+            "A file of the release changed after it was judged and before it was published",
+            "Empty the output folder, then run the same command again",
+        )
+
+
+def _paths_of(root: Path, name: str) -> Iterator[str]:
+    if (root / name).is_dir() and not (root / name).is_symlink():
+        yield from (found.path for found in walk(root, name) if found.kind != "folder")
+    elif os.path.lexists(root / name):
+        yield name
+
+
+def _digest_of(path: Path) -> str | None:
+    return digest_file(path) if path.is_file() and not path.is_symlink() else None
 
 
 def publish(staging: Path, output: Path, summary: Summary) -> None:

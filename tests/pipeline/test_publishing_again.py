@@ -1,0 +1,178 @@
+"""Refused, interrupted and finished runs run again: nothing stale is published, nothing is left about."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pydicom
+import pytest
+from medsanitize.errors import EnvironmentFailure, IntegrityError
+from medsanitize.pipeline import run as module
+from medsanitize.pipeline.opening import state_path
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.shards import Shard
+from medsanitize.policies.model import Policy
+from medsanitize.release.publish import settle
+from medsanitize.release.registry import Registry
+from medsanitize.release.verify import verify
+
+from tests.pipeline.conftest import real_file, tree, write_ct
+
+ONE = Options(workers=1)
+Workplace = Callable[..., Policy]
+
+
+class Ear:
+    """A progress that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def stage(self, name: str, total: int | None) -> None: ...
+
+    def advance(self, objects: int) -> None: ...
+
+    def message(self, text: str) -> None:
+        self.heard.append(text)
+
+
+@pytest.fixture
+def interrupted(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Policy]:
+    """A run that failed while it published, after moving ``moved`` into place."""
+
+    def make(name: str = "w", moved: tuple[str, ...] = ()) -> Policy:
+        policy = workplace(name)
+
+        def fail(staging: Path, output: Path, _: object) -> None:
+            for top in sorted(staging.iterdir()):
+                settle(top)
+            for top in moved:
+                (staging / top).rename(output / top)
+            raise EnvironmentFailure("The disk is full", "Free some space")
+
+        with monkeypatch.context() as patch, suppress(EnvironmentFailure):
+            patch.setattr(module, "publish", fail)
+            run(policy, ONE)
+        return policy
+
+    return make
+
+
+def test_a_refused_run_leaves_nothing_in_output(workplace: Workplace) -> None:
+    policy = workplace(deduplicate="{pixels: fail}")
+    pixels = pydicom.dcmread(real_file("CT_small.dcm")).PixelData
+    for number in range(2):
+        write_ct(policy.inputs[0] / f"equal{number}", 500 + number, "EQUAL", 90, PixelData=pixels)
+    endings = [run(policy, ONE).ending for _ in range(2)]
+    assert (endings, list(policy.output.iterdir())) == (["refused"] * 2, [])
+
+
+def test_a_refused_run_is_judged_anew_when_it_is_run_again(workplace: Workplace) -> None:
+    first = workplace(keys="{file: ./release.key, scope: project}")
+    run(first, ONE)
+    policy = workplace(
+        release='{name: other, version: "1", mode: pseudonymous}',
+        output="./release2",
+        keys="{file: ./release.key, scope: project}",
+        deduplicate="{registry: fail}",
+    )
+    refused = run(policy, ONE)
+    Registry(policy.state / "registry").remove("chest-ct", "1.0")
+    done = run(policy, ONE)
+    assert (refused.ending, done.ending, done.outcomes) == ("refused", "published", refused.outcomes)
+
+
+def test_an_anonymous_run_that_is_refused_leaves_nothing_in_output(workplace: Workplace) -> None:
+    policy = workplace(
+        release='{name: a, version: "1", mode: anonymous}', deduplicate="{bytes: fail, pixels: fail}"
+    )
+    assert (run(policy, ONE).ending, list(policy.output.iterdir())) == ("refused", [])
+
+
+def test_a_state_that_was_never_begun_is_not_told_as_a_changed_key(workplace: Workplace) -> None:
+    policy, ear = workplace(), Ear()
+    policy.state.mkdir(mode=0o700)
+    state_path(policy).touch(mode=0o600)
+    done = run(policy, ONE, progress=ear)
+    assert (done.ending, ear.heard) == ("published", [])
+
+
+def test_staging_that_is_gone_is_made_for_its_owner_alone(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = workplace()
+    run(policy, Options(workers=1, inventory_only=True))
+    shutil.rmtree(policy.output / ".staging")
+    modes = []
+    judge = module._judge
+
+    def look(one: module.Run, options: Options) -> module.RunResult:
+        modes.append(one.staging.stat().st_mode & 0o777)
+        return judge(one, options)
+
+    monkeypatch.setattr(module, "_judge", look)
+    run(policy, ONE)
+    assert modes == [0o700]
+
+
+def test_a_shard_of_a_finished_release_says_that_it_is_finished(workplace: Workplace) -> None:
+    policy = workplace()
+    run(policy, ONE)
+    before = tree(policy.state)
+    done = run(policy, Options(workers=1, shard=Shard(1, 2)))
+    assert (done.ending, done.release) == ("already published", policy.output)
+    assert not {name for name in tree(policy.state) if name not in before and name.endswith(".sqlite")}
+
+
+@pytest.mark.parametrize("moved", [(), ("data",), ("data", "manifest", "SHA256SUMS")])
+def test_publishing_goes_on_where_it_stopped(
+    interrupted: Callable[..., Policy], workplace: Workplace, moved: tuple[str, ...]
+) -> None:
+    reference = workplace("reference")
+    run(reference, ONE)
+    policy = interrupted(moved=moved)
+    assert run(policy, ONE).ending == "published"
+    assert tree(policy.output) == tree(reference.output)
+
+
+@pytest.mark.parametrize("moved", [(), ("data",)])
+@pytest.mark.parametrize("change", ["data", "report.html", "SHA256SUMS", "added", "removed", "link"])
+def test_a_file_changed_before_publishing_goes_on_is_noticed(
+    interrupted: Callable[..., Policy], moved: tuple[str, ...], change: str
+) -> None:
+    policy = interrupted(moved=moved)
+    staging = policy.output / ".staging"
+    data = (policy.output if moved else staging) / "data"
+    one = next(data.rglob("*.dcm"))
+    if change == "added":
+        (one.parent / "more.dcm").write_bytes(b"x")
+    elif change == "removed":
+        one.unlink()
+    elif change == "link":
+        one.rename(policy.output.parent / "elsewhere.dcm")
+        one.symlink_to(policy.output.parent / "elsewhere.dcm")
+    else:
+        target = one if change == "data" else staging / change
+        target.write_bytes(target.read_bytes()[:-1] + b"\x7f")
+    with pytest.raises(IntegrityError, match="changed after it was judged"):
+        run(policy, ONE)
+    assert not (policy.output / "RELEASE.json").exists()
+
+
+@pytest.mark.parametrize("moved", [(), ("data",)])
+def test_after_a_change_was_noticed_the_release_is_made_again(
+    interrupted: Callable[..., Policy], workplace: Workplace, moved: tuple[str, ...]
+) -> None:
+    reference = workplace("reference")
+    run(reference, ONE)
+    policy = interrupted(moved=moved)
+    next(policy.output.rglob("*.dcm")).write_bytes(b"x")
+    with suppress(IntegrityError):
+        run(policy, ONE)
+    shutil.rmtree(policy.output)
+    assert run(policy, ONE).ending == "published"
+    assert verify(policy.output, key=None).status == "intact"
+    assert tree(policy.output) == tree(reference.output)
