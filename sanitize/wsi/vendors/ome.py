@@ -1,0 +1,178 @@
+"""OME-TIFF: an OME-XML in the first page says which pages make which image; lower levels are sub-directories.
+
+Images are kept when their pages are tiled; label, overview and macro are pages in strips, or are named so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, children, copy_allowed, local, parse_xml, tag
+
+NAME = "ome-tiff"
+_NAMESPACE = re.compile(r"\{(http://www\.openmicroscopy\.org/Schemas/OME/20\d\d-\d\d)\}OME")
+_ID = re.compile(r"[A-Z][A-Za-z]{1,23}:\d{1,6}(?::\d{1,6}){0,3}")
+_UNIT = re.compile(r"[µμnm]{1,2}|pixel|reference frame")
+_OVERVIEW = re.compile(r"label|macro|overview|barcode|slide ?preview", re.IGNORECASE)
+_FIRSTS = frozenset(["FirstC", "FirstZ", "FirstT"])
+_MOST_PLANES = 4096
+
+
+def _forms(form: str, *names: str) -> dict[str, re.Pattern[str]]:
+    return dict.fromkeys(names, re.compile(form))
+
+
+_CHANNEL = Allowed(
+    {
+        "ID": _ID,
+        **dict.fromkeys(("SamplesPerPixel", "Color", "EmissionWavelength", "ExcitationWavelength"), NUMBER),
+    }
+)
+_PIXELS = (
+    {"ID": _ID}
+    | _forms(r"[XYCZT]{5}", "DimensionOrder")
+    | _forms(r"u?int(?:8|16|32)|float|double|bit", "Type")
+    | _forms(r"\d{1,9}", "SizeX", "SizeY", "SizeC", "SizeZ", "SizeT", "SignificantBits")
+    | _forms(r"true|false", "Interleaved", "BigEndian")
+    | dict.fromkeys(("PhysicalSizeX", "PhysicalSizeY", "PhysicalSizeZ"), NUMBER)
+    | dict.fromkeys(("PhysicalSizeXUnit", "PhysicalSizeYUnit", "PhysicalSizeZUnit"), _UNIT)
+)
+_INSTRUMENT = Allowed(
+    {"ID": _ID},
+    children={"Objective": Allowed({"ID": _ID, "NominalMagnification": NUMBER, "LensNA": NUMBER})},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """One TiffData: the first page of a run of planes, how many, and which planes of the image they are."""
+
+    first: int
+    count: int
+    planes: dict[str, str]
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether the first description is OME-XML and the first page is tiled."""
+    if not looks_like_tiff(view.data):
+        return False
+    tiff = read_tiff(view.data)
+    first = tiff.directories[0]
+    return shape_of(tiff, first).tiled and "openmicroscopy.org/Schemas/OME" in tiff.text(first, DESCRIPTION)
+
+
+def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPlan:
+    """The tiled images and their levels with an OME-XML made anew; people and other pages left behind.
+
+    Raises
+    ------
+    Refused
+        The XML or the structure contradicts itself, the image lies in several files, or none is tiled.
+    """
+    tiff = read_tiff(view.data)
+    root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
+    space = _NAMESPACE.fullmatch(root.tag)
+    if space is None:
+        raise Refused("slide-xml", "description")
+    cleaner = TileCleaner(view.data)
+    pages: list[Page] = []
+    parts: list[str] = []
+    levels: list[tuple[int, int]] = []
+    for image in children(root, "Image"):
+        blocks = _blocks(image, len(tiff.directories))
+        if not _is_tissue(tiff, image, blocks):
+            continue
+        parts.append(_image(image, blocks, len(pages)))
+        for number in (block.first + step for block in blocks for step in range(block.count)):
+            pages.append(_page(tiff, tiff.directories[number], cleaner))
+        if not levels:
+            levels = _levels(tiff, tiff.directories[blocks[0].first])
+    if not pages:
+        raise Refused("slide-without-levels", "structure")
+    instruments = "".join(copy_allowed(one, _INSTRUMENT) for one in children(root, "Instrument"))
+    xml = tag("OME", {"xmlns": space[1]}, instruments + "".join(parts))
+    pages[0].values[DESCRIPTION] = text('<?xml version="1.0" encoding="UTF-8"?>' + xml)
+    left = len(tiff.directories) - len(pages)
+    counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
+    power = re.search(rf'NominalMagnification="({NUMBER.pattern})"', instruments)
+    size = re.search(rf'PhysicalSizeX="({NUMBER.pattern})"(?! PhysicalSizeXUnit="(?!um|µm|μm))', parts[0])
+    facts = SlideFacts(
+        NAME, tuple(levels), float(size[1]) if size else None, float(power[1]) if power else None
+    )
+    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+
+
+def _blocks(image: Element, directories: int) -> list[_Block]:
+    pixels = children(image, "Pixels")
+    if len(pixels) != 1:
+        raise Refused("slide-xml", "description")
+    found: list[_Block] = []
+    for one in children(pixels[0], "TiffData"):
+        given = {key: value for key, value in one.attrib.items() if re.fullmatch(r"\d{1,6}", value)}
+        first = int(given.get("IFD", "0"))
+        count = int(given.get("PlaneCount", "1" if "IFD" in given else str(directories)))
+        if count > _MOST_PLANES or first + count > directories:
+            raise Refused("slide-several-files", "description")
+        planes = {key: value for key, value in given.items() if key in _FIRSTS}
+        found.append(_Block(first, count, planes))
+    if not found:
+        raise Refused("slide-xml", "description")
+    return found
+
+
+def _is_tissue(tiff: Tiff, image: Element, blocks: list[_Block]) -> bool:
+    names = [local(image), image.get("Name") or "", image.get("ID") or ""]
+    if any(_OVERVIEW.search(name) for name in names):
+        return False
+    return all(
+        shape_of(tiff, tiff.directories[block.first + step]).tiled
+        for block in blocks
+        for step in range(block.count)
+    )
+
+
+def _image(image: Element, blocks: list[_Block], start: int) -> str:
+    """The image's element, its planes numbered anew from page ``start``."""
+    pixels = children(image, "Pixels")[0]
+    inner = "".join(copy_allowed(one, _CHANNEL) for one in children(pixels, "Channel"))
+    for block in blocks:
+        inner += tag("TiffData", {**block.planes, "IFD": start, "PlaneCount": block.count})
+        start += block.count
+    kept = {
+        name: value
+        for name, form in _PIXELS.items()
+        if (value := (pixels.get(name) or "").strip()) and form.fullmatch(value)
+    }
+    escaped = {name: value.replace("µ", "&#181;").replace("μ", "&#181;") for name, value in kept.items()}
+    settings = "".join(
+        copy_allowed(one, Allowed({"ID": _ID})) for one in children(image, "ObjectiveSettings")
+    )
+    given = image.get("ID") or ""
+    return tag(
+        "Image", {"ID": given} if _ID.fullmatch(given) else None, settings + tag("Pixels", escaped, inner)
+    )
+
+
+def _page(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> Page:
+    page = kept_page(tiff, directory, cleaner)
+    base = shape_of(tiff, directory)
+    for one in tiff.sub_directories(directory):
+        shape = shape_of(tiff, one)
+        if shape.tiled and is_reduction(shape, base):
+            page.subs.append(kept_page(tiff, one, cleaner))
+    return page
+
+
+def _levels(tiff: Tiff, directory: Directory) -> list[tuple[int, int]]:
+    shapes = [shape_of(tiff, one) for one in (directory, *tiff.sub_directories(directory))]
+    return [(shape.width, shape.height) for shape in shapes]
