@@ -153,11 +153,14 @@ def _subject(
     return Subject(pseudonym, own, allowed)
 
 
-def _staged_rows(state: State) -> Iterator[tuple[bytes, bytes, int, str, str, str, str, bytes, int | None]]:
+def _staged_rows(
+    state: State,
+) -> Iterator[tuple[bytes, bytes, int, str, str, str, str, str, bytes, int | None]]:
     after: tuple[bytes, bytes, int] = (b"", b"", -1)
     while True:
         page = state.db.execute(
-            "SELECT patient, study, id, p_patient, p_study, p_series, p_instance, sha256, native FROM objects"
+            "SELECT patient, study, id, p_patient, p_study, p_series, p_instance, p_suffix, sha256, native"
+            " FROM objects"
             " WHERE outcome = 'released' AND audited = 0 AND (patient, study, id) > (?, ?, ?)"
             " ORDER BY patient, study, id LIMIT ?",
             (*after, PAGE),
@@ -200,6 +203,8 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
     if search is None or staging is None:
         raise RuntimeError("the audit was not equipped")
     try:
+        if not target.path.endswith(".dcm"):
+            return _audit_raster(target, staging, search)
         parsed = read(staging / target.path)
         subject = target.subject
         findings = audit_parsed(parsed, own=subject.own, search=search, expected=_expected(worker, target))
@@ -213,6 +218,14 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
     check = 1 if target.native is None or digest else -1 if target.native else 0
     found = tuple((finding.place, finding.rule) for finding in findings)
     return Audited(target.id, found, check, bytes.fromhex(digest) if digest else None)
+
+
+def _audit_raster(target: Target, staging: Path, search: Search) -> Audited:
+    """A picture's pixels are decoded later, in a process apart."""
+    from medsanitize.verifiers.raster import audit_raster
+
+    findings = audit_raster(staging / target.path, search=search, digest=target.sha256)
+    return Audited(target.id, tuple((finding.place, finding.rule) for finding in findings), 0, None)
 
 
 def _expected(worker: Worker, target: Target) -> Expected:
@@ -267,11 +280,11 @@ def audit_evidence(search: Search, staging: Path) -> list[tuple[str, str, str]]:
 def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, str]]:
     """Findings in objects that are to be released, by path; at most ``limit`` of them."""
     rows = state.db.execute(
-        "SELECT p_patient, p_study, p_series, p_instance, place, findings.rule FROM findings"
-        " JOIN objects USING (id) WHERE outcome = 'released' ORDER BY 1, 2, 3, 4, 5, 6 LIMIT ?",
+        "SELECT p_patient, p_study, p_series, p_instance, p_suffix, place, findings.rule FROM findings"
+        " JOIN objects USING (id) WHERE outcome = 'released' ORDER BY 1, 2, 3, 4, 5, 6, 7 LIMIT ?",
         (limit,),
     )
-    return [(staged_path(*row[:4]), row[4], row[5]) for row in rows]
+    return [(staged_path(*row[:5]), row[5], row[6]) for row in rows]
 
 
 def count_by_rule(findings: Sequence[tuple[str, str, str]]) -> dict[str, int]:

@@ -102,7 +102,7 @@ def _rule_out(state: State, rows: Sequence[Sequence[object]], outcome: str, rule
 def _name_survivors(state: State, staging: Path) -> None:
     while True:
         rows = state.db.execute(
-            "SELECT id, p_patient, p_study, p_series, p_instance FROM objects"
+            "SELECT id, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"
             " WHERE staged = 2 AND outcome = 'released' LIMIT ?",
             (PAGE,),
         ).fetchall()
@@ -143,7 +143,7 @@ def _to_digest(state: State) -> Iterator[Staged]:
     after = -1
     while True:
         page = state.db.execute(
-            "SELECT id, p_patient, p_study, p_series, p_instance FROM objects"  # noqa: S608
+            "SELECT id, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"  # noqa: S608
             f" WHERE {TO_DECODE} AND id > ? ORDER BY id LIMIT ?",
             (after, PAGE),
         ).fetchall()
@@ -166,12 +166,14 @@ def pixels_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, byt
 
 def _pixels_of(worker: Worker, one: Staged) -> tuple[int, bytes | None, int]:
     from medsanitize.verifiers.duplicates import pixel_digest
+    from medsanitize.verifiers.raster import raster_digest
 
     staging = worker.setup.staging
     if staging is None:
         return -1, None, one.id
     try:
-        digest = pixel_digest(staging / one.path)
+        digest_of = pixel_digest if one.path.endswith(".dcm") else raster_digest
+        digest = digest_of(staging / one.path)
     except OSError:
         raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
     except Exception:  # noqa: BLE001  what cannot be decoded cannot be compared, and the manifest says so

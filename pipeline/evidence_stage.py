@@ -34,6 +34,7 @@ class Tally:
     series: int = 0
     bytes: int = 0
     regions: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
     modalities: Counter[str] = field(default_factory=Counter)
     sop_classes: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
@@ -53,7 +54,9 @@ class Tally:
         self.bytes += row.bytes
         self.regions += row.pixel_regions_cleaned
         self.modalities[row.modality or "none"] += 1
-        self.sop_classes[row.sop_class] += 1
+        self.kinds[row.kind] += 1
+        if row.sop_class:
+            self.sop_classes[row.sop_class] += 1
         self.rules.update(rules)
         for name in _CHECKS:
             self.checks[name][str(getattr(row, f"check_{name}"))] += 1
@@ -91,17 +94,17 @@ def released_rows(state: State, columns: str) -> Iterator[tuple[object, ...]]:
 
 def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) -> Iterator[ObjectRow]:
     """Yield the rows of the manifest, counting them on the way."""
-    columns = "bytes, sha256, pixels, pixels_check, flags, audited, payload"
+    columns = "p_suffix, bytes, sha256, pixels, pixels_check, flags, audited, payload"
     registry_made = policy.deduplicate.registry != "ignore"
     for row in released_rows(state, columns):
         names = tuple(str(name) for name in row[:4])
-        size, digest, pixels, looked, flags, audited, payload = row[4:]
+        suffix, size, digest, pixels, looked, flags, audited, payload = row[4:]
         record = open_record(state, "released", names, payload)  # type: ignore[arg-type]
         found = set(str(flags).split(","))
         actions = count_actions(record.rules)
         out = ObjectRow(
             object_id=mac(subkeys.uid, "object id", record.instance)[:16].hex(),
-            path=staged_path(*names),
+            path=staged_path(*names, str(suffix)),
             kind=record.kind,
             modality=record.modality,
             sop_class=record.sop_class,
@@ -176,6 +179,7 @@ def summarize(
         bytes=tally.bytes,
         actions=tally.actions,
         rules=dict(sorted(tally.rules.items())),
+        kinds=dict(sorted(tally.kinds.items())),
         dropped=dropped,
         quarantined=quarantined,
         options=stated_options(policy),

@@ -22,6 +22,8 @@ _INSERT = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SEALED_KNOWN = tuple[bytes, bytes, bytes]
+_SANITIZED = frozenset(["dicom", "raster"])
+_SETTLED = {"drop": "dropped", "quarantine": "quarantined"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[Seen]:
 
 def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     from medsanitize.sanitize.dicom import peek
+    from medsanitize.sanitize.raster import peek_raster
 
     seal = worker.seal
     mark = stamp(seal, found.size, found.times)
@@ -166,22 +169,24 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
         return settled("unreadable", "quarantined", "unreadable")
     try:
         with opened(found.path, seal, mark) as content:
-            seen = peek(content, worker.setup.policy.dicom.limits, worker.kept)
-            key = seen.sop_uid or sha256(content).hexdigest() if seen.kind == "dicom" else ""
+            seen = peek_raster(content) or peek(content, worker.setup.policy.dicom.limits, worker.kept)
+            key = seen.sop_uid or sha256(content).hexdigest() if seen.kind in _SANITIZED else ""
     except SourceProblem as problem:
         return settled("unreadable", "quarantined", problem.rule)
     except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
         return settled("unreadable", "quarantined", "internal-error")
     if seen.kind in ("dicomdir", "not-an-image"):
         return settled(seen.kind, "dropped", "not-an-image")
-    if seen.kind != "dicom":
+    if seen.kind == "raster" and worker.setup.policy.raster.action in _SETTLED:
+        return settled("raster", _SETTLED[worker.setup.policy.raster.action], "raster-image")
+    if seen.kind not in _SANITIZED:
         return settled("unreadable", "quarantined", seen.rule or "unreadable")
     sop = seal.name("sop", key) if seen.sop_uid else seal.name("content", key)
     patient, study, patient_row = _names(worker, seen, sop)
     rule = "two-patient-ids" if len(seen.patient_ids) > 1 else None
     outcome = "quarantined" if rule else None
     identified = len(seen.patient_ids)
-    row = (number, found.size, mark, "dicom", patient, study, sop, identified, outcome, rule, sealed)
+    row = (number, found.size, mark, seen.kind, patient, study, sop, identified, outcome, rule, sealed)
     owners = (patient, study) if study else (patient,)
     return Seen(row, patient_row, _new_known(worker, owners, seen.known))
 

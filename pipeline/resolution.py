@@ -60,8 +60,8 @@ def resolve(state: State, policy: Policy) -> None:
             "  HAVING count(DISTINCT patient) > 1 OR max(identified) > 1)"
         )
         db.execute(
-            "UPDATE objects SET contested = 1 WHERE kind = 'dicom' AND sop IN ("
-            "  SELECT sop FROM objects WHERE kind = 'dicom' GROUP BY sop HAVING count(*) > 1)"
+            "UPDATE objects SET contested = 1 WHERE sop IN ("
+            "  SELECT sop FROM objects WHERE sop <> X'' GROUP BY sop HAVING count(*) > 1)"
         )
         state.put_plain("resolved", b"1")
 

@@ -32,7 +32,7 @@ NATIVE = frozenset(
 _CHUNK = 4 * 2**20
 _UPDATE = (
     "UPDATE objects SET outcome = ?, rule = ?, staged = ?, p_patient = ?, p_study = ?, p_series = ?,"
-    " p_instance = ?, bytes = ?, sha256 = ?, native = ?, payload = ? WHERE id = ?"
+    " p_instance = ?, p_suffix = coalesce(?, p_suffix), bytes = ?, sha256 = ?, native = ?, payload = ? WHERE id = ?"
 )
 
 
@@ -59,9 +59,9 @@ def sanitize_objects(
     state.commit()
 
 
-def staged_path(patient: str, study: str, series: str, instance: str) -> str:
+def staged_path(patient: str, study: str, series: str, instance: str, suffix: str) -> str:
     """Path of a released object, relative to the release; some classes belong to no study or series."""
-    return f"{DATA}/{patient}/{study or NOT_ONE}/{series or NOT_ONE}/{instance}.dcm"
+    return f"{DATA}/{patient}/{study or NOT_ONE}/{series or NOT_ONE}/{instance}.{suffix}"
 
 
 def contested_path(path: str, number: int) -> str:
@@ -80,14 +80,14 @@ def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[Done]:
 def _sanitize_one(worker: Worker, job: Job) -> Done:
     try:
         with opened(job.path, worker.seal, job.stamp) as content:
-            sanitized = worker.sanitizer(content, job.context)
+            sanitized = worker.sanitize(content, job.context)
             record = sanitized.record
             if record.outcome is not Outcome.RELEASED:
                 return _settled(worker, job, record)
             names = (record.patient, record.study, record.series, record.instance)
             if not _may_name_files(names):
                 return _refused(worker, job, record.kind, "unsafe-pseudonym")
-            digest, size = _write(worker, job, staged_path(*names), sanitized, content)
+            digest, size = _write(worker, job, staged_path(*names, sanitized.suffix), sanitized, content)
     except SourceProblem as problem:
         return _refused(worker, job, "unreadable", problem.rule)
     except MedsanitizeError:
@@ -95,7 +95,7 @@ def _sanitize_one(worker: Worker, job: Job) -> Done:
     except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
         return _refused(worker, job, "dicom", "internal-error")
     native = None if record.rows is None else record.transfer_syntax in NATIVE
-    facts = (size, digest, native, seal_record(worker, record), job.id)
+    facts = (sanitized.suffix, size, digest, native, seal_record(worker, record), job.id)
     return Done(
         ("released", None, 2 if job.contested else 1, *names, *facts),
         _links(worker, sanitized, record.patient),
@@ -183,12 +183,12 @@ def _refused(worker: Worker, job: Job, kind: str, rule: str) -> Done:
 
 def _settled(worker: Worker, job: Job, record: Record) -> Done:
     rule = record.findings[0].rule if record.findings else "unknown"
-    nothing = (0, *(None,) * 7)
+    nothing = (0, *(None,) * 8)
     return Done((str(record.outcome), rule, *nothing, seal_record(worker, record), job.id))
 
 
 def _died(job: Job) -> Done:
-    return Done(("quarantined", "worker-died", 0, *(None,) * 8, job.id))
+    return Done(("quarantined", "worker-died", 0, *(None,) * 9, job.id))
 
 
 # -- records in the state -----------------------------------------------------------------
@@ -241,7 +241,7 @@ def remove_unreleased(state: State, staging: Path) -> None:
     """Take the files of objects that lost their release out of the staging folder."""
     while True:
         rows = state.db.execute(
-            "SELECT id, p_patient, p_study, p_series, p_instance, staged FROM objects"
+            "SELECT id, p_patient, p_study, p_series, p_instance, p_suffix, staged FROM objects"
             " WHERE staged > 0 AND outcome <> 'released' LIMIT 500"
         ).fetchall()
         if not rows:

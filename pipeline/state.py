@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS objects (
   outcome TEXT, rule TEXT,
   staged INTEGER NOT NULL DEFAULT 0, -- 1 a file at its name, 2 elsewhere until a contest is settled
   p_patient TEXT, p_study TEXT, p_series TEXT, p_instance TEXT,
+  p_suffix TEXT NOT NULL DEFAULT 'dcm',  -- what the name of the released file ends in
   bytes INTEGER, sha256 BLOB, native INTEGER, pixels BLOB,  -- native: 1 plain samples, 0 compressed
   pixels_check INTEGER NOT NULL DEFAULT 0,  -- 1 pixels were compared, -1 they could not be
   flags TEXT NOT NULL DEFAULT '',    -- duplicate findings, comma separated

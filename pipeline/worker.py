@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.sealing import Seal
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import Context, Known
 from medsanitize.sanitize.keys import SubKeys
+from medsanitize.sanitize.objects import Sanitized
 
 if TYPE_CHECKING:
     from medsanitize.sanitize.dicom import Sanitizer
@@ -45,6 +47,14 @@ class Worker:
         self._links: set[tuple[str, str]] = set()
         self._patients: set[bytes] = set()
         self._known: dict[bytes, frozenset[Known]] = {}
+
+    def sanitize(self, content: bytes | mmap.mmap, context: Context) -> Sanitized:
+        """Sanitise one object by what its bytes are."""
+        from medsanitize.sanitize.raster import is_raster, sanitize_raster
+
+        if is_raster(content):
+            return sanitize_raster(content, context, self.setup.policy, self.setup.subkeys)
+        return self.sanitizer(content, context)
 
     @cached_property
     def sanitizer(self) -> Sanitizer:

@@ -110,6 +110,9 @@ def _distribution(summary: Summary, staging: Path) -> list[dict[str, Any]]:
             )
         )
     files.append(_file_set("data", "data/**/*.dcm", "application/dicom", "The released objects."))
+    if summary.kinds.get("raster"):
+        for name, kind in (("png", "image/png"), ("jpg", "image/jpeg"), ("tif", "image/tiff")):
+            files.append(_file_set(f"{name}-pictures", f"data/**/*.{name}", kind, "Released pictures."))
     return files
 
 

@@ -42,14 +42,14 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field(
             "path", pa.string(), "Path of the released file, relative to the release, with forward slashes."
         ),
-        _field("kind", pa.string(), "Sort of object: dicom."),
+        _field("kind", pa.string(), "Sort of object: dicom, or raster (a PNG, JPEG or TIFF file)."),
         _field("modality", pa.string(), "Modality (0008,0060); empty when the object states none."),
-        _field("sop_class", pa.string(), "SOP Class UID."),
-        _field("transfer_syntax", pa.string(), "Transfer Syntax UID of the released file."),
+        _field("sop_class", pa.string(), "SOP Class UID; empty for pictures."),
+        _field("transfer_syntax", pa.string(), "Transfer Syntax UID; empty for pictures."),
         _field("patient", pa.string(), "Pseudonym of the patient."),
         _field("study", pa.string(), "Pseudonymous Study Instance UID."),
         _field("series", pa.string(), "Pseudonymous Series Instance UID."),
-        _field("instance", pa.string(), "Pseudonymous SOP Instance UID."),
+        _field("instance", pa.string(), "Pseudonymous SOP Instance UID; of a picture, a UID made for it."),
         _field("bytes", pa.int64(), "Size of the released file in bytes."),
         _field("sha256", pa.string(), "SHA-256 of the released file, hexadecimal."),
         _field(

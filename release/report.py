@@ -29,6 +29,7 @@ _CHECKS: Final = {
     "registry": "Duplicates in earlier releases",
     "overlap": "Same patient in other releases",
 }
+_KINDS: Final = {"dicom": "DICOM objects", "raster": "PNG, JPEG and TIFF pictures"}
 _RESULTS: Final = ("passed", "flagged", "not made", "not applicable")
 _SIGNS: Final = {"passed": "✓", "flagged": "!", "refused": "✕", "not made": "–", "not applicable": "·"}
 
@@ -121,6 +122,7 @@ def _view(summary: Summary) -> dict[str, Any]:
         ],
         "modalities": _bars({name or "none stated": n for name, n in summary.modalities.items()}),
         "sop_classes": _bars(summary.sop_classes, sop_class_names()),
+        "kinds": _bars(summary.kinds, _KINDS),
         "actions": _actions(summary.actions),
         "rules": _bars(summary.rules, summary.meanings),
         "dropped": _bars(summary.dropped, summary.meanings),

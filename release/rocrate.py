@@ -32,7 +32,7 @@ def ro_crate(summary: Summary, staging: Path) -> dict[str, Any]:
                 "@id": "data/",
                 "@type": "Dataset",
                 "name": "Released objects",
-                "encodingFormat": "application/dicom",
+                "encodingFormat": _formats(summary),
             }
         ]
         parts.insert(0, {"@id": "data/"})
@@ -56,6 +56,12 @@ def ro_crate(summary: Summary, staging: Path) -> dict[str, Any]:
         root["license"] = {"@id": license_[0]["@id"]}
     graph = [_descriptor(), root, *data, *files, *people, *license_, *_action(summary)]
     return {"@context": f"{CONFORMS_TO}/context", "@graph": graph}
+
+
+def _formats(summary: Summary) -> str | list[str]:
+    if not summary.kinds.get("raster"):
+        return "application/dicom"
+    return ["application/dicom", "image/jpeg", "image/png", "image/tiff"]
 
 
 def _described(summary: Summary, staging: Path) -> list[Path]:

@@ -55,6 +55,8 @@ class Summary:
         Changes by rule id, over all released objects.
     meanings : mapping
         Rule id to one plain sentence, for the report; a rule without one is shown by its id alone.
+    kinds : mapping
+        Released objects by kind (``dicom``, ``raster``).
     dropped, quarantined : mapping
         Objects that were not released, by rule id.
     options : tuple of (code, meaning)
@@ -88,6 +90,7 @@ class Summary:
     actions: Mapping[str, int]
     rules: Mapping[str, int] = field(default_factory=dict)
     meanings: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, int] = field(default_factory=dict)
     options: tuple[tuple[str, str], ...] = ()

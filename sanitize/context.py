@@ -28,7 +28,7 @@ class Known:
 class Peek:
     """What inventory reads from one object without sanitising it.
 
-    ``kind`` is ``dicom``, ``dicomdir``, ``not-an-image`` or ``unreadable``. Empty strings mean absent.
+    ``kind`` is ``dicom``, ``raster``, ``dicomdir``, ``not-an-image`` or ``unreadable``. Empty strings mean absent.
     ``patient_ids`` are the distinct (issuer, id) pairs after trimming; more than one is an error
     of the study.
     """

@@ -39,10 +39,12 @@ class Sanitized:
 
     ``pieces``, in order, are the released bytes; empty unless ``record.outcome`` is released.
     ``links`` are the (old, new) identifiers replaced at any depth: every UID and the PatientID.
-    They are for the holder's ledger alone. ``doubts`` are for the holder's review alone.
+    They are for the holder's ledger alone. ``doubts`` are for the holder's review alone. ``suffix`` is
+    what the name of the released file ends in.
     """
 
     record: Record
     pieces: tuple[bytes | Span, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    suffix: str = "dcm"

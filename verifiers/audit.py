@@ -11,6 +11,7 @@ from typing import Any, Final
 from medsanitize.release import layout
 from medsanitize.release.manifest import ObjectRow, patients_of, read_rows
 from medsanitize.sanitize.record import Check, Finding
+from medsanitize.verifiers.raster import audit_raster
 from medsanitize.verifiers.reader import Malformed, Parsed, read
 from medsanitize.verifiers.residual import audit_file, audit_parsed
 from medsanitize.verifiers.search import Search, build_search
@@ -68,7 +69,8 @@ def audit_release(
     for row in read_rows(release):
         listed.add(row.path)
         findings.extend((row.path, finding) for finding in _audit_row(release, row, net, private_creators))
-        sample = sorted([*sample, (row.sha256, row.path)])[:SAMPLE]
+        if row.kind == "dicom":
+            sample = sorted([*sample, (row.sha256, row.path)])[:SAMPLE]
     for _, path in sample:
         if (release / path).is_file():
             findings.extend((path, finding) for finding in second_opinion(release / path))
@@ -95,6 +97,10 @@ def _audit_row(
     path = release / row.path
     if not path.is_file() or path.is_symlink():
         yield Finding("file", "audit:missing")
+        return
+    if row.kind == "raster":
+        yield from audit_raster(path, search=search, digest=row.sha256)
+        yield from _check_raster_row(row, path.stat().st_size)
         return
     try:
         parsed = read(path)
@@ -126,6 +132,14 @@ def _check_row(parsed: Parsed, row: ObjectRow, size: int) -> Iterator[Finding]:
     for tag, value in stated.items():
         if (parsed.value(tag) or b"").decode("utf-8", "replace") != value:
             yield Finding(f"({tag >> 16:04X},{tag & 0xFFFF:04X})", "audit:manifest")
+
+
+def _check_raster_row(row: ObjectRow, size: int) -> Iterator[Finding]:
+    """A picture states nothing of itself, so the manifest must not either."""
+    if size != row.bytes:
+        yield Finding("file", "audit:size")
+    if any((row.modality, row.sop_class, row.transfer_syntax, row.study, row.series)):
+        yield Finding("file", "audit:manifest")
 
 
 def _audit_evidence(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.verifiers.reader import PIXEL_DATA, Malformed, Parsed, read
 from medsanitize.verifiers.structure import NATIVE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _MAX_FRAME_BYTES: Final = 1 << 30
 _PIECE: Final = 1 << 24
@@ -81,6 +84,34 @@ def pixel_digest(source: Path | bytes | Parsed) -> str | None:
         return _decoded(source, parsed, shape)
     except (Malformed, struct.error, *_UNDECODABLE):
         return None
+
+
+def samples_digest(frames: Iterable[NDArray[Any]], count: int) -> str:
+    """Return the SHA-256 of decoded pictures of one shape: rows x columns, or rows x columns x samples.
+
+    Pictures of 1 or 3 unsigned samples give what `pixel_digest` gives of them as MONOCHROME2 or RGB.
+
+    Raises
+    ------
+    ValueError
+        When there are no pictures, or not all of one shape.
+    """
+    digest, first = None, None
+    for frame in frames:
+        samples = frame.shape[2] if frame.ndim == 3 else 1
+        if digest is None:
+            rows, columns = frame.shape[:2]
+            meaning = {1: "MONOCHROME2", 3: "RGB"}.get(samples, f"{samples} samples")
+            if frame.dtype.kind != "u":
+                meaning = f"{meaning} {frame.dtype.kind}"
+            digest = _Shape(count, rows, columns, samples, 8 * frame.dtype.itemsize, 0, meaning, 0).digest()
+            first = frame.shape
+        if frame.shape != first:
+            raise ValueError("pages differ in shape")
+        digest.update(frame.astype(frame.dtype.newbyteorder("<"), copy=False).tobytes())
+    if digest is None:
+        raise ValueError("no pages")
+    return str(digest.hexdigest())
 
 
 def _shape(parsed: Parsed) -> tuple[_Shape | None, int | None]:

@@ -1,0 +1,115 @@
+"""Image file directories of TIFF 6.0, BigTIFF and EXIF: bounds held, nothing judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import error, unpack, unpack_from
+from typing import Literal
+
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.raster.sniff import Buffer
+
+BYTE, ASCII, SHORT, LONG, RATIONAL, UNDEFINED = 1, 2, 3, 4, 5, 7
+_SIZES = {
+    1: 1,
+    2: 1,
+    3: 2,
+    4: 4,
+    5: 8,
+    6: 1,
+    7: 1,
+    8: 2,
+    9: 4,
+    10: 8,
+    11: 4,
+    12: 8,
+    13: 4,
+    16: 8,
+    17: 8,
+    18: 8,
+}
+_NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
+_MOST_ENTRIES = 4096
+_MOST_VALUE = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class TiffHeader:
+    """Byte order (``<`` or ``>``), whether offsets have 8 bytes, and where the first directory is."""
+
+    order: Literal["<", ">"]
+    big: bool
+    first: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Entry:
+    """One entry: its type, number of values, and the bytes of the values."""
+
+    type: int
+    count: int
+    value: bytes
+
+    def numbers(self, header: TiffHeader) -> tuple[int, ...]:
+        """Unsigned integers; empty for other types."""
+        code = _NUMBERS.get(self.type)
+        return () if code is None else unpack(f"{header.order}{self.count}{code}", self.value)
+
+    def rationals(self, header: TiffHeader) -> tuple[tuple[int, int], ...]:
+        """Pairs of numerator and denominator; empty for other types."""
+        if self.type != RATIONAL:
+            return ()
+        numbers = unpack(f"{header.order}{2 * self.count}I", self.value)
+        return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+Directory = dict[int, Entry]
+
+
+def read_header(data: Buffer) -> TiffHeader:
+    """The header of a TIFF file or an EXIF block.
+
+    Raises
+    ------
+    Refused
+        ``tiff-structure``.
+    """
+    order: Literal["<", ">"] = "<" if data[:2] == b"II" else ">"
+    try:
+        version = unpack_from(f"{order}H", data, 2)[0]
+        if data[:2] not in (b"II", b"MM") or version not in (42, 43):
+            raise Refused("tiff-structure")
+        if version == 42:
+            return TiffHeader(order, False, unpack_from(f"{order}I", data, 4)[0])
+        return TiffHeader(order, True, unpack_from(f"{order}Q", data, 8)[0])
+    except error:
+        raise Refused("tiff-structure") from None
+
+
+def read_directory(data: Buffer, header: TiffHeader, pos: int) -> tuple[Directory, int]:
+    """The directory at ``pos`` and the place of the next one (0 after the last).
+
+    Raises
+    ------
+    Refused
+        ``tiff-structure`` where something lies outside the file, or an entry is there twice.
+    """
+    order, big = header.order, header.big
+    head, entry, inline = (8, 20, 8) if big else (2, 12, 4)
+    try:
+        count = unpack_from(f"{order}{'Q' if big else 'H'}", data, pos)[0]
+        if not 0 < count <= _MOST_ENTRIES:
+            raise Refused("tiff-structure")
+        directory: Directory = {}
+        for at in range(pos + head, pos + head + count * entry, entry):
+            tag, kind, number = unpack_from(f"{order}HH{'Q' if big else 'I'}", data, at)
+            size = _SIZES.get(kind, 0) * number
+            start = at + entry - inline
+            if size > inline:
+                start = unpack_from(f"{order}{'Q' if big else 'I'}", data, start)[0]
+            if tag in directory or size > _MOST_VALUE or start + size > len(data):
+                raise Refused("tiff-structure")
+            directory[tag] = Entry(kind, number if size else 0, bytes(data[start : start + size]))
+        return directory, unpack_from(f"{order}{'Q' if big else 'I'}", data, pos + head + count * entry)[0]
+    except error:
+        raise Refused("tiff-structure") from None
