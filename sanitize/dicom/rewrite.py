@@ -6,9 +6,17 @@ object is refused. Sequences come out with defined lengths; nothing else of the 
 
 from __future__ import annotations
 
+from struct import pack, unpack
+
 from medsanitize.sanitize.dicom.actions import act
 from medsanitize.sanitize.dicom.charset import defined_terms
 from medsanitize.sanitize.dicom.codes import CODE_MEANING, CODE_VALUE, SCHEME, code_value
+from medsanitize.sanitize.dicom.content_items import (
+    CONTENT_SEQUENCE,
+    REFERENCED_PLACE,
+    concept_of,
+    dropped_by,
+)
 from medsanitize.sanitize.dicom.counted import COUNTS, DATA, counted, numbers
 from medsanitize.sanitize.dicom.dictionary import dictionary, effective_vr
 from medsanitize.sanitize.dicom.encoding import (
@@ -34,11 +42,10 @@ from medsanitize.sanitize.dicom.structure import (
     read_header,
     skip_sequence,
 )
-from medsanitize.sanitize.dicom.subject import CONTENT_SEQUENCE, says_who
 from medsanitize.sanitize.dicom.walk import Walk
 
 _CHARSET = 0x00080005
-_CONTEXTUAL = COUNTS | DATA | {CODE_VALUE, CODE_MEANING}
+_CONTEXTUAL = COUNTS | DATA | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}
 """Elements ruled on together with their neighbours, so not by their own bytes alone."""
 _PIXELS = 0x7FE00001
 _BEYOND = 1 << 33
@@ -48,6 +55,7 @@ _MEMORY = 4096
 _UNKNOWN: Piece = (b"", ("X:unknown-attribute",), ())
 _GROUP_LENGTH: Piece = (b"", ("X:group-length",), ())
 _OVERLAY: Piece = (b"", ("X:overlay",), ())
+_DANGLING: Piece = (b"", ("X:dangling-reference",), ())
 _WRONG_VR: Piece = (b"", ("X:wrong-vr",), ())
 
 
@@ -230,6 +238,9 @@ def _settle(
     if read_as == b"SQ":
         return _sequence_piece(walk, scope, rule, tag, start, stop, item_layout(vr, source))
     value = raw[len(raw) - (stop - start) :]
+    if tag == REFERENCED_PLACE and scope.path:
+        there = _place(walk, value, big=source.big)
+        return (element(walk.target, tag, b"UL", there), ("C:place",), ()) if there else _DANGLING
     covered = _covered(walk, tag, value, source)
     if covered is None:
         return b"", ("X:uncounted",), ()
@@ -291,6 +302,8 @@ def _undefined(
     walk.rules, walk.links = [], []
     try:
         content, stop = _items(walk, scope.child(tag, _is_strict(rule)), start, end, items, delimited=True)
+        if tag == CONTENT_SEQUENCE and not content:
+            return (b"", (*walk.rules, "X:nothing-left"), tuple(walk.links)), stop
         return (element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)), stop
     finally:
         walk.rules, walk.links = rules, links
@@ -312,6 +325,8 @@ def _sequence_piece(
     walk.rules, walk.links = [], []
     try:
         content, _ = _items(walk, scope.child(tag, _is_strict(rule)), start, stop, items, delimited=False)
+        if tag == CONTENT_SEQUENCE and not content:
+            return b"", (*walk.rules, "X:nothing-left"), tuple(walk.links)
         return element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)
     except Refused as refused:
         if items is not IMPLICIT_LITTLE or not walk.target.explicit:
@@ -324,9 +339,27 @@ def _sequence_piece(
         walk.rules, walk.links = rules, links
 
 
-def _says_who(walk: Walk, item: list[bytes]) -> bool:
-    kept = walk.job.policy.dicom.options.retain_patient_characteristics
-    return says_who(item, walk.target, ages_kept=kept)
+def _dropped(walk: Walk, item: list[bytes], start: int, end: int, source: Layout) -> str:
+    """The rule by which the content item in hand goes as a whole, noted in the tree; empty when it stays."""
+    kept, tree = walk.job.policy.dicom.options.retain_patient_characteristics, walk.tree
+    concept = concept_of(walk.buf, start, end, source, walk.limits.depth)
+    rule = dropped_by(concept, item, walk.target, ages_kept=kept)
+    if tree.here in tree.dangling:
+        rule = "X:dangling-reference"
+    if rule:
+        tree.dropped.add(tree.here)
+    return rule
+
+
+def _place(walk: Walk, value: bytes, *, big: bool) -> bytes | None:
+    """A reference to another content item, renumbered for the items that go; ``None`` when that one does."""
+    order, tree = ">" if big else "<", walk.tree
+    tree.refers = True
+    ordinals = tree.renumbered(unpack(f"{order}{len(value) // 4}I", value[: len(value) // 4 * 4]))
+    if ordinals is None:
+        tree.dangling.add(tree.here)
+        return None
+    return pack(f"{'>' if walk.target.big else '<'}{len(ordinals)}I", *ordinals)
 
 
 def _items(
@@ -336,6 +369,7 @@ def _items(
     if len(scope.path) > walk.limits.depth:
         raise Refused("too-deep", "sequences")
     pieces: list[bytes] = []
+    in_tree, above, ordinal = scope.path[-1] == CONTENT_SEQUENCE, walk.tree.here, 0
     while pos < end:
         tag, _, length, start = read_header(walk.buf, pos, end, item_headers(source))
         if tag == SEQUENCE_END and delimited:
@@ -343,15 +377,21 @@ def _items(
         if tag != ITEM:
             raise Refused("malformed-sequence", place_of(scope.path))
         out: list[bytes] = []
+        if in_tree:
+            ordinal += 1
+            walk.tree.here = (*above, ordinal)
         if length == UNDEFINED:
             pos = walk_dataset(walk, scope, start, end, source, out, delimited=True)
         else:
             if start + length > end:
                 raise Refused("length-past-end", place_of(scope.path))
             pos = walk_dataset(walk, scope, start, start + length, source, out)
-        if scope.path[-1] == CONTENT_SEQUENCE and _says_who(walk, out):
-            walk.rules.append("X:subject-context")
-            continue
+        if in_tree:
+            rule = _dropped(walk, out, start, pos, source)
+            walk.tree.here = above
+            if rule:
+                walk.rules.append(rule)
+                continue
         body = b"".join(out)
         pieces.append(walk.target.tag.pack(0xFFFE, 0xE000, len(body)) + body)
     if delimited:

@@ -11,6 +11,7 @@ from medsanitize.policies.tables.vocabulary import defined_terms
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom import statement
 from medsanitize.sanitize.dicom.container import Container, build_meta, open_container
+from medsanitize.sanitize.dicom.content_items import Tree
 from medsanitize.sanitize.dicom.dates import shift_days
 from medsanitize.sanitize.dicom.encoding import element
 from medsanitize.sanitize.dicom.geometry import IMAGE_PIXEL, Geometry, geometry_of
@@ -44,6 +45,7 @@ _TEXTS = {
 _CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID}
 _DOCUMENT_CLASSES = ("1.2.840.10008.5.1.4.1.1.104.", "1.2.840.10008.5.1.4.1.1.9.4.")
 _STREAM_FROM = 1 << 20
+_MOST_WALKS = 8
 
 
 class _OtherSopClass(Exception):
@@ -127,19 +129,25 @@ class Sanitizer:
         job = Job(self._policy, self._keys, self._subject_of(context), self._uids, self._texts)
         sop_class = container.sop_class
         made: dict[int, str] = {}
-        for _ in range(3):
+        tree = Tree()
+        for _ in range(_MOST_WALKS):
             try:
-                done = self._walk(container, job, sop_class, made)
+                done = self._walk(container, job, sop_class, made, tree)
             except _OtherSopClass as other:
                 sop_class = other.args[0]
+                continue
+            tree = Tree(frozenset(tree.dropped))
+            if not done.walk.tree.settled():
                 continue
             missing = self._missing_uids(done, context, made)
             if not missing:
                 return self._finish(container, done, streamed)
             made.update(missing)
-        raise Refused("sop-class-unclear")
+        raise Refused("unsettled")
 
-    def _walk(self, container: Container, job: Job, sop_class: str, made: dict[int, str]) -> _Pass:
+    def _walk(
+        self, container: Container, job: Job, sop_class: str, made: dict[int, str], tree: Tree
+    ) -> _Pass:
         if sop_class and sop_class not in registered_uids():
             raise Refused("unknown-sop-class")
         if sop_class.startswith(_DOCUMENT_CLASSES):
@@ -147,7 +155,7 @@ class Sanitizer:
         limits = self._policy.dicom.limits
         job.charset = b""
         layout = container.syntax.layout
-        walk = Walk(job, self._book, container.buf, layout, limits, self._safe_private, _CAPTURE)
+        walk = Walk(job, self._book, container.buf, layout, limits, self._safe_private, _CAPTURE, tree)
         inserts = self._inserts(walk, sop_class, made)
         job.replaced = frozenset(tag for tag, _ in inserts)
         out: list[bytes] = []

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from medsanitize.policies.model import Limits
 from medsanitize.policies.tables.safe_private import SafePrivate
+from medsanitize.sanitize.dicom.content_items import Tree
 from medsanitize.sanitize.dicom.counted import Counts
 from medsanitize.sanitize.dicom.encoding import Layout
 from medsanitize.sanitize.dicom.job import Job
@@ -20,7 +21,8 @@ class Walk:
     """One pass over one object: what is read, by which rules, and what has come out so far.
 
     ``captured`` maps top-level tags of ``capture`` to the (start, end) of their values in ``buf``.
-    ``counts`` are what the data set in hand says of the length of its sample data.
+    ``counts`` are what the data set in hand says of the length of its sample data;
+    ``tree`` holds the places of a report's content items.
     """
 
     job: Job
@@ -30,6 +32,7 @@ class Walk:
     limits: Limits
     safe_private: SafePrivates
     capture: frozenset[int] = frozenset()
+    tree: Tree = field(default_factory=Tree)
     captured: dict[int, tuple[int, int]] = field(default_factory=dict)
     rules: list[str] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
