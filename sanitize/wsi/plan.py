@@ -19,7 +19,7 @@ Piece = bytes | Copy
 
 @dataclass(frozen=True, slots=True)
 class OutFile:
-    """One released file: its name below the slide's own (empty: the slide itself) and its pieces."""
+    """One released file. ``name`` is what follows the slide's own name: ``.svs``, ``/Index.dat``."""
 
     name: str
     pieces: tuple[Piece, ...]

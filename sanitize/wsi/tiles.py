@@ -20,6 +20,7 @@ _ASTRAY = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 """A marker inside entropy-coded data, restart markers and stuffed bytes apart (T.81 B.1.1.5)."""
 _HEADER = 1 << 17
 _REMEMBERED = 4096
+_OVERRUN = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class TileCleaner:
         if compression in (DEFLATE, DEFLATE_OLD):
             return self._up_to(offset, self._deflated(offset, length, size), length)
         if compression == LZW:
-            return self._up_to(offset, lzw_length(self.data, offset, length, size), length)
+            check_lzw(bytes(self.data[offset : offset + length]), size)
+            return (Copy(offset, length, self.file),)
         raise Refused("slide-compression", "structure")
 
     def _up_to(self, offset: int, used: int, length: int) -> tuple[Piece, ...]:
@@ -208,44 +210,29 @@ def clean_tables(tables: bytes) -> bytes:
     return b"".join([*out, _EOI])
 
 
-def lzw_length(data: Buffer, offset: int, length: int, size: int | None) -> int:
-    """Bytes that an LZW strip uses (TIFF 6.0 section 13); it must decode to ``size`` bytes and end.
+def check_lzw(strip: bytes, size: int | None) -> None:
+    """Prove that an LZW strip (TIFF 6.0 section 13) ends where its data does.
+
+    A decoder ignores what follows the last code, so the strip without its last four bytes must decode to
+    less. Some writers let the last code run over the picture's end by a few bytes.
 
     Raises
     ------
     Refused
         ``slide-tile-structure``.
     """
-    lengths = [1] * 256 + [0, 0]
-    bits, width, pos, out, previous = 0, 9, offset, 0, 0
-    held, stop = 0, offset + length
-    while True:
-        while bits < width:
-            if pos == stop:
-                raise _refused()
-            held, pos, bits = (held << 8 | data[pos]) & 0xFFFFFF, pos + 1, bits + 8
-        bits -= width
-        code = held >> bits & ((1 << width) - 1)
-        if code == 257:
-            if out != size:
-                raise _refused()
-            return pos - offset
-        if code == 256:
-            del lengths[258:]
-            width, previous = 9, 0
-            continue
-        if code < len(lengths):
-            grown = lengths[code]
-        elif code == len(lengths) and previous:
-            grown = previous + 1
-        else:
-            raise _refused()
-        if previous:
-            lengths.append(previous + 1)
-        out, previous = out + grown, grown
-        if size is None or out > size or len(lengths) > 4096:
-            raise _refused()
-        width = 9 if len(lengths) < 511 else 10 if len(lengths) < 1023 else 11 if len(lengths) < 2047 else 12
+    import imagecodecs
+
+    try:
+        whole = len(imagecodecs.lzw_decode(strip))
+    except (imagecodecs.LzwError, RuntimeError, ValueError):
+        raise _refused() from None
+    try:
+        shorter = len(imagecodecs.lzw_decode(strip[:-4]))
+    except (imagecodecs.LzwError, RuntimeError, ValueError):
+        shorter = 0
+    if size is None or not size <= whole <= size + _OVERRUN or shorter == whole:
+        raise _refused()
 
 
 def _is_adobe(body: bytes) -> bool:

@@ -66,7 +66,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
             levels.append((shape.width, shape.height))
     keys = _keys(tiff.text(tiff.directories[0], DESCRIPTION))
     facts = SlideFacts(NAME, tuple(levels), _float(keys.get("MPP")), _float(keys.get("AppMag")))
-    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((OutFile(".svs", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
 
 
 def _role(index: int, shape: Shape, base: Shape) -> str:

@@ -51,7 +51,7 @@ def plan_pyramid(tiff: Tiff, vendor: str) -> EditPlan:
     left = len(tiff.directories) - len(pages)
     counts = {"X:slide-picture": left} if left else {}
     facts = SlideFacts(vendor, tuple(levels), mpp_of(tiff, tiff.directories[0]))
-    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((OutFile(".tif", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
 
 
 def mpp_of(tiff: Tiff, directory: Directory) -> float | None:

@@ -57,7 +57,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         raise Refused("slide-without-levels", "structure")
     counts[_COUNT] = len(pages)
     facts = SlideFacts(NAME, tuple(dict.fromkeys(levels)), _mpp(tiff, tiff.directories[0]), max(lenses))
-    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((OutFile(".ndpi", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
 
 
 def _lens(tiff: Tiff, directory: Directory) -> float | None:

@@ -98,7 +98,7 @@ def _plan(
     facts = SlideFacts(
         NAME, tuple(levels), _mpp(tissue[0]), float(power) if re.fullmatch(r"\d{1,3}", power) else None
     )
-    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((OutFile(".scn", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
 
 
 def _image(element: Element, directories: int) -> _Image:

@@ -109,7 +109,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
     facts = SlideFacts(
         NAME, tuple(levels), float(size[1]) if size else None, float(power[1]) if power else None
     )
-    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((OutFile(".ome.tif", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
 
 
 def _blocks(image: Element, directories: int) -> list[_Block]:

@@ -91,7 +91,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
     derived = _DERIVATION.match(_value(_attributes(slide).get("DICOM_DERIVATION_DESCRIPTION")))
     facts = SlideFacts(NAME, tuple(levels), _mpp(slide), float(derived[1]) if derived else None)
-    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((OutFile(".tiff", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
 
 
 def _attributes(element: Element) -> dict[str, Element]:

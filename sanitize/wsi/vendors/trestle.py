@@ -62,7 +62,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
         counts["X:slide-picture"] = left
     power = _pairs(tiff, tiff.directories[0]).get("Objective Power")
     facts = SlideFacts(NAME, tuple(levels), None, float(power) if power else None)
-    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((OutFile(".tif", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
 
 
 def _pairs(tiff: Tiff, directory: Directory) -> dict[str, str]:

@@ -112,7 +112,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     left = len(tiff.directories) - len(tissue) - (small is not None)
     counts = {"C:slide-description": len(pages)} | ({"X:slide-picture": left} if left else {})
     facts = SlideFacts(NAME, tuple(levels), _number(scan, "ScanRes"), _number(scan, "Magnification"))
-    return EditPlan((OutFile("", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((OutFile(".bif", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
 
 
 def _xmp(tiff: Tiff, directory: Directory) -> bytes:

@@ -1,0 +1,101 @@
+"""Akoya (PerkinElmer) QPTIFF: every page has an XML that says what it is; label and overview are pages too.
+
+Readers go by the order of pages and by ``ImageType``.
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree.ElementTree import Element
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.pages import kept_page, shape_of
+from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.vendors.generic import mpp_of
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.wsi.xml import NUMBER, child_text, parse_xml, tag
+
+NAME = "akoya"
+_SOFTWARE, _ROOT = 305, "PerkinElmer-QPI-ImageDescription"
+_KEPT_TYPES = frozenset(["FullResolution", "ReducedResolution"])
+_COLOUR = re.compile(r"\d{1,3},\d{1,3},\d{1,3}")
+_OBJECTIVE = re.compile(r"(\d{1,3}(?:\.\d)?)x")
+_FLAG = re.compile(r"True|False", re.IGNORECASE)
+_FORMS = {
+    "DescriptionVersion": NUMBER,
+    "ImageType": re.compile("|".join([*sorted(_KEPT_TYPES), "Thumbnail"])),
+    "IsUnmixedComponent": _FLAG,
+    "ExposureTime": NUMBER,
+    "SignalUnits": NUMBER,
+    "Color": _COLOUR,
+    "Objective": _OBJECTIVE,
+}
+_CHANNELS = re.compile(
+    r"DAPI|FITC|Cy3|Cy5|Cy7|Texas ?Red|TRITC|CFP|GFP|YFP|mCherry|Autofluorescence|AF|Brightfield|"
+    r"Opal ?(?:480|520|540|570|620|650|690|780)|Alexa ?\d{3}",
+    re.IGNORECASE,
+)
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether the first description is a QPI description."""
+    if not looks_like_tiff(view.data):
+        return False
+    tiff = read_tiff(view.data)
+    return _ROOT.encode() in _raw(tiff, tiff.directories[0])[:4096].replace(b"\0", b"")
+
+
+def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
+    """Full and reduced pages and the thumbnail, each with an XML made anew; label and overview left behind.
+
+    Raises
+    ------
+    Refused
+        The XML or the structure contradicts itself, or no full page is there.
+    """
+    tiff = read_tiff(view.data)
+    cleaner = TileCleaner(view.data)
+    pages: list[Page] = []
+    levels: dict[tuple[int, int], None] = {}
+    objective = None
+    for directory in tiff.directories:
+        described = parse_xml(_raw(tiff, directory)) if DESCRIPTION in directory.fields else None
+        kind = child_text(described, "ImageType") if described is not None else ""
+        if described is None or not (
+            kind in _KEPT_TYPES or (kind == "Thumbnail" and rules.thumbnail == "keep")
+        ):
+            continue
+        also = {DESCRIPTION: text(_xml(described)), _SOFTWARE: text("PerkinElmer-QPI")}
+        pages.append(kept_page(tiff, directory, cleaner, also=also))
+        shape = shape_of(tiff, directory)
+        if kind in _KEPT_TYPES:
+            levels[shape.width, shape.height] = None
+        found = _OBJECTIVE.fullmatch(child_text(described, "Objective"))
+        objective = objective or (float(found[1]) if found else None)
+    if not levels:
+        raise Refused("slide-without-levels", "structure")
+    left = len(tiff.directories) - len(pages)
+    counts = {"C:slide-description": len(pages)} | ({"X:slide-picture": left} if left else {})
+    facts = SlideFacts(NAME, tuple(levels), mpp_of(tiff, tiff.directories[0]), objective)
+    return EditPlan((OutFile(".qptiff", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+
+
+def _raw(tiff: Tiff, directory: Directory) -> bytes:
+    field = directory.fields.get(DESCRIPTION)
+    return tiff.raw(field).split(b"\0", 1)[0] if field is not None else b""
+
+
+def _xml(described: Element) -> str:
+    kept = "".join(
+        tag(name, None, value)
+        for name, form in _FORMS.items()
+        if form.fullmatch(value := child_text(described, name))
+    )
+    channel = child_text(described, "Name")
+    if _CHANNELS.fullmatch(channel):
+        kept += tag("Name", None, channel)
+    return f'<?xml version="1.0" encoding="utf-8"?>{tag(_ROOT, None, kept)}'

@@ -1,0 +1,108 @@
+"""Hamamatsu VMS: an INI that names a grid of JPEGs, a map and a macro, beside it in the same folder.
+
+OpenSlide reads the grid's file names, the number of layers, columns and rows, the lens and the physical size.
+"""
+
+from __future__ import annotations
+
+import re
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, Piece, SlideFacts
+from medsanitize.sanitize.wsi.tiles import JPEG, TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+
+NAME = "hamamatsu"
+_SECTION = "[Virtual Microscope Specimen]"
+_IMAGE = re.compile(r"ImageFile(?:\((\d{1,4}),(\d{1,4})(?:,(\d{1,4}))?\))?")
+_KEPT = (
+    "NoLayers",
+    "NoJpegColumns",
+    "NoJpegRows",
+    "PhysicalWidth",
+    "PhysicalHeight",
+    "XOffsetFromSlideCentre",
+    "YOffsetFromSlideCentre",
+    "SourceLens",
+    "LayerSpacing",
+    "LayerOffset",
+)
+_NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,9})?")
+_MOST_BYTES = 1 << 20
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether it is the INI of a VMS."""
+    head = bytes(view.data[:4096])
+    return _SECTION.encode() in head.splitlines()[:3] or head.startswith(_SECTION.encode())
+
+
+def companions(ini: bytes) -> frozenset[str]:
+    """Names of the files that the INI says belong to the slide, all in its own folder."""
+    return frozenset(
+        value
+        for key, value in _pairs(ini).items()
+        if key in ("MapFile", "MacroImage", "OptimisationFile") or _IMAGE.fullmatch(key)
+    )
+
+
+def plan_edits(view: SlideView, _rules: WholeSlides, name: SlideName) -> EditPlan:
+    """The grid and the map under new names, an INI made anew; the macro left behind.
+
+    Raises
+    ------
+    Refused
+        ``slide-file-missing``; ``slide-tile-structure``; ``slide-without-levels``.
+    """
+    pairs = _pairs(bytes(view.data[:_MOST_BYTES]))
+    index = {file.name: number for number, file in enumerate(view.files)}
+    files: list[OutFile] = []
+    lines = [_SECTION, *(f"{key}={pairs[key]}" for key in _KEPT if _NUMBER.fullmatch(pairs.get(key, "")))]
+    rules: dict[str, int] = {"C:slide-description": 1}
+    images = [(key, pairs[key]) for key in pairs if _IMAGE.fullmatch(key)]
+    if not images:
+        raise Refused("slide-without-levels", "structure")
+    for number, (key, value) in enumerate([*images, ("MapFile", pairs.get("MapFile", ""))]):
+        if value not in index:
+            raise Refused("slide-file-missing", "structure")
+        suffix = "_map.jpg" if key == "MapFile" else f"_{number}.jpg"
+        files.append(OutFile(suffix, _jpeg(view, index[value], rules)))
+        lines.append(f"{key}={{stem}}{suffix}")
+    left = len(view.files) - 1 - len(files)
+    if left:
+        rules["X:slide-picture"] = left
+    ini = "\r\n".join([*lines, ""]).replace("{stem}", name.instance)
+    lens, width = pairs.get("SourceLens", ""), _size(bytes(view.files[index[images[0][1]]].data[: 1 << 17]))
+    columns = int(pairs.get("NoJpegColumns", "1")) if pairs.get("NoJpegColumns", "1").isdigit() else 1
+    physical = pairs.get("PhysicalWidth", "")
+    facts = SlideFacts(
+        NAME,
+        ((width[0] * columns, width[1]),),
+        float(physical) / (width[0] * columns) / 1000 if _NUMBER.fullmatch(physical) and width[0] else None,
+        float(lens) if _NUMBER.fullmatch(lens) else None,
+    )
+    return EditPlan((OutFile(".vms", (ini.encode("ascii"),)), *files), facts, rules)
+
+
+def _pairs(ini: bytes) -> dict[str, str]:
+    if len(ini) > _MOST_BYTES:
+        raise Refused("slide-description-too-large", "description")
+    lines = (line.strip() for line in ini.decode("latin-1").splitlines())
+    parts = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("["))
+    return {key.strip(): value.strip() for key, value in parts}
+
+
+def _jpeg(view: SlideView, file: int, rules: dict[str, int]) -> tuple[Piece, ...]:
+    data = view.files[file].data
+    cleaner = TileCleaner(data, file)
+    pieces = cleaner.clean(0, len(data), JPEG)
+    for rule, count in cleaner.rules.items():
+        rules[rule] = rules.get(rule, 0) + count
+    return pieces
+
+
+def _size(head: bytes) -> tuple[int, int]:
+    """Width and height of a JPEG's frame header."""
+    found = re.search(rb"\xff[\xc0\xc1]\x00.\x08(..)(..)", head, re.DOTALL)
+    return (int.from_bytes(found[2], "big"), int.from_bytes(found[1], "big")) if found else (0, 0)
