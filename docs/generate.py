@@ -29,8 +29,8 @@ _BASE = Path("/project")
 THIS_VERSION: Mapping[str, str] = {
     "clean_pixel_data": "no pixel is cleaned yet: objects at risk of burned-in text are quarantined, "
     "whatever `pixels.at_risk` says; not stated in the objects",
-    "clean_recognizable_visual_features": "no face is altered: objects at risk of a recognisable face are "
-    "quarantined; not stated in the objects",
+    "clean_recognizable_visual_features": "`pixels.faces` decides; on, only `deface` and `quarantine` are "
+    "accepted there. Stated in the objects from which a face was cut off, and in no other",
     "clean_graphics": "overlays and curves are removed all the same; graphic annotations stay, cleaned as "
     "text; not stated in the objects",
     "clean_structured_content": "content stays item by item: texts, names, dates and UIDs in it are cleaned",

@@ -21,7 +21,7 @@ from medsanitize.sanitize.keys import SubKeys, mac
 from medsanitize.sanitize.record import Check
 
 ACTIONS = {"D": "replaced", "Z": "emptied", "X": "removed", "C": "cleaned", "U": "uid", "K": "kept"}
-_CHECKS = ("pixels", "identifiers", "duplicates", "registry", "overlap")
+_CHECKS = ("pixels", "faces", "identifiers", "duplicates", "registry", "overlap")
 
 
 @dataclass(slots=True)
@@ -122,6 +122,7 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             rules=canonical_json(dict(record.rules)),
             pixel_regions_cleaned=record.pixel_regions_cleaned,
             check_pixels=record.pixels,
+            check_faces=record.faces,
             check_identifiers=Check.PASSED if audited else Check.NOT_MADE,
             check_duplicates=_duplicate_check(found, looked == 1),
             check_registry=_registry_check(found, registry_made),
@@ -214,8 +215,10 @@ def summary_from_json(text: str, policy: Policy) -> Summary:
 
 
 def stated_options(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Codes and meanings (CID 7050) of the profile and of every option that is switched on."""
+    """Codes and meanings (CID 7050) of the profile and of every option that is carried out."""
     chosen = policy.dicom.options.model_dump()
+    # Quarantine alone cleans no face: only cutting it off is the option's work, whoever asked for it.
+    chosen["clean_recognizable_visual_features"] = policy.pixels.faces == "deface"
     return (
         ("113100", "Basic Application Confidentiality Profile"),
         *(stated for name, stated in OPTION_CODES.items() if chosen[name]),

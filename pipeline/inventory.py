@@ -10,6 +10,7 @@ from hashlib import sha256
 from itertools import islice
 
 from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.faces_stage import SliceRow, looks_at_faces, slice_row
 from medsanitize.pipeline.source import Found, SourceProblem, opened, stamp, walk
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
@@ -28,11 +29,12 @@ _SETTLED = {"drop": "dropped", "quarantine": "quarantined"}
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a worker says of one object: a row, its patient's row and identifiers, all sealed."""
+    """What a worker says of one object: a row, its patient's row and identifiers, its place, all sealed."""
 
     row: tuple[object, ...]
     patient: tuple[bytes, bytes, bytes] | None = None
     known: tuple[_SEALED_KNOWN, ...] = ()
+    slice: SliceRow | None = None
 
 
 Item = tuple[int, Found]
@@ -108,7 +110,7 @@ def _resume_point(state: State, policy: Policy) -> tuple[int, Iterator[Found]]:
         if digest.count == count and expected and digest.final() == expected:
             return count, walk(policy.inputs)
     with state.transaction() as db:
-        for table in ("objects", "patients", "known"):
+        for table in ("objects", "patients", "known", "slices"):
             db.execute(f"DELETE FROM {table}")  # noqa: S608
     return 0, walk(policy.inputs)
 
@@ -133,6 +135,9 @@ def _store(state: State, seen: Sequence[Seen]) -> None:
     known = [entry for one in seen for entry in one.known]
     if known:
         state.write("INSERT OR IGNORE INTO known VALUES (?, ?, ?)", known)
+    slices = [one.slice for one in seen if one.slice is not None]
+    if slices:
+        state.write("INSERT INTO slices VALUES (?, ?, ?, ?, ?, ?)", slices)
 
 
 def _died(state: State, item: Item) -> Seen:
@@ -152,9 +157,10 @@ def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[Seen]:
 
 def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     from medsanitize.sanitize.dicom import peek
+    from medsanitize.sanitize.faces.header import read_slice
     from medsanitize.sanitize.raster import peek_raster
 
-    seal = worker.seal
+    seal, limits = worker.seal, worker.setup.policy.dicom.limits
     mark = stamp(seal, found.size, found.times)
     sealed = seal.close(found.path, b"path")
 
@@ -169,7 +175,8 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
         return settled("unreadable", "quarantined", "unreadable")
     try:
         with opened(found.path, seal, mark) as content:
-            seen = peek_raster(content) or peek(content, worker.setup.policy.dicom.limits, worker.kept)
+            seen = peek_raster(content) or peek(content, limits, worker.kept)
+            header = read_slice(content, limits) if looks_at_faces(worker.setup.policy) else None
             key = seen.sop_uid or sha256(content).hexdigest() if seen.kind in _SANITIZED else ""
     except SourceProblem as problem:
         return settled("unreadable", "quarantined", problem.rule)
@@ -188,7 +195,8 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     identified = len(seen.patient_ids)
     row = (number, found.size, mark, seen.kind, patient, study, sop, identified, outcome, rule, sealed)
     owners = (patient, study) if study else (patient,)
-    return Seen(row, patient_row, _new_known(worker, owners, seen.known))
+    place = slice_row(seal, number, patient, study, header) if header else None
+    return Seen(row, patient_row, _new_known(worker, owners, seen.known), place)
 
 
 def _names(worker: Worker, seen: Peek, sop: bytes) -> tuple[bytes, bytes, tuple[bytes, bytes, bytes] | None]:

@@ -6,13 +6,14 @@ from medsanitize.pipeline import preflight
 from medsanitize.pipeline.dedup_stage import judge_duplicates, settle_contests
 from medsanitize.pipeline.engine import Engine
 from medsanitize.pipeline.evidence_stage import Tally, object_rows, outcome_counts, rule_counts
+from medsanitize.pipeline.extras import check_extras
 from medsanitize.pipeline.gates import NOT_BUILT, duplicate_gate
 from medsanitize.pipeline.inventory import take_inventory
 from medsanitize.pipeline.opening import release_keys
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, read_pseudonyms, resolve
-from medsanitize.pipeline.run import Options, Run, workers_of
+from medsanitize.pipeline.run import Options, Run, judge_run_faces, workers_of
 from medsanitize.pipeline.sanitize_stage import sanitize_objects
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
@@ -34,6 +35,7 @@ def plan(
     Files are not staged, so the audit and the comparison of pixels are reported as not made.
     """
     subkeys = release_keys(policy)
+    check_extras(policy)
     preflight.check_paths(policy)
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)
@@ -55,6 +57,7 @@ def _look(run: Run) -> Tally:
         take_inventory(state, policy, run.engine, advance)
         check_pseudonyms(state, policy)
         resolve(state, policy)
+    judge_run_faces(run)
     with run.stage("sanitize", state.count("outcome IS NULL")) as advance:
         sanitize_objects(state, policy, run.engine, advance)
     with run.stage("deduplicate", None):

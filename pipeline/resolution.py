@@ -11,10 +11,11 @@ from itertools import groupby
 from pathlib import Path
 
 from medsanitize.errors import UsageError
+from medsanitize.pipeline.faces_stage import faces_of
 from medsanitize.pipeline.sealing import Seal
 from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Context, Known
+from medsanitize.sanitize.context import Context, Decision, Known
 
 PAGE = 500
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -85,16 +86,21 @@ def _exclude(state: State, issuer: str | None, identifier: str) -> bool:
 def jobs(state: State, policy: Policy) -> Iterator[Job]:
     """Yield what is still to be sanitised, a patient's study at a time, with its sealed context."""
     pseudonyms = read_pseudonyms(policy.pseudonyms.table)
+    undecided = state.db.execute("SELECT 1 FROM decisions LIMIT 1").fetchone() is None
+    face_of = faces_of(state, policy)
     for (patient, study), group in groupby(_open_rows(state), key=lambda row: (row[1], row[2])):
         value = state.db.execute("SELECT value FROM patients WHERE patient = ?", (patient,)).fetchone()[0]
         key, _, identifier = json.loads(state.seal.open(value, b"patient"))
         known = known_of(state, patient, study)
         for number, _, _, size, stamp, contested, sop, source in group:
+            decided = () if undecided else decisions_on(state, number)
             context = Context(
                 patient=key,
                 object_key=sop.hex(),
                 known=known,
                 pseudonym=pseudonyms.get(identifier) if identifier else None,
+                decisions=decided,
+                face=face_of(number),
             )
             yield Job(number, state.seal.open(source, b"path"), size, stamp, bool(contested), context)
 
@@ -117,6 +123,14 @@ def known_of(state: State, patient: bytes, study: bytes) -> frozenset[Known]:
     """Everything gathered over a patient's and a study's objects."""
     rows = state.db.execute("SELECT value FROM known WHERE owner IN (?, ?)", (patient, study or patient))
     return frozenset(Known(*json.loads(state.seal.open(value, b"known"))) for (value,) in rows)
+
+
+def decisions_on(state: State, number: int) -> tuple[Decision, ...]:
+    """What a person decided of places in one object, by place."""
+    rows = state.db.execute(
+        "SELECT place, verdict FROM decisions WHERE id = ? AND place <> '' ORDER BY place", (number,)
+    )
+    return tuple(Decision(place, verdict) for place, verdict in rows)
 
 
 def batches(items: Iterator[Job], objects: int = 48, size: int = 64 * 2**20) -> Iterator[Sequence[Job]]:

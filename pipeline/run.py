@@ -34,6 +34,7 @@ from medsanitize.pipeline.evidence_stage import (
     summary_to_json,
     write_manifests,
 )
+from medsanitize.pipeline.extras import check_extras
 from medsanitize.pipeline.faces_stage import judge_faces, looks_at_faces
 from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_files
 from medsanitize.pipeline.inventory import take_inventory
@@ -133,6 +134,7 @@ def run(
     progress, stop = progress or Silent(), stop or Stop()
     split = options.shard is not None or options.inventory_only
     subkeys = release_keys(policy, material, split=split)
+    check_extras(policy)
     preflight.check_paths(policy)
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)
@@ -186,7 +188,7 @@ def _run_shard(
 ) -> RunResult:
     path = state_path(policy)
     main = State(path, subkeys) if path.exists() else None
-    if main is None or main.plain("resolved") is None or difference(main, policy) is not None:
+    if main is None or not _is_shared_out(main, policy) or difference(main, policy) is not None:
         if main is not None:
             main.close()
         raise UsageError(
@@ -208,6 +210,12 @@ def _run_shard(
             return _result(run, "shard done")
     finally:
         state.close()
+
+
+def _is_shared_out(main: State, policy: Policy) -> bool:
+    """Whether everything that shards must agree on is settled."""
+    judged = main.plain("faces") is not None or not looks_at_faces(policy)
+    return judged and main.plain("resolved") is not None
 
 
 def _inventory(run: Run) -> None:

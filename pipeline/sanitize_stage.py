@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from medsanitize.errors import MedsanitizeError
+from medsanitize.pipeline.doubts import Room, SealedDoubt, seal_doubts, store_doubts
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.resolution import Job, batches, is_safe_name, jobs
 from medsanitize.pipeline.source import SourceProblem, opened
@@ -38,22 +39,32 @@ _UPDATE = (
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One object's new row values and the new links of its patient, all sealed."""
+    """One object's new row values, the new links of its patient and its doubts, all sealed.
+
+    ``beyond`` counts doubts that are left out.
+    """
 
     row: tuple[object, ...]
     links: tuple[tuple[bytes, int, bytes], ...] = ()
+    doubts: tuple[SealedDoubt, ...] = ()
+    beyond: int = 0
 
 
 def sanitize_objects(
     state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
 ) -> None:
     """Sanitise whatever has no outcome yet; what is done stays done across a kill."""
-    for result in engine.map(sanitize_batch, batches(jobs(state, policy))):
+    room = Room.left_in(state)
+    decodes = policy.dicom.options.clean_pixel_data or policy.pixels.faces == "deface"
+    for result in engine.map(sanitize_batch, batches(jobs(state, policy)), isolate=decodes):
         done = [_died(result.item)] if isinstance(result, Died) else result
         state.write(_UPDATE, [one.row for one in done])
         links = [link for one in done for link in one.links]
         if links:
             state.write("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
+        for one in done:
+            if one.doubts or one.beyond:
+                store_doubts(state, int(str(one.row[-1])), one.doubts, one.beyond, room)
         state.wrote(len(done))
         on_objects(len(done))
     state.commit()
@@ -83,7 +94,7 @@ def _sanitize_one(worker: Worker, job: Job) -> Done:
             sanitized = worker.sanitize(content, job.context)
             record = sanitized.record
             if record.outcome is not Outcome.RELEASED:
-                return _settled(worker, job, record)
+                return _settled(worker, job, record, sanitized)
             names = (record.patient, record.study, record.series, record.instance)
             if not _may_name_files(names):
                 return _refused(worker, job, record.kind, "unsafe-pseudonym")
@@ -99,6 +110,7 @@ def _sanitize_one(worker: Worker, job: Job) -> Done:
     return Done(
         ("released", None, 2 if job.contested else 1, *names, *facts),
         _links(worker, sanitized, record.patient),
+        *seal_doubts(worker, sanitized.doubts),
     )
 
 
@@ -181,10 +193,11 @@ def _refused(worker: Worker, job: Job, kind: str, rule: str) -> Done:
     return _settled(worker, job, Record(Outcome.QUARANTINED, kind, (Finding("file", rule),)))
 
 
-def _settled(worker: Worker, job: Job, record: Record) -> Done:
+def _settled(worker: Worker, job: Job, record: Record, sanitized: Sanitized | None = None) -> Done:
     rule = record.findings[0].rule if record.findings else "unknown"
     nothing = (0, *(None,) * 8)
-    return Done((str(record.outcome), rule, *nothing, seal_record(worker, record), job.id))
+    doubts = seal_doubts(worker, sanitized.doubts) if sanitized else ((), 0)
+    return Done((str(record.outcome), rule, *nothing, seal_record(worker, record), job.id), (), *doubts)
 
 
 def _died(job: Job) -> Done:
@@ -208,6 +221,7 @@ def seal_record(worker: Worker, record: Record) -> bytes:
         record.frames,
         str(record.pixels),
         record.pixel_regions_cleaned,
+        str(record.faces),
     ]
     return worker.seal.close(json.dumps(facts).encode(), b"record")
 
@@ -215,7 +229,7 @@ def seal_record(worker: Worker, record: Record) -> bytes:
 def open_record(state: State, outcome: str, names: Sequence[str | None], payload: bytes) -> Record:
     """Rebuild a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
     facts: list[Any] = json.loads(state.seal.open(payload, b"record"))
-    kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, pixels, regions = facts
+    kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, pixels, regions, faces = facts
     patient, study, series, instance = (name or "" for name in names)
     return Record(
         outcome=Outcome(outcome),
@@ -234,6 +248,7 @@ def open_record(state: State, outcome: str, names: Sequence[str | None], payload
         frames=frames,
         pixels=Check(pixels),
         pixel_regions_cleaned=regions,
+        faces=Check(faces),
     )
 
 

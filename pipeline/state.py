@@ -15,9 +15,10 @@ from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.sealing import Seal
+from medsanitize.release.store import storage
 from medsanitize.sanitize.keys import SubKeys
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
 
@@ -39,6 +40,7 @@ CREATE TABLE IF NOT EXISTS objects (
   pixels_check INTEGER NOT NULL DEFAULT 0,  -- 1 pixels were compared, -1 they could not be
   flags TEXT NOT NULL DEFAULT '',    -- duplicate findings, comma separated
   audited INTEGER NOT NULL DEFAULT 0,
+  again INTEGER NOT NULL DEFAULT 0,  -- 1 sanitised again after the last review
   source BLOB NOT NULL,              -- sealed path
   payload BLOB                       -- sealed record
 );
@@ -48,11 +50,28 @@ CREATE TABLE IF NOT EXISTS patients (
 CREATE TABLE IF NOT EXISTS known (
   owner BLOB NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (owner, name)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS slices (  -- objects that may be part of a head; geometry: sealed
+  id INTEGER PRIMARY KEY, series BLOB NOT NULL, frame BLOB NOT NULL,
+  frames INTEGER NOT NULL, projection INTEGER NOT NULL, geometry BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS faces (  -- one verdict a series; cuts: sealed
+  series BLOB PRIMARY KEY, verdict TEXT NOT NULL, cuts BLOB
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS findings (
   id INTEGER NOT NULL, place TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (id, place, rule)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS links (
   name BLOB PRIMARY KEY, patient INTEGER NOT NULL, value BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS doubts (  -- value: sealed text and pictures
+  name BLOB PRIMARY KEY, place TEXT NOT NULL, rule TEXT NOT NULL, value BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS doubted (id INTEGER NOT NULL, name BLOB NOT NULL, PRIMARY KEY (id, name))
+  WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS doubted_name ON doubted (name);
+CREATE TABLE IF NOT EXISTS unseen (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);  -- doubts left out
+CREATE TABLE IF NOT EXISTS decisions (  -- of a person; place '' is the whole object
+  id INTEGER NOT NULL, place TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, place)
 ) WITHOUT ROWID;
 """
 
@@ -72,7 +91,8 @@ class State:
         self.path = path
         self.seal = Seal(subkeys)
         if path is not None:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+            with storage():
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         self.db = sqlite3.connect(path or "", isolation_level=None)
         with translated():
             if path is not None:

@@ -60,7 +60,7 @@ class Draft:
 
 def check(draft: Draft) -> Iterator[Problem]:
     """Yield every contradiction of a policy."""
-    for rule in (_published, _keys, _anonymous, _dates, _overrides, _paths, _files, _inputs, _tables):
+    for rule in (_published, _keys, _anonymous, _dates, _faces, _overrides, _paths, _files, _inputs, _tables):
         yield from rule(draft)
 
 
@@ -129,6 +129,10 @@ def _anonymous(draft: Draft) -> Iterator[Problem]:
     if draft.get("keys", "scope") == "project":
         path = ("keys", "scope")
         yield draft.problem(path, "An anonymous release shares its pseudonyms with no other", remedy)
+    if draft.get("release", "approve") == "required":
+        path = ("release", "approve")
+        what = "An anonymous run cannot wait for approval: its key is gone as soon as it stops"
+        yield draft.problem(path, what, remedy)
 
 
 def _dates(draft: Draft) -> Iterator[Problem]:
@@ -146,6 +150,17 @@ def _dates(draft: Draft) -> Iterator[Problem]:
     ):
         path = ("dicom", "dates", "keep_weekday")
         yield draft.problem(path, "keep_weekday means nothing where only the year stays", "Delete it")
+
+
+def _faces(draft: Draft) -> Iterator[Problem]:
+    option: Steps = ("dicom", "options", "clean_recognizable_visual_features")
+    faces = draft.get("pixels", "faces")
+    if draft.get(*option) is True and faces in ("ignore", "flag"):
+        yield draft.problem(
+            option,
+            f"clean_recognizable_visual_features asks for what pixels.faces: {faces} does not do",
+            "Write pixels.faces: deface, or quarantine, or clean_recognizable_visual_features: false",
+        )
 
 
 def _overrides(draft: Draft) -> Iterator[Problem]:

@@ -128,7 +128,7 @@ class Options(Section):
     clean_pixel_data: bool = False
     """113101: text burned into pixels is found and blanked."""
     clean_recognizable_visual_features: bool = False
-    """113102: faces that could be rebuilt from the images are altered."""
+    """113102: faces that could be rebuilt from the images are altered; ``pixels.faces`` says how."""
     clean_graphics: bool = False
     """113103: overlays and graphic annotations are cleaned instead of removed."""
     clean_structured_content: bool = False
@@ -254,7 +254,9 @@ class Pixels(Section):
     """A frame whose lossy compression cannot be edited in place: ``decompress`` stores what its decoder
     shows, without further loss; ``quarantine`` refuses the object."""
     faces: Literal["ignore", "flag", "quarantine", "deface"] = "flag"
-    """Head CT and MR from which a face could be rendered."""
+    """CT, MR and PET from which a face could be rendered, and photographs of people: ``ignore`` does not look;
+    ``flag`` releases and points them out; ``quarantine`` refuses them; ``deface`` cuts the face off where that
+    can be proved, and refuses the rest."""
 
 
 class Documents(Section):

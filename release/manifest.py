@@ -21,7 +21,7 @@ from medsanitize.release import layout
 from medsanitize.release.store import storage
 from medsanitize.sanitize.record import Check
 
-SCHEMA_VERSION: Final = "1"
+SCHEMA_VERSION: Final = "2"
 ORDER: Final = ("patient", "study", "series", "instance")
 ROWS_PER_GROUP: Final = 4096
 _DISTINCT: Final = frozenset({"object_id", "path", "instance", "sha256", "pixels_sha256", "bytes"})
@@ -70,6 +70,7 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field("rules", pa.string(), "JSON object: rule id to number of times the rule acted."),
         _field("pixel_regions_cleaned", pa.int32(), "Number of regions of the pixels that were blanked."),
         _field("check_pixels", pa.string(), _CHECK.format("Burned-in text.")),
+        _field("check_faces", pa.string(), _CHECK.format("Faces that could be rendered or seen.")),
         _field("check_identifiers", pa.string(), _CHECK.format("Search for known identifiers in the bytes.")),
         _field("check_duplicates", pa.string(), _CHECK.format("Duplicates within the release.")),
         _field("check_registry", pa.string(), _CHECK.format("Duplicates in earlier releases.")),
@@ -126,6 +127,7 @@ class ObjectRow:
     rules: str = "{}"
     pixel_regions_cleaned: int = 0
     check_pixels: Check = Check.NOT_MADE
+    check_faces: Check = Check.NOT_MADE
     check_identifiers: Check = Check.NOT_MADE
     check_duplicates: Check = Check.NOT_MADE
     check_registry: Check = Check.NOT_MADE

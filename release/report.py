@@ -24,6 +24,7 @@ _ACTIONS: Final = (
 )
 _CHECKS: Final = {
     "pixels": "Burned-in text, where the header says there may be some",
+    "faces": "Faces, in heads of CT, MR and PET and in photographs of people",
     "identifiers": "Known identifiers in the bytes",
     "duplicates": "Duplicates within the release",
     "registry": "Duplicates in earlier releases",
@@ -103,6 +104,9 @@ def verdict(summary: Summary) -> tuple[str, str]:
     if unread := _results(summary, "pixels")["not made"]:
         objects = "1 object was" if unread == 1 else f"{_count(unread)} objects were"
         return "care", f"Released. {objects} not checked for text burned into the pixels."
+    if faces := _results(summary, "faces")["flagged"]:
+        objects = "1 object" if faces == 1 else f"{_count(faces)} objects"
+        return "care", f"Released. {objects} could show a face."
     open_ = [*by_result.get("flagged", ()), *by_result.get("not made", ())]
     if open_:
         return "care", f"Released. Not everything was checked, or something was flagged: {', '.join(open_)}."
@@ -133,7 +137,8 @@ def _view(summary: Summary) -> dict[str, Any]:
         ],
         "results": _RESULTS,
         "pixels_unchecked": _results(summary, "pixels")["not made"],
-        "faces_cleaned": any(code == "113102" for code, _ in summary.options),
+        "faces": _results(summary, "faces")["flagged"],
+        "faces_unchecked": _results(summary, "faces")["not made"],
         "missing": summary.missing_metadata(),
     }
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from medsanitize.sanitize.faces.face import Face
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -63,7 +65,8 @@ class Context:
     ``pseudonym`` is set where the policy's pseudonym table names it. ``known`` is everything
     gathered over the patient's and the study's objects. ``object_key`` makes missing UIDs: it is
     stable for the same source object. ``refuse`` is a rule id when the set already rules the object
-    out (two patients in one study ...). ``decisions`` are those of the review.
+    out (two patients in one study ...). ``decisions`` are those of the review. ``face`` is what is known of
+    the object's series, None where nobody looked.
     """
 
     patient: str
@@ -72,3 +75,4 @@ class Context:
     pseudonym: str | None = None
     refuse: str = ""
     decisions: tuple[Decision, ...] = ()
+    face: Face | None = None

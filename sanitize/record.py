@@ -43,6 +43,7 @@ class Record:
     are of the released bytes; they are filled in by whoever writes them.
     ``pixels``: ``not made`` when the object is at risk of burned-in text and released unchecked,
     ``not applicable`` without pixels, and where nothing in the header says there could be text.
+    ``faces``: ``passed`` when no face is shown any more, ``flagged`` when one may be.
     """
 
     outcome: Outcome
@@ -60,4 +61,5 @@ class Record:
     columns: int | None = None
     frames: int | None = None
     pixels: Check = Check.NOT_APPLICABLE
+    faces: Check = Check.NOT_APPLICABLE
     pixel_regions_cleaned: int = 0

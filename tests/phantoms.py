@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from medsanitize.sanitize.faces.coverage import Plane
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 
 Array = npt.NDArray[Any]
 AIR, SOFT, BONE, BRAIN, FAT = range(5)
@@ -197,3 +200,84 @@ def points_of(plane: Plane) -> Array:
     across, down, start = (np.array(axis) for axis in (plane.across, plane.down, plane.position))
     columns, rows = np.arange(plane.columns) * plane.pitch[0], np.arange(plane.rows) * plane.pitch[1]
     return start + rows[:, None, None] * down + columns[None, :, None] * across
+
+
+def write_series(
+    folder: Path, scan: Scan, *, number: int = 1, enhanced: bool = False, **changes: object
+) -> None:
+    """Write a scan as DICOM files of one series: CT with rescale, MR without, explicit little endian."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = [_stored(scan, image) for _, image in scan.slices()]
+    planes = scan.planes()
+    if enhanced:
+        _enhanced(scan, planes, made, number, changes).save_as(folder / "all.dcm", enforce_file_format=True)
+        return
+    for index, (plane, pixels) in enumerate(zip(planes, made, strict=True)):
+        data = _header(scan, number, index, {})
+        data.ImagePositionPatient = [round(part, 4) for part in plane.position]
+        data.ImageOrientationPatient = [*plane.across, *plane.down]
+        data.PixelSpacing = [plane.pitch[1], plane.pitch[0]]
+        data.Rows, data.Columns = pixels.shape
+        data.PixelData = pixels.astype("<i2").tobytes()
+        for keyword, value in changes.items():
+            setattr(data, keyword, value)
+        data.save_as(folder / f"{index:03d}.dcm", enforce_file_format=True)
+
+
+def _stored(scan: Scan, image: Array) -> Array:
+    return np.rint(image + 1024 if scan.modality == "CT" else image).clip(0, 4095).astype(np.int16)
+
+
+def _header(scan: Scan, number: int, index: int, changes: dict[str, object]) -> Dataset:
+    suffix = {"CT": "2", "MR": "4"}[scan.modality]
+    data = Dataset()
+    data.file_meta = FileMetaDataset()
+    data.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    data.SOPClassUID = data.file_meta.MediaStorageSOPClassUID = f"1.2.840.10008.5.1.4.1.1.{suffix}"
+    data.SOPInstanceUID = generate_uid(entropy_srcs=["object", str(number), str(index)])
+    data.file_meta.MediaStorageSOPInstanceUID = data.SOPInstanceUID
+    data.StudyInstanceUID = generate_uid(entropy_srcs=["study"])
+    data.SeriesInstanceUID = generate_uid(entropy_srcs=["series", str(number)])
+    data.FrameOfReferenceUID = generate_uid(entropy_srcs=["frame"])
+    data.Modality, data.PatientID, data.PatientName = scan.modality, "MRN7734190", "QUIXLEYVANE^A"
+    data.ImageType = ["ORIGINAL", "PRIMARY", "AXIAL"]
+    data.PatientSex = data.PatientBirthDate = data.StudyDate = data.StudyTime = ""
+    data.StudyID = data.AccessionNumber = data.ReferringPhysicianName = data.PositionReferenceIndicator = ""
+    data.SeriesNumber, data.InstanceNumber = number, index + 1
+    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 16, 15, 1
+    if scan.modality == "CT":
+        data.RescaleSlope, data.RescaleIntercept, data.KVP = 1, -1024, 120
+    for keyword, value in changes.items():
+        setattr(data, keyword, value)
+    return data
+
+
+def _enhanced(
+    scan: Scan, planes: list[Plane], made: list[Array], number: int, changes: dict[str, object]
+) -> Dataset:
+    """All slices as the frames of one object, places in functional groups (PS3.3 C.7.6.16)."""
+    data = _header(scan, number, 0, changes)
+    suffix = {"CT": "2.1", "MR": "4.1"}[scan.modality]
+    data.SOPClassUID = data.file_meta.MediaStorageSOPClassUID = f"1.2.840.10008.5.1.4.1.1.{suffix}"
+    shared, measures, facing = Dataset(), Dataset(), Dataset()
+    measures.PixelSpacing = [planes[0].pitch[1], planes[0].pitch[0]]
+    facing.ImageOrientationPatient = [*planes[0].across, *planes[0].down]
+    shared.PixelMeasuresSequence, shared.PlaneOrientationSequence = [measures], [facing]
+    if scan.modality == "CT":
+        values = Dataset()
+        values.RescaleSlope, values.RescaleIntercept, values.RescaleType = 1, -1024, "HU"
+        shared.PixelValueTransformationSequence = [values]
+        del data.RescaleSlope, data.RescaleIntercept
+    data.SharedFunctionalGroupsSequence = [shared]
+    groups = []
+    for plane in planes:
+        group, place = Dataset(), Dataset()
+        place.ImagePositionPatient = [round(part, 4) for part in plane.position]
+        group.PlanePositionSequence = [place]
+        groups.append(group)
+    data.PerFrameFunctionalGroupsSequence = groups
+    data.NumberOfFrames = len(planes)
+    data.Rows, data.Columns = made[0].shape
+    data.PixelData = b"".join(pixels.astype("<i2").tobytes() for pixels in made)
+    return data

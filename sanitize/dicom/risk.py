@@ -1,4 +1,4 @@
-"""Which objects may show text or a face in their pixels, judged by what they say they are.
+"""Which objects may show text in their pixels, judged by what they say they are.
 
 Burned In Annotation may lie: its NO lowers no risk, its YES raises it.
 """
@@ -24,12 +24,6 @@ _COMPUTED = (
     "1.2.840.10008.5.1.4.1.1.481.",
     "1.2.840.10008.5.1.4.1.1.68.",
     "1.2.840.10008.5.1.4.1.1.67",
-)
-_FACE_MODALITIES = frozenset(["CT", "MR", "PT", "NM", "XC"])
-_FACELESS = frozenset(
-    "ABDOMEN CHEST THORAX PELVIS HAND FOOT KNEE HIP LEG ARM ELBOW WRIST ANKLE SHOULDER BREAST HEART LUNG "
-    "LIVER KIDNEY PROSTATE LSPINE TSPINE FEMUR TIBIA COLON PANCREAS UTERUS ABDOMENPELVIS CHESTABDOMEN "
-    "CHESTABDPELVIS".split()
 )
 _SCREEN = ("SCREEN", "CAPTURE", "SECONDARY", "DOSE", "REPORT")
 _REFORMATTED = (
@@ -71,9 +65,3 @@ def may_show_text(values: Mapping[str, str]) -> bool:
         return True
     derived = kinds[:2] == ["DERIVED", "SECONDARY"]
     return derived and not any(word in kind for kind in kinds[2:] for word in _REFORMATTED)
-
-
-def may_show_face(values: Mapping[str, str]) -> bool:
-    """Whether a face could be rendered or seen: heads, and bodies of which no part is named."""
-    part = "".join(values.get("BodyPartExamined", "").split()).upper()
-    return values.get("Modality", "").strip().upper() in _FACE_MODALITIES and part not in _FACELESS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import Policy
 from medsanitize.policies.tables.safe_private import SafePrivate, safe_private
@@ -14,6 +15,7 @@ from medsanitize.sanitize.dicom.container import Container, build_meta, open_con
 from medsanitize.sanitize.dicom.content_items import Tree
 from medsanitize.sanitize.dicom.dates import shift_days
 from medsanitize.sanitize.dicom.encoding import element
+from medsanitize.sanitize.dicom.face_step import Look, look_for_face, without_face
 from medsanitize.sanitize.dicom.geometry import IMAGE_PIXEL, Geometry, geometry_of
 from medsanitize.sanitize.dicom.job import Job, Piece, Subject
 from medsanitize.sanitize.dicom.pixeldata import Pixels, write_pixels
@@ -21,7 +23,7 @@ from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym
 from medsanitize.sanitize.dicom.refusal import Refused, tag_text
 from medsanitize.sanitize.dicom.released import pieces_of, put, written_text
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
-from medsanitize.sanitize.dicom.risk import may_show_face, may_show_text
+from medsanitize.sanitize.dicom.risk import may_show_text
 from medsanitize.sanitize.dicom.rules import RuleBook, registered_uids
 from medsanitize.sanitize.dicom.structure import Buffer, skip_elements
 from medsanitize.sanitize.dicom.textbook import TextBook
@@ -30,6 +32,9 @@ from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized
 from medsanitize.sanitize.record import Check, Finding, Outcome, Record
 from medsanitize.sanitize.text import forbidden
+
+if TYPE_CHECKING:
+    from medsanitize.sanitize.dicom.pixel_step import PixelCleaner, Step
 
 _SOP_CLASS, _SOP, _STUDY, _SERIES = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E
 _NAME, _PATIENT_ID = 0x00100010, 0x00100020
@@ -40,9 +45,9 @@ _TEXTS = {
     "ImageType": 0x00080008,
     "BurnedInAnnotation": _BURNED_IN,
     "ConversionType": 0x00080064,
-    "BodyPartExamined": 0x00180015,
 }
-_CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID}
+_MANUFACTURER, _MODEL = 0x00080070, 0x00081090
+_CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID, _MANUFACTURER, _MODEL}
 _DOCUMENT_CLASSES = ("1.2.840.10008.5.1.4.1.1.104.", "1.2.840.10008.5.1.4.1.1.9.4.")
 _STREAM_FROM = 1 << 20
 _MOST_WALKS = 8
@@ -83,6 +88,7 @@ class Sanitizer:
         self._safe_private = _safe_privates(policy)
         self._subject: Subject | None = None
         self._context: Context | None = None
+        self._pixel_cleaner: PixelCleaner | None = None
 
     def __call__(self, data: Buffer, context: Context) -> Sanitized:
         """Sanitise one object.
@@ -141,7 +147,7 @@ class Sanitizer:
                 continue
             missing = self._missing_uids(done, context, made)
             if not missing:
-                return self._finish(container, done, streamed)
+                return self._finish(container, done, context, streamed)
             made.update(missing)
         raise Refused("unsettled")
 
@@ -204,16 +210,24 @@ class Sanitizer:
             if tag not in made and not done.walk.text(tag)
         }
 
-    def _finish(self, container: Container, done: _Pass, streamed: bool) -> Sanitized:
+    def _finish(self, container: Container, done: _Pass, context: Context, streamed: bool) -> Sanitized:
         walk, out, layout = done.walk, done.out, done.walk.target
         texts = {name: walk.text(tag) for name, tag in _TEXTS.items()}
-        self._refuse_subject(walk, texts)
+        self._refuse_subject(walk)
         geometry = geometry_of(walk)
         pixels = self._pixels(container, done, geometry, streamed)
-        check = self._pixel_check(texts, bool(pixels.pieces))
+        face = look_for_face(texts, bool(pixels.pieces), context.face, self._policy.pixels.faces)
+        if face.cuts and geometry is not None:
+            limits = self._policy.dicom.limits
+            pixels = without_face(container, done.end, pixels, geometry, limits, face.cuts, texts["Modality"])
+        check, step = self._pixel_check(texts, bool(pixels.pieces)), None
         if check is Check.NOT_MADE:
             self._state_burned_in(done, texts["BurnedInAnnotation"])
+        if check is Check.PASSED and geometry is not None:
+            step = self._clean_pixels(container, done, pixels, geometry, context)
+            pixels, container = step.pixels, replace(container, syntax=step.syntax)
         rules = walk.rules + pixels.rules
+        self._state_face(done, face, read=check is Check.PASSED, cut="face-defaced" in rules)
         put(out, layout, statement.TEMPORAL, statement.temporal(layout, self._policy.dicom.options, rules))
         uids = {tag: written_text(out, layout, tag) for tag in (_SOP, _STUDY, _SERIES)}
         uids[_SOP] = uids[_SOP] or walk.job.uid(walk.text(_SOP))
@@ -222,6 +236,7 @@ class Sanitizer:
         record = Record(
             Outcome.RELEASED,
             "dicom",
+            face.findings,
             rules=dict(sorted(Counter(rules).items())),
             patient=walk.job.subject.pseudonym,
             study=uids[_STUDY],
@@ -234,10 +249,12 @@ class Sanitizer:
             columns=image.columns if image else None,
             frames=image.frames if image else None,
             pixels=check,
+            faces=face.check,
+            pixel_regions_cleaned=step.regions if step else 0,
         )
         meta = build_meta(container.syntax, done.sop_class, uids[_SOP])
-        pieces = pieces_of(container, meta, out, pixels.pieces)
-        return Sanitized(record, pieces, _links(walk), tuple(walk.job.doubts))
+        doubts = (*walk.job.doubts, *(step.doubts if step else ()))
+        return Sanitized(record, pieces_of(container, meta, out, pixels.pieces), _links(walk), doubts)
 
     def _pixels(self, container: Container, done: _Pass, geometry: Geometry | None, streamed: bool) -> Pixels:
         """The pixel data, and proof that nothing but elements nobody keeps lies behind it."""
@@ -249,21 +266,55 @@ class Sanitizer:
             pixels.rules.append("X:after-pixel-data")
         return pixels
 
-    def _refuse_subject(self, walk: Walk, texts: dict[str, str]) -> None:
+    def _refuse_subject(self, walk: Walk) -> None:
         if "\\" in walk.text(_PATIENT_ID):
             raise Refused("two-patient-ids", "(0010,0020)")
         if "\\" in walk.text(_SOP):
             raise Refused("multi-valued-uid", tag_text(_SOP))
-        options = self._policy.dicom.options
-        if options.clean_recognizable_visual_features and may_show_face(texts):
-            raise Refused("recognizable-visual-features", "pixels")
 
     def _pixel_check(self, texts: dict[str, str], has_pixels: bool) -> Check:
+        """Whether the pixels are to be read; they count as ``passed`` once that is done."""
+        cleans = self._policy.dicom.options.clean_pixel_data
+        if has_pixels and cleans and self._policy.pixels.look_at == "every-image":
+            return Check.PASSED
         if not has_pixels or not may_show_text(texts):
             return Check.NOT_APPLICABLE
-        if self._policy.pixels.at_risk == "quarantine" or self._policy.dicom.options.clean_pixel_data:
+        if cleans:
+            return Check.PASSED
+        if self._policy.pixels.at_risk == "quarantine":
             raise Refused("burned-in-text-risk", "pixels")
         return Check.NOT_MADE
+
+    def _clean_pixels(
+        self, container: Container, done: _Pass, pixels: Pixels, geometry: Geometry, context: Context
+    ) -> Step:
+        """The pixels read for text and cleaned, and the header saying so."""
+        from medsanitize.sanitize.dicom.pixel_step import Device, PixelCleaner
+
+        walk, layout = done.walk, done.walk.target
+        if self._pixel_cleaner is None:
+            self._pixel_cleaner = PixelCleaner(self._policy, self._texts.cleaner)
+        device = Device(*(walk.text(tag) for tag in (_MANUFACTURER, _MODEL, _TEXTS["Modality"])))
+        terms, decisions = walk.job.subject.terms, context.decisions
+        step = self._pixel_cleaner(
+            container, done.out, pixels, geometry, device=device, terms=terms, decisions=decisions
+        )
+        if self._book.scope(done.sop_class).belongs(_BURNED_IN):
+            put(done.out, layout, _BURNED_IN, element(layout, _BURNED_IN, b"CS", b"NO"))
+        codes = statement.method_codes(layout, self._policy.dicom.options, pixels_read=True)
+        put(done.out, layout, statement.METHOD_CODES, codes)
+        return step
+
+    def _state_face(self, done: _Pass, face: Look, *, read: bool, cut: bool) -> None:
+        """Recognizable Visual Features says what was found, and the code that a face was cut off."""
+        layout = done.walk.target
+        if face.features and self._book.scope(done.sop_class).belongs(statement.FEATURES):
+            value = element(layout, statement.FEATURES, b"CS", face.features.encode("ascii"))
+            put(done.out, layout, statement.FEATURES, value)
+        if cut:
+            options = self._policy.dicom.options
+            codes = statement.method_codes(layout, options, pixels_read=read, face_cut=True)
+            put(done.out, layout, statement.METHOD_CODES, codes)
 
     def _state_burned_in(self, done: _Pass, stated: str) -> None:
         """Unchecked pixels at risk claim no NO: the attribute says YES or is absent."""

@@ -16,8 +16,8 @@ _NOT_MADE = frozenset(["clean_pixel_data", "clean_recognizable_visual_features",
 def elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:
     """The statement's elements; ``TEMPORAL`` is known only once an object is done.
 
-    Recognizable Visual Features is taken out, since nobody looked for them; an IOD that requires it keeps
-    the source's word. Identity counts as removed
+    Recognizable Visual Features is taken out until it is known whether anybody looked; an IOD that requires
+    it keeps the source's word. Identity counts as removed
     unless the policy itself keeps a person's name or number.
     """
     kept = any(action == "K" and mask in _DIRECT for mask, action in dicom.attributes.items())
@@ -30,19 +30,28 @@ def elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:
     }
 
 
-def profile_codes(options: Options) -> tuple[tuple[str, str], ...]:
-    """(code, meaning) of the Basic Profile and of each option that the release really applies.
+def profile_codes(
+    options: Options, *, pixels_read: bool = False, face_cut: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """(code, meaning) of the Basic Profile and of each option that was really applied to an object.
 
-    Options whose work is done by quarantine alone claim nothing.
+    Options whose work is done by quarantine alone claim nothing. Clean Pixel Data is claimed by the objects
+    alone whose pixels were read for text (``pixels_read``), Clean Recognizable Visual Features by those alone
+    whose face was cut off (``face_cut``).
     """
-    used = [OPTION_CODES[name] for name, on in options if on and name not in _NOT_MADE]
+    made = _NOT_MADE - {"clean_pixel_data"} if pixels_read else _NOT_MADE
+    used = [OPTION_CODES[name] for name, on in options if on and name not in made]
+    if face_cut:
+        used.append(OPTION_CODES["clean_recognizable_visual_features"])
     return (("113100", "Basic Application Confidentiality Profile"), *sorted(used))
 
 
-def method_codes(layout: Layout, options: Options) -> bytes:
+def method_codes(
+    layout: Layout, options: Options, *, pixels_read: bool = False, face_cut: bool = False
+) -> bytes:
     """De-identification Method Code Sequence."""
     items = []
-    for code, meaning in profile_codes(options):
+    for code, meaning in profile_codes(options, pixels_read=pixels_read, face_cut=face_cut):
         body = (
             element(layout, 0x00080100, b"SH", code.encode())
             + element(layout, 0x00080102, b"SH", b"DCM")

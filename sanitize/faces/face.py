@@ -9,6 +9,12 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+VOLUMES = frozenset(
+    "1.2.840.10008.5.1.4.1.1." + suffix
+    for suffix in "2 2.1 2.2 4 4.1 4.3 4.4 128 128.1 130 13.1.1 13.1.2".split()
+)
+"""SOP classes whose frames are slices: CT, MR, PET, their enhanced and converted forms, cone-beam CT."""
+
 Verdict = Literal["none", "possible", "uncut", "projection"]
 """``none``: no face can be rendered; ``possible``: it may; ``uncut``: it may, and no cut is proved to remove
 it; ``projection``: the image lies in no plane, so that nothing can be rendered from it."""

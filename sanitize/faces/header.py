@@ -10,6 +10,7 @@ from medsanitize.sanitize.dicom.container import open_container
 from medsanitize.sanitize.dicom.encoding import UNDEFINED, Layout
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.structure import Buffer, item_layout, read_header, skip_sequence
+from medsanitize.sanitize.faces.face import VOLUMES
 
 _CLASS, _MODALITY, _SERIES, _FRAME = 0x00080016, 0x00080060, 0x0020000E, 0x00200052
 _IMAGE_TYPE, _PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL = (
@@ -35,11 +36,6 @@ _WANTED = frozenset(
 )
 _LONGEST = 1024
 
-VOLUMES = frozenset(
-    "1.2.840.10008.5.1.4.1.1." + suffix
-    for suffix in "2 2.1 2.2 4 4.1 4.3 4.4 128 128.1 130 13.1.1 13.1.2".split()
-)
-"""SOP classes whose frames are slices: CT, MR, PET, their enhanced and converted forms, cone-beam CT."""
 _MODALITIES = frozenset(["CT", "MR", "PT"])
 _CAPTURES = "1.2.840.10008.5.1.4.1.1.7"
 _HEAD = tuple(
