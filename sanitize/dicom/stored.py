@@ -48,7 +48,7 @@ class Stored:
         sizes = [_size(piece) for piece in pixels.pieces[1:]] if not pixels.frames else []
         self._starts = [0, *accumulate(sizes)]
         # 8 bit samples written as OW in big endian lie in words, so their bytes are swapped (PS3.5 8.1.1).
-        words = layout.big and geometry.bits_allocated <= 8 and bytes(pixels.pieces[0][4:6]) == b"OW"  # type: ignore[index]
+        words = layout.big and geometry.bits_allocated <= 8 and self._bytes(pixels.pieces[0])[4:6] == b"OW"
         self._swapped = words and not pixels.frames
 
     def frame(self, index: int) -> bytes:
@@ -93,7 +93,9 @@ class Stored:
         """The pixel data with what was replaced."""
         old = self._pixels
         if old.frames:
-            frames = [[self._new[i]] if i in self._new else one for i, one in enumerate(old.frames)]
+            frames: list[list[bytes | Span]] = [
+                [self._new[i]] if i in self._new else one for i, one in enumerate(old.frames)
+            ]
             pieces = encapsulated(frames, self._layout, table=old.table)
             return Pixels(pieces, old.rules, old.end, old.tag, frames, old.table)
         pieces = [old.pieces[0]]

@@ -80,4 +80,4 @@ def _normalised(picture: Picture, area: Area) -> NDArray[np.float32]:
     spread = float(patch.std()) if patch.size else 0.0
     if spread < _FLAT:
         return np.zeros_like(patch)
-    return (patch - patch.mean()) / np.float32(spread)
+    return np.asarray((patch - patch.mean()) / spread, np.float32)

@@ -118,9 +118,9 @@ def _plain(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
 
 def _stream(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: Declared) -> Samples:
     if syntax.codec == "jpeg2000":
-        import openjpeg
+        from openjpeg.utils import decode as decode_stream
 
-        return np.asarray(openjpeg.decode(frame))
+        return np.asarray(decode_stream(frame))
     if syntax.codec == "jpeg-ls":
         return _jpeg_ls(frame, geometry, stated)
     if stated.process in _DCT and stated.bits == 8:
@@ -132,7 +132,7 @@ def _stream(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: De
 
 def _rle(frame: bytes, geometry: Geometry) -> Samples:
     """RLE holds one plane a sample, whatever Planar Configuration says (PS3.5 G.2)."""
-    from rle.utils import decode_frame
+    from rle.utils import decode_frame  # type: ignore[attr-defined]
 
     if geometry.bits_allocated not in (8, 16, 32, 64):
         raise Refused("pixels-undecodable", "pixels")
@@ -144,7 +144,7 @@ def _rle(frame: bytes, geometry: Geometry) -> Samples:
 
 
 def _jpeg_ls(frame: bytes, geometry: Geometry, stated: Declared) -> Samples:
-    import jpeg_ls
+    import jpeg_ls  # type: ignore[import-untyped]
 
     raw, facts = jpeg_ls.decode_buffer(frame)
     cells = np.frombuffer(raw, "<u1" if stated.bits <= 8 else "<u2")
@@ -170,7 +170,7 @@ def _jpeg(frame: bytes, stated: Declared) -> Samples:
 
 def _gdcm(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: Declared) -> Samples:
     """Lossless JPEG and 12 bit extended JPEG. gdcm says what it cannot do on stderr."""
-    import gdcm
+    import gdcm  # type: ignore[import-untyped]
 
     image = gdcm.Image()
     _describe(gdcm, image, geometry, stated, syntax.uid)
@@ -216,7 +216,7 @@ def _encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, state
         raw = native.packed(samples, geometry, big=False)
         return deflater.compress(raw + b"\0" * (len(raw) & 1)) + deflater.flush()
     if syntax.codec == "rle":
-        from rle.utils import encode_frame
+        from rle.utils import encode_frame  # type: ignore[attr-defined]
 
         size = (geometry.rows, geometry.columns, geometry.samples, geometry.bits_allocated)
         return bytes(encode_frame(samples.tobytes(), *size, "<"))

@@ -149,7 +149,7 @@ def _files(frame: bytes) -> Iterator[tuple[bytes, bytes, Any]]:
 
 
 def _library() -> Any:
-    from jpeglib._bind import CJpegLib
+    from jpeglib._bind import CJpegLib  # type: ignore[import-untyped]
 
     return CJpegLib.get()
 

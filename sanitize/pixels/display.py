@@ -37,7 +37,8 @@ class Palette:
     def shown(self, indices: Samples) -> Picture:
         """The colours of a frame of indices; those outside the table as its nearest end."""
         at = np.clip(indices.astype(np.int64) - self.first, 0, len(self.colours) - 1)
-        return self.colours[at]
+        shown: Picture = self.colours[at]
+        return shown
 
 
 def renderings(samples: Samples, geometry: Geometry, model: str, palette: Palette | None) -> list[Picture]:
@@ -86,7 +87,8 @@ def _grey(samples: Samples, *, inverted: bool) -> list[Picture]:
 def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:
     if high <= low:
         return np.zeros(values.shape, np.uint8)
-    return np.clip((values - low) * (255.0 / (high - low)) + 0.5, 0, 255).astype(np.uint8)
+    scale = np.float32(255.0 / (high - low))
+    return np.asarray(np.clip((values - low) * scale + 0.5, 0, 255), np.uint8)
 
 
 def _coloured(colours: Picture) -> list[Picture]:
@@ -108,7 +110,7 @@ def _colours(samples: Samples, geometry: Geometry, model: str) -> Picture:
     if samples.dtype.itemsize > 1:
         values *= 255.0 / max(2 ** min(geometry.bits_stored, 32) - 1, 1)
     if not model.startswith("YBR"):
-        return np.clip(values + 0.5, 0, 255).astype(np.uint8)
+        return np.asarray(np.clip(values + 0.5, 0, 255), np.uint8)
     luma, blue, red = values[..., 0], values[..., 1] - 128, values[..., 2] - 128
     channels = (luma + 1.402 * red, luma - 0.344136 * blue - 0.714136 * red, luma + 1.772 * blue)
-    return np.clip(np.stack(channels, axis=-1) + 0.5, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(np.stack(channels, axis=-1) + 0.5, 0, 255), np.uint8)
