@@ -7,9 +7,11 @@ is then looked for with as many errors as its length allows; a piece of it must 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final
 
 from medsanitize.policies.tables.vocabulary import words as vocabulary
@@ -34,7 +36,8 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _LEAST_WORD: Final = 4
 _LEAST_CODE: Final = 5
 _ANYWHERE: Final = 7
-_LEFT_OVER: Final = 2
+_LEFT_OVER: Final = 1
+_SHORTEST: Final = 3
 _LONGEST_TEXT: Final = 4096
 """OCR gives lines; of a longer text only the beginning is read with errors."""
 
@@ -68,11 +71,12 @@ def skeletons(forms: Iterable[Form]) -> tuple[Skeleton, ...]:
 def blurred_spans(text: str, known: tuple[Skeleton, ...], dates: frozenset[Day]) -> Iterator[Cut]:
     """Yield what in a line of OCR may be one of the known values."""
     text = text[:_LONGEST_TEXT]
+    words = [found.span() for found in _WORD.finditer(text)]
     reduced, starts, ends = _reduced(text)
     for one in known:
         if any(piece in reduced for piece in one.pieces):
             for start, end, errors in _approximate(one.key, reduced, one.errors):
-                cut = _accepted(text, one, starts[start], ends[end - 1], errors)
+                cut = _accepted(text, words, one, (starts[start], ends[end - 1]), errors)
                 if cut:
                     yield cut
     for found in _DATE_LIKE.finditer(text):
@@ -84,7 +88,7 @@ def blurred_spans(text: str, known: tuple[Skeleton, ...], dates: frozenset[Day])
 def _errors(size: int, number: bool) -> int:
     if number:
         return 0 if size < 6 else 1 if size < 9 else 2
-    return 0 if size < 5 else 1 if size < 8 else 2 if size < 12 else 3
+    return 0 if size < 5 else 1 if size < 9 else 2 if size < 13 else 3
 
 
 def _pieces(key: str, errors: int) -> tuple[str, ...]:
@@ -146,7 +150,11 @@ def _approximate(key: str, text: str, errors: int) -> Iterator[tuple[int, int, i
         yield best
 
 
-def _accepted(text: str, one: Skeleton, start: int, end: int, errors: int) -> Cut | None:
+def _accepted(
+    text: str, words: list[tuple[int, int]], one: Skeleton, span: tuple[int, int], errors: int
+) -> Cut | None:
+    """The cut for a value found with errors, unless what stands there is an ordinary word."""
+    start, end = span
     begins = not text[start - 1 : start].isalnum()
     stops = not text[end : end + 1].isalnum()
     if one.number:
@@ -155,12 +163,18 @@ def _accepted(text: str, one: Skeleton, start: int, end: int, errors: int) -> Cu
         return Cut(start, end, one.rule) if good and 2 * digits >= len(one.key) else None
     if begins and stops and not errors:
         return Cut(start, end, one.rule)
-    if len(one.key) <= _LEAST_WORD or not (begins or stops or len(one.key) >= _ANYWHERE):
-        return None
-    touched = [found.span() for found in _WORD.finditer(text) if found.start() < end and found.end() > start]
-    if all(squeeze(text[low:high]) in vocabulary() for low, high in touched):
+    first = bisect_left(words, start, key=itemgetter(1))
+    touched = [word for word in words[first : bisect_left(words, end, key=itemgetter(0))] if word[1] > start]
+    if not touched:
         return None
     low, high = touched[0][0], touched[-1][1]
-    start = low if start - low <= _LEFT_OVER else start
-    end = high if high - end <= _LEFT_OVER else end
-    return Cut(start, end, one.rule)
+    over = start - low + high - end
+    if len(one.key) <= _LEAST_WORD or (over > _LEFT_OVER and len(one.key) < _ANYWHERE):
+        return None
+    if all(_is_ordinary(squeeze(text[low:high])) for low, high in touched):
+        return None
+    return Cut(low, high, one.rule) if over <= _LEFT_OVER else Cut(start, end, one.rule)
+
+
+def _is_ordinary(word: str) -> bool:
+    return len(word) < _SHORTEST or word in vocabulary()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Final, Literal
 
+from medsanitize.policies.tables.vocabulary import device_models
 from medsanitize.policies.tables.vocabulary import words as vocabulary
 from medsanitize.sanitize.context import Known
 from medsanitize.sanitize.text.folding import is_syllabic, squeeze
@@ -80,8 +82,13 @@ class Initials:
 Found = Form | Beside | Initials
 
 
-def forms(known: Known) -> Iterator[Found]:
-    """Yield what to look for; nothing for dates and UIDs, which are looked up by value."""
+@lru_cache(maxsize=8192)
+def forms(known: Known) -> tuple[Found, ...]:
+    """Give what to look for; nothing for dates and UIDs, which are looked up by value."""
+    return tuple(_forms(known))
+
+
+def _forms(known: Known) -> Iterator[Found]:
     value = known.value.strip(" \0")
     rule = RULES.get(known.category)
     if rule is None or not value or len(value) > LONGEST_VALUE:
@@ -157,7 +164,7 @@ def _initials(parts: list[str]) -> Iterator[Found]:
 
 def _number(value: str, rule: str, *, letters: bool) -> Iterator[Found]:
     whole = squeeze(value)
-    if not whole.strip("0"):
+    if not whole.strip("0") or (not letters and whole in _products()):
         return
     if any(map(str.isdigit, whole)):
         if len(whole) >= _LEAST_PART or (len(whole) >= _LEAST_NUMBER and whole not in vocabulary()):
@@ -174,6 +181,13 @@ def _number(value: str, rule: str, *, letters: bool) -> Iterator[Found]:
             key = squeeze(word)
             if len(key) >= _LEAST_PART and key not in vocabulary() and key not in NO_NAMES:
                 yield Form(key, rule, "code")
+
+
+@cache
+def _products() -> frozenset[str]:
+    """Names of makers and products, and their words: stations are called so, and texts may say them."""
+    named = {squeeze(model) for model in device_models()}
+    return frozenset(named | {squeeze(word) for model in device_models() for word in model.split()})
 
 
 def _digit_runs(value: str, rule: str) -> Iterator[Form]:
@@ -230,18 +244,15 @@ def _is_ordinary(key: str, generic: frozenset[str]) -> bool:
 
 
 def _form(words: list[str] | tuple[str, ...], rule: str, shape: Shape, least: int) -> Iterator[Form]:
-    for wide in (False, True):
+    plain = "".join(words).isascii()
+    for wide in (False,) if plain else (False, True):
         keys = [squeeze(word, wide=wide) for word in words]
         key = "".join(keys)
-        if not key:
-            continue
-        if any(map(is_syllabic, key)):
+        if not plain and any(map(is_syllabic, key)):
             if len(key) > 1:
                 yield Form(key, rule, "syllables")
         elif len(key) >= least:
             yield Form(key, rule, shape, frozenset(accumulate(map(len, keys))))
-        if "".join(words).isascii():
-            break
 
 
 def misspellable(form: Form) -> bool:

@@ -151,7 +151,7 @@ def known_spans(text: str, terms: Terms, *, noisy: bool = False) -> tuple[Cut, .
         cuts.extend(blurred_spans(text, terms.blurred(), terms.dates))
     if not cuts:
         return ()
-    return _linked(text, _merged(text, _extended(text, cuts, terms)))
+    return _linked(text, _merged(text, _extended(text, _merged(text, cuts), terms)))
 
 
 def _spelt(text: str, terms: Terms) -> Iterator[Cut]:
