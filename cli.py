@@ -283,6 +283,43 @@ def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: b
     return code
 
 
+@_command(cli, "review", "medsanitize review policy.yaml --decisions decisions.json")
+@_POLICY
+@click.option("--decisions", type=_FILE, metavar="FILE", help="Take back what was decided on the page.")
+def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> int:
+    """Make a page of what is in doubt, in quarantine and about to be released, for a person to decide.
+
+    The page lies in the state folder and shows values of patients: it is for the holder alone. With
+    --decisions, what was decided and approved there is read back, and the next run follows it.
+    """
+    from medsanitize.pipeline.review import make_review, take_decisions
+    from medsanitize.policies.load import load
+
+    loaded = load(policy)
+    if decisions is not None:
+        taken = take_decisions(loaded, decisions)
+        facts: dict[str, Any] = {"decisions": taken.decisions, "objects": taken.objects}
+        told = f"{taken.decisions:,} decisions taken; {taken.objects:,} objects will be sanitised again."
+        told += " The release is approved." if taken.approved and not taken.objects else ""
+        told += f"\nNow run again: medsanitize run {policy}"
+        _print(as_json, {**facts, "approved": taken.approved, "exit_code": 0}, told)
+        return 0
+    from medsanitize.pipeline.stop import on_signals
+
+    with on_signals() as stop:
+        made = make_review(loaded, stop, f"medsanitize review {policy} --decisions decisions.json")
+    facts = {"ending": made.ending, "digest": made.digest, "doubts": made.doubts, "sampled": made.sampled}
+    facts |= {"quarantined": made.quarantined, "left_out": made.left_out}
+    told = (
+        f"{made.doubts:,} in doubt, {made.quarantined:,} quarantined, {made.sampled:,} in the sample."
+        f"\nOpen in a browser: {made.pages[0]}"
+        "\nIt shows values of patients: it is for the holder alone, and belongs where it lies."
+    )
+    pages = [str(page) for page in made.pages]
+    _print(as_json, {"pages": pages, **facts, "exit_code": 0}, told)
+    return 0
+
+
 @_command(cli, "demo", "medsanitize demo /tmp/demo")
 @click.argument("folder", type=_FILE)
 @_WORKERS

@@ -188,6 +188,7 @@ def show_result(result: RunResult, *, title: str = "") -> None:
     for message in result.messages:
         console.print(message)
     if result.ending == "awaiting approval":
+        console.print("To look at it first, make a page of it: medsanitize review POLICY")
         console.print(f"To publish exactly this, run again with: --approve {result.digest}")
     if result.release is not None:
         console.print(f"Release: {result.release}", soft_wrap=True)

@@ -27,11 +27,15 @@ _TEXT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class SealedDoubt:
-    """A doubt on its way into the state; ``value`` is empty where its worker sent it lately."""
+    """A doubt on its way into the state; ``value`` is empty where its worker sent it lately.
+
+    ``rank`` is 0 for what was left as it was, 1 for what was changed in pixels, 2 for the rest.
+    """
 
     name: bytes
     place: str
     rule: str
+    rank: int
     value: bytes
 
 
@@ -61,8 +65,14 @@ def seal_doubts(worker: Worker, doubts: Sequence[Doubt]) -> tuple[tuple[SealedDo
         name = worker.seal.name("doubt", doubt.place, doubt.rule, digest)
         new = worker.is_new_doubt(name)
         value = worker.seal.close(json.dumps(facts).encode(), b"doubt") if new else b""
-        sealed[name] = SealedDoubt(name, doubt.place, doubt.rule, value)
+        sealed[name] = SealedDoubt(name, doubt.place, doubt.rule, _rank(doubt), value)
     return tuple(sealed.values()), len(doubts[PER_OBJECT:])
+
+
+def _rank(doubt: Doubt) -> int:
+    if doubt.before and doubt.before == doubt.after:
+        return 0
+    return 1 if doubt.before or doubt.after else 2
 
 
 def store_doubts(state: State, number: int, doubts: Sequence[SealedDoubt], beyond: int, room: Room) -> None:
@@ -73,8 +83,8 @@ def store_doubts(state: State, number: int, doubts: Sequence[SealedDoubt], beyon
             if not doubt.value or room.doubts < 1 or room.bytes < len(doubt.value):
                 beyond += 1
                 continue
-            row = (doubt.name, doubt.place, doubt.rule, doubt.value)
-            state.write("INSERT INTO doubts VALUES (?, ?, ?, ?)", [row])
+            row = (doubt.name, doubt.place, doubt.rule, doubt.rank, doubt.value)
+            state.write("INSERT INTO doubts VALUES (?, ?, ?, ?, ?)", [row])
             room.doubts -= 1
             room.bytes -= len(doubt.value)
         state.write("INSERT OR IGNORE INTO doubted VALUES (?, ?)", [(number, doubt.name)])

@@ -41,8 +41,20 @@ def gates_of(state: State, policy: Policy, findings: Sequence[Finding3], search:
         duplicate_gate(state, "bytes", "duplicates by bytes", policy.deduplicate.bytes),
         duplicate_gate(state, "pixels", "duplicates by pixels", policy.deduplicate.pixels),
         duplicate_gate(state, "registry", "earlier releases", policy.deduplicate.registry),
+        _review(state),
         *(Gate(name, "not made", detail) for name, detail in NOT_BUILT),
     )
+
+
+def _review(state: State) -> Gate:
+    """Whether a person looked, and decided what; by whom is not said."""
+    if state.plain("reviewed") is None:
+        return Gate("review by a person", "not made", "Nobody looked at a sample or at what was in doubt.")
+    decisions, objects = state.db.execute("SELECT count(*), count(DISTINCT id) FROM decisions").fetchone()
+    detail = (
+        f"A person looked at what was in doubt and at a sample: {decisions} decisions on {objects} objects."
+    )
+    return Gate("review by a person", "passed", detail)
 
 
 def _identifiers(findings: Sequence[Finding3], search: Search) -> Gate:

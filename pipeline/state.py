@@ -63,8 +63,8 @@ CREATE TABLE IF NOT EXISTS findings (
 CREATE TABLE IF NOT EXISTS links (
   name BLOB PRIMARY KEY, patient INTEGER NOT NULL, value BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS doubts (  -- value: sealed text and pictures
-  name BLOB PRIMARY KEY, place TEXT NOT NULL, rule TEXT NOT NULL, value BLOB NOT NULL
+CREATE TABLE IF NOT EXISTS doubts (  -- rank: the least certain first; value: sealed text and pictures
+  name BLOB PRIMARY KEY, place TEXT NOT NULL, rule TEXT NOT NULL, rank INTEGER NOT NULL, value BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS doubted (id INTEGER NOT NULL, name BLOB NOT NULL, PRIMARY KEY (id, name))
   WITHOUT ROWID;
