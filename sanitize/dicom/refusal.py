@@ -1,10 +1,19 @@
-"""The one way an object is refused: a rule id and a place, never a value."""
+"""The ways an object is refused or left out: a rule id and a place, never a value."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
     """The object cannot be proved clean: it goes to quarantine under ``rule`` at ``place``."""
+
+    def __init__(self, rule: str, place: str = "file") -> None:
+        self.rule = rule
+        self.place = place
+        super().__init__(rule, place)
+
+
+class Dropped(Exception):
+    """A rule of the policy leaves the object out of the release."""
 
     def __init__(self, rule: str, place: str = "file") -> None:
         self.rule = rule

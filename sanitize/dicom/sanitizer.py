@@ -20,7 +20,7 @@ from medsanitize.sanitize.dicom.geometry import IMAGE_PIXEL, Geometry, geometry_
 from medsanitize.sanitize.dicom.job import Job, Piece, Subject
 from medsanitize.sanitize.dicom.pixeldata import Pixels, write_pixels
 from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym
-from medsanitize.sanitize.dicom.refusal import Refused, tag_text
+from medsanitize.sanitize.dicom.refusal import Dropped, Refused, tag_text
 from medsanitize.sanitize.dicom.released import pieces_of, put, written_text
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
 from medsanitize.sanitize.dicom.risk import may_show_text
@@ -34,6 +34,7 @@ from medsanitize.sanitize.record import Check, Finding, Outcome, Record
 from medsanitize.sanitize.text import forbidden
 
 if TYPE_CHECKING:
+    from medsanitize.sanitize.dicom.document import Rebuilt
     from medsanitize.sanitize.dicom.pixel_step import PixelCleaner, Step
 
 _SOP_CLASS, _SOP, _STUDY, _SERIES = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E
@@ -46,9 +47,11 @@ _TEXTS = {
     "BurnedInAnnotation": _BURNED_IN,
     "ConversionType": 0x00080064,
 }
-_MANUFACTURER, _MODEL = 0x00080070, 0x00081090
-_CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID, _MANUFACTURER, _MODEL}
+_MANUFACTURER, _MODEL, _DOCUMENT = 0x00080070, 0x00081090, 0x00420011
+_CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID}
+_CAPTURE |= {_MANUFACTURER, _MODEL, _DOCUMENT}
 _DOCUMENT_CLASSES = ("1.2.840.10008.5.1.4.1.1.104.", "1.2.840.10008.5.1.4.1.1.9.4.")
+_PDF = "1.2.840.10008.5.1.4.1.1.104.1"
 _STREAM_FROM = 1 << 20
 _MOST_WALKS = 8
 
@@ -116,6 +119,8 @@ class Sanitizer:
             return self._release(container, context, streamed)
         except Refused as refused:
             return Sanitized(Record(Outcome.QUARANTINED, "dicom", (Finding(refused.place, refused.rule),)))
+        except Dropped as dropped:
+            return Sanitized(Record(Outcome.DROPPED, "dicom", (Finding(dropped.place, dropped.rule),)))
         except RecursionError:
             return Sanitized(Record(Outcome.QUARANTINED, "dicom", (Finding("sequences", "too-deep"),)))
 
@@ -156,8 +161,7 @@ class Sanitizer:
     ) -> _Pass:
         if sop_class and sop_class not in registered_uids():
             raise Refused("unknown-sop-class")
-        if sop_class.startswith(_DOCUMENT_CLASSES):
-            raise Refused("document-or-audio")
+        self._is_rebuilt(sop_class)
         limits = self._policy.dicom.limits
         job.charset = b""
         layout = container.syntax.layout
@@ -180,6 +184,31 @@ class Sanitizer:
         if found and found != sop_class:
             raise _OtherSopClass(found)
         return _Pass(walk, out, end, sop_class)
+
+    def _is_rebuilt(self, sop_class: str) -> bool:
+        """Whether the object is a PDF to be made anew; other documents and audio are left out or refused."""
+        rules = self._policy.documents
+        if not sop_class.startswith(_DOCUMENT_CLASSES):
+            return False
+        if sop_class == _PDF and rules.pdf == "rebuild":
+            return True
+        if sop_class != _PDF and rules.other == "drop":
+            raise Dropped("document")
+        raise Refused("document-or-audio")
+
+    def _rebuild(self, done: _Pass, context: Context) -> Rebuilt:
+        """The object's PDF made anew and written into the rewritten data set."""
+        from medsanitize.sanitize.dicom.document import put_document, rebuilt
+
+        walk = done.walk
+        if _DOCUMENT not in walk.captured:
+            raise Refused("document-unreadable", "document")
+        start, end = walk.captured[_DOCUMENT]
+        document, terms = bytes(walk.buf[start:end]), walk.job.subject.terms
+        made = rebuilt(document, self._policy, self._texts.cleaner, terms, context.decisions)
+        put_document(done.out, walk.target, made.document)
+        walk.rules += ["C:document-rebuilt", *["C:burned-in-text"] * made.regions]
+        return made
 
     def _inserts(self, walk: Walk, sop_class: str, made: dict[int, str]) -> list[tuple[int, Piece]]:
         """Elements that this product writes itself, highest tag first."""
@@ -220,12 +249,15 @@ class Sanitizer:
         if face.cuts and geometry is not None:
             limits = self._policy.dicom.limits
             pixels = without_face(container, done.end, pixels, geometry, limits, face.cuts, texts["Modality"])
-        check, step = self._pixel_check(texts, bool(pixels.pieces)), None
+        check = self._pixel_check(texts, bool(pixels.pieces))
+        step: Step | Rebuilt | None = None
+        if self._is_rebuilt(done.sop_class):
+            check, step = Check.PASSED, self._rebuild(done, context)
         if check is Check.NOT_MADE:
             self._state_burned_in(done, texts["BurnedInAnnotation"])
         if check is Check.PASSED and geometry is not None:
-            step = self._clean_pixels(container, done, pixels, geometry, context)
-            pixels, container = step.pixels, replace(container, syntax=step.syntax)
+            step = cleaned = self._clean_pixels(container, done, pixels, geometry, context)
+            pixels, container = cleaned.pixels, replace(container, syntax=cleaned.syntax)
         rules = walk.rules + pixels.rules
         self._state_face(done, face, read=check is Check.PASSED, cut="face-defaced" in rules)
         put(out, layout, statement.TEMPORAL, statement.temporal(layout, self._policy.dicom.options, rules))
@@ -264,6 +296,8 @@ class Sanitizer:
             skip_elements(buf, pixels.end, total, layout, self._policy.dicom.limits.depth)
         if pixels.end < total:
             pixels.rules.append("X:after-pixel-data")
+        if pixels.pieces and not self._book.scope(done.sop_class).belongs(pixels.tag):
+            raise Refused("pixel-data-astray", "pixels")
         return pixels
 
     def _refuse_subject(self, walk: Walk) -> None:
