@@ -1,0 +1,182 @@
+"""Zeiss CZI: sub-blocks of pixels under a directory; label, preview and thumbnail are attachments.
+
+The file is made anew: every sub-block without its own metadata and attachment, a directory, and an XML of
+sizes, channels, objective and scaling. Attachments, GUIDs and deleted segments are left behind.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+from xml.etree.ElementTree import Element
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.packed import clean_jpegxr, zstd_length
+from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import length_of
+from medsanitize.sanitize.wsi.tiles import JPEG, LZW, NONE, TileCleaner
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, child_text, children, copy_allowed, parse_xml, tag
+from medsanitize.sanitize.wsi.zisraw import (
+    SEGMENT,
+    Block,
+    Zisraw,
+    data_of,
+    directory_segment,
+    file_segment,
+    looks_like_zisraw,
+    metadata_segment,
+    padding,
+    read_zisraw,
+    subblock_head,
+)
+
+NAME = "zeiss"
+_BYTES = {0: 1, 1: 2, 2: 4, 3: 3, 4: 6, 8: 12, 9: 4, 10: 8, 12: 4}
+"""Bytes a pixel of each pixel type."""
+_ID = re.compile(r"[A-Z][A-Za-z]{1,23}:\d{1,6}(?::\d{1,6}){0,3}")
+_WORD = re.compile(r"Gray8|Gray16|Gray32Float|Bgr24|Bgr48|Bgr96Float|Bgra32")
+_COLOUR = re.compile(r"#[0-9A-Fa-f]{6,8}")
+_AXIS = re.compile(r"[XYZ]")
+_CHANNEL_NAMES = re.compile(
+    r"DAPI|FITC|Cy[357]|TRITC|GFP|YFP|CFP|mCherry|Texas ?Red|Brightfield|TL ?Brightfield|AF ?\d{3}|"
+    r"Ch\d{1,2}|C\d{1,2}",
+    re.IGNORECASE,
+)
+_NUMBER = Allowed(text=NUMBER)
+_SIZES = {f"Size{axis}": _NUMBER for axis in "XYCZTRSIHMBV"}
+_CHANNEL = Allowed(
+    {"Id": _ID, "Name": _CHANNEL_NAMES},
+    children={"PixelType": Allowed(text=_WORD), "ComponentBitCount": _NUMBER, "Color": Allowed(text=_COLOUR)},
+)
+_DOCUMENT = Allowed(
+    children={
+        "Metadata": Allowed(
+            children={
+                "Information": Allowed(
+                    children={
+                        "Image": Allowed(
+                            children=_SIZES
+                            | {
+                                "PixelType": Allowed(text=_WORD),
+                                "ComponentBitCount": _NUMBER,
+                                "Dimensions": Allowed(
+                                    children={"Channels": Allowed(children={"Channel": _CHANNEL})}
+                                ),
+                            }
+                        ),
+                        "Instrument": Allowed(
+                            children={
+                                "Objectives": Allowed(
+                                    children={
+                                        "Objective": Allowed(
+                                            {"Id": _ID},
+                                            children={"NominalMagnification": _NUMBER, "LensNA": _NUMBER},
+                                        )
+                                    }
+                                )
+                            }
+                        ),
+                    }
+                ),
+                "Scaling": Allowed(
+                    children={
+                        "Items": Allowed(
+                            children={"Distance": Allowed({"Id": _AXIS}, children={"Value": _NUMBER})}
+                        )
+                    }
+                ),
+            }
+        )
+    }
+)
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether it begins as a CZI does."""
+    return looks_like_zisraw(view.data)
+
+
+def plan_edits(view: SlideView, _rules: WholeSlides, name: SlideName) -> EditPlan:
+    """Every sub-block's pixels as they are, under a new directory and XML.
+
+    Raises
+    ------
+    Refused
+        ``czi-structure``, ``slide-tile-structure``, ``slide-compression``, ``slide-xml`` ...
+    """
+    source = read_zisraw(view.data)
+    cleaner = TileCleaner(view.data)
+    guid = name.token("czi guid", 16)
+    at = len(file_segment(guid, 0, 0))
+    pieces: list[Piece] = []
+    placed: list[tuple[Block, int]] = []
+    taken: list[tuple[int, int]] = []
+    for block in source.blocks:
+        where, length = data_of(view.data, block)
+        taken.append((where, length))
+        pixels = _pixels(cleaner, block, where, length)
+        size = length_of(pixels)
+        head = subblock_head(block, at, size)
+        tail = padding(len(head) - SEGMENT + size)
+        pieces += [head, *pixels, tail]
+        placed.append((block, at))
+        at += len(head) + size + len(tail)
+    taken.sort()
+    if any(one[0] + one[1] > two[0] for one, two in pairwise(taken)):
+        raise Refused("tiff-overlapping-data", "structure")
+    directory = directory_segment(placed)
+    root = parse_xml(source.xml) if source.xml else None
+    xml = '<?xml version="1.0"?>' + (_xml(root) if root is not None else "<ImageDocument/>")
+    head = file_segment(guid, at, at + len(directory))
+    counts = {"C:slide-description": 1} | ({"X:slide-picture": 1} if source.attachments else {})
+    files = (OutFile(".czi", (head, *pieces, directory, metadata_segment(xml.encode("ascii")))),)
+    return EditPlan(files, _facts(source, root), counts | cleaner.rules)
+
+
+def _pixels(cleaner: TileCleaner, block: Block, at: int, length: int) -> tuple[Piece, ...]:
+    wide, high = block.extent(b"X"), block.extent(b"Y")
+    if wide is None or high is None or block.pixel_type not in _BYTES:
+        raise Refused("czi-structure", "structure")
+    stored = [one.stored or one.size for one in block.extents]
+    size = math.prod(stored) * _BYTES[block.pixel_type]
+    if block.compression == 0:
+        return cleaner.clean(at, length, NONE, size)
+    if block.compression == 1:
+        return cleaner.clean(at, length, JPEG)
+    if block.compression == 2:
+        return cleaner.clean(at, length, LZW, size)
+    if block.compression == 4:
+        return clean_jpegxr(cleaner.data, at, length)
+    if block.compression in (5, 6):
+        used = zstd_length(cleaner.data, at, length, headed=block.compression == 6)
+        return (Copy(at, used),)
+    raise Refused("slide-compression", "structure")
+
+
+def _xml(root: Element) -> str:
+    return copy_allowed(root, _DOCUMENT) if root.tag == "ImageDocument" else tag("ImageDocument")
+
+
+def _facts(source: Zisraw, root: Element | None) -> SlideFacts:
+    plain = [block for block in source.blocks if (x := block.extent(b"X")) and x.size == (x.stored or x.size)]
+    ends = {
+        axis: max((one.start + one.size for b in plain if (one := b.extent(axis))), default=0)
+        - min((one.start for b in plain if (one := b.extent(axis))), default=0)
+        for axis in (b"X", b"Y")
+    }
+    mpp = objective = None
+    if root is not None:
+        for meta in children(root, "Metadata"):
+            for items in (i for s in children(meta, "Scaling") for i in children(s, "Items")):
+                for distance in children(items, "Distance"):
+                    value = child_text(distance, "Value")
+                    if distance.get("Id") == "X" and NUMBER.fullmatch(value):
+                        mpp = float(value) * 1e6
+            power = child_text(
+                meta, "Information", "Instrument", "Objectives", "Objective", "NominalMagnification"
+            )
+            objective = float(power) if NUMBER.fullmatch(power) else None
+    return SlideFacts(NAME, ((ends[b"X"], ends[b"Y"]),), mpp, objective)
