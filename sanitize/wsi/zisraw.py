@@ -9,7 +9,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.structure import Buffer
 
 SEGMENT, FIXED, ENTRY, DIMENSION = 32, 256, 32, 20
-"""Bytes of a segment's header, of a sub-block's and the metadata's fixed part, of an entry, of a dimension."""
+"""Bytes of a segment's header, of the fixed part of what follows, of an entry, of a dimension."""
 _FILE = struct.Struct("<4i16s16siqqiq")
 _ENTRY = struct.Struct("<2siqiiB5xi")
 _DIMENSION = struct.Struct("<4siifi")
@@ -20,7 +20,7 @@ _NAMES = frozenset(b"XYCZTRSIHMBV")
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """One dimension of a sub-block: where it starts, its size, and its size as stored (in pixels for X and Y)."""
+    """One dimension of a sub-block: where it starts, its size, and its size as stored (X, Y: pixels)."""
 
     name: bytes
     start: int
@@ -102,7 +102,7 @@ def file_segment(guid: bytes, directory: int, metadata: int) -> bytes:
 
 
 def subblock_head(block: Block, position: int, length: int) -> bytes:
-    """Everything of a sub-block's segment before its pixels (``length`` bytes): no metadata, no attachment."""
+    """All of a sub-block's segment before its ``length`` bytes of pixels: no metadata, no attachment."""
     entry = entry_bytes(block, position)
     fixed = (struct.pack("<iiq", 0, 0, length) + entry).ljust(FIXED, b"\0")
     return _head(b"ZISRAWSUBBLOCK", len(fixed) + length) + fixed
