@@ -28,8 +28,8 @@ _BASE = Path("/project")
 
 THIS_VERSION: Mapping[str, str] = {
     "clean_pixel_data": "objects that `pixels.look_at` names are read; what identifies is blanked and the "
-    "result read again; what still identifies, or cannot be decoded, is quarantined. Stated in the objects that "
-    "were read, and in no other",
+    "result read again; what still identifies, or cannot be decoded, is quarantined. Stated in the objects "
+    "that were read, and in no other",
     "clean_recognizable_visual_features": "`pixels.faces` decides; on, only `deface` and `quarantine` are "
     "accepted there. Stated in the objects from which a face was cut off, and in no other",
     "clean_graphics": "overlays and curves are removed all the same; graphic annotations stay, cleaned as "
