@@ -7,6 +7,8 @@ equal output, which is what lets the caller remember elements it has seen.
 from __future__ import annotations
 
 import re
+from functools import cache
+from struct import pack
 
 from medsanitize.sanitize.dicom import charset
 from medsanitize.sanitize.dicom.codes import CODED, SCHEME, scheme_designator
@@ -27,12 +29,14 @@ _AS = re.compile(rb"(\d{3})([DWMY])")
 _UID = re.compile(r"[0-2](\.(0|[1-9]\d*))+")
 _ARCS = frozenset(["", "0", "1", "2"])
 """An empty value or a bare root arc names nothing."""
-_TEXT_IN_NUMBERS = re.compile(rb"[\x20-\x7e]{16}")
+_TEXT_IN_NUMBERS = re.compile(rb"[\x20-\x7e]{16,}")
 """By chance, one in ten million places of an array of numbers looks like this."""
 _ID_DIGITS = re.compile(r"\d{5,}")
 _YEARS = {b"D": 1 / 365.25, b"W": 7 / 365.25, b"M": 1 / 12, b"Y": 1.0}
 _OLDEST = 89
 
+_FEW = 2
+"""As many numbers of 16 bits, or in writing, tell nothing."""
 _PATIENT_GROUP = 0x0010
 _BULK_OB = frozenset([0x7FE00010, 0x54001010, 0x00282000])
 _BULK_GROUPS = frozenset(
@@ -97,7 +101,7 @@ def _clean(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes
     if vr == b"CS":
         return coded_string(job, rule, tag, vr, value)
     if vr in (b"IS", b"DS"):
-        if _spells_freely(scope, rule, tag):
+        if _spells_freely(scope, rule, tag, vr, value):
             return gone(job, rule, tag, vr, value, "foreign-numbers")
         return _number_string(job, rule, tag, vr, value)
     if vr in NUMBER_SIZES:
@@ -113,22 +117,40 @@ def _clean(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes
     return gone(job, rule, tag, vr, value, "person-name" if vr == b"PN" else "address")
 
 
-def _spells_freely(scope: Scope, rule: Rule, tag: int) -> bool:
-    """Whether any count of numbers may stand in an attribute that has no place here: room for a text."""
-    return rule.source == "unlisted" and most_values(tag) is None and not scope.belongs(tag)
+def _spells_freely(scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> bool:
+    """Whether many numbers stand in an attribute that allows any count and has no place here: a text could."""
+    if rule.source != "unlisted" or most_values(tag) is not None or scope.belongs(tag):
+        return False
+    if vr == b"AT":
+        return not all(value[at : at + 4] in _known_tags() for at in range(0, len(value), 4))
+    size = NUMBER_SIZES.get(vr)
+    return value.count(b"\\") >= _FEW if size is None else len(value) > 2 * _FEW
+
+
+@cache
+def _known_tags() -> frozenset[bytes]:
+    """Attribute tags of the dictionary as AT values, in either byte order."""
+    return frozenset(pack(order, tag >> 16, tag & 0xFFFF) for tag in dictionary() for order in ("<HH", ">HH"))
 
 
 def _numbers(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Binary numbers: no more than the dictionary allows, at home where they may be many, and no text."""
-    count, rest = divmod(len(value), NUMBER_SIZES[vr])
+    size = NUMBER_SIZES[vr]
+    count, rest = divmod(len(value), size)
     most = most_values(tag)
     if rest or (most is not None and count > most):
         return gone(job, rule, tag, vr, value, "invalid-value")
-    if _spells_freely(scope, rule, tag):
+    if _spells_freely(scope, rule, tag, vr, value):
         return gone(job, rule, tag, vr, value, "foreign-numbers")
-    if _TEXT_IN_NUMBERS.search(value):
+    if any(not _is_ramp(found[0], size) for found in _TEXT_IN_NUMBERS.finditer(value)):
         return gone(job, rule, tag, vr, value, "text-in-numbers")
     return vr, value, "K:unchanged", ()
+
+
+def _is_ramp(value: bytes, size: int) -> bool:
+    """Whether the numbers of a run only rise or only fall, as in a look-up table; those of a text do not."""
+    cells = [value[at : at + size] for at in range(0, len(value) - size + 1, size)]
+    return cells in (sorted(cells), sorted(cells, reverse=True))
 
 
 def _number_string(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
