@@ -118,7 +118,7 @@ def _clean(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes
 
 
 def _spells_freely(scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> bool:
-    """Whether many numbers stand in an attribute that allows any count and has no place here: a text could."""
+    """Whether many numbers stand in an attribute that has no place here and allows any count: maybe a text."""
     if rule.source != "unlisted" or most_values(tag) is not None or scope.belongs(tag):
         return False
     if vr == b"AT":
@@ -142,15 +142,18 @@ def _numbers(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: byt
         return gone(job, rule, tag, vr, value, "invalid-value")
     if _spells_freely(scope, rule, tag, vr, value):
         return gone(job, rule, tag, vr, value, "foreign-numbers")
-    if any(not _is_ramp(found[0], size) for found in _TEXT_IN_NUMBERS.finditer(value)):
+    spelled = (found[0][-found.start() % size :] for found in _TEXT_IN_NUMBERS.finditer(value))
+    if not all(_is_ramp(run, size) for run in spelled):
         return gone(job, rule, tag, vr, value, "text-in-numbers")
     return vr, value, "K:unchanged", ()
 
 
 def _is_ramp(value: bytes, size: int) -> bool:
     """Whether the numbers of a run only rise or only fall, as in a look-up table; those of a text do not."""
-    cells = [value[at : at + size] for at in range(0, len(value) - size + 1, size)]
-    return cells in (sorted(cells), sorted(cells, reverse=True))
+    places = range(0, len(value) - size + 1, size)
+    little = [int.from_bytes(value[at : at + size], "little") for at in places]
+    big = [int.from_bytes(value[at : at + size], "big") for at in places]
+    return any(cells in (sorted(cells), sorted(cells, reverse=True)) for cells in (little, big))
 
 
 def _number_string(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
