@@ -11,7 +11,7 @@ from medsanitize.sanitize.pixels.display import Picture
 from medsanitize.sanitize.pixels.redact import Area
 from numpy.typing import NDArray
 
-_ALIKE = 0.6
+_ALIKE = 0.5
 _FLAT = 2.0
 
 

@@ -361,7 +361,9 @@ def test_unchecked_pixels_at_risk_claim_no_clean_pixels(real: Real, release: Rel
 def test_objects_at_risk_are_quarantined_where_the_policy_says_so(
     real: Real, sanitize: Sanitize, make_policy: MakePolicy
 ) -> None:
-    done, out = sanitize(real("SC_rgb_rle.dcm"), make_policy("research"))
+    policy = make_policy("research", dicom={"options": {"clean_pixel_data": False}})
+
+    done, out = sanitize(real("SC_rgb_rle.dcm"), policy)
 
     assert done.record.outcome is Outcome.QUARANTINED
     assert [finding.rule for finding in done.record.findings] == ["burned-in-text-risk"]
