@@ -17,6 +17,7 @@ from medsanitize.sanitize.objects import Sanitized
 
 if TYPE_CHECKING:
     from medsanitize.sanitize.dicom import Sanitizer
+    from medsanitize.sanitize.raster import RasterSanitizer
     from medsanitize.verifiers.search import Search
 
 _RECENT = 8192
@@ -50,11 +51,9 @@ class Worker:
 
     def sanitize(self, content: bytes | mmap.mmap, context: Context) -> Sanitized:
         """Sanitise one object by what its bytes are."""
-        from medsanitize.sanitize.raster import is_raster, sanitize_raster
+        from medsanitize.sanitize.raster import is_raster
 
-        if is_raster(content):
-            return sanitize_raster(content, context, self.setup.policy, self.setup.subkeys)
-        return self.sanitizer(content, context)
+        return (self.raster_sanitizer if is_raster(content) else self.sanitizer)(content, context)
 
     @cached_property
     def sanitizer(self) -> Sanitizer:
@@ -62,6 +61,13 @@ class Worker:
         from medsanitize.sanitize.dicom import Sanitizer
 
         return Sanitizer(self.setup.policy, self.setup.subkeys)
+
+    @cached_property
+    def raster_sanitizer(self) -> RasterSanitizer:
+        """The object function for pictures."""
+        from medsanitize.sanitize.raster import RasterSanitizer
+
+        return RasterSanitizer(self.setup.policy, self.setup.subkeys)
 
     @cached_property
     def kept(self) -> frozenset[int]:

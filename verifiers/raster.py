@@ -189,12 +189,31 @@ def _check_tiff(data: bytes) -> None:
             values[tag] = struct.unpack(f"{order}{number}{code}", value[:size]) if code else ()
             if tag == 347:
                 _check_jpeg(value, inside=True)
-        for at, size in zip(values[273], values[279], strict=True):
+        for number, (at, size) in enumerate(zip(values[273], values[279], strict=True)):
             taken.append((at, at + size))
-            if values[259] == (7,):
-                _check_jpeg(data[at : at + size], inside=True)
+            _check_strip(data[at : at + size], values, number)
         place = struct.unpack_from(f"{order}I", data, end)[0]
     _require_accounted(data, taken)
+
+
+def _check_strip(strip: bytes, values: dict[int, tuple[int, ...]], number: int) -> None:
+    """A strip is as long as its rows need; packed ones (LZW, PackBits) are not followed."""
+    (columns,), (rows,), (each,), (compression,) = values[256], values[257], values[278], values[259]
+    each = min(each, rows)
+    several = values.get(284, (1,)) == (2,)
+    first = number % -(-rows // each) * each
+    bits = values[258][0] * (1 if several else values.get(277, (1,))[0])
+    expected = (min(each, rows - first)) * -(-columns * bits // 8)
+    if compression == 1:
+        _require(len(strip) == expected)
+    elif compression == 8:
+        reader = zlib.decompressobj()
+        _require(len(reader.decompress(strip, expected + 1)) == expected)
+        _require(not reader.decompress(reader.unconsumed_tail, 1) and reader.eof and not reader.unused_data)
+    elif compression == 7:
+        _check_jpeg(strip, inside=True)
+    else:
+        _require(compression in (5, 32773))
 
 
 def _require_accounted(data: bytes, taken: list[tuple[int, int]]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import pack, unpack, unpack_from
 
+from medsanitize.sanitize.dicom.jpeg import strip_metadata
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.raster.exif import MINIMAL_EXIF, orientation_of
 from medsanitize.sanitize.raster.huffman import cut_surplus
@@ -45,15 +46,16 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Jpeg:
-    """A JPEG without metadata. ``frame`` is None in a stream of tables alone."""
+    """A JPEG without metadata: the stream, and its segments but those that say how to show it.
 
+    ``frame`` is None in a stream of tables alone. ``orientation`` is EXIF's, not yet in the stream.
+    """
+
+    stream: bytes
     segments: tuple[Segment, ...]
     frame: Frame | None
     rules: tuple[str, ...]
-
-    def write(self) -> bytes:
-        """The stream."""
-        return b"\xff\xd8" + b"".join(segment.write() for segment in self.segments) + b"\xff\xd9"
+    orientation: int = 1
 
 
 def read_jpeg(
@@ -108,7 +110,22 @@ def read_jpeg(
         walked = cut_surplus(kept, frame, tables)
         rules += ["X:after-image"] * (walked != kept)
         kept = walked
-    return Jpeg((*(() if inside else _application(first)), *kept), frame, tuple(rules))
+    stream = b"\xff\xd8" + b"".join(segment.write() for segment in kept) + b"\xff\xd9"
+    if not inside:
+        used = strip_metadata(stream)
+        rules += ["X:jpeg-tables"] * (used != stream)
+        stream = used[:2] + b"".join(segment.write() for segment in _application(first)) + used[2:]
+    orientation = 1 if inside else orientation_of(first.get("exif", b"")[6:])
+    return Jpeg(stream, tuple(kept), frame, tuple(rules), orientation)
+
+
+def oriented(stream: bytes, orientation: int) -> bytes:
+    """A stream with EXIF of nothing but its orientation, where it has one; behind JFIF, as viewers expect."""
+    if orientation == 1:
+        return stream
+    place = 20 if stream[2:4] == b"\xff\xe0" else 2
+    exif = Segment(0xE1, b"Exif\0\0" + MINIMAL_EXIF[orientation]).write()
+    return stream[:place] + exif + stream[place:]
 
 
 _RULES = {
@@ -137,7 +154,7 @@ def _named(marker: int, body: bytes) -> str:
 
 
 def _application(first: dict[str, bytes]) -> Iterator[Segment]:
-    """What viewers need to show colours and orientation right, written anew."""
+    """What viewers need to show colours right, written anew."""
     jfif, adobe = first.get("jfif", b""), first.get("adobe", b"")
     if len(jfif) >= 14:
         unit, across, down = unpack(">BHH", jfif[7:12])
@@ -146,9 +163,6 @@ def _application(first: dict[str, bytes]) -> Iterator[Segment]:
         yield Segment(0xE0, b"JFIF\0\1\1" + pack(">BHHBB", unit, across, down, 0, 0))
     if len(adobe) >= 12 and adobe[11] < 3:
         yield Segment(0xEE, b"Adobe\0\x64\0\0\0\0" + adobe[11:12])
-    orientation = orientation_of(first.get("exif", b"")[6:])
-    if orientation > 1:
-        yield Segment(0xE1, b"Exif\0\0" + MINIMAL_EXIF[orientation])
 
 
 def metadata_segments(data: Buffer) -> Iterator[tuple[str, bytes]]:

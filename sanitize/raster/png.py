@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from struct import pack, unpack, unpack_from
 from typing import TYPE_CHECKING, Any
@@ -398,8 +398,8 @@ def colors(png: Png) -> NDArray[Any]:
     return resolved
 
 
-def blank_png(png: Png, boxes: Sequence[tuple[int, int, int, int]]) -> Png:
-    """Blank boxes (left, top, width, height): black, opaque; in a palette, its darkest used entry."""
+def blank_png(png: Png, mask: NDArray[Any]) -> Png:
+    """Blank the pixels of a mask (rows x columns): black, opaque; in a palette, its darkest used entry."""
     samples = decode_samples(png).copy()
     header = png.header
     fill = [0] * samples.shape[2]
@@ -407,9 +407,16 @@ def blank_png(png: Png, boxes: Sequence[tuple[int, int, int, int]]) -> Png:
         fill[-1] = 2**header.depth - 1
     if header.color == 3:
         fill[0] = _darkest(png, _values(samples))
-    for left, top, width, height in boxes:
-        samples[max(0, top) : top + height, max(0, left) : left + width] = fill
+    samples[mask] = fill
     return _without_unused(encode_samples(png, samples))
+
+
+def png_of(samples: NDArray[Any], orientation: int) -> Png:
+    """A PNG of 8 bit grey or RGB samples."""
+    rows, columns = samples.shape[:2]
+    color = {1: 0, 3: 2}[1 if samples.ndim == 2 else samples.shape[2]]
+    kept = ((b"eXIf", MINIMAL_EXIF[orientation]),) if orientation > 1 else ()
+    return encode_samples(Png(Header(columns, rows, 8, color, False), kept, b"", b"", ()), samples)
 
 
 def _darkest(png: Png, used: set[int]) -> int:

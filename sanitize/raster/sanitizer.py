@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Peek
 from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym, remap_uid
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.keys import SubKeys
-from medsanitize.sanitize.objects import Sanitized
+from medsanitize.sanitize.objects import Doubt, Sanitized
 from medsanitize.sanitize.raster.gather import gather
-from medsanitize.sanitize.raster.jpeg import read_jpeg
-from medsanitize.sanitize.raster.png import read_png
+from medsanitize.sanitize.raster.jpeg import Jpeg, oriented, read_jpeg
+from medsanitize.sanitize.raster.png import Png, blank_png, colors, png_of, read_png
 from medsanitize.sanitize.raster.sniff import SUFFIXES, Buffer, Format, sniff
-from medsanitize.sanitize.raster.tiff import is_slide_file, read_tiff
-from medsanitize.sanitize.raster.tiff_pixels import without_unused
+from medsanitize.sanitize.raster.tiff import Tiff, is_slide_file, read_tiff
+from medsanitize.sanitize.raster.tiff_pixels import blank_pages, page_colors, without_unused
 from medsanitize.sanitize.record import Check, Finding, Outcome, Record
+
+if TYPE_CHECKING:
+    from medsanitize.sanitize.raster.burned_in import PictureReader
+    from medsanitize.sanitize.text.known import Terms
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Picture:
-    """A picture free of metadata: the file, its size in pixels and pages, what was removed."""
+    """A picture on its way: the file, its size in pixels and pages, what was done to it."""
 
     data: bytes
-    rows: int
-    columns: int
-    frames: int
+    form: Format
+    size: tuple[int, int, int]
     rules: tuple[str, ...]
+    regions: int = 0
+    doubts: tuple[Doubt, ...] = ()
 
 
 def is_raster(data: Buffer) -> bool:
@@ -49,64 +57,197 @@ def peek_raster(data: Buffer) -> Peek | None:
     return Peek("raster", known=gather(data, form))
 
 
-def sanitize_raster(data: Buffer, context: Context, policy: Policy, keys: SubKeys) -> Sanitized:
-    """Sanitise one PNG, JPEG or TIFF file.
+class RasterSanitizer:
+    """One policy and its keys for pictures; call it once an object.
+
+    It holds nothing but models: what a picture becomes depends on the arguments alone.
 
     Parameters
     ----------
-    data : bytes or mmap
-    context : Context
-        ``patient`` is the picture's own key: a file that names no patient is a patient of its own.
     policy : Policy
     keys : SubKeys
         Sub-keys of the release's scope.
-
-    Returns
-    -------
-    Sanitized
-        Released bytes and record; or a quarantined record that names place and rule.
     """
+
+    def __init__(self, policy: Policy, keys: SubKeys) -> None:
+        self._policy = policy
+        self._keys = keys
+        self._reader: PictureReader | None = None
+
+    def __call__(self, data: Buffer, context: Context) -> Sanitized:
+        """Sanitise one PNG, JPEG or TIFF file.
+
+        Parameters
+        ----------
+        data : bytes or mmap
+        context : Context
+            ``patient`` is the picture's own key: a file that names no patient is a patient of its own.
+
+        Returns
+        -------
+        Sanitized
+            Released bytes and record; or a quarantined record that names place and rule.
+        """
+        try:
+            if context.refuse:
+                raise Refused(context.refuse)
+            limits = self._policy.dicom.limits
+            if len(data) > limits.object_bytes:
+                raise Refused("object-too-large")
+            form = sniff(data)
+            if form == "png":
+                picture = self._png(read_png(data, limits.inflated_bytes), context)
+            elif form == "jpeg":
+                picture = self._jpeg(read_jpeg(data, limits.inflated_bytes), context)
+            elif form == "tiff":
+                picture = self._tiff(without_unused(read_tiff(data, limits.inflated_bytes)), context)
+            else:
+                raise Refused("unreadable")
+            return self._released(picture, context)
+        except Refused as refused:
+            finding = Finding(refused.place, refused.rule)
+            return Sanitized(Record(Outcome.QUARANTINED, "raster", (finding,)))
+
+    # -- formats ----------------------------------------------------------------------------
+
+    def _png(self, png: Png, context: Context) -> Picture:
+        size = (png.header.rows, png.header.columns, 1)
+        if not self._looks():
+            return Picture(png.write(), "png", size, png.rules)
+        pages = [colors(png)]
+        self._refuse_photographs(pages)
+        if not self._reads():
+            return Picture(png.write(), "png", size, png.rules)
+        found = self._reading().look(pages, self._terms(context), context.decisions)
+        made = blank_png(png, found.masks[0]) if found.masks else png
+        _require_blanked(pages, [colors(made)], found.masks)
+        return Picture(made.write(), "png", size, made.rules, found.regions, tuple(found.doubts))
+
+    def _tiff(self, tiff: Tiff, context: Context) -> Picture:
+        size = (tiff.pages[0].rows, tiff.pages[0].columns, len(tiff.pages))
+        if not self._looks():
+            return Picture(tiff.write(), "tiff", size, tiff.rules)
+        pages = [page_colors(tiff, page) for page in tiff.pages]
+        self._refuse_photographs(pages)
+        if not self._reads():
+            return Picture(tiff.write(), "tiff", size, tiff.rules)
+        found = self._reading().look(pages, self._terms(context), context.decisions)
+        made = blank_pages(tiff, found.masks)
+        _require_blanked(pages, [page_colors(made, page) for page in made.pages], found.masks)
+        return Picture(made.write(), "tiff", size, made.rules, found.regions, tuple(found.doubts))
+
+    def _jpeg(self, jpeg: Jpeg, context: Context) -> Picture:
+        if jpeg.frame is None:
+            raise Refused("jpeg-structure")
+        frame, whole = jpeg.frame, oriented(jpeg.stream, jpeg.orientation)
+        size = (frame.rows, frame.columns, 1)
+        if not self._looks():
+            return Picture(whole, "jpeg", size, jpeg.rules)
+        pages = [_decoded(jpeg.stream)]
+        self._refuse_photographs(pages)
+        if not self._reads():
+            return Picture(whole, "jpeg", size, jpeg.rules)
+        from medsanitize.sanitize.pixels.dct import is_editable
+
+        terms, components = self._terms(context), len(frame.components)
+        if is_editable(jpeg.stream) and components in (1, 3):
+            asked = (frame.rows, frame.columns, components)
+            stream, found = self._reading().edit_jpeg(jpeg.stream, asked, terms, context.decisions)
+            data = oriented(stream, jpeg.orientation) if found.regions else whole
+            return Picture(data, "jpeg", size, jpeg.rules, found.regions, tuple(found.doubts))
+        found = self._reading().look(pages, terms, context.decisions)
+        doubts = tuple(found.doubts)
+        if not found.masks:
+            return Picture(whole, "jpeg", size, jpeg.rules, 0, doubts)
+        if self._policy.pixels.lossy != "decompress" or components == 4:
+            raise Refused("lossy-pixels", "pixels")
+        made = blank_png(png_of(pages[0], jpeg.orientation), found.masks[0])
+        _require_blanked(pages, [colors(made)], found.masks)
+        return Picture(made.write(), "png", size, (*jpeg.rules, "C:decompressed"), found.regions, doubts)
+
+    # -- what the policy says -----------------------------------------------------------------
+
+    def _reads(self) -> bool:
+        """Whether text is looked for; every picture is at risk of it."""
+        return self._policy.dicom.options.clean_pixel_data
+
+    def _looks(self) -> bool:
+        """Whether the pixels are decoded at all; refuses what may not be released unread."""
+        if not self._reads() and self._policy.pixels.at_risk == "quarantine":
+            raise Refused("burned-in-text-risk", "pixels")
+        return self._reads() or self._no_faces()
+
+    def _no_faces(self) -> bool:
+        return self._policy.pixels.faces in ("quarantine", "deface")
+
+    def _refuse_photographs(self, pages: Sequence[NDArray[Any]]) -> None:
+        """A picture in colours may be a photograph of a person: nothing here can tell."""
+        if not self._no_faces():
+            return
+        from medsanitize.sanitize.raster.burned_in import is_colorful
+
+        if any(is_colorful(page) for page in pages):
+            raise Refused("photograph-of-person", "pixels")
+
+    def _reading(self) -> PictureReader:
+        from medsanitize.sanitize.raster.burned_in import PictureReader
+        from medsanitize.sanitize.text.cleaner import TextCleaner
+
+        if self._reader is None:
+            self._reader = PictureReader(self._policy, TextCleaner(self._policy.text))
+        return self._reader
+
+    def _terms(self, context: Context) -> Terms:
+        from medsanitize.sanitize.text.known import terms
+
+        return terms(context.known)
+
+    def _released(self, picture: Picture, context: Context) -> Sanitized:
+        pseudonyms, (rows, columns, frames) = self._policy.pseudonyms, picture.size
+        rules = (*picture.rules, *["C:burned-in-text"] * picture.regions)
+        record = Record(
+            Outcome.RELEASED,
+            "raster",
+            rules=dict(sorted(Counter(rules).items())),
+            patient=context.pseudonym or patient_pseudonym(self._keys, pseudonyms, context.patient),
+            instance=remap_uid(self._keys, pseudonyms.uid_root, f"raster/{context.object_key}"),
+            rows=rows,
+            columns=columns,
+            frames=frames,
+            pixels=Check.PASSED if self._reads() else Check.NOT_MADE,
+            pixel_regions_cleaned=picture.regions,
+            faces=Check.NOT_MADE,
+        )
+        return Sanitized(record, (picture.data,), doubts=picture.doubts, suffix=SUFFIXES[picture.form])
+
+
+def _decoded(stream: bytes) -> NDArray[Any]:
+    """What a decoder shows of a JPEG: rows x columns x channels of 8 bits."""
+    from io import BytesIO
+
+    import numpy as np
+    from PIL import Image
+
     try:
-        if context.refuse:
-            raise Refused(context.refuse)
-        if len(data) > policy.dicom.limits.object_bytes:
-            raise Refused("object-too-large")
-        form = sniff(data)
-        if form is None:
-            raise Refused("unreadable")
-        picture = read_picture(data, form, policy.dicom.limits.inflated_bytes)
-        return _released(picture, form, context, policy, keys)
-    except Refused as refused:
-        return Sanitized(Record(Outcome.QUARANTINED, "raster", (Finding(refused.place, refused.rule),)))
+        with Image.open(BytesIO(stream), formats=("JPEG",)) as image:
+            return np.array(image).reshape(image.height, image.width, -1)
+    except (OSError, SyntaxError, ValueError):
+        raise Refused("pixels-undecodable", "pixels") from None
 
 
-def read_picture(data: Buffer, form: Format, most_bytes: int) -> Picture:
-    """Rebuild a picture from what showing it needs; raises ``Refused`` as the readers do."""
-    if form == "png":
-        png = read_png(data, most_bytes)
-        return Picture(png.write(), png.header.rows, png.header.columns, 1, png.rules)
-    if form == "jpeg":
-        jpeg = read_jpeg(data, most_bytes)
-        rows, columns = (jpeg.frame.rows, jpeg.frame.columns) if jpeg.frame else (0, 0)
-        return Picture(jpeg.write(), rows, columns, 1, jpeg.rules)
-    tiff = without_unused(read_tiff(data, most_bytes))
-    first = tiff.pages[0]
-    return Picture(tiff.write(), first.rows, first.columns, len(tiff.pages), tiff.rules)
+def _require_blanked(
+    before: Sequence[NDArray[Any]], after: Sequence[NDArray[Any]], masks: dict[int, NDArray[Any]]
+) -> None:
+    """The file, read again, is flat where it was blanked and equal everywhere else."""
+    import numpy as np
 
-
-def _released(picture: Picture, form: Format, context: Context, policy: Policy, keys: SubKeys) -> Sanitized:
-    if policy.pixels.at_risk == "quarantine" or policy.dicom.options.clean_pixel_data:
-        raise Refused("burned-in-text-risk", "pixels")
-    pseudonym = context.pseudonym or patient_pseudonym(keys, policy.pseudonyms, context.patient)
-    record = Record(
-        Outcome.RELEASED,
-        "raster",
-        rules=dict(sorted(Counter(picture.rules).items())),
-        patient=pseudonym,
-        instance=remap_uid(keys, policy.pseudonyms.uid_root, f"raster/{context.object_key}"),
-        rows=picture.rows,
-        columns=picture.columns,
-        frames=picture.frames,
-        pixels=Check.NOT_MADE,
-    )
-    return Sanitized(record, (picture.data,), suffix=SUFFIXES[form])
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        mask = masks.get(number)
+        if mask is None:
+            sound = np.array_equal(old, new, equal_nan=old.dtype.kind == "f")
+        else:
+            flat = new[mask]
+            sound = np.array_equal(old[~mask], new[~mask], equal_nan=old.dtype.kind == "f")
+            sound = sound and bool((flat == flat[:1]).all())
+        if not sound:
+            raise Refused("pixels-not-rewritten", "pixels")

@@ -307,7 +307,7 @@ def _strips(data: Buffer, header: TiffHeader, page: Directory, count: int) -> It
 
 def _jpeg_page(page: Directory, read: Page, strips: list[bytes]) -> tuple[Page, list[str]]:
     """Strips that are JPEG streams of their own, tables apart (TIFF Technical Note 2)."""
-    tables = Jpeg((), None, ())
+    tables = Jpeg(b"", (), None, ())
     if _TABLES in page:
         tables = read_jpeg(page[_TABLES].value, 0, inside=True)
     rules, kept = list(tables.rules), []
@@ -321,8 +321,8 @@ def _jpeg_page(page: Directory, read: Page, strips: list[bytes]) -> tuple[Page, 
         ):
             raise Refused("tiff-structure", "pixels")
         rules += stream.rules
-        kept.append(stream.write())
-    written = tables.write() if tables.segments else b""
+        kept.append(stream.stream)
+    written = tables.stream if tables.segments else b""
     return replace(read, strips=tuple(kept), tables=written), rules
 
 

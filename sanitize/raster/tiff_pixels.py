@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -147,17 +147,14 @@ def page_colors(tiff: Tiff, page: Page) -> NDArray[Any]:
     return samples
 
 
-def blank_pages(tiff: Tiff, boxes: Sequence[tuple[int, int, int, int, int]]) -> Tiff:
-    """Blank boxes (page, left, top, width, height): the sample zero; extra channels as they are at most.
+def blank_pages(tiff: Tiff, masks: Mapping[int, NDArray[Any]]) -> Tiff:
+    """Blank the pixels of masks (rows x columns) by page number: every channel becomes zero.
 
     JPEG pages are stored as what their decoder shows, without further loss.
     """
     pages = list(tiff.pages)
-    for number, page in enumerate(tiff.pages):
-        own = [box[1:] for box in boxes if box[0] == number]
-        if own:
-            samples = decode_page(tiff, page).copy()
-            for left, top, width, height in own:
-                samples[max(0, top) : top + height, max(0, left) : left + width] = 0
-            pages[number] = encode_page(tiff, page, samples)
+    for number, mask in masks.items():
+        samples = decode_page(tiff, pages[number]).copy()
+        samples[mask] = 0
+        pages[number] = encode_page(tiff, pages[number], samples)
     return without_unused(replace(tiff, pages=tuple(pages)))

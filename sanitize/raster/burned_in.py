@@ -1,0 +1,176 @@
+"""Burned-in text of pictures: pages are read as the frames of DICOM objects are, and by the same rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Decision
+from medsanitize.sanitize.dicom.burned_in import Image, Order, clean
+from medsanitize.sanitize.dicom.encoding import EXPLICIT_LITTLE, TRANSFER_SYNTAXES, TransferSyntax
+from medsanitize.sanitize.dicom.geometry import Geometry
+from medsanitize.sanitize.dicom.pixeldata import Pixels
+from medsanitize.sanitize.dicom.shown import fixed_areas
+from medsanitize.sanitize.dicom.stored import Stored
+from medsanitize.sanitize.objects import Doubt
+from medsanitize.sanitize.pixels.boxes import TextBox
+from medsanitize.sanitize.pixels.judge import identifying
+from medsanitize.sanitize.pixels.ocr import TextReader
+from medsanitize.sanitize.text.cleaner import TextCleaner
+from medsanitize.sanitize.text.known import Terms
+from numpy.typing import NDArray
+
+_NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
+_BASELINE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.4.50"]
+_FRAME = re.compile(r"pixels/frame (\d{1,9})(/.*)?")
+
+
+@dataclass(slots=True)
+class Found:
+    """What was blanked so far: pixels by page, how many areas, and what a person should look at."""
+
+    masks: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    regions: int = 0
+    doubts: list[Doubt] = field(default_factory=list)
+
+
+class PictureReader:
+    """Reads the pages of pictures by one policy. Models are loaded for the first page read.
+
+    Parameters
+    ----------
+    policy : Policy
+    cleaner : TextCleaner
+        What tells identifying text from other text.
+    """
+
+    def __init__(self, policy: Policy, cleaner: TextCleaner) -> None:
+        self._policy = policy
+        self._cleaner = cleaner
+        self._reader = TextReader()
+
+    def look(self, pages: Sequence[NDArray[Any]], terms: Terms, decisions: tuple[Decision, ...]) -> Found:
+        """Find the pixels to blank, and prove that nothing identifies once they are.
+
+        Parameters
+        ----------
+        pages : sequence of arrays
+            Rows x columns x channels each, palettes resolved.
+        terms : Terms
+            What the picture's own metadata names.
+        decisions : tuple of Decision
+            The review's.
+
+        Raises
+        ------
+        Refused
+            As `medsanitize.sanitize.dicom.burned_in.clean` does.
+        """
+        found = Found()
+        for number, samples in enumerate(pages):
+            own = _on_page(decisions, number)
+            for view in views(samples):
+                geometry = _geometry(view)
+                pixels = Pixels([b"", view.astype(view.dtype.newbyteorder("<")).tobytes()], [], 0)
+                stored = Stored(b"", pixels, EXPLICIT_LITTLE, _NATIVE, geometry)
+                self._clean(stored, _NATIVE, geometry, terms, own, found, number)
+                changed = np.frombuffer(stored.released(0), view.dtype.newbyteorder("<")).reshape(view.shape)
+                mask = (changed != view).reshape(*view.shape[:2], -1).any(axis=2)
+                if mask.any():
+                    found.masks[number] = found.masks.get(number, False) | mask
+        return found
+
+    def edit_jpeg(
+        self, stream: bytes, size: tuple[int, int, int], terms: Terms, decisions: tuple[Decision, ...]
+    ) -> tuple[bytes, Found]:
+        """Blank text in a JPEG that `medsanitize.sanitize.pixels.dct.is_editable`, block by block.
+
+        ``size``: rows, columns, components.
+        """
+        rows, columns, components = size
+        model = "YBR_FULL" if components == 3 else "MONOCHROME2"
+        geometry = Geometry(rows, columns, components, 1, 8, 8, 7, False, model)
+        pixels = Pixels([], [], 0, frames=[[stream]])
+        stored = Stored(b"", pixels, EXPLICIT_LITTLE, _BASELINE, geometry)
+        found = Found()
+        self._clean(stored, _BASELINE, geometry, terms, decisions, found, 0)
+        return stored.released(0), found
+
+    def _clean(
+        self,
+        stored: Stored,
+        syntax: TransferSyntax,
+        geometry: Geometry,
+        terms: Terms,
+        decisions: tuple[Decision, ...],
+        found: Found,
+        page: int,
+    ) -> None:
+        def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
+            return identifying(boxes, self._cleaner, terms)
+
+        rules, limits = self._policy.pixels, self._policy.dicom.limits
+        fixed = fixed_areas(rules.regions, "", "", "", geometry)
+        order = Order(judge, rules.mask == "all-text", fixed, decisions)
+        image = Image(stored, syntax, geometry)
+        cleaned = clean(image, order, self._reader, decompress=False, most_bytes=limits.inflated_bytes)
+        found.regions += cleaned.regions
+        found.doubts += [replace(doubt, place=_renumbered(doubt.place, page)) for doubt in cleaned.doubts]
+
+
+def views(samples: NDArray[Any]) -> list[NDArray[Any]]:
+    """The ways one page can be seen: its colours; where it has transparency, that too, and upon white."""
+    channels = samples.shape[2]
+    if samples.dtype.kind in "iu" and samples.dtype.itemsize > 2:
+        samples = samples.astype(np.float64)
+    if channels in (1, 3):
+        return [samples[:, :, 0] if channels == 1 else samples]
+    if channels not in (2, 4) or samples.dtype.kind != "u":
+        return [samples[:, :, channel] for channel in range(channels)]
+    color, alpha = samples[:, :, :-1], samples[:, :, -1]
+    color = color[:, :, 0] if channels == 2 else color
+    if alpha.min() == alpha.max():
+        return [color]
+    top = float(np.iinfo(samples.dtype).max)
+    share = (alpha / top)[:, :, None] if channels == 4 else alpha / top
+    upon_white = (color * share + top * (1 - share)).astype(samples.dtype)
+    return [color, np.ascontiguousarray(alpha), upon_white]
+
+
+def is_colorful(samples: NDArray[Any]) -> bool:
+    """Whether a page has colours, as photographs of people do, and not only shades of grey."""
+    if samples.shape[2] < 3:
+        return False
+    channels = samples[:, :, :3].astype(np.float64)
+    spread = channels.max(axis=2) - channels.min(axis=2)
+    return bool(np.count_nonzero(spread > 0.12 * max(float(channels.max()), 1.0)) > 0.01 * spread.size)
+
+
+def _geometry(view: NDArray[Any]) -> Geometry:
+    bits = 8 * view.dtype.itemsize
+    samples = 1 if view.ndim == 2 else view.shape[2]
+    model = "MONOCHROME2" if samples == 1 else "RGB"
+    signed, floating = view.dtype.kind == "i", view.dtype.kind == "f"
+    rows, columns = view.shape[:2]
+    return Geometry(rows, columns, samples, 1, bits, bits, bits - 1, signed, model, 0, floating)
+
+
+def _on_page(decisions: tuple[Decision, ...], page: int) -> tuple[Decision, ...]:
+    """The decisions on one page, as on a picture of one frame."""
+    kept = []
+    for decision in decisions:
+        found = _FRAME.fullmatch(decision.place)
+        if found is None:
+            kept.append(decision)
+        elif int(found[1]) == page + 1:
+            kept.append(replace(decision, place=f"pixels/frame 1{found[2] or ''}"))
+    return tuple(kept)
+
+
+def _renumbered(place: str, page: int) -> str:
+    found = _FRAME.fullmatch(place)
+    return f"pixels/frame {page + 1}{found[2] or ''}" if found else place
