@@ -17,7 +17,7 @@ from medsanitize.sanitize.pixels.areas import Repeated, merged, share
 from medsanitize.sanitize.pixels.boxes import TextBox, grow
 from medsanitize.sanitize.pixels.codecs import Samples, decode
 from medsanitize.sanitize.pixels.display import Palette, Picture, renderings
-from medsanitize.sanitize.pixels.doubts import MOST, Doubts
+from medsanitize.sanitize.pixels.doubts import MOST, Doubts, remains
 from medsanitize.sanitize.pixels.ocr import TextReader
 from medsanitize.sanitize.pixels.reading import Lanes, Readings
 from medsanitize.sanitize.pixels.redact import Area
@@ -237,7 +237,8 @@ class _Job:
                 return new
             shape = (image.geometry.rows, image.geometry.columns)
             areas += [_bounds(grow(grow(box, shape), shape)) for box in left]
-        raise Refused("burned-in-text-remains", "pixels")
+        shown = remains(index + 1, left, before[0], pictures[0]) if before else ()
+        raise Refused("burned-in-text-remains", "pixels", shown)
 
     def left(self, lanes: Lanes) -> list[TextBox]:
         """What still identifies after blanking."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from medsanitize.sanitize.objects import Doubt
+
 
 class Refused(Exception):
-    """The object cannot be proved clean: it goes to quarantine under ``rule`` at ``place``."""
+    """The object cannot be proved clean: it goes to quarantine under ``rule`` at ``place``.
 
-    def __init__(self, rule: str, place: str = "file") -> None:
+    ``doubts`` are what a person may look at to decide otherwise.
+    """
+
+    def __init__(self, rule: str, place: str = "file", doubts: tuple[Doubt, ...] = ()) -> None:
         self.rule = rule
         self.place = place
+        self.doubts = doubts
         super().__init__(rule, place)
 
 

@@ -118,7 +118,8 @@ class Sanitizer:
             streamed = container.buf is data and len(data) >= _STREAM_FROM
             return self._release(container, context, streamed)
         except Refused as refused:
-            return Sanitized(Record(Outcome.QUARANTINED, "dicom", (Finding(refused.place, refused.rule),)))
+            record = Record(Outcome.QUARANTINED, "dicom", (Finding(refused.place, refused.rule),))
+            return Sanitized(record, doubts=refused.doubts)
         except Dropped as dropped:
             return Sanitized(Record(Outcome.DROPPED, "dicom", (Finding(dropped.place, dropped.rule),)))
         except RecursionError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 
@@ -66,6 +66,15 @@ class Doubts:
             new = _png(_crop(shown, box)) if shown is not None else b""
             first.append(Doubt(place_of(frame, box), rule, box.text, _png(crop), new))
         return tuple(first)
+
+
+def remains(frame: int, boxes: Sequence[TextBox], before: Picture, after: Picture) -> tuple[Doubt, ...]:
+    """Lines that can still be read in a frame (from 1) after it was blanked."""
+    rule = "burned-in-text-remains"
+    return tuple(
+        Doubt(place_of(frame, box), rule, box.text, _png(_crop(before, box)), _png(_crop(after, box)))
+        for box in boxes[:MOST]
+    )
 
 
 def _crop(picture: Picture, box: TextBox) -> Picture:

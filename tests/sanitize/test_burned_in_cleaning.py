@@ -232,3 +232,4 @@ def test_what_can_still_be_read_after_a_second_round_is_refused() -> None:
         clean(image, Order(lambda boxes: boxes), _Seeing(), decompress=True, most_bytes=1 << 20)  # type: ignore[arg-type]
 
     assert refused.value.rule == "burned-in-text-remains"
+    assert [doubt.place for doubt in refused.value.doubts] == ["pixels/frame 1/box 10,10,40,20"]
