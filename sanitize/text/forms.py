@@ -15,7 +15,7 @@ from medsanitize.sanitize.context import Known
 from medsanitize.sanitize.text.folding import is_syllabic, squeeze
 from medsanitize.sanitize.text.generic import INSTITUTION_WORDS, NO_NAMES, PARTICLES, STREET_WORDS
 
-Shape = Literal["word", "code", "digits", "phrase", "syllables"]
+Shape = Literal["word", "code", "digits", "phrase", "login", "syllables"]
 
 LONGEST_VALUE: Final = 256
 """Longer values are texts, not names or numbers."""
@@ -23,6 +23,7 @@ _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _MIXED: Final = re.compile(r"[^\W_]+")
 _DIGITS: Final = re.compile(r"\d+")
 _EMAIL: Final = re.compile(r"([\w.+-]++)@[\w.-]+")
+_EXTENSION: Final = re.compile(r"\s*(?:x|ext\.?|extension|durchwahl|poste|#)\s*(?=\d)", re.IGNORECASE)
 _LEAST_NAME: Final = 3
 _LEAST_PAIR: Final = 4
 _LEAST_PHRASE: Final = 6
@@ -114,6 +115,7 @@ def _person(value: str) -> Iterator[Found]:
             yield from _words_of(part)
         for order in _orders(filled):
             yield from _form(order, "known-name", "word", _LEAST_PAIR)
+        yield from _logins(filled)
         yield from _initials(filled)
 
 
@@ -140,15 +142,19 @@ def _words_of(part: str) -> Iterator[Found]:
 
 
 def _orders(parts: list[str]) -> set[tuple[str, ...]]:
-    """Family and given names side by side, in either order, and with an initial for the given name."""
+    """Family and given names side by side, in either order."""
     if len(parts) < 2 or all(squeeze(part) in NO_NAMES for part in parts):
         return set()
     family, given, *middle = parts
-    orders = {(family, given), (given, family), (family, given, *middle), (given, *middle, family)}
-    first = given[:1]
+    return {(family, given), (given, family), (family, given, *middle), (given, *middle, family)}
+
+
+def _logins(parts: list[str]) -> Iterator[Form]:
+    """The family name with the first letter of the given name in one word, as in ``jsmith``."""
+    family, first = parts[0] if parts else "", parts[1][:1] if len(parts) > 1 else ""
     if len(squeeze(family)) >= _LEAST_PAIR and first.isalpha() and first.isascii():
-        orders |= {(first, family), (family, first)}
-    return orders
+        for order in ((first, family), (family, first)):
+            yield from _form(order, "known-name", "login", _LEAST_PAIR)
 
 
 def _initials(parts: list[str]) -> Iterator[Found]:
@@ -204,18 +210,25 @@ def _phone(value: str) -> Iterator[Found]:
         if len(squeeze(found[1])) > _LEAST_PART:
             yield Form(squeeze(found[1]), "known-phone", "phrase")
         value = value.replace(found[0], " ")
-    digits = "".join(_DIGITS.findall(value))
+    main = _EXTENSION.split(value)[0]
+    if main != value:
+        yield Form(squeeze(value), "known-phone", "phrase")
+    for number in _numbers(main):
+        yield Form(number, "known-phone", "digits")
+
+
+def _numbers(phone: str) -> set[str]:
+    """The digits of a phone number: all, without country code or leading zeros, and the local ones."""
+    digits = "".join(_DIGITS.findall(phone))
     if len(digits) < _LEAST_PHONE or not digits.isascii():
-        return
-    numbers = {digits, digits.lstrip("0")}
-    if value.lstrip().startswith(("+", "00")):
-        bare = digits.lstrip("0")
+        return set()
+    bare = digits.lstrip("0")
+    numbers = {digits, bare}
+    if phone.lstrip(" (").startswith(("+", "00")):
         numbers |= {bare[code:].lstrip("0") for code in (1, 2, 3)}
     if len(digits) >= _LOCAL_PHONE + 3:
         numbers.add(digits[-_LOCAL_PHONE:])
-    for number in numbers:
-        if len(number) >= min(_LOCAL_PHONE, len(digits)):
-            yield Form(number, "known-phone", "digits")
+    return {number for number in numbers if len(number) >= min(_LOCAL_PHONE, len(digits))}
 
 
 def _phrase(value: str, rule: str, generic: frozenset[str]) -> Iterator[Found]:

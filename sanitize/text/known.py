@@ -108,7 +108,7 @@ def terms(known: Iterable[Known]) -> Terms:
     )
 
 
-_RANK: Final = ("syllables", "word", "digits", "code", "phrase")
+_RANK: Final = ("syllables", "word", "digits", "code", "phrase", "login")
 
 
 def _add(found: dict[str, Form], form: Form) -> None:
@@ -221,12 +221,7 @@ def _extended(text: str, cuts: list[Cut], terms: Terms) -> list[Cut]:
             after += 1
         tail = _POSSESSIVE.match(text, end)
         end = tail.end() if tail else end
-        if (
-            cut.rule == "known-name"
-            and end > cut.end
-            and text[end : end + 1] == "."
-            and text[end - 2] in " ,^"
-        ):
+        if cut.rule == "known-name" and text[end : end + 1] == "." and not text[end - 2 : end - 1].isalpha():
             end += 1
         extended.append(Cut(start, end, cut.rule))
     return extended

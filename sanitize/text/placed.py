@@ -38,9 +38,10 @@ def placed(text: str, form: Form, places: list[int]) -> Cut | None:
     """The cut for a spelling whose characters stand at ``places``, if they stand as its shape demands.
 
     * ``syllables`` count anywhere.
-    * A ``word`` has no letter beside it, unless it is a name of nine letters or more.
+    * A ``word`` has no letter beside it, unless it is a name of nine letters or more in one piece.
     * ``digits`` are whole runs: from five on beside letters too, from six on with separators among them.
-    * A ``code`` and a ``phrase`` have no letter or digit beside them, unless of twelve characters.
+    * A ``code`` and a ``phrase`` have no letter or digit beside them, unless a code of twelve in one piece;
+      a ``login`` is in one piece too.
     """
     start, end = places[0], places[-1] + 1
     if form.shape == "syllables":
@@ -48,12 +49,14 @@ def placed(text: str, form: Form, places: list[int]) -> Cut | None:
     if form.shape == "digits":
         return _number(text, form, start, end)
     before, after = text[start - 1 : start], text[end : end + 1]
+    whole = end - start == len(form.key)
     if form.shape == "word":
         alone = not before.isalpha() and not after.isalpha()
-        alone = alone or (len(form.key) >= _LONG_NAME and form.rule == "known-name")
+        long = whole and len(form.key) >= _LONG_NAME and form.rule == "known-name"
     else:
-        alone = (not before.isalnum() and not after.isalnum()) or len(form.key) >= _LONG_CODE
-    return Cut(start, end, form.rule) if alone and _holds_together(text, form, places) else None
+        alone = not before.isalnum() and not after.isalnum() and (whole or form.shape != "login")
+        long = whole and len(form.key) >= _LONG_CODE and form.shape == "code"
+    return Cut(start, end, form.rule) if (alone or long) and _holds_together(text, form, places) else None
 
 
 def _holds_together(text: str, form: Form, places: list[int]) -> bool:

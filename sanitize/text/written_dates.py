@@ -36,7 +36,7 @@ _LONGEST_MONTH: Final = max(map(len, _MONTH)) + 2
 _RUN: Final = re.compile(r"(?<!\d)(?:(\d{8})(?:\d{4}(?:\d\d)?)?+|(\d{6}))(?!\d)")
 _PARTS: Final = re.compile(
     r"(?<!\d)(\d{1,4})([.,\-/ _:]{1,2}+|\s?[年년]\s?)(\d{1,2})([.,\-/ _:]{1,2}+|\s?[月월]\s?)"
-    r"(\d{4}|\d{1,2})(?!\d)\s?[日일]?+"
+    r"(\d{4}|\d{1,2})(?!\d)(?:\s?[日일])?+"
 )
 _GAP: Final = r"[\s.,\-/_]{0,3}+(?:de\s|del\s|of\s|den\s)?+"
 _DAY: Final = r"(\d{1,2})(?:st|nd|rd|th|er|re|ème|eme|º|ª|°|:a|:e)?+"
@@ -47,7 +47,6 @@ _MONTH_FIRST: Final = re.compile(
     rf"(?<![^\W\d_]){_NAME}{_GAP}(?<!\d){_DAY}(?!\d)(?:{_GAP}{_YEAR})?", re.IGNORECASE
 )
 _YEAR_FIRST: Final = re.compile(rf"(?<!\d)(\d{{4}}){_GAP}{_NAME}{_GAP}(\d{{1,2}})(?!\d)", re.IGNORECASE)
-_MONTH_YEAR: Final = re.compile(rf"(?<![^\W\d_]){_NAME}{_GAP}(\d{{4}})(?!\d)", re.IGNORECASE)
 
 
 def calendar_day(value: str) -> Day | None:
@@ -63,7 +62,7 @@ def dates_in(text: str, known: frozenset[Day], words: Collection[str]) -> Iterat
     """Yield the spans of ``text`` that may be read as one of the ``known`` days.
 
     A form that can be read in several ways (01/02/2004, 04-01-19) counts when one of them is known. A
-    day and month, or a month and year, count where the month is a word. ``words`` are the squeezed words of
+    day and month count without a year where the month is a word. ``words`` are the squeezed words of
     the text.
     """
     if not known or not _DIGIT.search(text):
@@ -72,7 +71,8 @@ def dates_in(text: str, known: frozenset[Day], words: Collection[str]) -> Iterat
         if not known.isdisjoint(_run(found[1] or found[2])):
             yield found.span()
     for found in _PARTS.finditer(text):
-        if not known.isdisjoint(_readings(found[1], found[3], found[5])):
+        glued = text[max(0, found.start() - 1) : found.start()].isalpha() and found[2].isspace()
+        if not glued and not known.isdisjoint(_readings(found[1], found[3], found[5])):
             yield found.span()
     if not _MONTHS_AT_ALL.isdisjoint(words):
         yield from _named(text, known)
@@ -110,11 +110,10 @@ def _named(text: str, known: frozenset[Day]) -> Iterator[tuple[int, int]]:
         (_DAY_FIRST, 1, 2, 3),
         (_MONTH_FIRST, 2, 1, 3),
         (_YEAR_FIRST, 3, 2, 1),
-        (_MONTH_YEAR, 0, 1, 2),
     ):
         for found in pattern.finditer(text):
             number = _month(found[month])
-            if number and _is_known(int(found[day]) if day else 0, number, found[year] or "", known):
+            if number and _is_known(int(found[day]), number, found[year] or "", known):
                 yield found.span()
 
 
@@ -124,6 +123,4 @@ def _month(word: str) -> int:
 
 def _is_known(day: int, month: int, year: str, known: frozenset[Day]) -> bool:
     years = _years(year) if year else ()
-    return any(
-        month == one[1] and (not day or day == one[2]) and (not years or one[0] in years) for one in known
-    )
+    return any(month == one[1] and day == one[2] and (not years or one[0] in years) for one in known)
