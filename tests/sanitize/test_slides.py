@@ -1,0 +1,242 @@
+"""Slides of every vendor: nothing of a person is left, and a viewer sees the same tissue."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import time
+from pathlib import Path
+
+import numpy as np
+import openslide
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi import SlideName, SlideView, plan_edits, vendor_of
+from medsanitize.sanitize.wsi.rewrite import numbers
+from medsanitize.sanitize.wsi.tiff import read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.xml import parse_xml
+
+from tests.sanitize import slides
+
+NAME = SlideName("2.25.4711", b"k" * 32)
+RULES = WholeSlides()
+OPENABLE = [name for name in slides.MAKERS if name != "akoya"]
+"""QPTIFF is no format of OpenSlide's."""
+
+
+def released(source: SlideView, rules: WholeSlides = RULES) -> dict[str, bytes]:
+    return slides.written(source, plan_edits(source, rules, NAME))
+
+
+def spellings(text: str) -> list[bytes]:
+    return [text.encode(), text.encode("utf-16-le"), base64.b64encode(text.encode()).rstrip(b"=")[:-1]]
+
+
+def saved(source: SlideView, folder: Path) -> Path:
+    for file in source.files:
+        path = folder / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(file.data))
+    return folder / source.files[0].name
+
+
+def saved_release(files: dict[str, bytes], folder: Path) -> Path:
+    folder.mkdir()
+    for name, data in files.items():
+        path = folder / f"{NAME.instance}{name}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder / f"{NAME.instance}{next(iter(files))}"
+
+
+def seen(path: Path) -> tuple[object, ...]:
+    """What OpenSlide says: vendor, levels, resolution, magnification, and the pixels of every level."""
+    with openslide.OpenSlide(path) as slide:
+        pixels = [
+            np.asarray(slide.read_region((0, 0), level, size)).tobytes()
+            for level, size in enumerate(slide.level_dimensions)
+        ]
+        said = slide.properties
+        keys = ("openslide.vendor", "openslide.mpp-x", "openslide.objective-power")
+        return (*(said.get(key) for key in keys), slide.level_dimensions, pixels)
+
+
+@pytest.mark.parametrize("vendor", slides.MAKERS)
+def test_no_marker_is_left_in_any_byte(vendor: str) -> None:
+    files = released(slides.MAKERS[vendor]())
+
+    everything = b"".join(files.values())
+    assert not any(spelling in everything for spelling in spellings(slides.MARKER))
+
+
+@pytest.mark.parametrize("vendor", slides.MAKERS)
+def test_no_date_is_left(vendor: str) -> None:
+    everything = b"".join(released(slides.MAKERS[vendor]()).values())
+
+    assert b"2026" not in everything
+
+
+@pytest.mark.parametrize("vendor", OPENABLE)
+def test_a_viewer_sees_the_same_tissue(vendor: str, tmp_path: Path) -> None:
+    source = slides.MAKERS[vendor]()
+
+    assert seen(saved_release(released(source), tmp_path / "out")) == seen(saved(source, tmp_path / "in"))
+
+
+@pytest.mark.parametrize("vendor", OPENABLE)
+def test_label_and_macro_are_gone(vendor: str, tmp_path: Path) -> None:
+    path = saved_release(released(slides.MAKERS[vendor]()), tmp_path / "out")
+
+    with openslide.OpenSlide(path) as slide:
+        assert set(slide.associated_images) <= {"thumbnail"}
+
+
+@pytest.mark.parametrize("vendor", slides.MAKERS)
+def test_a_release_is_released_unchanged(vendor: str) -> None:
+    once = released(slides.MAKERS[vendor]())
+    names = [f"{NAME.instance}{name}" for name in once]
+
+    again = slides.view(*zip(names, once.values(), strict=True))
+
+    assert released(again) == once
+
+
+def test_the_thumbnail_goes_on_request(tmp_path: Path) -> None:
+    files = released(slides.aperio(), WholeSlides(thumbnail="drop"))
+
+    with openslide.OpenSlide(saved_release(files, tmp_path / "out")) as slide:
+        assert not slide.associated_images
+
+
+def test_tiles_are_copied_and_never_encoded_again() -> None:
+    source = slides.aperio()
+    first = slides.tiles(slides.levels()[0])[0]
+    comment = first[2 : first.index(b"\xff\xdb")]
+
+    (data,) = released(source).values()
+
+    assert first.replace(comment, b"") in data
+
+
+@pytest.mark.parametrize("vendor", slides.MAKERS)
+def test_every_format_is_recognised(vendor: str) -> None:
+    assert vendor_of(slides.MAKERS[vendor]())
+
+
+def test_what_is_no_slide_is_not_recognised() -> None:
+    assert not vendor_of(slides.view(("x", b"no slide at all, just some text")))
+
+
+# -- files that lie -----------------------------------------------------------------------
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(Refused) as caught:
+        plan_edits(slides.view(("x", data)), RULES, NAME)
+    return caught.value.rule
+
+
+def patched(data: bytes, tag: int, value: int, *, field: int = 8) -> bytes:
+    """The first entry of a tag in a classic TIFF's first directory with another count or value."""
+    at = struct.unpack_from("<I", data, 4)[0]
+    count = struct.unpack_from("<H", data, at)[0]
+    for number in range(count):
+        place = at + 2 + 12 * number
+        if struct.unpack_from("<H", data, place)[0] == tag:
+            return data[: place + field] + struct.pack("<I", value) + data[place + field + 4 :]
+    raise AssertionError("no such tag")
+
+
+def generic_bytes() -> bytes:
+    return bytes(slides.generic().data)
+
+
+def test_offsets_past_the_end_are_refused() -> None:
+    assert refused(patched(generic_bytes(), 324, 0x7FFFFFF0)) == "tiff-structure"
+
+
+def test_a_billion_tiles_are_refused_at_once() -> None:
+    start = time.perf_counter()
+
+    assert refused(patched(generic_bytes(), 324, 1_000_000_000, field=4)) == "tiff-structure"
+    assert time.perf_counter() - start < 2
+
+
+def test_a_loop_of_directories_is_refused() -> None:
+    data = generic_bytes()
+    at = struct.unpack_from("<I", data, 4)[0]
+    link = at + 2 + 12 * struct.unpack_from("<H", data, at)[0]
+
+    assert refused(data[:link] + struct.pack("<I", at) + data[link + 4 :]) == "tiff-directory-loop"
+
+
+def test_a_picture_larger_than_its_tiles_is_refused() -> None:
+    assert refused(patched(generic_bytes(), 256, 1 << 30)) == "tiff-structure"
+
+
+def test_tiles_that_overlap_are_refused() -> None:
+    source = slides.generic()
+    tiff = read_tiff(source.data)
+    field = tiff.directories[0].fields[324]
+    offsets = tiff.numbers(tiff.directories[0], 324).tolist()
+    offsets[1] = offsets[0] + 2
+    lied = numbers(tiff.dialect, 4, offsets).data
+    data = bytes(source.data)
+
+    rule = refused(data[: field.start] + lied + data[field.start + len(lied) :])
+
+    assert rule in ("tiff-overlapping-data", "slide-tile-structure")
+
+
+def test_bytes_behind_the_end_of_a_tile_are_cut() -> None:
+    tile = slides.jpeg(slides.tissue(64), comment=False)
+
+    pieces = TileCleaner(tile + b"hidden").clean(0, len(tile) + 6, 7)
+
+    assert sum(piece.length for piece in pieces if not isinstance(piece, bytes)) < len(tile) + 6
+
+
+def test_a_second_picture_inside_a_tile_is_cut() -> None:
+    tile = slides.jpeg(slides.tissue(64), comment=False)
+    cleaner = TileCleaner(tile + tile)
+
+    cleaner.clean(0, 2 * len(tile), 7)
+
+    assert cleaner.rules["C:tile-slack"] == 1
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><x>&b;</x>',
+        b"<x>" * 100,
+        b"\xff\xfe<\x00",
+    ],
+)
+def test_xml_bombs_and_broken_xml_are_refused(bomb: bytes) -> None:
+    with pytest.raises(Refused, match="slide-xml"):
+        parse_xml(bomb)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(slides.MAKERS)), st.data())
+def test_a_damaged_slide_is_refused_or_clean(vendor: str, data: st.DataObject) -> None:
+    source = slides.MAKERS[vendor]()
+    number = data.draw(st.integers(0, len(source.files) - 1))
+    raw = bytearray(bytes(source.files[number].data))
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.one_of(st.none(), st.integers(0, len(raw))))
+    files = [(file.name, bytes(file.data)) for file in source.files]
+    files[number] = (files[number][0], bytes(raw[:cut]))
+
+    try:
+        left = b"".join(released(slides.view(*files)).values())
+    except Refused:
+        return
+
+    assert slides.MARKER.encode() not in left
