@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from medsanitize.sanitize.wsi import Copy, EditPlan, SlideView, SourceFile
+from medsanitize.sanitize.wsi import Copy, EditPlan, SlideView, SourceFile, zisraw
 from medsanitize.sanitize.wsi.mirax_index import write_index
 from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, write_tiff
 from medsanitize.sanitize.wsi.rewrite import text as ascii_value
@@ -368,6 +368,43 @@ def mirax() -> SlideView:
     )
 
 
+def zeiss() -> SlideView:
+    """Four sub-blocks, each with metadata and an attachment; XML, attachments, a deleted segment."""
+    picture = tissue(128)
+    at, blocks, body = len(zisraw.file_segment(bytes(16), 0, 0)), [], b""
+    for number in range(4):
+        y, x = divmod(number, 2)
+        tile = np.ascontiguousarray(picture[y * 64 : y * 64 + 64, x * 64 : x * 64 + 64])
+        pixels = np.ascontiguousarray(tile[..., ::-1]).tobytes()
+        extents = tuple(
+            zisraw.Extent(name, start, size, 0.0, size)
+            for name, start, size in ((b"X", x * 64, 64), (b"Y", y * 64, 64), (b"C", 0, 1), (b"S", 0, 1))
+        )
+        block = zisraw.Block(at, 3, 0, 0, extents)
+        said = f"<METADATA><Tags><User>{MARKER}</User></Tags></METADATA>".encode()
+        fixed = struct.pack("<iiq", len(said), len(MARKER), len(pixels)) + zisraw.entry_bytes(block, at)
+        own = zisraw.segment(b"ZISRAWSUBBLOCK", fixed.ljust(256, b"\0") + said + pixels + MARKER.encode())
+        blocks.append((block, at))
+        body += own
+        at += len(own)
+    gone = zisraw.segment(b"DELETED", MARKER.encode())
+    attached = zisraw.segment(b"ZISRAWATTACH", bytes(256) + jpeg(tissue(80)) + MARKER.encode())
+    listed = zisraw.segment(b"ZISRAWATTDIR", struct.pack("<i", 0).ljust(256, b"\0") + MARKER.encode())
+    directory = zisraw.directory_segment(blocks)
+    xml = (
+        f"<ImageDocument><Metadata><Information><User><Name>{MARKER}</Name></User><Image><SizeX>128</SizeX>"
+        f"<SizeY>128</SizeY><PixelType>Bgr24</PixelType><AcquisitionDateAndTime>2026-03-14</AcquisitionDateAndTime>"
+        f"</Image></Information><Scaling><Items><Distance Id='X'><Value>5e-07</Value></Distance></Items></Scaling>"
+        f"<AttachmentInfos><Label><Barcode>{MARKER}</Barcode></Label></AttachmentInfos></Metadata></ImageDocument>"
+    ).encode()
+    tail = at + len(gone) + len(attached)
+    places = (tail + len(listed), tail + len(listed) + len(directory), tail)
+    head = bytearray(zisraw.file_segment(MARKER.encode()[:16], places[0], places[1]))
+    struct.pack_into("<q", head, 32 + 16 + 32 + 4 + 16 + 4, places[2])
+    data = bytes(head) + body + gone + attached + listed + directory + zisraw.metadata_segment(xml)
+    return view(("x.czi", data + MARKER.encode()))
+
+
 MAKERS: dict[str, Callable[[], SlideView]] = {
     "aperio": aperio,
     "aperio-gt450": aperio_gt450,
@@ -381,4 +418,5 @@ MAKERS: dict[str, Callable[[], SlideView]] = {
     "akoya": akoya,
     "vms": vms,
     "mirax": mirax,
+    "zeiss": zeiss,
 }

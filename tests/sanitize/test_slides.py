@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import openslide
 import pytest
+import tifffile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import WholeSlides
@@ -24,8 +25,8 @@ from tests.sanitize import slides
 
 NAME = SlideName("2.25.4711", b"k" * 32)
 RULES = WholeSlides()
-OPENABLE = [name for name in slides.MAKERS if name != "akoya"]
-"""QPTIFF is no format of OpenSlide's."""
+OPENABLE = [name for name in slides.MAKERS if name not in ("akoya", "zeiss")]
+"""QPTIFF is no format of OpenSlide's; of CZI it reads whole-slide images only."""
 
 
 def released(source: SlideView, rules: WholeSlides = RULES) -> dict[str, bytes]:
@@ -129,6 +130,32 @@ def test_every_format_is_recognised(vendor: str) -> None:
 
 def test_what_is_no_slide_is_not_recognised() -> None:
     assert not vendor_of(slides.view(("x", b"no slide at all, just some text")))
+
+
+def test_the_makers_own_library_reads_the_same_pixels_of_a_czi(tmp_path: Path) -> None:
+    source = slides.zeiss()
+    paths = saved(source, tmp_path / "in"), saved_release(released(source), tmp_path / "out")
+
+    before, after = (czi_pixels(path) for path in paths)
+
+    assert before[0] == after[0]
+    assert np.array_equal(before[1], after[1])
+
+
+def czi_pixels(path: Path) -> tuple[object, np.ndarray]:
+    from pylibCZIrw import czi
+
+    with czi.open_czi(str(path)) as document:
+        return document.total_bounding_box, document.read(plane={"C": 0})
+
+
+def test_tifffile_reads_the_same_pixels_of_a_qptiff(tmp_path: Path) -> None:
+    source = slides.akoya()
+    paths = saved(source, tmp_path / "in"), saved_release(released(source), tmp_path / "out")
+
+    before, after = (tifffile.imread(path) for path in paths)
+
+    assert np.array_equal(before, after)
 
 
 # -- files that lie -----------------------------------------------------------------------
