@@ -2,8 +2,9 @@
 
 Nobody in it exists. It has what real exports have: several patients with issuers, studies days apart
 that refer to each other, names in nested sequences and private blocks, a name burned into an
-ultrasound image, duplicates, compressed and multi-frame images, a DICOMDIR, files that are no images
-and broken ones. Every planted identifier is listed in a table beside the export, for the holder.
+ultrasound image, duplicates, compressed and multi-frame images, a screenshot, a photograph and a scanned
+sheet, a DICOMDIR, files that are no images and broken ones. Every planted identifier is listed in a table
+beside the export, for the holder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.demo_images import draw, frames, marked, scan, set_pixels
+from medsanitize.pipeline.demo_pictures import photograph, screenshot, sheet
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -117,7 +119,7 @@ class _Export:
 def make_export(folder: Path) -> DemoExport:
     """Make the demo export in ``folder``; the table of planted identifiers lies beside it.
 
-    The same version of pydicom makes the same bytes every time.
+    The same versions of pydicom and Pillow make the same bytes every time.
 
     Raises
     ------
@@ -133,6 +135,7 @@ def make_export(folder: Path) -> DemoExport:
     _chest_radiograph(export, _PATIENTS[3])
     _radiotherapy(export, _PATIENTS[4])
     _same_id_elsewhere(export, _PATIENTS[5])
+    _pictures(export)
     _no_images(export)
     planted = folder.parent / "planted.csv"
     with planted.open("w", newline="", encoding="utf-8") as file:
@@ -255,6 +258,19 @@ def _same_id_elsewhere(export: _Export, patient: _Patient) -> None:
         data_set = _from_wheel("CT_small.dcm", patient, _CT, 1, 1, number, "20230711")
         data_set.PixelData = marked(data_set.PixelData, 50 + number)
         export.add(f"{patient.folder}/CT{number}.dcm", data_set, cut=5000 if number == 3 else 0)
+
+
+def _pictures(export: _Export) -> None:
+    """A screenshot, a photograph and a scanned sheet: PNG, JPEG and TIFF files with texts of their own."""
+    first, second, third = _PATIENTS[:3]
+    name = first.name.replace("^", " ").upper()
+    for path, (data, planted) in (
+        (f"{first.folder}/screenshot.png", screenshot(name, first.id, first.physician)),
+        (f"{second.folder}/IMG_0417.JPG", photograph("Brightwater^Tess")),
+        (f"{third.folder}/scan 1.tif", sheet(third.name, third.id, third.physician)),
+    ):
+        export.write(path, data)
+        export.planted.extend((path, place, value) for place, value in planted)
 
 
 def _no_images(export: _Export) -> None:

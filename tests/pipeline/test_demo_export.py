@@ -57,6 +57,9 @@ def test_all_but_the_broken_and_the_foreign_files_are_sound(export: DemoExport) 
     assert set(digests(export.folder)) - names == {
         "CASTELLANOS_INES/CT3.dcm",
         "DICOMDIR",
+        "FAIRWEATHER_IMOGEN_MRN-4821377/screenshot.png",
+        "MUELLER_JOERG/IMG_0417.JPG",
+        "OKAFOR/scan 1.tif",
         "README.txt",
         "Thumbs.db",
         "empty.dcm",
