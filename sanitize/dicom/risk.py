@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _TEXT_MODALITIES = frozenset(
-    "US IVUS SC OT XC ES GM SM OP OPT OPM OPR OPV OCT DOC DG ECG HC PX IO XA RF TG".split()
+    "US IVUS SC OT XC ES GM SM OP OPT OPM OPR OPV OCT DOC DG ECG HC PX IO XA RF TG CR DX MG RG".split()
 )
 _TEXT_SOP_CLASSES = (
-    "1.2.840.10008.5.1.4.1.1.7",
-    "1.2.840.10008.5.1.4.1.1.3.1",
-    "1.2.840.10008.5.1.4.1.1.6",
-    "1.2.840.10008.5.1.4.1.1.77.1",
-    "1.2.840.10008.5.1.4.1.1.12",
-    "1.2.840.10008.5.1.4.1.1.3",
+    "1.2.840.10008.5.1.4.1.1.1.",
+    "1.2.840.10008.5.1.4.1.1.3.",
+    "1.2.840.10008.5.1.4.1.1.6.",
+    "1.2.840.10008.5.1.4.1.1.7.",
+    "1.2.840.10008.5.1.4.1.1.12.",
+    "1.2.840.10008.5.1.4.1.1.77.1.",
 )
 _COMPUTED = (
     "1.2.840.10008.5.1.4.1.1.30",
@@ -58,7 +58,7 @@ def may_show_text(values: Mapping[str, str]) -> bool:
         return True
     if not values.get("SOPClassUID") or values.get("Modality", "").strip().upper() in _TEXT_MODALITIES | {""}:
         return True
-    if values["SOPClassUID"].startswith(_TEXT_SOP_CLASSES):
+    if f"{values['SOPClassUID']}.".startswith(_TEXT_SOP_CLASSES):
         return True
     kinds = [part.strip().upper() for part in values.get("ImageType", "").split("\\")]
     if any(word in kind for kind in kinds[2:] for word in _SCREEN):
