@@ -13,9 +13,11 @@ from typing import Any
 import pydicom
 import pytest
 from medsanitize.policies.load import loads
-from medsanitize.policies.model import Policy
+from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom import Sanitizer, kept_attributes, peek
+from medsanitize.sanitize.faces.face import Face
+from medsanitize.sanitize.faces.header import read_slice
 from medsanitize.sanitize.keys import SubKeys, derive
 from medsanitize.sanitize.objects import Sanitized
 from medsanitize.sanitize.record import Outcome
@@ -106,7 +108,9 @@ def context_of() -> Callable[..., Context]:
             patient = "study:" + seen.study_uid
         else:
             patient = "object:" + sha256(data).hexdigest()
-        return Context(patient, seen.sop_uid or sha256(data).hexdigest(), seen.known)
+        key = seen.sop_uid or sha256(data).hexdigest()
+        face = Face("none") if read_slice(data, Limits()) else None
+        return Context(patient, key, seen.known, face=face)
 
     return make
 

@@ -21,8 +21,12 @@ Reals = npt.NDArray[np.floating[Any]]
 
 _BLOCK = 4
 """Voxels of a block's side: 16 mm, about the breadth of a nose."""
-_DEPTH = 0.11
-"""How deep below the skin is cut, as a share of the head's length: 20 mm in an adult."""
+_ROWS_AT_BROW = 2
+"""Rows of blocks of that breadth; those below are twice as broad."""
+_STAIR = 3
+"""Voxels from one depth of a cut to the next: 12 mm."""
+_DEPTH = 0.09
+"""Least depth below the skin that is cut, as a share of the head's length: 16 mm in an adult."""
 _GONE = 2
 """Voxels that the foremost surface must lie behind the skin that was there: 8 mm."""
 _MOST_SKIN_LEFT = 0.02
@@ -32,33 +36,35 @@ _MOST_LIKENESS = 0.35
 def cut_of(volume: Volume, tissue: Mask, head: Head) -> Cut | None:
     """Where to cut; None when no skin is seen from the front."""
     planes, columns, limit = _sector(tissue, head)
-    hits = first_hits(tissue)
-    depth = int(np.ceil(min(20.0, max(12.0, _DEPTH * head.length * STEP)) / STEP))
-    rows: list[tuple[float | None, ...]] = []
-    for i in range(planes.start, planes.stop, _BLOCK):
+    hits = first_hits(tissue)[planes, columns]
+    depth = int(np.ceil(min(16.0, max(12.0, _DEPTH * head.length * STEP)) / STEP))
+    rows = []
+    for number, i in enumerate(range(0, hits.shape[0], _BLOCK)):
+        # Near the brow the brain lies right behind; lower down wider blocks leave no step where the nose was.
+        wide = _BLOCK if number < _ROWS_AT_BROW else 2 * _BLOCK
         row: list[float | None] = []
-        for k in range(columns.start, columns.stop, _BLOCK):
-            block = hits[i : min(i + _BLOCK, planes.stop), k : min(k + _BLOCK, columns.stop)]
+        for k in range(0, -(-hits.shape[1] // (2 * _BLOCK)) * 2 * _BLOCK, wide):
+            block = hits[i : i + _BLOCK, k : k + wide]
             skin = block[(block >= 0) & (block < limit)]
-            end = min(int(skin.max()) + depth, limit) if skin.size else None
-            row.append(None if end is None else volume.front + (end - 0.5) * STEP)
+            end = min(-(-(int(skin.max()) + depth) // _STAIR) * _STAIR, limit) if skin.size else None
+            y = None if end is None else round(volume.front + (end - 0.5) * STEP, 3)
+            row += [y] * (wide // _BLOCK)
         rows.append(tuple(row))
     if not any(depth is not None for row in rows for depth in row):
         return None
     left = volume.left + (columns.start - 0.5) * STEP
     top = volume.top - (planes.start - 0.5) * STEP
-    return Cut(round(left, 3), round(top, 3), _BLOCK * STEP, _rounded(rows))
-
-
-def _rounded(rows: list[tuple[float | None, ...]]) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(tuple(None if depth is None else round(depth, 3) for depth in row) for row in rows)
+    return Cut(round(left, 3), round(top, 3), _BLOCK * STEP, tuple(rows))
 
 
 def _sector(tissue: Mask, head: Head) -> tuple[slice, slice, int]:
     """Planes from brow to chin, columns of the head's breadth, and the row behind which nothing is cut."""
     planes = face_planes(head, len(tissue))
     half = 0.46 * head.length
-    columns = slice(max(0, int(head.x - half)), min(tissue.shape[2], int(head.x + half) + 1))
+    # An odd number of blocks to either side: wide blocks then have the nose in the middle of one.
+    start = round(head.x) - _BLOCK * (int(half / _BLOCK) | 1)
+    start += -min(0, start // (2 * _BLOCK)) * 2 * _BLOCK
+    columns = slice(start, min(tissue.shape[2], int(head.x + half) + 1))
     middle = slice(max(0, int(head.x - 0.15 * head.length)), int(head.x + 0.15 * head.length) + 1)
     central = first_hits(tissue)[planes, middle]
     forward = (central >= 0) & (central <= head.front + 40 / STEP)
@@ -84,9 +90,9 @@ def removes_face(volume: Volume, tissue: Mask, head: Head, cut: Cut) -> bool:
         return False
     left = skin & (after >= 0) & (after < before + _GONE)
     surface = _outer_surface(tissue)
-    surface[:, limit - _GONE :] = False
-    for part in (surface[: planes.start], surface[planes.stop :]):
-        part[...] = False
+    face = np.zeros_like(surface)
+    face[planes, : limit - int(0.15 * head.length), columns] = True
+    surface &= face
     remaining = int((surface & ~gone).sum())
     return (
         int(left.sum()) <= _MOST_SKIN_LEFT * int(skin.sum())
@@ -125,9 +131,10 @@ def likeness(before: Depths, after: Depths, there: Mask) -> float:
 
 
 def _relief(depths: Depths, there: Mask) -> Reals:
-    """Depths less their mean over 28 mm around."""
+    """Depths less their mean over 28 mm around, steps such as that from chin to throat clipped."""
     total, count = np.where(there, depths, 0).astype(float), there.astype(float)
-    return (depths - _boxed(total) / np.maximum(1, _boxed(count)))[there]
+    relief = (depths - _boxed(total) / np.maximum(1, _boxed(count)))[there]
+    return np.clip(relief, -_STAIR, _STAIR)
 
 
 def _boxed(values: Reals, reach: int = 3) -> Reals:
