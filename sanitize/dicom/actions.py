@@ -118,7 +118,7 @@ def _clean(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes
 
 
 def _spells_freely(scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> bool:
-    """Whether many numbers stand in an attribute that has no place here and allows any count: maybe a text."""
+    """Whether many numbers stand in an attribute that has no place here and allows any count, so a text."""
     if rule.source != "unlisted" or most_values(tag) is not None or scope.belongs(tag):
         return False
     if vr == b"AT":

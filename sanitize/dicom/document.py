@@ -39,7 +39,12 @@ class Rebuilt:
 
 
 def rebuilt(
-    document: bytes, policy: Policy, cleaner: TextCleaner, terms: Terms, decisions: tuple[Decision, ...]
+    document: bytes,
+    policy: Policy,
+    cleaner: TextCleaner,
+    reader: TextReader,
+    terms: Terms,
+    decisions: tuple[Decision, ...],
 ) -> Rebuilt:
     """Render a PDF's pages, blank what identifies, and write a PDF of nothing but these pictures.
 
@@ -67,7 +72,7 @@ def rebuilt(
 
     order = Order(judge, policy.pixels.mask == "all-text", (), (*decisions, *named))
     image = Image(stored, _NATIVE, geometry)
-    cleaned = clean(image, order, TextReader(), decompress=False, most_bytes=limits.inflated_bytes)
+    cleaned = clean(image, order, reader, decompress=False, most_bytes=limits.inflated_bytes)
     pictures = [_page(stored, geometry, number, page.picture) for number, page in enumerate(pages)]
     made = written(pictures)
     if not is_pictures_only(made, pictures):

@@ -101,7 +101,7 @@ def _table(data: bytes) -> int:
     if inputs > _MOST_CHANNELS:
         return 0
     before, after = (256, 256) if data[:4] == b"mft1" else unpack_from(">HH", data, 48)
-    entries = inputs * before + grid**inputs * outputs + outputs * after
+    entries: int = inputs * before + grid**inputs * outputs + outputs * after
     return 48 + entries if data[:4] == b"mft1" else 52 + 2 * entries
 
 

@@ -69,7 +69,7 @@ class PixelCleaner:
     def __init__(self, policy: Policy, cleaner: TextCleaner) -> None:
         self._policy = policy
         self._cleaner = cleaner
-        self._reader = TextReader()
+        self.reader = TextReader()
 
     def __call__(
         self,
@@ -110,7 +110,7 @@ class PixelCleaner:
         image = Image(stored, container.syntax, geometry, palette_of(out, layout, geometry))
         order = self._order(out, layout, geometry, device, terms, decisions)
         decompress = self._policy.pixels.lossy == "decompress"
-        cleaned = clean(image, order, self._reader, decompress=decompress, most_bytes=limits.inflated_bytes)
+        cleaned = clean(image, order, self.reader, decompress=decompress, most_bytes=limits.inflated_bytes)
         if not cleaned.regions:
             return Step(pixels, container.syntax, 0, cleaned.doubts)
         if cleaned.frames:

@@ -6,18 +6,14 @@ object is refused. Sequences come out with defined lengths; nothing else of the 
 
 from __future__ import annotations
 
-from struct import pack, unpack
-
 from medsanitize.sanitize.dicom.actions import act
 from medsanitize.sanitize.dicom.charset import defined_terms
-from medsanitize.sanitize.dicom.codes import CODE_MEANING, CODE_VALUE, SCHEME, code_value
+from medsanitize.sanitize.dicom.codes import CODE_MEANING, CODE_VALUE, code_value
 from medsanitize.sanitize.dicom.content_items import (
     CONTENT_SEQUENCE,
     REFERENCED_PLACE,
-    concept_of,
-    dropped_by,
 )
-from medsanitize.sanitize.dicom.counted import COUNTS, DATA, counted, numbers
+from medsanitize.sanitize.dicom.counted import COUNTS, DATA
 from medsanitize.sanitize.dicom.dictionary import dictionary, effective_vr
 from medsanitize.sanitize.dicom.encoding import (
     IMPLICIT_LITTLE,
@@ -29,6 +25,14 @@ from medsanitize.sanitize.dicom.encoding import (
     element,
 )
 from medsanitize.sanitize.dicom.job import Piece
+from medsanitize.sanitize.dicom.neighbours import (
+    HELD,
+    code_context,
+    dropped,
+    moved_place,
+    overlay,
+    within_count,
+)
 from medsanitize.sanitize.dicom.private import PRIVATE, Privates, private_element
 from medsanitize.sanitize.dicom.refusal import Refused, place_of
 from medsanitize.sanitize.dicom.rules import Rule, Scope
@@ -36,7 +40,6 @@ from medsanitize.sanitize.dicom.structure import (
     ITEM,
     ITEM_END,
     SEQUENCE_END,
-    Buffer,
     item_headers,
     item_layout,
     read_header,
@@ -54,7 +57,6 @@ _MEMORY = 4096
 
 _UNKNOWN: Piece = (b"", ("X:unknown-attribute",), ())
 _GROUP_LENGTH: Piece = (b"", ("X:group-length",), ())
-_OVERLAY: Piece = (b"", ("X:overlay",), ())
 _DANGLING: Piece = (b"", ("X:dangling-reference",), ())
 _WRONG_VR: Piece = (b"", ("X:wrong-vr",), ())
 
@@ -140,7 +142,7 @@ def walk_dataset(
                 found = memory.get(raw)
                 if found is None:
                     piece = _settle(walk, scope, tag, vr, raw, start, stop, end, source)
-                    if tag not in _CONTEXTUAL:
+                    if tag not in _CONTEXTUAL and piece is not HELD:
                         if len(memory) > _MEMORY:
                             memory.clear()
                         memory[raw] = piece
@@ -227,7 +229,7 @@ def _settle(
     if not tag & 0xFFFF:
         return _GROUP_LENGTH
     if 0x6000 <= group <= 0x60FF or 0x5000 <= group <= 0x50FF:
-        return _OVERLAY if walk.book.override(tag) != "K" else (raw, ("K:policy",), ())
+        return overlay(walk, scope, tag, raw[len(raw) - (stop - start) :])
     known = dictionary().get(tag)
     if known is None or group < 8 or group == 0xFFFE:
         return _UNKNOWN
@@ -239,9 +241,9 @@ def _settle(
         return _sequence_piece(walk, scope, rule, tag, start, stop, item_layout(vr, source))
     value = raw[len(raw) - (stop - start) :]
     if tag == REFERENCED_PLACE and scope.path:
-        there = _place(walk, value, big=source.big)
+        there = moved_place(walk, value, big=source.big)
         return (element(walk.target, tag, b"UL", there), ("C:place",), ()) if there else _DANGLING
-    covered = _covered(walk, tag, value, source)
+    covered = within_count(walk, tag, value, source)
     if covered is None:
         return b"", ("X:uncounted",), ()
     beyond, value = len(covered) < len(value), covered
@@ -249,7 +251,7 @@ def _settle(
         return b"", ("X:foreign-byte-order",), ()
     if tag == CODE_VALUE and rule.action != "X":
         out_vr, new, why, links = code_value(
-            walk.job, tag, read_as, value, *_code_context(walk.buf, stop, end, source)
+            walk.job, tag, read_as, value, *code_context(walk.buf, stop, end, source)
         )
     else:
         out_vr, new, why, links = act(walk.job, scope, rule, tag, read_as, value)
@@ -261,28 +263,6 @@ def _settle(
     if unchanged and vr in LONG_VRS and raw[6:8] != b"\0\0":
         unchanged = False  # the reserved bytes of the header (PS3.5 7.1.2) hold something
     return (raw if unchanged else element(walk.target, tag, out_vr, new)), (why,), links
-
-
-def _covered(walk: Walk, tag: int, value: bytes, source: Layout) -> bytes | None:
-    """As much of a value as the attributes beside it count, where they do; ``None`` where they should."""
-    if tag in COUNTS:
-        walk.counts[tag] = numbers(tag, value, big=source.big)
-    if tag not in DATA or not value:
-        return value
-    covered = counted(walk.counts, tag, value, big=source.big)
-    return value if covered == value else covered
-
-
-def _code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes, bytes]:
-    """Coding Scheme Designator and Code Meaning, which follow their Code Value (PS3.3 8.8)."""
-    found = {SCHEME: b"", CODE_MEANING: b""}
-    while pos < end:
-        tag, _, length, start = read_header(buf, pos, end, source)
-        if tag > CODE_MEANING or start + length > end:
-            break
-        found[tag] = buf[start : start + length]
-        pos = start + length
-    return found[SCHEME], found[CODE_MEANING]
 
 
 def _undefined(
@@ -339,29 +319,6 @@ def _sequence_piece(
         walk.rules, walk.links = rules, links
 
 
-def _dropped(walk: Walk, item: list[bytes], start: int, end: int, source: Layout) -> str:
-    """The rule by which the content item in hand goes as a whole, noted in the tree; empty when it stays."""
-    kept, tree = walk.job.policy.dicom.options.retain_patient_characteristics, walk.tree
-    concept = concept_of(walk.buf, start, end, source, walk.limits.depth)
-    rule = dropped_by(concept, item, walk.target, ages_kept=kept)
-    if tree.here in tree.dangling:
-        rule = "X:dangling-reference"
-    if rule:
-        tree.dropped.add(tree.here)
-    return rule
-
-
-def _place(walk: Walk, value: bytes, *, big: bool) -> bytes | None:
-    """A reference to another content item, renumbered for the items that go; ``None`` when that one does."""
-    order, tree = ">" if big else "<", walk.tree
-    tree.refers = True
-    ordinals = tree.renumbered(unpack(f"{order}{len(value) // 4}I", value[: len(value) // 4 * 4]))
-    if ordinals is None:
-        tree.dangling.add(tree.here)
-        return None
-    return pack(f"{'>' if walk.target.big else '<'}{len(ordinals)}I", *ordinals)
-
-
 def _items(
     walk: Walk, scope: Scope, pos: int, end: int, source: Layout, *, delimited: bool
 ) -> tuple[bytes, int]:
@@ -387,7 +344,7 @@ def _items(
                 raise Refused("length-past-end", place_of(scope.path))
             pos = walk_dataset(walk, scope, start, start + length, source, out)
         if in_tree:
-            rule = _dropped(walk, out, start, pos, source)
+            rule = dropped(walk, out, start, pos, source)
             walk.tree.here = above
             if rule:
                 walk.rules.append(rule)

@@ -98,6 +98,8 @@ def settle(code: str, attribute_type: str) -> str:
     return choices[0]
 
 
+_ICON = 0x00880200
+"""A small copy of the image may show what the image no longer shows: it goes, whatever the policy says."""
 _BIRTH_DATES = frozenset([0x00100033, 0x00100034, 0x00100035])
 """Birth and death dates in other calendars: identifying, and in no row of the table."""
 
@@ -130,6 +132,8 @@ class RuleBook:
 
     def _resolve(self, scope: Scope, tag: int) -> Rule:
         attribute_type = _type_of(scope, tag)
+        if tag == _ICON:
+            return Rule("X", "icon-image", attribute_type)
         override = self.override(tag)
         if override is not None:
             return Rule(override if override in "KXCU" else settle(override, ""), "policy", attribute_type)

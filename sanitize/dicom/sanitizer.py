@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import Policy
@@ -18,6 +19,7 @@ from medsanitize.sanitize.dicom.encoding import element
 from medsanitize.sanitize.dicom.face_step import Look, look_for_face, without_face
 from medsanitize.sanitize.dicom.geometry import IMAGE_PIXEL, Geometry, geometry_of
 from medsanitize.sanitize.dicom.job import Job, Piece, Subject
+from medsanitize.sanitize.dicom.overlays import put_planes
 from medsanitize.sanitize.dicom.pixeldata import Pixels, write_pixels
 from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym
 from medsanitize.sanitize.dicom.refusal import Dropped, Refused, tag_text
@@ -35,6 +37,7 @@ from medsanitize.sanitize.text import forbidden
 
 if TYPE_CHECKING:
     from medsanitize.sanitize.dicom.document import Rebuilt
+    from medsanitize.sanitize.dicom.overlays import Reader
     from medsanitize.sanitize.dicom.pixel_step import PixelCleaner, Step
 
 _SOP_CLASS, _SOP, _STUDY, _SERIES = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E
@@ -206,7 +209,8 @@ class Sanitizer:
             raise Refused("document-unreadable", "document")
         start, end = walk.captured[_DOCUMENT]
         document, terms = bytes(walk.buf[start:end]), walk.job.subject.terms
-        made = rebuilt(document, self._policy, self._texts.cleaner, terms, context.decisions)
+        reader, decisions = self._reads_pixels().reader, context.decisions
+        made = rebuilt(document, self._policy, self._texts.cleaner, reader, terms, decisions)
         put_document(done.out, walk.target, made.document)
         walk.rules += ["C:document-rebuilt", *["C:burned-in-text"] * made.regions]
         return made
@@ -259,6 +263,8 @@ class Sanitizer:
         if check is Check.PASSED and geometry is not None:
             step = cleaned = self._clean_pixels(container, done, pixels, geometry, context)
             pixels, container = cleaned.pixels, replace(container, syntax=cleaned.syntax)
+        reader = partial(self._plane_reader, walk) if self._policy.dicom.options.clean_pixel_data else None
+        put_planes(walk, self._book.scope(done.sop_class), out, reader)
         rules = walk.rules + pixels.rules
         self._state_face(done, face, read=check is Check.PASSED, cut="face-defaced" in rules)
         put(out, layout, statement.TEMPORAL, statement.temporal(layout, self._policy.dicom.options, rules))
@@ -324,14 +330,12 @@ class Sanitizer:
         self, container: Container, done: _Pass, pixels: Pixels, geometry: Geometry, context: Context
     ) -> Step:
         """The pixels read for text and cleaned, and the header saying so."""
-        from medsanitize.sanitize.dicom.pixel_step import Device, PixelCleaner
+        from medsanitize.sanitize.dicom.pixel_step import Device
 
         walk, layout = done.walk, done.walk.target
-        if self._pixel_cleaner is None:
-            self._pixel_cleaner = PixelCleaner(self._policy, self._texts.cleaner)
         device = Device(*(walk.text(tag) for tag in (_MANUFACTURER, _MODEL, _TEXTS["Modality"])))
         terms, decisions = walk.job.subject.terms, context.decisions
-        step = self._pixel_cleaner(
+        step = self._reads_pixels()(
             container, done.out, pixels, geometry, device=device, terms=terms, decisions=decisions
         )
         if self._book.scope(done.sop_class).belongs(_BURNED_IN):
@@ -339,6 +343,20 @@ class Sanitizer:
         codes = statement.method_codes(layout, self._policy.dicom.options, pixels_read=True)
         put(done.out, layout, statement.METHOD_CODES, codes)
         return step
+
+    def _reads_pixels(self) -> PixelCleaner:
+        """What reads text in pictures; made, with its models, for the first object that needs it."""
+        if self._pixel_cleaner is None:
+            from medsanitize.sanitize.dicom.pixel_step import PixelCleaner
+
+            self._pixel_cleaner = PixelCleaner(self._policy, self._texts.cleaner)
+        return self._pixel_cleaner
+
+    def _plane_reader(self, walk: Walk) -> Reader:
+        from medsanitize.sanitize.dicom.overlay_step import plane_reader
+
+        reader, terms = self._reads_pixels().reader, walk.job.subject.terms
+        return plane_reader(self._policy, self._texts.cleaner, reader, terms)
 
     def _state_face(self, done: _Pass, face: Look, *, read: bool, cut: bool) -> None:
         """Recognizable Visual Features says what was found, and the code that a face was cut off."""

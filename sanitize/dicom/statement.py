@@ -10,7 +10,7 @@ _DIRECT = frozenset(["00100010", "00101000", "00101001", "00101005", "00101040",
 """Names, other ids, address and phone of the patient."""
 METHOD_TEXT = b"medsanitize: PS3.15 Basic Application Confidentiality Profile"
 FEATURES = 0x00280302
-_NOT_MADE = frozenset(["clean_pixel_data", "clean_recognizable_visual_features", "clean_graphics"])
+_NOT_MADE = frozenset(["clean_pixel_data", "clean_recognizable_visual_features"])
 
 
 def elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:

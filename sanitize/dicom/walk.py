@@ -10,6 +10,7 @@ from medsanitize.sanitize.dicom.content_items import Tree
 from medsanitize.sanitize.dicom.counted import Counts
 from medsanitize.sanitize.dicom.encoding import Layout
 from medsanitize.sanitize.dicom.job import Job
+from medsanitize.sanitize.dicom.overlays import Planes
 from medsanitize.sanitize.dicom.rules import RuleBook
 from medsanitize.sanitize.dicom.structure import Buffer
 
@@ -22,7 +23,7 @@ class Walk:
 
     ``captured`` maps top-level tags of ``capture`` to the (start, end) of their values in ``buf``.
     ``counts`` are what the data set in hand says of the length of its sample data;
-    ``tree`` holds the places of a report's content items.
+    ``tree`` holds the places of a report's content items, ``overlays`` the planes that the policy may keep.
     """
 
     job: Job
@@ -37,6 +38,7 @@ class Walk:
     rules: list[str] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
     counts: Counts = field(default_factory=dict)
+    overlays: Planes = field(default_factory=dict)
 
     def text(self, tag: int) -> str:
         """A captured top-level value as text, trimmed; empty when the attribute is absent."""

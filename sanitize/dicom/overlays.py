@@ -1,0 +1,120 @@
+"""Overlay planes (PS3.3 C.9.2) that the policy keeps: cut to size, texts cleaned, bitmaps read for text.
+
+Only whole planes of one-bit data are kept, at the top level, in little endian; curves (50xx) never are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from medsanitize.sanitize.dicom.actions import act
+from medsanitize.sanitize.dicom.encoding import element
+from medsanitize.sanitize.dicom.released import put
+from medsanitize.sanitize.dicom.rules import GENERIC, Rule, RuleBook, Scope
+
+if TYPE_CHECKING:
+    from medsanitize.sanitize.dicom.walk import Walk
+
+DATA = 0x3000
+_ROWS, _COLUMNS, _FRAMES, _TYPE, _BITS, _POSITION = 0x0010, 0x0011, 0x0015, 0x0040, 0x0100, 0x0102
+_VRS = {
+    _ROWS: b"US",
+    _COLUMNS: b"US",
+    _FRAMES: b"IS",
+    0x0022: b"LO",
+    _TYPE: b"CS",
+    0x0045: b"LO",
+    0x0050: b"SS",
+    0x0051: b"US",
+    _BITS: b"US",
+    _POSITION: b"US",
+    0x1001: b"CS",
+    0x1301: b"IS",
+    0x1302: b"DS",
+    0x1303: b"DS",
+    0x1500: b"LO",
+}
+_LENGTHS = {_ROWS: 2, _COLUMNS: 2, 0x0050: 4, 0x0051: 2, _BITS: 2, _POSITION: 2}
+_TYPES = (b"G", b"R")
+_MOST_BITS = 1 << 28
+
+Planes = dict[int, dict[int, bytes]]
+"""Group -> element -> value, as the source has them."""
+Reader = Callable[[bytes, int, int, int], bytes | None]
+"""Bits, rows, columns and frames of a plane -> its bits cleaned; ``None`` where that cannot be proved."""
+
+
+def is_plane(group: int) -> bool:
+    """Whether a group is one of the sixteen that hold overlay planes."""
+    return 0x6000 <= group <= 0x601E and not group & 1
+
+
+def wanted(book: RuleBook, group: int, *, cleaned: bool) -> str:
+    """What the policy does with the bitmap of a plane: ``K``, ``C`` or ``X``.
+
+    ``cleaned``: the policy switches Clean Graphics on.
+    """
+    override = book.override(group << 16 | DATA)
+    if override is not None:
+        return override if override in ("K", "C") else "X"
+    return "C" if cleaned else "X"
+
+
+def put_planes(
+    walk: Walk, scope: Scope, out: list[bytes], reader: Callable[[], Reader] | None = None
+) -> None:
+    """Write the planes that the policy keeps into a rewritten data set.
+
+    Parameters
+    ----------
+    walk : Walk
+        With the planes that were held back.
+    scope : Scope
+        The top level of the object's IOD.
+    out : list of bytes
+    reader : callable, optional
+        Gives what cleans bitmaps, made when the first plane needs it; without one no plane to be cleaned
+        stays.
+    """
+    cleaned = walk.job.policy.dicom.options.clean_graphics
+    for group, values in sorted(walk.overlays.items()):
+        bitmap = _bitmap(values)
+        if bitmap is not None and wanted(walk.book, group, cleaned=cleaned) == "C":
+            data, rows, columns, frames = bitmap
+            new = reader()(data, rows, columns, frames) if reader else None
+            bitmap = (new, rows, columns, frames) if new is not None else None
+        walk.rules.append("C:overlay" if bitmap else "X:overlay")
+        if bitmap is None:
+            continue
+        for number in sorted(values.keys() & _VRS.keys()):
+            tag = group << 16 | number
+            put(out, walk.target, tag, _element(walk, scope, tag, values[number]))
+        put(out, walk.target, group << 16 | DATA, element(walk.target, group << 16 | DATA, b"OW", bitmap[0]))
+
+
+def _bitmap(values: dict[int, bytes]) -> tuple[bytes, int, int, int] | None:
+    """Bits of a plane, its rows, columns and frames; ``None`` where they do not fit together."""
+    rows, columns = (int.from_bytes(values.get(tag, b""), "little") for tag in (_ROWS, _COLUMNS))
+    frames = values.get(_FRAMES, b"1").strip(b" \0")
+    plain = values.get(_BITS, b"\1\0") == b"\1\0" and values.get(_POSITION, b"\0\0") == b"\0\0"
+    if not frames.isdigit() or len(frames) > 6 or not plain or values.get(_TYPE, b"").strip() not in _TYPES:
+        return None
+    bits = rows * columns * int(frames)
+    data = values.get(DATA, b"")[: -(-bits // 8)]
+    if not 0 < bits <= _MOST_BITS or len(data) * 8 < bits:
+        return None
+    if bits % 8:
+        data = data[:-1] + bytes([data[-1] & (1 << bits % 8) - 1])
+    return data, rows, columns, int(frames)
+
+
+def _element(walk: Walk, scope: Scope, tag: int, value: bytes) -> bytes | None:
+    """One element beside the bitmap under its rule; ``None`` when it goes."""
+    number = tag & 0xFFFF
+    if len(value) != _LENGTHS.get(number, len(value)):
+        return None
+    override = walk.book.override(tag)
+    rule = Rule(override or GENERIC, "policy" if override else "option", "")
+    vr, new, _, _ = act(walk.job, scope, rule, tag, _VRS[number], value)
+    return element(walk.target, tag, vr, new) if new else None
