@@ -32,9 +32,10 @@ THIS_VERSION: Mapping[str, str] = {
     "that were read, and in no other",
     "clean_recognizable_visual_features": "`pixels.faces` decides; on, only `deface` and `quarantine` are "
     "accepted there. Stated in the objects from which a face was cut off, and in no other",
-    "clean_graphics": "overlays and curves are removed all the same; graphic annotations stay, cleaned as "
-    "text; not stated in the objects",
-    "clean_structured_content": "content stays item by item: texts, names, dates and UIDs in it are cleaned",
+    "clean_graphics": "graphic annotations stay, their texts cleaned; overlay planes stay where "
+    "`clean_pixel_data` is on and reads them too, else they go; curves go all the same",
+    "clean_structured_content": "content stays item by item: texts, dates and UIDs in it are cleaned; persons, "
+    "observers, the subject's identity, institutions and request numbers go as whole items",
     "clean_descriptors": "texts stay word by word: words of the controlled vocabulary that are no name, id "
     "or address known of the patient",
     "retain_longitudinal_full_dates": "dates and times stay; not together with the next option",
