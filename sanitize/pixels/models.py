@@ -19,6 +19,13 @@ from numpy.typing import NDArray
 Grey = NDArray[np.uint8]
 _LINE_HEIGHT = 48
 _BATCH = 8
+_TILE = 1024
+_OVERLAP = 128
+_PLAIN = 24
+_INK = 0.2
+_LEAST = 0.4
+_THIN = 3
+_UNCLIP = 1.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +55,39 @@ class Models:
         listed = self._recogniser.get_modelmeta().custom_metadata_map["character"].splitlines()
         return ["", *listed, " "]
 
-    def detect(self, picture: Grey, threshold: float, least: float, unclip: float) -> list[Patch]:
-        """Patches of text in a picture whose sides are multiples of 32, read at its own scale."""
+    def detect(self, picture: Grey) -> list[Patch]:
+        """Patches of text in a picture, read at its own scale; large pictures are read tile by tile.
+
+        Areas too plain to hold a glyph are not looked at.
+        """
         import cv2
 
-        heat = self._run(self._detector, _normalised(picture)[None])[0, 0]
-        mask = cv2.dilate((heat > threshold).astype(np.uint8), np.ones((2, 2), np.uint8))
+        heat = self._heat(picture)
+        mask = cv2.dilate((heat > _INK).astype(np.uint8), np.ones((2, 2), np.uint8))
         count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
         sums = np.bincount(labels.ravel(), heat.ravel().astype(np.float64), count)
         patches = []
         for index in range(1, count):
             x, y, width, height, area = (int(value) for value in stats[index])
             score = float(sums[index]) / area
-            if score < least or min(width, height) < 3:
+            if score < _LEAST or min(width, height) < _THIN:
                 continue
-            margin = width * height * unclip / (2 * (width + height))
+            margin = width * height * _UNCLIP / (2 * (width + height))
             patches.append(Patch(x - margin, y - margin, x + width + margin, y + height + margin, score))
         return patches
+
+    def _heat(self, picture: Grey) -> NDArray[np.float32]:
+        """The detector's map of text, 0 to 1, of a picture whose sides are multiples of 32."""
+        rows, columns = picture.shape
+        heat = np.zeros(picture.shape, np.float32)
+        for top in _starts(rows):
+            for left in _starts(columns):
+                area = np.s_[top : min(top + _TILE, rows), left : min(left + _TILE, columns)]
+                tile = picture[area]
+                if int(tile.max()) - int(tile.min()) >= _PLAIN:
+                    seen = self._run(self._detector, _normalised(tile)[None])[0, 0]
+                    heat[area] = np.maximum(heat[area], seen)
+        return heat
 
     def recognise(self, lines: list[Grey]) -> list[tuple[str, float]]:
         """Text and mean certainty of each picture of one line; pictures of one width are read together."""
@@ -105,6 +128,11 @@ class Models:
 def _normalised(picture: Grey) -> NDArray[np.float32]:
     scaled = picture.astype(np.float32) / np.float32(127.5) - np.float32(1)
     return np.broadcast_to(scaled, (3, *picture.shape))
+
+
+def _starts(length: int) -> range:
+    """Where tiles begin along one side."""
+    return range(0, max(1, length - _OVERLAP), _TILE - _OVERLAP)
 
 
 def _session(kind: str) -> Any:

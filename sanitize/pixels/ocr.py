@@ -1,4 +1,9 @@
-"""One frame in, lines of text out."""
+"""One frame in, lines of text out.
+
+A frame is looked at once, enlarged until small glyphs are legible to the detector and with its local
+contrast evened out, which makes dark, bright and faint text alike whatever lies behind it. A large
+frame is looked at once more, reduced, for glyphs too large to be seen in a part of it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,18 @@ from numpy.typing import NDArray
 Frame = NDArray[np.uint8]
 """Display grey of one frame, rows by columns, 0 to 255."""
 
-_SHORT_SIDE = 736
+Bounds = tuple[int, int, int, int]
+
+_ENLARGED = 1.1e6
+_MOST_ENLARGED = 3.0
+_LARGE = 1.5e6
+_REDUCED = 0.6e6
+_MARGIN = 16
+_AROUND = 40
+_NOISE = 1.5
+_CONTRAST = 48.0
+_SURE = 0.9
+_UPRIGHT = 1.5
 
 
 class TextReader:
@@ -35,21 +51,84 @@ class TextReader:
         tuple of TextBox
             From top to bottom, then left to right. Boxes whose text could not be read have a low score.
         """
+        if frame.size == 0 or frame.min() == frame.max():
+            return ()
+        found: list[Bounds] = []
+        for scale in _scales(frame.size):
+            found += [one for one in self._look(frame, scale) if not _lies_in(one, found)]
+        texts = self._texts([frame[top:bottom, left:right] for left, top, right, bottom in found])
+        boxes = [TextBox(*bounds, *text) for bounds, text in zip(found, texts, strict=True)]
+        return tuple(sorted(boxes, key=lambda box: (box.top, box.left, box.bottom, box.right)))
+
+    def _look(self, frame: Frame, scale: float) -> list[Bounds]:
+        """Where the detector sees text in the frame at ``scale``."""
         import cv2
 
         rows, columns = frame.shape
-        scale = max(1.0, _SHORT_SIDE / min(rows, columns))
-        height, width = (-(-round(side * scale) // 32) * 32 for side in (rows, columns))
-        picture = cv2.resize(frame, (width, height), interpolation=cv2.INTER_CUBIC).astype(np.uint8)
-        found = self._models.detect(picture, 0.3, 0.5, 1.6)
-        bounds, lines = [], []
-        for patch in found:
-            left, right = (int(np.clip(x * columns / width, 0, columns)) for x in (patch.left, patch.right))
-            top, bottom = (int(np.clip(y * rows / height, 0, rows)) for y in (patch.top, patch.bottom))
-            if right - left >= 3 and bottom - top >= 3:
-                bounds.append((left, top, right, bottom))
-                line = frame[top:bottom, left:right]
-                lines.append(line if line.shape[1] * 1.5 >= line.shape[0] else np.rot90(line))
-        texts = self._models.recognise(lines)
-        boxes = [TextBox(*bound, *text) for bound, text in zip(bounds, texts, strict=True)]
-        return tuple(sorted(boxes, key=lambda box: (box.top, box.left, box.bottom, box.right)))
+        height, width = max(1, round(rows * scale)), max(1, round(columns * scale))
+        method = cv2.INTER_CUBIC if scale >= 1 else cv2.INTER_AREA
+        even = _evened(frame, max(1, round(_AROUND / scale)))
+        sized = cv2.resize(even, (width, height), interpolation=method)
+        bottom, right = (-(-(side + 2 * _MARGIN) // 32) * 32 - side - _MARGIN for side in (height, width))
+        edged = cv2.copyMakeBorder(sized, _MARGIN, bottom, _MARGIN, right, cv2.BORDER_REPLICATE)
+        found = []
+        for patch in self._models.detect(np.asarray(edged, np.uint8)):
+            x0, x1 = ((x - _MARGIN) * columns / width for x in (patch.left, patch.right))
+            y0, y1 = ((y - _MARGIN) * rows / height for y in (patch.top, patch.bottom))
+            left, top = max(0, int(np.floor(x0))), max(0, int(np.floor(y0)))
+            right_, bottom_ = min(columns, int(np.ceil(x1))), min(rows, int(np.ceil(y1)))
+            if right_ - left >= 3 and bottom_ - top >= 3:
+                found.append((left, top, right_, bottom_))
+        return found
+
+    def _texts(self, patches: list[Frame]) -> list[tuple[str, float]]:
+        """What stands in each patch, the way up in which it reads best.
+
+        Patches taller than wide are tried from both sides, others upside down when they read badly.
+        """
+        upright = [patch.shape[0] <= _UPRIGHT * patch.shape[1] for patch in patches]
+        plain = [_stretched(patch) for patch in patches]
+        first = [one if flat else np.rot90(one) for one, flat in zip(plain, upright, strict=True)]
+        texts = self._models.recognise(first)
+        again = [index for index, text in enumerate(texts) if text[1] < _SURE or not upright[index]]
+        turned = self._models.recognise([np.rot90(first[index], 2) for index in again])
+        for index, text in zip(again, turned, strict=True):
+            texts[index] = max(texts[index], text, key=lambda one: one[1])
+        return texts
+
+
+def _scales(size: int) -> tuple[float, ...]:
+    """How a frame of ``size`` pixels is looked at: enlarged or as it is, and reduced if it is large."""
+    if size <= _LARGE:
+        return (min(_MOST_ENLARGED, max(1.0, (_ENLARGED / size) ** 0.5)),)
+    return (1.0, (_REDUCED / size) ** 0.5)
+
+
+def _evened(frame: Frame, around: int) -> Frame:
+    """The frame with equal local contrast everywhere, but for noise that is left as faint as it is."""
+    import cv2
+
+    values = frame.astype(np.float32)
+    window = (2 * around + 1, 2 * around + 1)
+    mean = cv2.blur(values, window, borderType=cv2.BORDER_REFLECT_101)
+    spread = np.sqrt(cv2.blur((values - mean) ** 2, window, borderType=cv2.BORDER_REFLECT_101))
+    even = np.asarray(128 + _CONTRAST * (values - mean) / (spread + _NOISE))
+    return np.clip(even, 0, 255).astype(np.uint8)
+
+
+def _stretched(patch: Frame) -> Frame:
+    """The patch from black to white."""
+    low, high = (float(value) for value in np.percentile(patch, (1, 99)))
+    if high <= low:
+        return patch
+    return np.clip((patch - low) * (255 / (high - low)), 0, 255).astype(np.uint8)
+
+
+def _lies_in(one: Bounds, others: list[Bounds]) -> bool:
+    """Whether most of a patch has been found before."""
+    covered = sum(
+        max(0, min(one[2], other[2]) - max(one[0], other[0]))
+        * max(0, min(one[3], other[3]) - max(one[1], other[1]))
+        for other in others
+    )
+    return covered > 0.7 * (one[2] - one[0]) * (one[3] - one[1])
