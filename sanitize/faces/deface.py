@@ -162,6 +162,14 @@ def _limits(cut: Cut, x: Reals, z: Reals) -> Reals:
 
 def blanked(cuts: Sequence[Cut], plane: Plane) -> Mask | None:
     """Which pixels of a slice any of the cuts takes, rows by columns; None when none does."""
+    heights = [corner[2] for corner in plane.corners()]
+    near = [
+        cut
+        for cut in cuts
+        if min(heights) <= cut.top and max(heights) >= cut.top - cut.block * len(cut.depths)
+    ]
+    if not near:
+        return None
     across, down = np.array(plane.across), np.array(plane.down)
     columns = np.arange(plane.columns) * plane.pitch[0]
     rows = np.arange(plane.rows) * plane.pitch[1]
@@ -170,6 +178,6 @@ def blanked(cuts: Sequence[Cut], plane: Plane) -> Mask | None:
         for axis in range(3)
     )
     mask = np.zeros((plane.rows, plane.columns), bool)
-    for cut in cuts:
+    for cut in near:
         mask |= y < _limits(cut, x, z)
     return mask if mask.any() else None
