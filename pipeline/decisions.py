@@ -53,7 +53,7 @@ def read_decisions(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_bytes(), object_pairs_hook=_members)
     except (OSError, ValueError, RecursionError):
         raise _unusable() from None
-    if not isinstance(found, dict) or set(found) != _MEMBERS or found["version"] != FORMAT:
+    if not isinstance(found, dict) or set(found) != _MEMBERS or repr(found["version"]) != repr(FORMAT):
         raise _unusable()
     approve, decisions = found["approve"], found["decisions"]
     if not isinstance(found["page"], str) or not (approve is None or isinstance(approve, str)):

@@ -66,6 +66,7 @@ _EXACT = {
         "The file cannot be read as an image.",
         "Check that it may be read, and that it is an image.",
     ),
+    "empty-file": ("The file is empty.", "Export it again, or leave it out."),
     "worker-died": (
         "A decoder died of it, twice.",
         "Export it from the archive again; if it comes out the same, leave it out.",

@@ -262,17 +262,21 @@ def _look_card(state: State, look: Look) -> Card:
         "  AND other.id <> objects.id AND other.outcome = 'released') FROM objects WHERE id = ?",
         (look.id,),
     ).fetchone()
-    notes = [
+    notes = (
         look.missing,
         "It changed after the last review." if again else "",
-        f"{_objects(alike)} of the release {'has' if alike == 1 else 'have'} the same pixels."
-        if alike
-        else "",
-    ]
-    note = " ".join(one for one in notes if one)
-    picture = data_uri(look.picture)
+        f"The same pixels are in {_objects(alike)} more." if alike else "",
+    )
+    modality = next((row[4] for row in look.header if row[1] == "(0008,0060)"), "") or "Object"
     return Card(
-        f"object-{look.id}", "sample", look.path, _LOOKED, note=note, after=picture, header=look.header
+        id=f"object-{look.id}",
+        rule="sample",
+        title=f"{modality} of {look.path.split('/')[1]}",
+        choices=_LOOKED,
+        text=look.path,
+        note=" ".join(filter(None, notes)),
+        after=data_uri(look.picture),
+        header=look.header,
     )
 
 

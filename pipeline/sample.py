@@ -122,7 +122,8 @@ def _rows(dataset: Dataset, depth: int = 0) -> Any:
         elif element.VR in ("OB", "OW", "OF", "OD", "OL", "OV", "UN"):
             yield depth, tag, element.name, element.VR, "binary"
         else:
-            text = str(element.value)
+            many = element.VM > 1 and element.VR not in ("LT", "ST", "UT")
+            text = "\\".join(map(str, element.value)) if many else str(element.value)
             yield depth, tag, element.name, element.VR, text[:_VALUE] + ("…" if len(text) > _VALUE else "")
 
 
