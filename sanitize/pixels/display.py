@@ -93,8 +93,10 @@ def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:
 
 def _coloured(colours: Picture) -> list[Picture]:
     """Luminance; and the brightest channel where there are colours, which luminance may make equal."""
-    pictures = [(colours.astype(np.float32) @ _LUMINANCE + 0.5).astype(np.uint8)]
-    brightest, dimmest = colours.max(axis=-1), colours.min(axis=-1)
+    red, green, blue = (colours[..., channel].astype(np.uint16) for channel in range(3))
+    pictures = [((77 * red + 150 * green + 29 * blue + 128) >> 8).astype(np.uint8)]
+    brightest = np.maximum(np.maximum(colours[..., 0], colours[..., 1]), colours[..., 2])
+    dimmest = np.minimum(np.minimum(colours[..., 0], colours[..., 1]), colours[..., 2])
     if np.count_nonzero(brightest - dimmest > _COLOURED) > _COLOURED_SHARE * brightest.size:
         pictures.append(brightest)
     return pictures
@@ -106,6 +108,8 @@ def _colours(samples: Samples, geometry: Geometry, model: str) -> Picture:
         luma = samples[..., :2].reshape(geometry.rows, geometry.columns)
         chroma = np.repeat(samples[..., 2:], 2, axis=1)
         samples = np.dstack([luma, chroma])
+    if samples.dtype == np.uint8 and not model.startswith("YBR"):
+        return samples[..., :3]
     values = samples[..., :3].astype(np.float32)
     if samples.dtype.itemsize > 1:
         values *= 255.0 / max(2 ** min(geometry.bits_stored, 32) - 1, 1)

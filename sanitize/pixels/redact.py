@@ -48,17 +48,19 @@ def blanked(
     """
     value = fill(samples, geometry, model, darkest)
     halved = is_422(geometry) and samples.shape[-1] == 4
+    new = samples.copy()
     mask = np.zeros(samples.shape[:2], bool)
     for area in areas:
         left, top, right, bottom = snapped(area, (geometry.rows, geometry.columns), 2 if halved else 1, 1)
-        if halved:
-            left, right = left // 2, right // 2
-        mask[top:bottom, left:right] = True
-    new = samples.copy()
-    new[mask] = value
-    if not np.array_equal(new[~mask], samples[~mask], equal_nan=samples.dtype.kind == "f") or bool(
-        (new[mask] != value).any()
-    ):
+        columns = slice(left // 2, right // 2) if halved else slice(left, right)
+        new[top:bottom, columns] = value
+        mask[top:bottom, columns] = True
+    differs = new != samples
+    if samples.dtype.kind == "f":
+        differs &= ~(np.isnan(new) & np.isnan(samples))
+    if differs.ndim == 3:
+        differs = differs.any(axis=-1)
+    if bool((differs & ~mask).any()) or bool((new[mask] != value).any()):
         raise Refused("pixels-not-rewritten", "pixels")
     return new
 
