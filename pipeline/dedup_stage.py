@@ -188,8 +188,8 @@ def judge_duplicates(state: State, policy: Policy, staging: Path | None) -> None
     """Apply the policy's verdicts to equal bytes, equal pixels and what the registry holds."""
     if state.plain("duplicates") is None:
         with state.transaction() as db:
-            db.execute("CREATE INDEX objects_sha256 ON objects (sha256)")
-            db.execute("CREATE INDEX objects_pixels ON objects (pixels)")
+            db.execute("CREATE INDEX IF NOT EXISTS objects_sha256 ON objects (sha256)")
+            db.execute("CREATE INDEX IF NOT EXISTS objects_pixels ON objects (pixels)")
             for column, verdict in (
                 ("sha256", policy.deduplicate.bytes),
                 ("pixels", policy.deduplicate.pixels),

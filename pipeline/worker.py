@@ -26,7 +26,10 @@ _RECENT_OWNERS = 64
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Setup:
-    """What every worker of a run is given. ``staging`` is None when nothing may be written."""
+    """What every worker of a run is given. ``staging`` is None when nothing may be written.
+
+    ``keep_links``: whether what is for the holder alone (links, doubts) is kept at all.
+    """
 
     policy: Policy
     subkeys: SubKeys
@@ -46,6 +49,7 @@ class Worker:
         self.seal = Seal(setup.subkeys)
         self._folders: set[str] = set()
         self._links: set[tuple[str, str]] = set()
+        self._doubts: set[bytes] = set()
         self._patients: set[bytes] = set()
         self._known: dict[bytes, frozenset[Known]] = {}
 
@@ -96,6 +100,15 @@ class Worker:
         if len(self._links) >= _RECENT:
             self._links.clear()
         self._links.add(link)
+        return True
+
+    def is_new_doubt(self, name: bytes) -> bool:
+        """Whether this worker has not sent the doubt lately."""
+        if name in self._doubts:
+            return False
+        if len(self._doubts) >= _RECENT:
+            self._doubts.clear()
+        self._doubts.add(name)
         return True
 
     def is_new_patient(self, patient: bytes) -> bool:
