@@ -111,7 +111,8 @@ def _evened(frame: Frame, around: int) -> Frame:
     values = frame.astype(np.float32)
     window = (2 * around + 1, 2 * around + 1)
     mean = cv2.blur(values, window, borderType=cv2.BORDER_REFLECT_101)
-    spread = np.sqrt(cv2.blur((values - mean) ** 2, window, borderType=cv2.BORDER_REFLECT_101))
+    square = cv2.blur((values - mean) ** 2, window, borderType=cv2.BORDER_REFLECT_101)
+    spread = np.sqrt(np.maximum(square, 0))  # sums that run along rows may end just below zero
     even = np.asarray(128 + _CONTRAST * (values - mean) / (spread + _NOISE))
     return np.clip(even, 0, 255).astype(np.uint8)
 
