@@ -11,6 +11,7 @@ from itertools import islice
 
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.faces_stage import SliceRow, looks_at_faces, slice_row
+from medsanitize.pipeline.slide_parts import is_slide_part
 from medsanitize.pipeline.source import Found, SourceProblem, opened, stamp, walk
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
@@ -186,6 +187,8 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
         return settled(seen.kind, "dropped", "not-an-image")
     if seen.kind == "raster" and worker.setup.policy.raster.action in _SETTLED:
         return settled("raster", _SETTLED[worker.setup.policy.raster.action], "raster-image")
+    if seen.kind == "raster" and is_slide_part(found.path):
+        return settled("unreadable", "quarantined", "slide-not-supported")
     if seen.kind not in _SANITIZED:
         return settled("unreadable", "quarantined", seen.rule or "unreadable")
     sop = seal.name("sop", key) if seen.sop_uid else seal.name("content", key)

@@ -18,10 +18,14 @@ from medsanitize.sanitize.context import Context, Known
 from medsanitize.sanitize.keys import derive
 from medsanitize.sanitize.objects import Sanitized
 from medsanitize.sanitize.raster import RasterSanitizer, is_raster, peek_raster
+from medsanitize.sanitize.raster.burned_in import views
+from medsanitize.sanitize.raster.png import blank_png, colors, read_png
+from medsanitize.sanitize.raster.tiff import read_tiff
+from medsanitize.sanitize.raster.tiff_pixels import blank_pages, page_colors
 from medsanitize.sanitize.record import Check, Outcome
 from medsanitize.verifiers.raster import audit_raster, raster_digest
 from medsanitize.verifiers.search import build_search
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from tests.sanitize.raster_files import (
     MARKER,
@@ -299,6 +303,59 @@ def test_the_audit_finds_a_known_name_and_another_digest(tmp_path: Path) -> None
     path.write_bytes(png_with(b"tEXt", b"Author\0" + RAW))
     found = audit_raster(path, search=build_search([Known("name", MARKER)]), digest="0" * 64)
     assert {finding.rule for finding in found} == {"audit:name", "audit:digest", "audit:structure"}
+
+
+def masked(rows: int, columns: int) -> np.ndarray:
+    mask = np.zeros((rows, columns), bool)
+    mask[10:20, 5:33] = True
+    return mask
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "I;16"])
+def test_blanking_a_png_changes_nothing_else(mode: str) -> None:
+    wide = Image.fromarray(np.arange(48 * 70, dtype=np.uint16).reshape(48, 70) * 17 + 9)
+    png = read_png(encoded(wide if mode == "I;16" else scene().convert(mode), "PNG"), 10**6)
+    mask = masked(48, 70)
+    made = read_png(blank_png(png, mask).write(), 10**6)
+    assert np.array_equal(colors(made)[~mask], colors(png)[~mask])
+    assert len(np.unique(colors(made)[mask], axis=0)) == 1
+    assert made.header == replace(png.header, interlaced=False)
+
+
+@pytest.mark.parametrize(
+    ("mode", "compression"),
+    [("1", None), ("L", "packbits"), ("P", "tiff_lzw"), ("RGB", "tiff_lzw"), ("RGB", "jpeg"), ("CMYK", None)],
+)
+def test_blanking_a_tiff_changes_nothing_else(mode: str, compression: str | None) -> None:
+    tiff = read_tiff(encoded(scene().convert(mode), "TIFF", compression=compression), 10**6)
+    mask = masked(48, 70)
+    made = read_tiff(blank_pages(tiff, {0: mask}).write(), 10**6)
+    before, after = page_colors(tiff, tiff.pages[0]), page_colors(made, made.pages[0])
+    assert np.array_equal(after[~mask], before[~mask])
+    assert len(np.unique(after[mask], axis=0)) == 1
+
+
+def test_transparency_is_looked_at_too() -> None:
+    samples = np.zeros((8, 8, 4), np.uint8)
+    assert len(views(samples)) == 1
+    samples[2, 2, 3] = 255
+    assert [view.ndim for view in views(samples)] == [3, 2, 3]
+
+
+def test_a_picture_in_colours_may_show_a_person() -> None:
+    strict = policy("pixels: {faces: quarantine}\n")
+    assert rule_of(jpeg_with(), strict) == "photograph-of-person"
+    assert rule_of(encoded(scene().convert("L").convert("RGB"), "PNG"), strict) == "released"
+
+
+def test_burned_in_names_are_blanked_and_clinical_words_stay() -> None:
+    image = Image.new("L", (420, 160), 20)
+    for text, top in (("FAIRWEATHER IMOGEN", 12), ("CHEST PA", 120)):
+        ImageDraw.Draw(image).text((10, top), text, font=ImageFont.load_default(24), fill=255)
+    result = sanitized(encoded(image, "PNG"), policy("dicom: {options: {clean_pixel_data: true}}\n"))
+    out = pixels_of(b"".join(piece for piece in result.pieces if isinstance(piece, bytes)))
+    assert (result.record.pixels, result.record.pixel_regions_cleaned) == (Check.PASSED, 1)
+    assert (int(out[:60, :, 0].max()), int(out[110:, :, 0].max())) == (20, 255)
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,0 +1,33 @@
+"""Pictures that are parts of a slide: formats of several files keep labels and tiles in plain JPEG files."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+_SUFFIXES = (b".mrxs", b".vms", b".vmu", b".svs", b".ndpi", b".scn", b".bif", b".afi", b".czi", b".qptiff")
+_MACRO = b".full"
+"""What Trestle calls the picture of the whole glass."""
+
+
+def is_slide_part(path: bytes) -> bool:
+    """Whether a picture is the index of a slide, or named after a slide that lies beside it.
+
+    Names are believed here because they only lead to a refusal.
+    """
+    folder, _, name = path.rpartition(b"/")
+    name = name.lower()
+    if name.endswith((*_SUFFIXES, _MACRO)):
+        return True
+    return any(name.startswith(stem) for stem in _slides_in(folder))
+
+
+@lru_cache(maxsize=64)
+def _slides_in(folder: bytes) -> frozenset[bytes]:
+    """Names, less their endings, of the slides in a folder."""
+    try:
+        names = os.listdir(folder or b"/")
+    except OSError:
+        return frozenset()
+    stems = (os.path.splitext(name.lower()) for name in names)
+    return frozenset(stem for stem, suffix in stems if suffix in _SUFFIXES)
