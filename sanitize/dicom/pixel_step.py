@@ -32,7 +32,7 @@ from medsanitize.sanitize.text.known import Terms
 
 _NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
 _PHOTOMETRIC, _PLANAR, _STORED, _HIGH_BIT = 0x00280004, 0x00280006, 0x00280101, 0x00280102
-_LOSSY = 0x00282110
+_LOSSY, _ICON = 0x00282110, 0x00880200
 _DCT_SYNTAXES = frozenset(f"1.2.840.10008.1.2.4.{last}" for last in (50, 51, 52, 53, 54, 55, 56))
 _LONGEST = 0xFFFFFFFE
 
@@ -113,6 +113,7 @@ class PixelCleaner:
         cleaned = clean(image, order, self.reader, decompress=decompress, most_bytes=limits.inflated_bytes)
         if not cleaned.regions:
             return Step(pixels, container.syntax, 0, cleaned.doubts)
+        put(out, layout, _ICON, None)  # where the policy keeps it, it still shows what is blanked
         if cleaned.frames:
             made, syntax = _decompressed(out, pixels, geometry, cleaned, container.syntax), _NATIVE
         else:

@@ -25,6 +25,7 @@ from medsanitize.sanitize.pixels.codestream import Declared
 from medsanitize.sanitize.pixels.ocr import TextReader
 from medsanitize.sanitize.record import Check, Outcome
 from numpy.typing import NDArray
+from PIL import Image
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
 from pydicom.pixels import get_decoder
@@ -360,6 +361,64 @@ def test_lossless_jpeg_of_any_precision_keeps_its_syntax(
     released = pydicom.dcmread(BytesIO(out))
     assert released.file_meta.TransferSyntaxUID == uid
     assert_blanked(values[None, ..., None], samples(released))
+
+
+@pytest.mark.parametrize("last", ["57", "70", "80", "90"])
+def test_colours_stay_in_their_lossless_syntax(last: str, real: Real, blank: Run) -> None:
+    source = real("examples_rgb_color.dcm")
+    colours = source.pixel_array
+    uid = f"1.2.840.10008.1.2.4.{last}"
+    source = compressed(source, uid, Declared(240, 320, 3, 8, process=0xC3), colours)
+
+    _, out = blank(source)
+
+    released = pydicom.dcmread(BytesIO(out))
+    assert released.file_meta.TransferSyntaxUID == uid
+    assert_blanked(colours[None], samples(released))
+
+
+def test_high_throughput_frames_are_stored_as_their_decoder_shows_them(real: Real, blank: Run) -> None:
+    source = real("MR_small_jp2klossless.dcm")
+    before = samples(source)
+    source.file_meta.TransferSyntaxUID = "1.2.840.10008.1.2.4.201"
+
+    _, out = blank(source)
+
+    released = pydicom.dcmread(BytesIO(out))
+    assert released.file_meta.TransferSyntaxUID == EXPLICIT
+    assert_blanked(before, samples(released))
+
+
+def test_a_progressive_jpeg_is_stored_with_the_colours_of_its_decoder(real: Real, blank: Run) -> None:
+    source = real("SC_rgb_jpeg_dcmtk.dcm")
+    stream = BytesIO()
+    picture = Image.fromarray(real("examples_rgb_color.dcm").pixel_array)
+    picture.save(stream, "JPEG", progressive=True, quality=90)
+    source.Rows, source.Columns, source.PhotometricInterpretation = 240, 320, "YBR_FULL_422"
+    source.PixelData = encapsulate([stream.getvalue()])
+    source["PixelData"].is_undefined_length = True
+    before = samples(source)
+
+    _, out = blank(source)
+
+    released = pydicom.dcmread(BytesIO(out))
+    assert (released.PhotometricInterpretation, released.PlanarConfiguration) == ("YBR_FULL", 0)
+    assert released.LossyImageCompression == "01"
+    stored = np.frombuffer(released.PixelData, np.uint8).reshape(1, 240, 320, 3)
+    assert_blanked(before, stored)
+
+
+def test_an_icon_of_a_changed_image_goes_whatever_the_policy_says(real: Real, blank: Run) -> None:
+    source = real("examples_overlay.dcm")
+    icon = Dataset()
+    icon.Rows, icon.Columns, icon.SamplesPerPixel, icon.PhotometricInterpretation = 2, 2, 1, "MONOCHROME2"
+    icon.BitsAllocated, icon.BitsStored, icon.HighBit, icon.PixelRepresentation = 8, 8, 7, 0
+    icon.PixelData = b"\1\2\3\4"
+    source.IconImageSequence = [icon]
+
+    _, out = blank(source, dicom={"attributes": {"IconImageSequence": "K"}})
+
+    assert "IconImageSequence" not in pydicom.dcmread(BytesIO(out))
 
 
 def test_deflated_frames_are_deflated_again(real: Real, blank: Run) -> None:
