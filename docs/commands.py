@@ -27,6 +27,9 @@ _RUN = """
 `cpu_seconds` of all processes, `wall_seconds`, `objects`), `release`, `report`, `digest` (what an
 approval binds to) and `exit_code`.
 
+After a gate refused, nothing stays in the output folder: what was staged may hold what refused it. Running
+again sanitises again. While approval is awaited the staged release stays, in `.staging`, for its owner alone.
+
 For a batch scheduler: `run POLICY --inventory-only` once, then `run POLICY --shard 1/8` to `8/8` as jobs
 of their own on machines that share the folders, then `run POLICY`, which merges, does what a shard left
 undone, audits and publishes. File locks are advisory: on a network file system without them, do not

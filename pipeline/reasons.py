@@ -66,6 +66,32 @@ _EXACT = {
         "The file cannot be read as an image.",
         "Check that it may be read, and that it is an image.",
     ),
+    "multi-valued-uid": (
+        "An identifier that must be one has several values.",
+        "Correct it in the archive, and export again.",
+    ),
+    "recognizable-face": (
+        "A face could be rendered from its series.",
+        "Let the policy remove faces (pixels: faces: deface), or leave it out.",
+    ),
+    "photograph-of-person": (
+        "It is a photograph that may show a person.",
+        "Leave it out, unless you know that it shows nobody.",
+    ),
+    "raster-image": (
+        "The policy leaves PNG, JPEG and TIFF files out.",
+        "To have them cleaned, see raster in the policy.",
+    ),
+    "document-unreadable": ("The document cannot be read.", "Export it again, or leave it out."),
+    "document-encrypted": ("The document is encrypted.", "Take the encryption away, or leave it out."),
+    "document-not-rebuilt": ("The document cannot be made anew from cleaned pages.", "Leave it out."),
+    "video-metadata": ("The video holds metadata that cannot be shown to be clean.", "Leave it out."),
+    "unsettled": (
+        "What it says of itself contradicts itself.",
+        "Correct it in the archive, or leave it out.",
+    ),
+    "animated-png": _FORM,
+    "big-tiff": _FORM,
     "empty-file": ("The file is empty.", "Export it again, or leave it out."),
     "worker-died": (
         "A decoder died of it, twice.",

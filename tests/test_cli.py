@@ -241,3 +241,42 @@ def test_bad_options_are_usage_errors(tmp_path: Path) -> None:
     assert call("run", tmp_path / "policy.yaml", "--shard", "3/2").exit_code == 2
     assert call("run", tmp_path / "policy.yaml", "--inventory-only", "--shard", "1/2").exit_code == 2
     assert call("run", tmp_path / "policy.yaml", "--nonsense").exit_code == 2
+
+
+def test_review_makes_a_page_and_takes_decisions_back(tmp_path: Path) -> None:
+    make_export(tmp_path / "export", 3)
+    prepare(tmp_path, release='{name: a, version: "1", mode: pseudonymous, approve: required}')
+    policy = tmp_path / "policy.yaml"
+    assert call("run", policy, "--workers", 1, "--json").exit_code == 3
+    told = call("review", policy)
+    made = json.loads(call("review", policy, "--json").stdout)
+    page = Path(made["pages"][0])
+    assert (told.exit_code, made["exit_code"], made["ending"]) == (0, 0, "awaiting approval")
+    assert str(page) in told.output.replace("\n", "")
+    assert page.parent == tmp_path / "state"
+    assert made["sampled"] > 3
+    decisions = {
+        "version": 1,
+        "page": page.read_text().partition('data-page="')[2].partition('"')[0],
+        "approve": made["digest"],
+        "decisions": {},
+    }
+    (tmp_path / "decisions.json").write_text(json.dumps(decisions))
+    taken = call("review", policy, "--decisions", tmp_path / "decisions.json", "--json")
+    facts = json.loads(taken.stdout)
+    assert (taken.exit_code, facts["approved"], facts["objects"]) == (0, True, 0)
+    assert json.loads(call("run", policy, "--workers", 1, "--json").stdout)["ending"] == "published"
+
+
+def test_review_says_what_is_wrong_without_saying_a_value(tmp_path: Path) -> None:
+    make_export(tmp_path / "export", 3)
+    prepare(tmp_path)
+    policy = tmp_path / "policy.yaml"
+    early = call("review", policy)
+    call("run", policy, "--workers", 1)
+    (tmp_path / "decisions.json").write_text(f'{{"{CANARIES[0]}": 1}}')
+    wrong = call("review", policy, "--decisions", tmp_path / "decisions.json")
+    looked = call("review", policy)
+    printed = "".join(result.output + result.stderr for result in (early, wrong, looked))
+    assert [early.exit_code, wrong.exit_code, looked.exit_code] == [2, 2, 0]
+    assert not [secret for secret in (*CANARIES, "i0001", "cut.dcm") if secret in printed]

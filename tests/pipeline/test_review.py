@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medsanitize.errors import UsageError
+from medsanitize.errors import PolicyError, UsageError
 from medsanitize.pipeline import doubts as doubts_module
 from medsanitize.pipeline import review as review_module
 from medsanitize.pipeline.decisions import read_decisions
@@ -188,6 +188,11 @@ def test_an_anonymous_run_keeps_nothing_to_review(workplace: Workplace) -> None:
     assert sorted(path.name for path in policy.state.iterdir()) == ["audit.json", "report.html"]
     with pytest.raises(UsageError, match="nothing to review"):
         make_review(policy)
+
+
+def test_an_anonymous_run_cannot_wait_for_approval(workplace: Workplace) -> None:
+    with pytest.raises(PolicyError, match="cannot wait for approval"):
+        workplace(release='{name: a, version: "1", mode: anonymous, approve: required}')
 
 
 def test_there_is_no_review_before_a_run(workplace: Workplace) -> None:
