@@ -161,8 +161,8 @@ class Scan:
     center: tuple[float, float, float] = (0.0, 0.0, -40.0)
     view: float = 256.0
     cover: float = 260.0
-    pixel: float = 2.0
-    gap: float = 4.0
+    pixel: float = 3.0
+    gap: float = 5.0
     noise: float = 8.0
 
     def planes(self) -> list[Plane]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from medsanitize.policies.model import Limits
+from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.dicom.container import Container
+from medsanitize.sanitize.dicom.encoding import TransferSyntax
 from medsanitize.sanitize.dicom.geometry import Geometry
 from medsanitize.sanitize.dicom.pixeldata import Pixels
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.dicom.released import put
 from medsanitize.sanitize.dicom.stored import Stored, check_size
 from medsanitize.sanitize.faces.face import VOLUMES, Cut, Face
 from medsanitize.sanitize.record import Check, Finding
@@ -19,6 +21,7 @@ PHOTOGRAPHS = frozenset(
     "1.2.840.10008.5.1.4.1.1.77.1." + suffix for suffix in "4 4.1 5.1 5.2 5.5 5.6 7".split()
 )
 """Photographs of a person in visible light: external, ophthalmic and dermoscopic ones."""
+_ICON = 0x00880200
 _PHOTOGRAPHIC = frozenset(["XC", "OP", "DMS"])
 
 
@@ -77,30 +80,71 @@ def _found(rule: str, strict: bool) -> Look:
     return Look(Check.FLAGGED, "YES", (Finding("pixels", rule),))
 
 
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """Pixels without a face, and the transfer syntax and geometry they have now."""
+
+    pixels: Pixels
+    syntax: TransferSyntax
+    geometry: Geometry
+
+
 def without_face(
     container: Container,
     end: int,
+    out: list[bytes],
     pixels: Pixels,
     geometry: Geometry,
-    limits: Limits,
+    policy: Policy,
     cuts: tuple[Cut, ...],
     modality: str,
-) -> Pixels:
-    """The pixel data with the face cut off; the very same when the cuts meet no tissue of it.
+) -> CutOff:
+    """The pixel data with the face cut off; the very same when the cuts meet nothing of it.
+
+    ``end`` is where the header ends in the container's buffer. ``out``, the rewritten elements, changes
+    when the object has to be decompressed.
 
     Raises
     ------
     Refused
         ``face-not-removed``, ``pixels-undecodable``, ``pixels-too-large`` ...
     """
-    from medsanitize.sanitize.faces.cutting import cut_face
+    from medsanitize.sanitize.faces.cutting import cut_face, is_met
+    from medsanitize.sanitize.pixels.codecs import is_reversible
 
-    check_size(geometry, limits)
-    syntax = container.syntax
-    stored = Stored(container.buf, pixels, syntax.layout, syntax, geometry)
+    check_size(geometry, policy.dicom.limits)
     source = bytes(container.buf[container.start : end])
-    if not cut_face(stored, source, syntax, geometry, cuts, is_ct=modality == "CT"):
-        return pixels
+    now = CutOff(pixels, container.syntax, geometry)
+    if not is_met(source, container.syntax, cuts):
+        return now
+    if not is_reversible(container.syntax) and policy.pixels.lossy == "decompress":
+        now = _decompressed(container, out, now, policy.dicom.limits)
+    stored = Stored(container.buf, now.pixels, now.syntax.layout, now.syntax, now.geometry)
+    if not cut_face(stored, source, now.syntax, now.geometry, cuts, is_ct=modality == "CT"):
+        return now
+    put(out, now.syntax.layout, _ICON, None)  # where the policy keeps it, it still shows what is cut off
     made = stored.finish()
     made.rules = [*pixels.rules, "face-defaced"]
-    return made
+    return replace(now, pixels=made)
+
+
+def _decompressed(container: Container, out: list[bytes], old: CutOff, limits: Limits) -> CutOff:
+    """Every frame as plain samples: lossy compression cannot be changed in part."""
+    from medsanitize.sanitize.dicom.burned_in import Cleaned
+    from medsanitize.sanitize.dicom.pixel_step import NATIVE, decompressed_pixels
+    from medsanitize.sanitize.dicom.rewriting import decompressed, model_of
+
+    geometry = old.geometry
+    if geometry.samples != 1:
+        raise Refused("face-not-removed", "pixels")
+    if geometry.frame_bits // 8 * geometry.frames > limits.inflated_bytes:
+        raise Refused("pixels-too-large", "pixels")
+    stored = Stored(container.buf, old.pixels, old.syntax.layout, old.syntax, geometry)
+    first = stored.frame(0)
+    made = [decompressed(stored.frame(i), (), old.syntax, geometry, None) for i in range(geometry.frames)]
+    precision = max(bits for _, _, bits in made)
+    cleaned = Cleaned(
+        0, (), tuple(raw for raw, _, _ in made), model_of(first, old.syntax, geometry), precision
+    )
+    pixels = decompressed_pixels(out, old.pixels, geometry, cleaned, old.syntax)
+    return CutOff(pixels, NATIVE, replace(geometry, bits_stored=precision, high_bit=precision - 1))

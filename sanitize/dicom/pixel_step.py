@@ -30,7 +30,7 @@ from medsanitize.sanitize.pixels.ocr import TextReader
 from medsanitize.sanitize.text.cleaner import TextCleaner
 from medsanitize.sanitize.text.known import Terms
 
-_NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
+NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
 _PHOTOMETRIC, _PLANAR, _STORED, _HIGH_BIT = 0x00280004, 0x00280006, 0x00280101, 0x00280102
 _LOSSY, _ICON = 0x00282110, 0x00880200
 _DCT_SYNTAXES = frozenset(f"1.2.840.10008.1.2.4.{last}" for last in (50, 51, 52, 53, 54, 55, 56))
@@ -115,7 +115,7 @@ class PixelCleaner:
             return Step(pixels, container.syntax, 0, cleaned.doubts)
         put(out, layout, _ICON, None)  # where the policy keeps it, it still shows what is blanked
         if cleaned.frames:
-            made, syntax = _decompressed(out, pixels, geometry, cleaned, container.syntax), _NATIVE
+            made, syntax = decompressed_pixels(out, pixels, geometry, cleaned, container.syntax), NATIVE
         else:
             made, syntax = stored.finish(), container.syntax
         made.rules = [*pixels.rules, *["C:burned-in-text"] * cleaned.regions]
@@ -151,7 +151,7 @@ def _really(geometry: Geometry, tag: int) -> Geometry:
     return replace(geometry, bits_allocated=bits, bits_stored=bits, samples=1, floating=True)
 
 
-def _decompressed(
+def decompressed_pixels(
     out: list[bytes], pixels: Pixels, geometry: Geometry, cleaned: Cleaned, syntax: TransferSyntax
 ) -> Pixels:
     """Native pixel data, and the header that says so (PS3.5 8.2)."""

@@ -142,6 +142,7 @@ class Sanitizer:
 
     def _release(self, container: Container, context: Context, streamed: bool) -> Sanitized:
         job = Job(self._policy, self._keys, self._subject_of(context), self._uids, self._texts)
+        job.decided = {decision.place: decision.verdict for decision in context.decisions}
         sop_class = container.sop_class
         made: dict[int, str] = {}
         tree = Tree()
@@ -252,8 +253,9 @@ class Sanitizer:
         pixels = self._pixels(container, done, geometry, streamed)
         face = look_for_face(texts, bool(pixels.pieces), context.face, self._policy.pixels.faces)
         if face.cuts and geometry is not None:
-            limits = self._policy.dicom.limits
-            pixels = without_face(container, done.end, pixels, geometry, limits, face.cuts, texts["Modality"])
+            modality = texts["Modality"]
+            cut = without_face(container, done.end, out, pixels, geometry, self._policy, face.cuts, modality)
+            pixels, geometry, container = cut.pixels, cut.geometry, replace(container, syntax=cut.syntax)
         check = self._pixel_check(texts, bool(pixels.pieces))
         step: Step | Rebuilt | None = None
         if self._is_rebuilt(done.sop_class):
@@ -385,6 +387,7 @@ def _links(walk: Walk) -> tuple[tuple[str, str], ...]:
 
 def _same_subject(last: Context, context: Context) -> bool:
     same = last.patient == context.patient and last.pseudonym == context.pseudonym
+    same = same and last.decisions == context.decisions  # they change what is remembered
     return same and (last.known is context.known or last.known == context.known)
 
 

@@ -75,6 +75,11 @@ def cut_face(
     return changed
 
 
+def is_met(header: bytes, syntax: TransferSyntax, cuts: Sequence[Cut]) -> bool:
+    """Whether any of the cuts takes anything of any frame."""
+    return any(at.plane is not None and blanked(cuts, at.plane) is not None for at in _places(header, syntax))
+
+
 def _not_removed() -> Refused:
     return Refused("face-not-removed", "pixels")
 

@@ -71,7 +71,8 @@ def _otsu(values: npt.NDArray[np.float32]) -> float:
     above = below[-1] - below
     with np.errstate(divide="ignore", invalid="ignore"):
         between = (sums[-1] * below / below[-1] - sums) ** 2 / (below * above.astype(float))
-    return float(middles[int(np.nanargmax(between))])
+    # Between two far peaks every level is as good as the best: the middle one is taken.
+    return float(middles[between >= 0.995 * np.nanmax(between)].mean())
 
 
 def look(volume: Volume, modality: str) -> Seen:
@@ -166,7 +167,7 @@ def _head_of(body: Mask, top: int, tops_out: bool) -> Head:
     widest = body[int(areas.argmax())]
     rows, columns = np.flatnonzero(widest.any(axis=1)), np.flatnonzero(widest.any(axis=0))
     length = float(rows[-1] - rows[0] + 1)
-    brow = top + int(0.5 * length) if tops_out else top
+    brow = top + int(0.53 * length) if tops_out else top
     middle = (columns[0] + columns[-1]) / 2, (rows[0] + rows[-1]) / 2
     return Head(top, brow, *middle, length, int(rows[0]))
 
