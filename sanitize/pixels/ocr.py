@@ -38,13 +38,15 @@ class TextReader:
     def __init__(self) -> None:
         self._models = Models()
 
-    def read(self, frame: Frame) -> tuple[TextBox, ...]:
+    def read(self, frame: Frame, *, enlarged: bool = True) -> tuple[TextBox, ...]:
         """Find every line of text in one frame.
 
         Parameters
         ----------
         frame : array of uint8, shape (rows, columns)
             Display grey.
+        enlarged : bool
+            Small frames are enlarged, which finds the faintest lines and costs four times as much.
 
         Returns
         -------
@@ -54,8 +56,8 @@ class TextReader:
         if frame.size == 0 or frame.min() == frame.max():
             return ()
         found: list[Bounds] = []
-        for scale in _scales(frame.size):
-            found += [one for one in self._look(frame, scale) if not _lies_in(one, found)]
+        for scale in _scales(frame.size) if enlarged else (1.0,):
+            found += [one for one in self._look(frame, scale) if not lies_in(one, found)]
         texts = self._texts([frame[top:bottom, left:right] for left, top, right, bottom in found])
         boxes = [TextBox(*bounds, *text) for bounds, text in zip(found, texts, strict=True)]
         return tuple(sorted(boxes, key=lambda box: (box.top, box.left, box.bottom, box.right)))
@@ -113,8 +115,9 @@ def _evened(frame: Frame, around: int) -> Frame:
     mean = cv2.blur(values, window, borderType=cv2.BORDER_REFLECT_101)
     square = cv2.blur((values - mean) ** 2, window, borderType=cv2.BORDER_REFLECT_101)
     spread = np.sqrt(np.maximum(square, 0))  # sums that run along rows may end just below zero
-    even = np.asarray(128 + _CONTRAST * (values - mean) / (spread + _NOISE))
-    return np.clip(even, 0, 255).astype(np.uint8)
+    even: NDArray[np.float32] = np.asarray(128 + _CONTRAST * (values - mean) / (spread + _NOISE))
+    grey: Frame = np.asarray(np.clip(even, 0, 255), np.uint8)
+    return grey
 
 
 def _stretched(patch: Frame) -> Frame:
@@ -125,7 +128,7 @@ def _stretched(patch: Frame) -> Frame:
     return np.clip((patch - low) * (255 / (high - low)), 0, 255).astype(np.uint8)
 
 
-def _lies_in(one: Bounds, others: list[Bounds]) -> bool:
+def lies_in(one: Bounds, others: list[Bounds]) -> bool:
     """Whether most of a patch has been found before."""
     covered = sum(
         max(0, min(one[2], other[2]) - max(one[0], other[0]))
