@@ -104,7 +104,7 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
         actions = count_actions(record.rules)
         out = ObjectRow(
             object_id=mac(subkeys.uid, "object id", record.instance)[:16].hex(),
-            path=staged_path(*names, suffix=str(suffix)),
+            path=staged_path(record.patient, record.study, record.series, record.instance, str(suffix)),
             kind=record.kind,
             modality=record.modality,
             sop_class=record.sop_class,

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from struct import pack, unpack, unpack_from
-from typing import TYPE_CHECKING, Any
 
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.raster.exif import MINIMAL_EXIF, orientation_of
 from medsanitize.sanitize.raster.sniff import Buffer
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _RULES = {
     **dict.fromkeys((b"tEXt", b"zTXt", b"iTXt"), "X:png-text"),
@@ -25,7 +21,7 @@ _RULES = {
 _LARGEST_CHROMATICITY = 200_000
 _LARGEST_GAMMA = 10_000_000
 _LARGEST_DENSITY = 10_000_000
-_ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 """First column, first row, column step and row step of each pass."""
 
 
@@ -42,7 +38,7 @@ class Header:
     @property
     def bits(self) -> int:
         """Bits of one pixel."""
-        return self.depth * _CHANNELS[self.color]
+        return self.depth * CHANNELS[self.color]
 
     def passes(self) -> list[tuple[int, int]]:
         """(rows, bytes of a row) of the whole image, or of each pass that is not empty."""
@@ -50,7 +46,7 @@ class Header:
             return [(self.rows, (self.columns * self.bits + 7) // 8)]
         sizes = [
             (-(-(self.columns - x) // dx), -(-(self.rows - y) // dy))
-            for x, y, dx, dy in _ADAM7
+            for x, y, dx, dy in ADAM7
             if self.columns > x and self.rows > y
         ]
         return [(rows, (columns * self.bits + 7) // 8) for columns, rows in sizes]
@@ -117,8 +113,7 @@ def read_png(data: Buffer, most_bytes: int) -> Png:
     stream, filtered, cut = _inflate(b"".join(body for name, body in chunks if name == b"IDAT"), size)
     _check_filters(header, filtered)
     kept = list(_kept(chunks, header, palette))
-    png = Png(header, tuple(kept), stream, filtered, (*rules, *cut))
-    return _without_unused(png)
+    return Png(header, tuple(kept), stream, filtered, (*rules, *cut))
 
 
 _NEEDED = frozenset([b"IHDR", b"PLTE", b"IDAT", b"IEND", b"tRNS"])
@@ -227,7 +222,7 @@ def _is_gamma(body: bytes) -> bool:
 
 
 def _is_sbit(body: bytes, header: Header) -> bool:
-    channels = 3 if header.color == 3 else _CHANNELS[header.color]
+    channels = 3 if header.color == 3 else CHANNELS[header.color]
     return len(body) == channels and all(0 < bits <= header.depth or header.color == 3 for bits in body)
 
 
@@ -236,192 +231,6 @@ def _is_transparency(body: bytes, header: Header, palette: bytes) -> bool:
         return len(body) <= len(palette) // 3
     channels = {0: 1, 2: 3}.get(header.color, 0)
     return 0 < len(body) == 2 * channels and max(unpack_from(f">{channels}H", body)) < 2**header.depth
-
-
-# -- pixels ---------------------------------------------------------------------------------
-
-
-def decode_samples(png: Png) -> NDArray[Any]:
-    """Samples as they are stored: rows x columns x channels; of a palette, its indices."""
-    import numpy as np
-
-    header = png.header
-    if not header.interlaced:
-        return _plain(header, png.filtered, header.rows, header.columns)
-    whole: NDArray[Any] = np.zeros(
-        (header.rows, header.columns, _CHANNELS[header.color]), np.uint16 if header.depth == 16 else np.uint8
-    )
-    start = 0
-    for x, y, dx, dy in _ADAM7:
-        part = whole[y::dy, x::dx]
-        if part.size:
-            rows, columns = part.shape[:2]
-            stop = start + rows * (1 + (columns * header.bits + 7) // 8)
-            whole[y::dy, x::dx] = _plain(header, png.filtered[start:stop], rows, columns)
-            start = stop
-    return whole
-
-
-def _plain(header: Header, filtered: bytes, rows: int, columns: int) -> NDArray[Any]:
-    """Undo the filters of one pass and take the samples out of its bytes."""
-    import numpy as np
-
-    channels = _CHANNELS[header.color]
-    raw = _unfiltered(filtered, rows, max(1, header.bits // 8))
-    if header.depth == 16:
-        return raw.view(">u2").astype(np.uint16).reshape(rows, columns, channels)
-    if header.depth == 8:
-        return raw.reshape(rows, columns, channels)
-    return unpack_bits(raw, header.depth)[:, :columns, None]
-
-
-def unpack_bits(raw: NDArray[Any], depth: int) -> NDArray[Any]:
-    """Samples of 1, 2 or 4 bits, the first in the high bits, a row of bytes to a row of samples."""
-    import numpy as np
-
-    bits = np.unpackbits(raw, axis=1).reshape(raw.shape[0], -1, depth)
-    weights = (1 << np.arange(depth - 1, -1, -1)).astype(np.uint8)
-    packed: NDArray[Any] = (bits * weights).sum(axis=2, dtype=np.uint8)
-    return packed
-
-
-def pack_bits(samples: NDArray[Any], depth: int) -> NDArray[Any]:
-    """The bytes of rows of samples of 1, 2 or 4 bits; each row is filled up with zero bits."""
-    import numpy as np
-
-    bits = (samples[:, :, None] >> np.arange(depth - 1, -1, -1, dtype=np.uint8)) & 1
-    return np.packbits(bits.reshape(samples.shape[0], -1).astype(np.uint8), axis=1)
-
-
-def _unfiltered(filtered: bytes, rows: int, unit: int) -> NDArray[Any]:
-    """Rows of bytes without their filters, which reach ``unit`` bytes back.
-
-    Every byte of a pixel is filtered with its like, so a pixel of 6 or 8 bytes is two of 3 or 4.
-    """
-    import numpy as np
-    from PIL import Image
-
-    table = np.frombuffer(filtered, np.uint8).reshape(rows, -1)
-    if not table[:, 0].any():
-        return np.ascontiguousarray(table[:, 1:])
-    columns = (table.shape[1] - 1) // unit
-    if unit > 4:
-        lanes = table[:, 1:].reshape(rows, columns, 2, unit // 2)
-        halves = [
-            _unfiltered(
-                np.concatenate([table[:, :1], lanes[:, :, half].reshape(rows, -1)], axis=1).tobytes(),
-                rows,
-                unit // 2,
-            ).reshape(rows, columns, 1, unit // 2)
-            for half in (0, 1)
-        ]
-        return np.concatenate(halves, axis=2).reshape(rows, -1)
-    mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[unit]
-    image = Image.frombytes(mode, (columns, rows), zlib.compress(filtered, 0), "zip", mode)
-    return np.array(image).reshape(rows, -1)
-
-
-def _without_unused(png: Png) -> Png:
-    """Clear what no viewer shows but bytes can hold: unused palette entries, and bits that fill up rows."""
-    header = png.header
-    if header.color != 3 and header.bits >= 8:
-        return png
-    samples = decode_samples(png)
-    kept, rules = png.kept, list(png.rules)
-    if header.color == 3:
-        if int(samples.max()) >= len(png.palette) // 3:
-            raise Refused("png-structure", "pixels")
-        used = set(samples.ravel().tolist()) if samples.size < 65536 else _values(samples)
-        clean = b"".join(
-            png.palette[3 * entry : 3 * entry + 3] if entry in used else bytes(3)
-            for entry in range(len(png.palette) // 3)
-        )
-        if clean != png.palette:
-            kept = tuple((name, clean if name == b"PLTE" else body) for name, body in kept)
-            kept = tuple((name, _alphas(body, used) if name == b"tRNS" else body) for name, body in kept)
-            rules.append("X:unused-colors")
-    if header.bits >= 8 or (not header.interlaced and header.columns * header.bits % 8 == 0):
-        return replace(png, kept=kept, rules=tuple(rules))
-    if header.interlaced:  # every pass has bits that fill up its rows
-        return encode_samples(replace(png, kept=kept, rules=tuple(rules)), samples)
-    rest = 0xFF >> (header.columns * header.bits % 8)
-    raw = _unfiltered(png.filtered, header.rows, 1)
-    if not (raw[:, -1] & rest).any():
-        return replace(png, kept=kept, rules=tuple(rules))
-    return encode_samples(replace(png, kept=kept, rules=(*rules, "X:fill-bits")), samples)
-
-
-def _values(samples: NDArray[Any]) -> set[int]:
-    import numpy as np
-
-    return set(np.flatnonzero(np.bincount(samples.ravel(), minlength=256)).tolist())
-
-
-def _alphas(body: bytes, used: set[int]) -> bytes:
-    return bytes(alpha if entry in used else 255 for entry, alpha in enumerate(body))
-
-
-def encode_samples(png: Png, samples: NDArray[Any]) -> Png:
-    """The same PNG with other samples of the same shape, not interlaced."""
-    import numpy as np
-
-    header = replace(png.header, interlaced=False)
-    if header.depth == 16:
-        raw = samples.astype(">u2").view(np.uint8).reshape(header.rows, -1)
-    elif header.depth == 8:
-        raw = samples.reshape(header.rows, -1)
-    else:
-        raw = pack_bits(samples[:, :, 0], header.depth)
-    table = np.empty((header.rows, raw.shape[1] + 1), np.uint8)
-    up = 2 if header.bits >= 8 and header.color != 3 else 0
-    table[:, 0] = up
-    table[:, 1:] = raw
-    if up:
-        table[1:, 1:] -= raw[:-1]
-    filtered = table.tobytes()
-    return replace(png, header=header, stream=zlib.compress(filtered, 6), filtered=filtered)
-
-
-def colors(png: Png) -> NDArray[Any]:
-    """Samples with the palette resolved: rows x columns x channels, transparency the last of 2 or 4."""
-    import numpy as np
-
-    samples = decode_samples(png)
-    if png.header.color != 3:
-        return samples
-    palette = np.frombuffer(png.palette, np.uint8).reshape(-1, 3)
-    transparent = dict(png.kept).get(b"tRNS")
-    if transparent is not None:
-        alpha = np.frombuffer(transparent.ljust(len(palette), b"\xff"), np.uint8)
-        palette = np.concatenate([palette, alpha[:, None]], axis=1)
-    resolved: NDArray[Any] = palette[samples[:, :, 0]]
-    return resolved
-
-
-def blank_png(png: Png, mask: NDArray[Any]) -> Png:
-    """Blank the pixels of a mask (rows x columns): black, opaque; in a palette, its darkest used entry."""
-    samples = decode_samples(png).copy()
-    header = png.header
-    fill = [0] * samples.shape[2]
-    if header.color in (4, 6):
-        fill[-1] = 2**header.depth - 1
-    if header.color == 3:
-        fill[0] = _darkest(png, _values(samples))
-    samples[mask] = fill
-    return _without_unused(encode_samples(png, samples))
-
-
-def png_of(samples: NDArray[Any], orientation: int) -> Png:
-    """A PNG of 8 bit grey or RGB samples."""
-    rows, columns = samples.shape[:2]
-    color = {1: 0, 3: 2}[1 if samples.ndim == 2 else samples.shape[2]]
-    kept = ((b"eXIf", MINIMAL_EXIF[orientation]),) if orientation > 1 else ()
-    return encode_samples(Png(Header(columns, rows, 8, color, False), kept, b"", b"", ()), samples)
-
-
-def _darkest(png: Png, used: set[int]) -> int:
-    alphas = dict(png.kept).get(b"tRNS", b"").ljust(256, b"\xff")
-    return min(used, key=lambda entry: (-alphas[entry], sum(png.palette[3 * entry : 3 * entry + 3]), entry))
 
 
 def _chunk(name: bytes, body: bytes) -> bytes:

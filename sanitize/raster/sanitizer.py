@@ -13,9 +13,11 @@ from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym, remap_uid
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Doubt, Sanitized
+from medsanitize.sanitize.raster import png_pixels
 from medsanitize.sanitize.raster.gather import gather
 from medsanitize.sanitize.raster.jpeg import Jpeg, oriented, read_jpeg
-from medsanitize.sanitize.raster.png import Png, blank_png, colors, png_of, read_png
+from medsanitize.sanitize.raster.png import Png, read_png
+from medsanitize.sanitize.raster.png_pixels import blank_png, colors, png_of
 from medsanitize.sanitize.raster.sniff import SUFFIXES, Buffer, Format, sniff
 from medsanitize.sanitize.raster.tiff import Tiff, is_slide_file, read_tiff
 from medsanitize.sanitize.raster.tiff_pixels import blank_pages, page_colors, without_unused
@@ -96,7 +98,7 @@ class RasterSanitizer:
                 raise Refused("object-too-large")
             form = sniff(data)
             if form == "png":
-                picture = self._png(read_png(data, limits.inflated_bytes), context)
+                picture = self._png(png_pixels.without_unused(read_png(data, limits.inflated_bytes)), context)
             elif form == "jpeg":
                 picture = self._jpeg(read_jpeg(data, limits.inflated_bytes), context)
             elif form == "tiff":

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from medsanitize.sanitize.raster.png import pack_bits, unpack_bits
+from medsanitize.sanitize.raster.png_pixels import pack_bits, unpack_bits
 from medsanitize.sanitize.raster.strips import decoded_strip
 from medsanitize.sanitize.raster.tiff import DEFLATE, JPEG, NONE, Page, Tiff
 

@@ -19,7 +19,8 @@ from medsanitize.sanitize.keys import derive
 from medsanitize.sanitize.objects import Sanitized
 from medsanitize.sanitize.raster import RasterSanitizer, is_raster, peek_raster
 from medsanitize.sanitize.raster.burned_in import views
-from medsanitize.sanitize.raster.png import blank_png, colors, read_png
+from medsanitize.sanitize.raster.png import read_png
+from medsanitize.sanitize.raster.png_pixels import blank_png, colors
 from medsanitize.sanitize.raster.tiff import read_tiff
 from medsanitize.sanitize.raster.tiff_pixels import blank_pages, page_colors
 from medsanitize.sanitize.record import Check, Outcome
