@@ -58,6 +58,7 @@ def seal_doubts(worker: Worker, doubts: Sequence[Doubt]) -> tuple[tuple[SealedDo
     if not worker.setup.keep_links:
         return (), 0
     sealed = {}
+    doubts = list(dict.fromkeys(doubts))
     for doubt in doubts[:PER_OBJECT]:
         pictures = [b"" if len(one) > _PICTURE else one for one in (doubt.before, doubt.after)]
         facts = [doubt.text[:_TEXT], *(b64encode(one).decode() for one in pictures)]

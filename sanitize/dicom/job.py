@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from medsanitize.policies.model import Policy
@@ -47,7 +48,7 @@ class Job:
     """One object on its way: the policy's decisions, its subject, and what was found so far.
 
     ``charset`` is the data set's in hand, ``code`` the (scheme, value) of the code item in hand. ``doubts``
-    are texts that a person should look at, each once a patient.
+    are texts that a person should look at; ``decided`` says what a person decided, by place.
     """
 
     policy: Policy
@@ -59,6 +60,7 @@ class Job:
     code: tuple[str, str] | None = None
     replaced: frozenset[int] = frozenset()
     doubts: list[Doubt] = field(default_factory=list)
+    decided: Mapping[str, str] = field(default_factory=dict)
 
     def uid(self, old: str) -> str:
         """The new UID of ``old``."""

@@ -141,8 +141,10 @@ def walk_dataset(
                 raw = buf[pos:stop]
                 found = memory.get(raw)
                 if found is None:
+                    doubts = len(job.doubts)
                     piece = _settle(walk, scope, tag, vr, raw, start, stop, end, source)
-                    if tag not in _CONTEXTUAL and piece is not HELD:
+                    # What is in doubt is asked of every object it is in, so it is never remembered.
+                    if tag not in _CONTEXTUAL and piece is not HELD and len(job.doubts) == doubts:
                         if len(memory) > _MEMORY:
                             memory.clear()
                         memory[raw] = piece

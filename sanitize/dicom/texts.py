@@ -13,6 +13,7 @@ from medsanitize.sanitize.dicom.job import Job
 from medsanitize.sanitize.dicom.outcome import Outcome, gone
 from medsanitize.sanitize.dicom.refusal import tag_text
 from medsanitize.sanitize.dicom.rules import Rule, Scope
+from medsanitize.sanitize.keys import mac
 from medsanitize.sanitize.objects import Doubt
 from medsanitize.sanitize.text import is_named, is_product, reduce
 
@@ -24,7 +25,6 @@ _PRODUCTS = frozenset(
     ).split()
 )
 """Makers, models and software versions."""
-_MOST_DOUBTS = 20
 _LONGEST_SHOWN = 1000
 
 _ETHNIC_GROUP = 0x00102160
@@ -48,7 +48,10 @@ def clean_text(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outco
     action = job.texts.action(tag)
     cleaned, foreign = [], False
     for part in parts:
-        if part.strip() in terms or (tag in _PRODUCTS and is_product(part, ban)):
+        verdict = job.decided.get(place_of_text(job, tag, part)) if job.decided else None
+        if verdict is not None:
+            cleaned.append(part if verdict == "keep" else "")
+        elif part.strip() in terms or (tag in _PRODUCTS and is_product(part, ban)):
             cleaned.append(part)
         elif action == "clean":
             done = job.texts.cleaner.clean(part, job.subject.terms)
@@ -66,11 +69,24 @@ def clean_text(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outco
     return vr, charset.encode("\\".join(cleaned), job.charset), f"C:{why}", ()
 
 
+def _is_product(job: Job, action: str, text: str) -> bool:
+    """Whether a text names a maker, model or version; a word that an institution of the patient has is no reason
+    against it, as long as the patient's layer finds nothing.
+    """
+    if action != "clean":
+        return is_product(text, job.subject.ban)
+    return is_product(text, NOTHING_FORBIDDEN) and not known_spans(text, job.subject.terms)
+
+
 def _doubt(job: Job, tag: int, before: str, after: str) -> None:
     """Note what a language model or a long cut did, for the holder's review."""
-    if len(job.doubts) < _MOST_DOUBTS:
-        shown = f"{before[:_LONGEST_SHOWN]}\n{after[:_LONGEST_SHOWN]}"
-        job.doubts.append(Doubt(tag_text(tag), "free-text", shown))
+    shown = f"{before[:_LONGEST_SHOWN]}\n{after[:_LONGEST_SHOWN]}"
+    job.doubts.append(Doubt(place_of_text(job, tag, before), "free-text", shown))
+
+
+def place_of_text(job: Job, tag: int, text: str) -> str:
+    """A text's place as a decision names it: one attribute may hold many texts, each decided by itself."""
+    return f"{tag_text(tag)} text {mac(job.keys.lookup, 'text', text)[:6].hex()}"
 
 
 def _terms_of(job: Job, tag: int) -> Collection[str]:
