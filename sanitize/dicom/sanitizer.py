@@ -15,6 +15,7 @@ from medsanitize.sanitize.dicom import statement
 from medsanitize.sanitize.dicom.container import Container, build_meta, open_container
 from medsanitize.sanitize.dicom.content_items import Tree
 from medsanitize.sanitize.dicom.dates import shift_days
+from medsanitize.sanitize.dicom.encapsulated import is_rebuilt
 from medsanitize.sanitize.dicom.encoding import element
 from medsanitize.sanitize.dicom.face_step import Look, look_for_face, without_face
 from medsanitize.sanitize.dicom.geometry import IMAGE_PIXEL, Geometry, geometry_of
@@ -53,8 +54,6 @@ _TEXTS = {
 _MANUFACTURER, _MODEL, _DOCUMENT = 0x00080070, 0x00081090, 0x00420011
 _CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID}
 _CAPTURE |= {_MANUFACTURER, _MODEL, _DOCUMENT}
-_DOCUMENT_CLASSES = ("1.2.840.10008.5.1.4.1.1.104.", "1.2.840.10008.5.1.4.1.1.9.4.")
-_PDF = "1.2.840.10008.5.1.4.1.1.104.1"
 _STREAM_FROM = 1 << 20
 _MOST_WALKS = 8
 
@@ -166,7 +165,7 @@ class Sanitizer:
     ) -> _Pass:
         if sop_class and sop_class not in registered_uids():
             raise Refused("unknown-sop-class")
-        self._is_rebuilt(sop_class)
+        is_rebuilt(sop_class, self._policy.documents)
         limits = self._policy.dicom.limits
         job.charset = b""
         layout = container.syntax.layout
@@ -189,17 +188,6 @@ class Sanitizer:
         if found and found != sop_class:
             raise _OtherSopClass(found)
         return _Pass(walk, out, end, sop_class)
-
-    def _is_rebuilt(self, sop_class: str) -> bool:
-        """Whether the object is a PDF to be made anew; other documents and audio are left out or refused."""
-        rules = self._policy.documents
-        if not sop_class.startswith(_DOCUMENT_CLASSES):
-            return False
-        if sop_class == _PDF and rules.pdf == "rebuild":
-            return True
-        if sop_class != _PDF and rules.other == "drop":
-            raise Dropped("document")
-        raise Refused("document-or-audio")
 
     def _rebuild(self, done: _Pass, context: Context) -> Rebuilt:
         """The object's PDF made anew and written into the rewritten data set."""
@@ -258,7 +246,7 @@ class Sanitizer:
             pixels, geometry, container = cut.pixels, cut.geometry, replace(container, syntax=cut.syntax)
         check = self._pixel_check(texts, bool(pixels.pieces))
         step: Step | Rebuilt | None = None
-        if self._is_rebuilt(done.sop_class):
+        if is_rebuilt(done.sop_class, self._policy.documents):
             check, step = Check.PASSED, self._rebuild(done, context)
         if check is Check.NOT_MADE:
             self._state_burned_in(done, texts["BurnedInAnnotation"])
