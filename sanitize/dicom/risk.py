@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_TEXT_MODALITIES = frozenset(
-    "US IVUS SC OT XC ES GM SM OP OPT OPM OPR OPV OCT DOC DG ECG HC PX IO XA RF TG CR DX MG RG".split()
-)
+_SLICES = frozenset(["CT", "MR", "PT", "NM"])
 _TEXT_SOP_CLASSES = (
     "1.2.840.10008.5.1.4.1.1.1.",
     "1.2.840.10008.5.1.4.1.1.3.",
@@ -21,7 +19,7 @@ _TEXT_SOP_CLASSES = (
 _COMPUTED = (
     "1.2.840.10008.5.1.4.1.1.30",
     "1.2.840.10008.5.1.4.1.1.66",
-    "1.2.840.10008.5.1.4.1.1.481.",
+    "1.2.840.10008.5.1.4.1.1.481.2",
     "1.2.840.10008.5.1.4.1.1.68.",
     "1.2.840.10008.5.1.4.1.1.67",
 )
@@ -45,9 +43,13 @@ _REFORMATTED = (
 
 
 def may_show_text(values: Mapping[str, str]) -> bool:
-    """Whether the pixels may carry burned-in text.
+    """Whether the pixels may carry burned-in text: always, but for computed objects and plain slices.
 
-    ``values`` are the texts of SOPClassUID, Modality, ImageType, BurnedInAnnotation and ConversionType.
+    Slices of CT, MR, PET and nuclear medicine are plain when nothing says that they are pictures of a
+    screen, reports or captures; in colour they are not, since their IODs know none (PS3.3 A.3, A.4).
+
+    ``values`` are the texts of SOPClassUID, Modality, ImageType, BurnedInAnnotation, ConversionType and
+    PhotometricInterpretation.
     """
     if values.get("SOPClassUID", "").startswith(_COMPUTED):
         return values.get("BurnedInAnnotation", "").strip().upper() == "YES"
@@ -56,7 +58,9 @@ def may_show_text(values: Mapping[str, str]) -> bool:
         or values.get("ConversionType", "").strip()
     ):
         return True
-    if not values.get("SOPClassUID") or values.get("Modality", "").strip().upper() in _TEXT_MODALITIES | {""}:
+    if not values.get("SOPClassUID") or values.get("Modality", "").strip().upper() not in _SLICES:
+        return True
+    if not values.get("PhotometricInterpretation", "MONOCHROME2").strip().upper().startswith("MONOCHROME"):
         return True
     if f"{values['SOPClassUID']}.".startswith(_TEXT_SOP_CLASSES):
         return True

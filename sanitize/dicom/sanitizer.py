@@ -50,6 +50,7 @@ _TEXTS = {
     "ImageType": 0x00080008,
     "BurnedInAnnotation": _BURNED_IN,
     "ConversionType": 0x00080064,
+    "PhotometricInterpretation": 0x00280004,
 }
 _MANUFACTURER, _MODEL, _DOCUMENT = 0x00080070, 0x00081090, 0x00420011
 _CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID}

@@ -125,7 +125,8 @@ def _stretched(patch: Frame) -> Frame:
     low, high = (float(value) for value in np.percentile(patch, (1, 99)))
     if high <= low:
         return patch
-    return np.clip((patch - low) * (255 / (high - low)), 0, 255).astype(np.uint8)
+    wide: Frame = np.clip((patch - low) * (255 / (high - low)), 0, 255).astype(np.uint8)
+    return wide
 
 
 def lies_in(one: Bounds, others: list[Bounds]) -> bool:
