@@ -17,9 +17,8 @@ Picture = NDArray[np.uint8]
 Samples = NDArray[Any]
 
 _LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
-_COLOURED = 64
-_COLOURED_SHARE = 5e-4
 _TAIL = 0.5
+_OUTLIERS = 8
 _LEAST_SIDE = 8
 
 
@@ -79,7 +78,7 @@ def _grey(samples: Samples, *, inverted: bool) -> list[Picture]:
     pictures = [_scaled(values, low, high)]
     if samples.dtype.itemsize > 1:
         inner_low, inner_high = (float(one) for one in np.percentile(values, (_TAIL, 100 - _TAIL)))
-        if 0 < inner_high - inner_low < (high - low) / 2:
+        if 0 < inner_high - inner_low < (high - low) / _OUTLIERS:
             pictures.append(_scaled(values, inner_low, inner_high))
     return [255 - one for one in pictures] if inverted else pictures
 
@@ -92,14 +91,10 @@ def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:
 
 
 def _coloured(colours: Picture) -> list[Picture]:
-    """Luminance; and the brightest channel where there are colours, which luminance may make equal."""
+    """Half luminance and half the brightest channel: colours of equal luminance differ too."""
     red, green, blue = (colours[..., channel].astype(np.uint16) for channel in range(3))
-    pictures = [((77 * red + 150 * green + 29 * blue + 128) >> 8).astype(np.uint8)]
-    brightest = np.maximum(np.maximum(colours[..., 0], colours[..., 1]), colours[..., 2])
-    dimmest = np.minimum(np.minimum(colours[..., 0], colours[..., 1]), colours[..., 2])
-    if np.count_nonzero(brightest - dimmest > _COLOURED) > _COLOURED_SHARE * brightest.size:
-        pictures.append(brightest)
-    return pictures
+    luminance = (77 * red + 150 * green + 29 * blue + 128) >> 8
+    return [((luminance + np.maximum(np.maximum(red, green), blue) + 1) >> 1).astype(np.uint8)]
 
 
 def _colours(samples: Samples, geometry: Geometry, model: str) -> Picture:
