@@ -1,0 +1,139 @@
+"""Text drawn on real frames is found and read: small, faint, turned, at the edge, in later frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import pydicom
+import pytest
+from medsanitize.sanitize.pixels.boxes import TextBox, grow
+from medsanitize.sanitize.pixels.find import read_frames
+from medsanitize.sanitize.pixels.ocr import Frame, TextReader
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+from pydicom.data import get_testdata_file
+from pydicom.pixels import pixel_array
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("rapidocr")
+
+LINE = "KOWALSKA ANNA 48210077"
+
+
+@lru_cache
+def reader() -> TextReader:
+    return TextReader()
+
+
+@lru_cache
+def _slice() -> Image.Image:
+    dataset = pydicom.dcmread(str(get_testdata_file("MR_small.dcm", download=False)))
+    values = pixel_array(dataset).astype(float)
+    grey = np.clip((values - values.min()) / np.ptp(values) * 200, 0, 255).astype(np.uint8)
+    return Image.fromarray(grey)
+
+
+def anatomy(rows: int = 320, columns: int = 320) -> Frame:
+    """A real MR slice, enlarged."""
+    return np.asarray(_slice().resize((columns, rows), Image.Resampling.BICUBIC)).copy()
+
+
+def written(
+    frame: Frame, text: str, at: tuple[int, int], size: int, *, ink: float = 1.0, turned: int = 0
+) -> NDArray[np.bool_]:
+    """Draw ``text`` with its corner ``at`` (x, y), ``ink`` of the grey range above what is there."""
+    font = ImageFont.load_default(size)
+    width, height = (int(side) + 2 for side in font.getbbox(text)[2:])
+    drawn = Image.new("L", (width, height))
+    ImageDraw.Draw(drawn).text((1, 0), text, fill=255, font=font)
+    glyphs = np.asarray(drawn.rotate(turned, expand=True))
+    x, y = at
+    place = np.s_[y : y + glyphs.shape[0], x : x + glyphs.shape[1]]
+    level = frame[place].mean()
+    value = level + 255 * ink if level + 255 * ink <= 255 else max(0.0, level - 255 * ink)
+    share = glyphs / 255.0
+    frame[place] = np.round(frame[place] * (1 - share) + value * share).astype(np.uint8)
+    mask = np.zeros(frame.shape, bool)
+    mask[place] = glyphs > 110
+    return mask
+
+
+def covered(boxes: tuple[TextBox, ...], mask: NDArray[np.bool_]) -> float:
+    blank = np.zeros(mask.shape, bool)
+    for box in boxes:
+        area = grow(box, (mask.shape[0], mask.shape[1]))
+        blank[area.top : area.bottom, area.left : area.right] = True
+    return float((blank & mask).sum() / mask.sum())
+
+
+def letters(boxes: tuple[TextBox, ...]) -> str:
+    return "".join(char for box in boxes for char in box.text if char.isalnum())
+
+
+@pytest.mark.parametrize(
+    ("size", "ink", "turned"),
+    [(10, 0.7, 0), (13, 0.45, 0), (14, 0.45, 90), (14, 0.6, 270), (13, 0.7, 180), (22, 0.3, 0)],
+)
+def test_a_line_over_anatomy_is_covered_whole_and_read(size: int, ink: float, turned: int) -> None:
+    frame = anatomy()
+    mask = written(frame, LINE, (8, 8), size, ink=ink, turned=turned)
+    boxes = reader().read(frame)
+    assert covered(boxes, mask) > 0.99
+    assert LINE.replace(" ", "") in letters(boxes)
+
+
+def test_dark_text_on_a_bright_ground_at_the_edge_of_the_frame_is_read() -> None:
+    frame = np.full((240, 320), 244, np.uint8)
+    mask = written(frame, LINE, (0, 222), 14, ink=0.2)
+    boxes = reader().read(frame)
+    assert covered(boxes, mask) > 0.99
+    assert "KOWALSKA" in letters(boxes)
+
+
+def test_small_text_is_found_in_a_large_frame() -> None:
+    frame = anatomy(1100, 1400)
+    mask = written(frame, LINE, (1000, 900), 16, ink=0.5)
+    assert covered(reader().read(frame), mask) > 0.99
+
+
+def test_a_frame_without_contrast_has_no_text() -> None:
+    assert reader().read(np.full((64, 64), 7, np.uint8)) == ()
+
+
+def test_a_box_does_not_show_its_text() -> None:
+    assert "ANNA" not in repr(TextBox(0, 0, 9, 9, "ANNA", 1.0))
+
+
+class Counting(TextReader):
+    """A reader that remembers the shapes it was asked to read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._models = reader()._models
+        self.shapes: list[tuple[int, ...]] = []
+
+    def read(self, frame: Frame, *, enlarged: bool = True) -> tuple[TextBox, ...]:
+        self.shapes.append(frame.shape)
+        return super().read(frame, enlarged=enlarged)
+
+
+def cine() -> Iterator[Frame]:
+    """Three frames with one line, of which the last shows a second line."""
+    first = anatomy()
+    written(first, "PORTABLE", (8, 8), 16, ink=0.7)
+    last = first.copy()
+    written(last, LINE, (8, 280), 14, ink=0.7)
+    yield from (first, first.copy(), last)
+
+
+def test_frames_that_do_not_change_are_read_once_and_new_text_is_found_where_it_appears() -> None:
+    counting = Counting()
+    texts = [letters(boxes) for boxes in read_frames(counting, cine())]
+    assert counting.shapes[0] == (320, 320)
+    assert len(counting.shapes) == 2
+    assert counting.shapes[1][0] < 160
+    assert texts[0] == texts[1] == "PORTABLE"
+    assert "KOWALSKA" in texts[2]
+    assert "PORTABLE" in texts[2]
