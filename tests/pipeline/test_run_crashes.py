@@ -102,7 +102,8 @@ def test_runs_killed_at_200_points_end_with_the_same_release(
 
 def check_full_disk(workplace: Workplace, reference: tuple[dict[str, str], int], points: int) -> None:
     expected, events = reference
-    for point in random.Random(28).sample(range(1, events), min(points, events - 1)):  # noqa: S311
+    chosen = random.Random(28).sample(range(1, events), min(points, events - 1))  # noqa: S311
+    for point in sorted({4, *chosen}):  # 4: the state's file is made
         policy = workplace(f"f{point}")
         code, _ = drive(policy, point, "full")
         published = (policy.output / "RELEASE.json").exists()

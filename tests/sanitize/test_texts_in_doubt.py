@@ -1,4 +1,4 @@
-"""Texts that lost most of their words are asked of every object they are in, and a person's word is followed."""
+"""Texts that lost most of their words are asked of every object, and a person is followed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_two_texts_have_two_places(scan: Callable[..., Any]) -> None:
 
 
 def test_a_decision_holds_for_its_text_alone_and_for_its_object_alone(scan: Callable[..., Any]) -> None:
-    places = {doubt.text.split("\n")[0]: doubt.place for doubt in scan(1)[0].doubts}
+    places = {doubt.text.split("\n")[0].removeprefix("before: "): doubt.place for doubt in scan(1)[0].doubts}
     kept = scan(2, Decision(places[TEXT], "keep"))[1]
     blanked = scan(3, Decision(places[TEXT], "blank"))[1]
     untouched = scan(4)[1]
