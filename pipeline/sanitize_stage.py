@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,17 @@ from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.doubts import Room, SealedDoubt, seal_doubts, store_doubts
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.resolution import Job, batches, is_safe_name, jobs
-from medsanitize.pipeline.source import SourceProblem, opened
+from medsanitize.pipeline.slides_stage import view_of
+from medsanitize.pipeline.source import SourceProblem, opened_all
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
 from medsanitize.policies.model import Policy
 from medsanitize.release.layout import DATA
+from medsanitize.release.parts import digest_of_parts
 from medsanitize.release.store import storage
 from medsanitize.sanitize.objects import Sanitized, Span
-from medsanitize.sanitize.record import Check, Finding, Outcome, Record
+from medsanitize.sanitize.record import Check, Finding, Outcome, Part, Record, Slide
+from medsanitize.sanitize.wsi.plan import Copy
 
 NOT_ONE = "+none"
 """Folder in place of a study or series that the object has not; sorts before every UID."""
@@ -33,7 +36,8 @@ NATIVE = frozenset(
 _CHUNK = 4 * 2**20
 _UPDATE = (
     "UPDATE objects SET outcome = ?, rule = ?, staged = ?, p_patient = ?, p_study = ?, p_series = ?,"
-    " p_instance = ?, p_suffix = coalesce(?, p_suffix), bytes = ?, sha256 = ?, native = ?, payload = ? WHERE id = ?"
+    " p_instance = ?, p_suffix = coalesce(?, p_suffix), p_parts = coalesce(?, p_parts),"
+    " bytes = ?, sha256 = ?, native = ?, payload = ? WHERE id = ?"
 )
 
 
@@ -75,6 +79,18 @@ def staged_path(patient: str, study: str, series: str, instance: str, suffix: st
     return f"{DATA}/{patient}/{study or NOT_ONE}/{series or NOT_ONE}/{instance}.{suffix}"
 
 
+def part_path(main: str, suffix: str, name: str) -> str:
+    """Path of a file of an object of several; ``name`` is what follows the object's own name."""
+    return main.removesuffix(f".{suffix}") + name
+
+
+def all_paths(names: Sequence[str], parts: str) -> Iterator[str]:
+    """Every file of a row: ``names`` are its pseudonyms and suffix, ``parts`` its column ``p_parts``."""
+    main = staged_path(*names)
+    yield main
+    yield from (part_path(main, names[4], part) for part in parts.splitlines())
+
+
 def contested_path(path: str, number: int) -> str:
     """Where a contested object waits until it is known who keeps the name."""
     return f"{path}.{number}"
@@ -90,28 +106,57 @@ def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[Done]:
 
 def _sanitize_one(worker: Worker, job: Job) -> Done:
     try:
-        with opened(job.path, worker.seal, job.stamp) as content:
-            sanitized = worker.sanitize(content, job.context)
-            record = sanitized.record
-            if record.outcome is not Outcome.RELEASED:
-                return _settled(worker, job, record, sanitized)
-            names = (record.patient, record.study, record.series, record.instance)
-            if not _may_name_files(names):
-                return _refused(worker, job, record.kind, "unsafe-pseudonym")
-            digest, size = _write(worker, job, staged_path(*names, sanitized.suffix), sanitized, content)
+        with opened_all(job.paths, worker.seal, job.stamp) as contents:
+            return (_slide if job.kind == "slide" else _object)(worker, job, contents)
     except SourceProblem as problem:
         return _refused(worker, job, "unreadable", problem.rule)
     except MedsanitizeError:
         raise
     except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
-        return _refused(worker, job, "dicom", "internal-error")
+        return _refused(worker, job, "dicom" if job.kind != "slide" else "slide", "internal-error")
+
+
+def _object(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Done:
+    sanitized = worker.sanitize(contents[0], job.context)
+    record = sanitized.record
+    if record.outcome is not Outcome.RELEASED:
+        return _settled(worker, job, record, sanitized)
+    names = (record.patient, record.study, record.series, record.instance)
+    if not _may_name_files(names):
+        return _refused(worker, job, record.kind, "unsafe-pseudonym")
+    path = staged_path(*names, sanitized.suffix)
+    digest, size = _write(worker, job, path, _blocks(sanitized.pieces, contents))
     native = None if record.rows is None else record.transfer_syntax in NATIVE
-    facts = (sanitized.suffix, size, digest, native, seal_record(worker, record), job.id)
+    facts = (sanitized.suffix, "", size, digest, native, seal_record(worker, record), job.id)
     return Done(
         ("released", None, 2 if job.contested else 1, *names, *facts),
-        _links(worker, sanitized, record.patient),
+        _links(worker, sanitized.links, record.patient),
         *seal_doubts(worker, sanitized.doubts),
     )
+
+
+def _slide(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Done:
+    """Write all files of a slide; of several, digest and size are over all of them (`release.manifest`)."""
+    sanitized = worker.slide_sanitizer(view_of(job.paths, contents), job.context)
+    record = sanitized.record
+    if record.outcome is not Outcome.RELEASED:
+        return _settled(worker, job, record)
+    names = (record.patient, record.study, record.series, record.instance)
+    suffix = sanitized.files[0].name[1:]
+    if not _may_name_files(names):
+        return _refused(worker, job, record.kind, "unsafe-pseudonym")
+    main = staged_path(*names, suffix)
+    parts = []
+    for file in sanitized.files:
+        digest, size = _write(worker, job, part_path(main, suffix, file.name), _blocks(file.pieces, contents))
+        parts.append(Part(file.name, size, digest.hex()))
+    if len(parts) > 1:
+        record = replace(record, parts=tuple(parts))
+        digest, size = bytes.fromhex(digest_of_parts(parts)), sum(part.size for part in parts)
+    others = "\n".join(part.name for part in parts[1:])
+    facts = (suffix, others, size, digest, False, seal_record(worker, record), job.id)
+    row = ("released", None, 2 if job.contested else 1, *names, *facts)
+    return Done(row, _links(worker, sanitized.links, record.patient))
 
 
 def _may_name_files(names: tuple[str, str, str, str]) -> bool:
@@ -123,9 +168,7 @@ def _may_name_files(names: tuple[str, str, str, str]) -> bool:
     )
 
 
-def _write(
-    worker: Worker, job: Job, path: str, sanitized: Sanitized, content: bytes | mmap.mmap
-) -> tuple[bytes, int]:
+def _write(worker: Worker, job: Job, path: str, blocks: Iterable[bytes | memoryview]) -> tuple[bytes, int]:
     """Write the pieces under the object's own name; returns their digest and size.
 
     No temporary name: until the row says so the file does not count, and a repeat overwrites it.
@@ -134,7 +177,7 @@ def _write(
     digest = sha256()
     size = 0
     if staging is None:
-        for block in _blocks(sanitized.pieces, content):
+        for block in blocks:
             digest.update(block)
             size += len(block)
         return digest.digest(), size
@@ -145,7 +188,7 @@ def _write(
             target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
         )
         try:
-            for block in _blocks(sanitized.pieces, content):
+            for block in blocks:
                 digest.update(block)
                 size += len(block)
                 _write_all(descriptor, block)
@@ -154,20 +197,22 @@ def _write(
     return digest.digest(), size
 
 
-def _blocks(pieces: Iterable[bytes | Span], content: bytes | mmap.mmap) -> Iterable[bytes | memoryview]:
-    """Adjoining small pieces as one block; spans as windows on the source."""
+def _blocks(
+    pieces: Iterable[bytes | Span | Copy], contents: Sequence[bytes | mmap.mmap]
+) -> Iterable[bytes | memoryview]:
+    """Adjoining small pieces as one block; runs as windows on the source they are of."""
     small: list[bytes] = []
     for piece in pieces:
-        if isinstance(piece, Span):
-            yield b"".join(small)
-            small = []
-            with memoryview(content) as view:
-                end = piece.offset + piece.length
-                for offset in range(piece.offset, end, _CHUNK):
-                    with view[offset : min(offset + _CHUNK, end)] as window:
-                        yield window
-        else:
+        if isinstance(piece, bytes):
             small.append(piece)
+            continue
+        yield b"".join(small)
+        small = []
+        with memoryview(contents[piece.file if isinstance(piece, Copy) else 0]) as view:
+            end = piece.offset + piece.length
+            for offset in range(piece.offset, end, _CHUNK):
+                with view[offset : min(offset + _CHUNK, end)] as window:
+                    yield window
     yield b"".join(small)
 
 
@@ -178,13 +223,15 @@ def _write_all(descriptor: int, block: bytes | memoryview) -> None:
         written = os.write(descriptor, block)
 
 
-def _links(worker: Worker, sanitized: Sanitized, patient: str) -> tuple[tuple[bytes, int, bytes], ...]:
+def _links(
+    worker: Worker, links: Iterable[tuple[str, str]], patient: str
+) -> tuple[tuple[bytes, int, bytes], ...]:
     if not worker.setup.keep_links:
         return ()
     seal = worker.seal
     return tuple(
         (seal.name("link", *link), int(link[1] == patient), seal.close(json.dumps(link).encode(), b"link"))
-        for link in sanitized.links
+        for link in links
         if worker.is_new_link(link)
     )
 
@@ -195,13 +242,13 @@ def _refused(worker: Worker, job: Job, kind: str, rule: str) -> Done:
 
 def _settled(worker: Worker, job: Job, record: Record, sanitized: Sanitized | None = None) -> Done:
     rule = record.findings[0].rule if record.findings else "unknown"
-    nothing = (0, *(None,) * 8)
+    nothing = (0, *(None,) * 9)
     doubts = seal_doubts(worker, sanitized.doubts) if sanitized else ((), 0)
     return Done((str(record.outcome), rule, *nothing, seal_record(worker, record), job.id), (), *doubts)
 
 
 def _died(job: Job) -> Done:
-    return Done(("quarantined", "worker-died", 0, *(None,) * 9, job.id))
+    return Done(("quarantined", "worker-died", 0, *(None,) * 10, job.id))
 
 
 # -- records in the state -----------------------------------------------------------------
@@ -222,6 +269,8 @@ def seal_record(worker: Worker, record: Record) -> bytes:
         str(record.pixels),
         record.pixel_regions_cleaned,
         str(record.faces),
+        None if record.slide is None else astuple(record.slide),
+        [astuple(part) for part in record.parts],
     ]
     return worker.seal.close(json.dumps(facts).encode(), b"record")
 
@@ -229,7 +278,8 @@ def seal_record(worker: Worker, record: Record) -> bytes:
 def open_record(state: State, outcome: str, names: Sequence[str | None], payload: bytes) -> Record:
     """Rebuild a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
     facts: list[Any] = json.loads(state.seal.open(payload, b"record"))
-    kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, pixels, regions, faces = facts
+    kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, *facts = facts
+    pixels, regions, faces, slide, parts = facts
     patient, study, series, instance = (name or "" for name in names)
     return Record(
         outcome=Outcome(outcome),
@@ -249,6 +299,8 @@ def open_record(state: State, outcome: str, names: Sequence[str | None], payload
         pixels=Check(pixels),
         pixel_regions_cleaned=regions,
         faces=Check(faces),
+        slide=None if slide is None else Slide(slide[0], tuple(map(tuple, slide[1])), *slide[2:]),
+        parts=tuple(Part(*part) for part in parts),
     )
 
 
@@ -256,14 +308,15 @@ def remove_unreleased(state: State, staging: Path) -> None:
     """Take the files of objects that lost their release out of the staging folder."""
     while True:
         rows = state.db.execute(
-            "SELECT id, p_patient, p_study, p_series, p_instance, p_suffix, staged FROM objects"
+            "SELECT id, p_parts, p_patient, p_study, p_series, p_instance, p_suffix, staged FROM objects"
             " WHERE staged > 0 AND outcome <> 'released' LIMIT 500"
         ).fetchall()
         if not rows:
             break
-        for number, *names, staged in rows:
-            path = staged_path(*names)
-            with storage():
-                (staging / (contested_path(path, number) if staged == 2 else path)).unlink(missing_ok=True)
+        for number, parts, *names, staged in rows:
+            for path in all_paths(names, parts):
+                name = contested_path(path, number) if staged == 2 else path
+                with storage():
+                    (staging / name).unlink(missing_ok=True)
         state.write("UPDATE objects SET staged = 0 WHERE id = ?", [(row[0],) for row in rows])
     state.commit()
