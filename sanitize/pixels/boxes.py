@@ -41,9 +41,9 @@ def grow(box: TextBox, shape: tuple[int, int]) -> TextBox:
     Returns
     -------
     TextBox
-        The box with a line's height more at its ends and a quarter across, within the frame.
+        The box with half a line's height more at its ends and a quarter across, within the frame.
     """
-    across, along = max(2, box.height // 4), max(3, box.height)
+    across, along = max(2, box.height // 4), max(3, box.height // 2)
     flat = box.right - box.left >= box.bottom - box.top
     x, y = (along, across) if flat else (across, along)
     left, top = max(0, box.left - x), max(0, box.top - y)
