@@ -6,23 +6,28 @@ While a file is open its uncompressed pixels are digested too, so that it is rea
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.resolution import PAGE, known_of
-from medsanitize.pipeline.sanitize_stage import staged_path
+from medsanitize.pipeline.sanitize_stage import open_record, staged_path
+from medsanitize.pipeline.sealing import Seal
+from medsanitize.pipeline.slides_stage import open_paths
+from medsanitize.pipeline.source import SourceProblem, opened_all
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.sanitize.context import Known
 from medsanitize.sanitize.keys import SubKeys
+from medsanitize.sanitize.record import Part, Slide
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.search import Search
@@ -44,6 +49,19 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class SlideTarget:
+    """What is held against a staged slide: its record, and its sources with their stamp."""
+
+    stated: Slide
+    parts: tuple[Part, ...]
+    sources: tuple[bytes, ...]
+    stamp: bytes
+
+    def __repr__(self) -> str:
+        return "SlideTarget(...)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Target:
     """One staged file to audit; ``native`` when its pixels are plain samples, None without pixels."""
 
@@ -52,6 +70,7 @@ class Target:
     sha256: str
     native: bool | None
     subject: Subject
+    slide: SlideTarget | None = None
 
     def __repr__(self) -> str:
         return f"Target({self.id})"
@@ -106,7 +125,9 @@ def audit_objects(
     """Audit every staged file not audited yet; findings go to the state. Returns the net that was used."""
     search = build_net(state, policy)
     engine.equip(search)
-    for result in engine.map(audit_batch, _batches(_targets(state, policy, subkeys))):
+    # Viewers' libraries are native code: what they die of must not take the run along.
+    apart = state.count("kind = 'slide' AND outcome = 'released' AND audited = 0") > 0
+    for result in engine.map(audit_batch, _batches(_targets(state, policy, subkeys)), isolate=apart):
         audited = [_died(result.item)] if isinstance(result, Died) else result
         state.write(
             "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
@@ -115,6 +136,11 @@ def audit_objects(
         found = [(one.id, place, rule) for one in audited for place, rule in one.findings]
         if found:
             state.write("INSERT OR IGNORE INTO findings VALUES (?, ?, ?)", found)
+            # A slide stands alone: one that is not clean leaves the release, and the others stay.
+            failed = [(one.findings[0][1], one.id) for one in audited if one.findings]
+            state.write(
+                "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ? AND kind = 'slide'", failed
+            )
         state.wrote(len(audited))
         on_objects(len(audited))
     state.commit()
@@ -125,12 +151,16 @@ def _targets(state: State, policy: Policy, subkeys: SubKeys) -> Iterator[Target]
     rows = _staged_rows(state)
     for (patient, study), group in groupby(rows, key=lambda row: (row[0], row[1])):
         subject: Subject | None = None
-        for _, _, number, *names, digest, native in group:
+        for _, _, number, *names, digest, native, kind, payload, source, stamp in group:
             if subject is None or subject.pseudonym != names[0]:
                 subject = _subject(state, policy, subkeys, patient, study, names[0])
-            yield Target(
-                number, staged_path(*names), digest.hex(), None if native is None else bool(native), subject
-            )
+            slide = None
+            if kind == "slide":
+                record = open_record(state, "released", names[:4], payload)
+                paths = open_paths(state.seal, source)
+                slide = SlideTarget(record.slide, record.parts, paths, stamp) if record.slide else None
+            plain = None if native is None else bool(native)
+            yield Target(number, staged_path(*names), digest.hex(), plain, subject, slide)
 
 
 def _subject(
@@ -155,12 +185,12 @@ def _subject(
 
 def _staged_rows(
     state: State,
-) -> Iterator[tuple[bytes, bytes, int, str, str, str, str, str, bytes, int | None]]:
+) -> Iterator[tuple[Any, ...]]:
     after: tuple[bytes, bytes, int] = (b"", b"", -1)
     while True:
         page = state.db.execute(
-            "SELECT patient, study, id, p_patient, p_study, p_series, p_instance, p_suffix, sha256, native"
-            " FROM objects"
+            "SELECT patient, study, id, p_patient, p_study, p_series, p_instance, p_suffix, sha256, native,"
+            " kind, payload, source, stamp FROM objects"
             " WHERE outcome = 'released' AND audited = 0 AND (patient, study, id) > (?, ?, ?)"
             " ORDER BY patient, study, id LIMIT ?",
             (*after, PAGE),
@@ -203,6 +233,8 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
     if search is None or staging is None:
         raise RuntimeError("the audit was not equipped")
     try:
+        if target.slide is not None:
+            return _audit_slide(target, target.slide, staging, search, worker.seal)
         if not target.path.endswith(".dcm"):
             return _audit_raster(target, staging, search)
         parsed = read(staging / target.path)
@@ -225,6 +257,21 @@ def _audit_raster(target: Target, staging: Path, search: Search) -> Audited:
     from medsanitize.verifiers.raster import audit_raster
 
     findings = audit_raster(staging / target.path, search=search, digest=target.sha256)
+    return Audited(target.id, tuple((finding.place, finding.rule) for finding in findings), 0, None)
+
+
+def _audit_slide(target: Target, slide: SlideTarget, staging: Path, search: Search, seal: Seal) -> Audited:
+    """A slide is held against its source, which must still be what was sanitised."""
+    from medsanitize.verifiers.slide import Staged, audit_slide
+
+    try:
+        with opened_all(slide.sources, seal, slide.stamp):
+            pass
+    except SourceProblem as problem:
+        return Audited(target.id, (("file", problem.rule),), -1, None)
+    sources = tuple(Path(os.fsdecode(path)) for path in slide.sources)
+    staged = Staged(staging / target.path, target.sha256, slide.stated, slide.parts, sources)
+    findings = audit_slide(staged, search=search)
     return Audited(target.id, tuple((finding.place, finding.rule) for finding in findings), 0, None)
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from medsanitize.errors import EnvironmentFailure
+from medsanitize.errors import EnvironmentFailure, IntegrityError
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.evidence_stage import released_rows
 from medsanitize.pipeline.resolution import PAGE
-from medsanitize.pipeline.sanitize_stage import contested_path, remove_unreleased, staged_path
+from medsanitize.pipeline.sanitize_stage import all_paths, contested_path, remove_unreleased
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
 from medsanitize.policies.model import Policy
@@ -32,10 +32,11 @@ _ORDER = "p_patient, p_study, p_series, p_instance, id"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Staged:
-    """A staged file to look at: row, path in the release, transfer syntax."""
+    """A staged object to look at: row, kind, paths of its files in the release, the main one first."""
 
     id: int
-    path: str
+    kind: str
+    paths: tuple[str, ...]
 
     def __repr__(self) -> str:
         return f"Staged({self.id})"
@@ -102,20 +103,29 @@ def _rule_out(state: State, rows: Sequence[Sequence[object]], outcome: str, rule
 def _name_survivors(state: State, staging: Path) -> None:
     while True:
         rows = state.db.execute(
-            "SELECT id, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"
+            "SELECT id, p_parts, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"
             " WHERE staged = 2 AND outcome = 'released' LIMIT ?",
             (PAGE,),
         ).fetchall()
         if not rows:
             break
-        for number, *names in rows:
-            target = staging / staged_path(*names)
-            waiting = staging / contested_path(staged_path(*names), number)
-            with storage():
-                if waiting.exists():
-                    waiting.replace(target)
+        for number, parts, *names in rows:
+            for path in all_paths(names, parts):
+                _name(staging / contested_path(path, number), staging / path, names)
         state.write("UPDATE objects SET staged = 1 WHERE id = ?", [(row[0],) for row in rows])
     state.commit()
+
+
+def _name(waiting: Path, target: Path, names: Sequence[str]) -> None:
+    with storage():
+        if not waiting.exists():
+            return
+        if target.exists():
+            raise IntegrityError(
+                f"Two objects would have one name: patient {names[0]}, object {names[3]}",
+                "Remove the staging folder and run again; if it happens twice, report it as a defect",
+            )
+        waiting.replace(target)
 
 
 # -- digests of pixels --------------------------------------------------------------------
@@ -143,14 +153,14 @@ def _to_digest(state: State) -> Iterator[Staged]:
     after = -1
     while True:
         page = state.db.execute(
-            "SELECT id, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"  # noqa: S608
+            "SELECT id, kind, p_parts, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"  # noqa: S608
             f" WHERE {TO_DECODE} AND id > ? ORDER BY id LIMIT ?",
             (after, PAGE),
         ).fetchall()
         if not page:
             return
-        for number, *names in page:
-            yield Staged(number, staged_path(*names))
+        for number, kind, parts, *names in page:
+            yield Staged(number, kind, tuple(all_paths(names, parts)))
         after = page[-1][0]
 
 
@@ -167,13 +177,17 @@ def pixels_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, byt
 def _pixels_of(worker: Worker, one: Staged) -> tuple[int, bytes | None, int]:
     from medsanitize.verifiers.duplicates import pixel_digest
     from medsanitize.verifiers.raster import raster_digest
+    from medsanitize.verifiers.slide import tile_digest
 
     staging = worker.setup.staging
     if staging is None:
         return -1, None, one.id
+    main, *others = (staging / path for path in one.paths)
     try:
-        digest_of = pixel_digest if one.path.endswith(".dcm") else raster_digest
-        digest = digest_of(staging / one.path)
+        if one.kind == "slide":
+            digest = tile_digest(main, others)
+        else:
+            digest = (raster_digest if one.kind == "raster" else pixel_digest)(main)
     except OSError:
         raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
     except Exception:  # noqa: BLE001  what cannot be decoded cannot be compared, and the manifest says so

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from medsanitize import __version__
 from medsanitize.pipeline.resolution import PAGE
@@ -16,9 +17,10 @@ from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import OPTION_CODES, Policy
 from medsanitize.release.canonical import canonical_json
 from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
+from medsanitize.release.parts import parts_to_json
 from medsanitize.release.summary import Gate, Summary, TableSummary
 from medsanitize.sanitize.keys import SubKeys, mac
-from medsanitize.sanitize.record import Check
+from medsanitize.sanitize.record import Check, Record
 
 ACTIONS = {"D": "replaced", "Z": "emptied", "X": "removed", "C": "cleaned", "U": "uid", "K": "kept"}
 _CHECKS = ("pixels", "faces", "identifiers", "duplicates", "registry", "overlap")
@@ -115,7 +117,9 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             instance=record.instance,
             bytes=int(size),  # type: ignore[call-overload]
             sha256=bytes(digest).hex(),  # type: ignore[call-overload]
-            pixels_sha256=bytes(pixels).hex() if pixels else None,  # type: ignore[call-overload]
+            parts=parts_to_json(record.parts),
+            # What tiles a slide is made of is for the holder alone: copies of the source have the same.
+            pixels_sha256=bytes(pixels).hex() if pixels and not record.slide else None,  # type: ignore[call-overload]
             rows=record.rows,
             columns=record.columns,
             frames=record.frames,
@@ -132,9 +136,27 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             actions_cleaned=actions["cleaned"],
             actions_uid=actions["uid"],
             actions_kept=actions["kept"],
+            **_slide_columns(record),
         )
         tally.add(out, record.rules)
         yield out
+
+
+def _slide_columns(record: Record) -> dict[str, Any]:
+    slide = record.slide
+    if slide is None:
+        return {}
+    return {
+        "slide_vendor": slide.vendor,
+        "slide_levels": ",".join(f"{width}x{height}" for width, height in slide.levels),
+        "slide_mpp": slide.mpp,
+        "slide_objective": slide.objective,
+        "slide_stain": slide.stain or None,
+        "slide_sample": slide.sample or None,
+        "slide_block": slide.block or None,
+        "slide_section": slide.section or None,
+        "slide_scanner": slide.scanner or None,
+    }
 
 
 def _duplicate_check(found: set[str], looked: bool) -> Check:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 
 from medsanitize.errors import UsageError
+from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
 
 _MODULES = {
+    "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
     "text": ("presidio_analyzer", "spacy"),
     "pixels": ("cv2", "jpeg_ls", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
 }
@@ -51,3 +53,19 @@ def check_extras(policy: Policy) -> None:
                 "text: the language model is not installed",
                 "Install the extra 'text', or name another model in the policy",
             )
+
+
+def check_slide_extra(state: State) -> None:
+    """Refuse inputs that hold slides where the libraries for them are not installed; nothing is imported.
+
+    Raises
+    ------
+    UsageError
+        Naming the extra to install.
+    """
+    missing = any(importlib.util.find_spec(one) is None for one in _MODULES["wsi"])
+    if missing and state.count("kind = 'slide' AND outcome IS NULL"):
+        raise UsageError(
+            "The inputs hold whole-slide images, and the extra 'wsi' is not installed",
+            "Install it with: pip install 'medsanitize[wsi]', or leave slides out (wsi: action: drop)",
+        )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.sealing import Seal
+from medsanitize.pipeline.slides_stage import open_paths
 from medsanitize.pipeline.source import SourceProblem, opened
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
@@ -218,7 +219,7 @@ def _series(state: State, name: bytes) -> Series | None:
         modality, height, width, frames, numbers, away = json.loads(state.seal.open(geometry, b"slice"))
         position, orientation, spacing = numbers
         plane = plane_of(position, orientation, spacing, height, width) if frames == 1 else None
-        path = state.seal.open(source, b"path")
+        path = open_paths(state.seal, source)[0]
         slices.append(Slice(path, bytes(stamp), plane, frames, height, width))
         modalities.add(modality)
         elsewhere = elsewhere and away

@@ -12,7 +12,8 @@ from itertools import islice
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.faces_stage import SliceRow, looks_at_faces, slice_row
 from medsanitize.pipeline.slide_parts import is_slide_part
-from medsanitize.pipeline.source import Found, SourceProblem, opened, stamp, walk
+from medsanitize.pipeline.slides_stage import sealed_paths, view_of
+from medsanitize.pipeline.source import Found, SourceProblem, opened_all, stamp_of, walk
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
 from medsanitize.policies.model import Policy
@@ -24,7 +25,7 @@ _INSERT = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SEALED_KNOWN = tuple[bytes, bytes, bytes]
-_SANITIZED = frozenset(["dicom", "raster"])
+_SANITIZED = frozenset(["dicom", "raster", "slide"])
 _SETTLED = {"drop": "dropped", "quarantine": "quarantined"}
 
 
@@ -83,8 +84,9 @@ class _WalkDigest:
         self._marks: dict[int, str] = {}
 
     def add(self, found: Found) -> None:
-        head = f"{len(found.path)}:{found.sort}:{found.size}:{found.times}:".encode()
-        self._digest.update(head + found.path)
+        for one in found.files:
+            head = f"{len(one.path)}:{one.sort}:{one.size}:{one.times}:{len(one.parts)}:".encode()
+            self._digest.update(head + one.path)
         self.count += 1
         if self.count % BATCH == 0:
             self._marks[self.count] = self._digest.hexdigest()
@@ -111,7 +113,7 @@ def _resume_point(state: State, policy: Policy) -> tuple[int, Iterator[Found]]:
         if digest.count == count and expected and digest.final() == expected:
             return count, walk(policy.inputs)
     with state.transaction() as db:
-        for table in ("objects", "patients", "known", "slices"):
+        for table in ("objects", "patients", "known", "slices", "places"):
             db.execute(f"DELETE FROM {table}")  # noqa: S608
     return 0, walk(policy.inputs)
 
@@ -144,8 +146,9 @@ def _store(state: State, seen: Sequence[Seen]) -> None:
 def _died(state: State, item: Item) -> Seen:
     number, found = item
     seal = state.seal
-    row = (number, found.size, stamp(seal, found.size, found.times), "unreadable", b"", b"", b"", 0)
-    return Seen((*row, "quarantined", "worker-died", seal.close(found.path, b"path")))
+    size = sum(one.size for one in found.files)
+    row = (number, size, stamp_of(seal, found), "unreadable", b"", b"", b"", 0)
+    return Seen((*row, "quarantined", "worker-died", sealed_paths(seal, found)))
 
 
 # -- in the workers -----------------------------------------------------------------------
@@ -160,13 +163,15 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     from medsanitize.sanitize.dicom import peek
     from medsanitize.sanitize.faces.header import read_slice
     from medsanitize.sanitize.raster import peek_raster
+    from medsanitize.sanitize.wsi.peek import peek_slide, slide_key
 
-    seal, limits = worker.seal, worker.setup.policy.dicom.limits
-    mark = stamp(seal, found.size, found.times)
-    sealed = seal.close(found.path, b"path")
+    seal, policy = worker.seal, worker.setup.policy
+    limits = policy.dicom.limits
+    mark, size = stamp_of(seal, found), sum(one.size for one in found.files)
+    sealed = sealed_paths(seal, found)
 
     def settled(kind: str, outcome: str, rule: str) -> Seen:
-        return Seen((number, found.size, mark, kind, b"", b"", b"", 0, outcome, rule, sealed))
+        return Seen((number, size, mark, kind, b"", b"", b"", 0, outcome, rule, sealed))
 
     if found.sort == "link":
         return settled("link", "dropped", "link-not-followed")
@@ -175,18 +180,28 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     if found.sort == "unlisted":
         return settled("unreadable", "quarantined", "unreadable")
     try:
-        with opened(found.path, seal, mark) as content:
-            seen = peek_raster(content) or peek(content, limits, worker.kept)
-            header = read_slice(content, limits) if looks_at_faces(worker.setup.policy) else None
-            key = seen.sop_uid or sha256(content).hexdigest() if seen.kind in _SANITIZED else ""
+        paths = tuple(one.path for one in found.files)
+        with opened_all(paths, seal, mark) as contents:
+            content, view = contents[0], view_of(paths, contents)
+            seen = peek_slide(view) or peek_raster(content) or peek(content, limits, worker.kept)
+            header = read_slice(content, limits) if seen.kind == "dicom" and looks_at_faces(policy) else None
+            key = seen.sop_uid
+            if seen.kind == "slide":
+                key = slide_key(view)
+            elif seen.kind in _SANITIZED and not key:
+                key = sha256(content).hexdigest()
     except SourceProblem as problem:
         return settled("unreadable", "quarantined", problem.rule)
     except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
         return settled("unreadable", "quarantined", "internal-error")
     if seen.kind in ("dicomdir", "not-an-image"):
         return settled(seen.kind, "dropped", "not-an-image")
-    if seen.kind == "raster" and worker.setup.policy.raster.action in _SETTLED:
-        return settled("raster", _SETTLED[worker.setup.policy.raster.action], "raster-image")
+    if seen.kind == "slide" and policy.wsi.action in _SETTLED:
+        return settled("slide", _SETTLED[policy.wsi.action], "slide")
+    if found.parts and seen.kind in _SANITIZED - {"slide"}:
+        return settled("unreadable", "quarantined", "slide-not-supported")
+    if seen.kind == "raster" and policy.raster.action in _SETTLED:
+        return settled("raster", _SETTLED[policy.raster.action], "raster-image")
     if seen.kind == "raster" and is_slide_part(found.path):
         return settled("unreadable", "quarantined", "slide-not-supported")
     if seen.kind not in _SANITIZED:
@@ -196,7 +211,7 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     rule = "two-patient-ids" if len(seen.patient_ids) > 1 else None
     outcome = "quarantined" if rule else None
     identified = len(seen.patient_ids)
-    row = (number, found.size, mark, seen.kind, patient, study, sop, identified, outcome, rule, sealed)
+    row = (number, size, mark, seen.kind, patient, study, sop, identified, outcome, rule, sealed)
     owners = (patient, study) if study else (patient,)
     place = slice_row(seal, number, patient, study, header) if header else None
     return Seen(row, patient_row, _new_known(worker, owners, seen.known), place)

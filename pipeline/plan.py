@@ -6,7 +6,7 @@ from medsanitize.pipeline import preflight
 from medsanitize.pipeline.dedup_stage import judge_duplicates, settle_contests
 from medsanitize.pipeline.engine import Engine
 from medsanitize.pipeline.evidence_stage import Tally, object_rows, outcome_counts, rule_counts
-from medsanitize.pipeline.extras import check_extras
+from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.gates import NOT_BUILT, duplicate_gate
 from medsanitize.pipeline.inventory import take_inventory
 from medsanitize.pipeline.opening import release_keys
@@ -15,6 +15,7 @@ from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, read_pseudonyms, resolve
 from medsanitize.pipeline.run import Options, Run, judge_run_faces, workers_of
 from medsanitize.pipeline.sanitize_stage import sanitize_objects
+from medsanitize.pipeline.slides_stage import check_places, place_slides
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.tables_stage import check_tables
@@ -40,6 +41,7 @@ def plan(
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)
     check_tables(policy)
+    check_places(policy)
     state = State(None, subkeys)
     try:
         setup = Setup(policy, subkeys, staging=None, keep_links=False)
@@ -55,6 +57,8 @@ def _look(run: Run) -> Tally:
     state, policy = run.state, run.policy
     with run.stage("inventory", None) as advance:
         take_inventory(state, policy, run.engine, advance)
+        check_slide_extra(state)
+        place_slides(state, policy)
         check_pseudonyms(state, policy)
         resolve(state, policy)
     judge_run_faces(run)

@@ -13,6 +13,7 @@ from pathlib import Path
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.faces_stage import faces_of
 from medsanitize.pipeline.sealing import Seal
+from medsanitize.pipeline.slides_stage import open_paths, place_of
 from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Decision, Known
@@ -23,10 +24,11 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Job:
-    """One object to sanitise."""
+    """One object to sanitise; a slide of several files has as many ``paths``, the main one first."""
 
     id: int
-    path: bytes
+    kind: str
+    paths: tuple[bytes, ...]
     size: int
     stamp: bytes
     contested: bool
@@ -92,7 +94,7 @@ def jobs(state: State, policy: Policy) -> Iterator[Job]:
         value = state.db.execute("SELECT value FROM patients WHERE patient = ?", (patient,)).fetchone()[0]
         key, _, identifier = json.loads(state.seal.open(value, b"patient"))
         known = known_of(state, patient, study)
-        for number, _, _, size, stamp, contested, sop, source in group:
+        for number, _, _, kind, size, stamp, contested, sop, source in group:
             decided = () if undecided else decisions_on(state, number)
             context = Context(
                 patient=key,
@@ -101,15 +103,17 @@ def jobs(state: State, policy: Policy) -> Iterator[Job]:
                 pseudonym=pseudonyms.get(identifier) if identifier else None,
                 decisions=decided,
                 face=face_of(number),
+                place=place_of(state, number) if kind == "slide" else None,
             )
-            yield Job(number, state.seal.open(source, b"path"), size, stamp, bool(contested), context)
+            paths = open_paths(state.seal, source)
+            yield Job(number, kind, paths, size, stamp, bool(contested), context)
 
 
-def _open_rows(state: State) -> Iterator[tuple[int, bytes, bytes, int, bytes, int, bytes, bytes]]:
+def _open_rows(state: State) -> Iterator[tuple[int, bytes, bytes, str, int, bytes, int, bytes, bytes]]:
     after: tuple[bytes, bytes, int] = (b"", b"", -1)
     while True:
         page = state.db.execute(
-            "SELECT id, patient, study, size, stamp, contested, sop, source FROM objects"
+            "SELECT id, patient, study, kind, size, stamp, contested, sop, source FROM objects"
             " WHERE outcome IS NULL AND (patient, study, id) > (?, ?, ?) ORDER BY patient, study, id LIMIT ?",
             (*after, PAGE),
         ).fetchall()
@@ -223,7 +227,9 @@ def digest_of_lists(seal: Seal, policy: Policy) -> str:
     from hashlib import sha256
 
     parts = []
-    for path in (policy.exclude, policy.pseudonyms.table, *(table.file for table in policy.tables)):
+    places = policy.wsi.places
+    beside = [*(table.file for table in policy.tables), *([places.file] if places else [])]
+    for path in (policy.exclude, policy.pseudonyms.table, *beside):
         if path is not None:
             try:
                 with path.open("rb") as file:
@@ -233,7 +239,7 @@ def digest_of_lists(seal: Seal, policy: Policy) -> str:
                     parts.append(digest.hexdigest())
             except OSError:
                 raise UsageError(
-                    "A file named by exclude, pseudonyms.table or tables cannot be read",
+                    "A file named by exclude, pseudonyms.table, tables or wsi.places cannot be read",
                     "Correct the path in the policy, or its permissions",
                 ) from None
     return seal.name("lists", *parts).hex()

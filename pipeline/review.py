@@ -25,6 +25,7 @@ from medsanitize.pipeline.opening import (
 )
 from medsanitize.pipeline.reasons import reason_for
 from medsanitize.pipeline.sample import Look, look_at, sample_of
+from medsanitize.pipeline.slides_stage import open_paths
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.worker import Setup
@@ -291,7 +292,7 @@ def _refusals(state: State) -> Iterator[Refusal]:
             (rule, share),
         )
         for source, payload in rows:
-            path = os.fsdecode(state.seal.open(source, b"path")).encode("utf-8", "replace").decode()
+            path = os.fsdecode(open_paths(state.seal, source)[0]).encode("utf-8", "replace").decode()
             found = json.loads(state.seal.open(payload, b"record"))[1] if payload else []
             place = next((place for place, by in found if by == rule), "file")
             yield Refusal(path, place, rule)

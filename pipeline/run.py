@@ -34,7 +34,7 @@ from medsanitize.pipeline.evidence_stage import (
     summary_to_json,
     write_manifests,
 )
-from medsanitize.pipeline.extras import check_extras
+from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.faces_stage import judge_faces, looks_at_faces
 from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_files
 from medsanitize.pipeline.inventory import take_inventory
@@ -49,6 +49,7 @@ from medsanitize.pipeline.resolution import (
 )
 from medsanitize.pipeline.sanitize_stage import sanitize_objects
 from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards
+from medsanitize.pipeline.slides_stage import check_places, place_slides
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.tables_stage import check_tables, write_tables
@@ -139,6 +140,7 @@ def run(
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)
     check_tables(policy)
+    check_places(policy)
     if policy.keys.signing is not None:
         load_signing_key(policy.keys.signing)
     preflight.prepare_folders(policy)
@@ -222,6 +224,8 @@ def _inventory(run: Run) -> None:
     with run.stage("inventory", None) as advance:
         if run.state.get("walk") is None:
             take_inventory(run.state, run.policy, run.engine, advance)
+        check_slide_extra(run.state)
+        place_slides(run.state, run.policy)
         check_pseudonyms(run.state, run.policy)
         resolve(run.state, run.policy)
     judge_run_faces(run)

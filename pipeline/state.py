@@ -18,7 +18,7 @@ from medsanitize.pipeline.sealing import Seal
 from medsanitize.release.store import storage
 from medsanitize.sanitize.keys import SubKeys
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
 
@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS objects (
   staged INTEGER NOT NULL DEFAULT 0, -- 1 a file at its name, 2 elsewhere until a contest is settled
   p_patient TEXT, p_study TEXT, p_series TEXT, p_instance TEXT,
   p_suffix TEXT NOT NULL DEFAULT 'dcm',  -- what the name of the released file ends in
+  p_parts TEXT NOT NULL DEFAULT '',  -- names of the further files of a slide, less its own, a line each
   bytes INTEGER, sha256 BLOB, native INTEGER, pixels BLOB,  -- native: 1 plain samples, 0 compressed
   pixels_check INTEGER NOT NULL DEFAULT 0,  -- 1 pixels were compared, -1 they could not be
   flags TEXT NOT NULL DEFAULT '',    -- duplicate findings, comma separated
@@ -57,6 +58,7 @@ CREATE TABLE IF NOT EXISTS slices (  -- objects that may be part of a head; geom
 CREATE TABLE IF NOT EXISTS faces (  -- one verdict a series; cuts: sealed
   series BLOB PRIMARY KEY, verdict TEXT NOT NULL, cuts BLOB
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS places (id INTEGER PRIMARY KEY, value BLOB NOT NULL);  -- of slides: sealed
 CREATE TABLE IF NOT EXISTS findings (
   id INTEGER NOT NULL, place TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (id, place, rule)
 ) WITHOUT ROWID;

@@ -18,6 +18,7 @@ from medsanitize.sanitize.objects import Sanitized
 if TYPE_CHECKING:
     from medsanitize.sanitize.dicom import Sanitizer
     from medsanitize.sanitize.raster import RasterSanitizer
+    from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
     from medsanitize.verifiers.search import Search
 
 _RECENT = 8192
@@ -72,6 +73,13 @@ class Worker:
         from medsanitize.sanitize.raster import RasterSanitizer
 
         return RasterSanitizer(self.setup.policy, self.setup.subkeys)
+
+    @cached_property
+    def slide_sanitizer(self) -> SlideSanitizer:
+        """The object function for whole-slide images."""
+        from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
+
+        return SlideSanitizer(self.setup.policy, self.setup.subkeys)
 
     @cached_property
     def kept(self) -> frozenset[int]:

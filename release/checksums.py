@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from medsanitize.errors import IntegrityError
 from medsanitize.release import layout
 from medsanitize.release.manifest import read_objects
+from medsanitize.release.parts import parts_of
 from medsanitize.release.store import storage
 
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)\n")
@@ -74,16 +75,33 @@ def manifest_sums(release: Path) -> Iterator[Sum]:
         When the manifest is damaged or its rows do not keep a folder's files together.
     """
     rows = (
-        Sum(row["path"], row["sha256"], row["bytes"])
-        for batch in read_objects(release, ["path", "sha256", "bytes"])
+        row
+        for batch in read_objects(release, ["path", "sha256", "bytes", "parts"])
         for row in batch.to_pylist()
     )
     before: tuple[str, ...] = ()
-    for folder, group in groupby(rows, key=lambda row: row.path.rpartition("/")[0]):
+    for folder, group in groupby(rows, key=lambda row: str(row["path"]).rpartition("/")[0]):
         if layout.order_of(folder) <= before:
             raise IntegrityError("The object manifest is not ordered by path", _AGAIN)
         before = layout.order_of(folder)
-        yield from sorted(group, key=lambda row: row.path)
+        sums = (one for row in group for one in _sums_of(row))
+        yield from sorted(sums, key=lambda one: layout.order_of(one.path))
+
+
+def _sums_of(row: dict[str, Any]) -> Iterator[Sum]:
+    """The files of one object; what is said of several must be what is said of the object."""
+    if row["parts"] is None:
+        yield Sum(row["path"], row["sha256"], row["bytes"])
+        return
+    try:
+        listed = list(parts_of(row["path"], row["parts"]))
+    except (ValueError, TypeError, IndexError):
+        raise IntegrityError("The files of an object are not listed as they must be", _AGAIN) from None
+    if sum(size for _, size, _ in listed) != row["bytes"] or listed[0][0] != row["path"]:
+        raise IntegrityError("The files of an object contradict it", _AGAIN)
+    for path, size, digest in listed:
+        layout.require_safe(path)
+        yield Sum(path, digest, size)
 
 
 def write_sums(staging: Path) -> None:

@@ -11,6 +11,7 @@ from medsanitize.policies.model import Contact
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.manifest import OBJECT_SCHEMA, PATIENT_SCHEMA
+from medsanitize.release.parts import SLIDE_FORMATS
 from medsanitize.release.summary import Summary
 
 CONFORMS_TO: Final = "http://mlcommons.org/croissant/1.1"
@@ -113,6 +114,9 @@ def _distribution(summary: Summary, staging: Path) -> list[dict[str, Any]]:
     if summary.kinds.get("raster"):
         for name, kind in (("png", "image/png"), ("jpg", "image/jpeg"), ("tif", "image/tiff")):
             files.append(_file_set(f"{name}-pictures", f"data/**/*.{name}", kind, "Released pictures."))
+    if summary.kinds.get("slide"):
+        for name, kind in SLIDE_FORMATS.items():
+            files.append(_file_set(f"{name}-slides", f"data/**/*.{name}", kind, "Released slides."))
     return files
 
 

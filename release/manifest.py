@@ -21,10 +21,10 @@ from medsanitize.release import layout
 from medsanitize.release.store import storage
 from medsanitize.sanitize.record import Check
 
-SCHEMA_VERSION: Final = "2"
+SCHEMA_VERSION: Final = "3"
 ORDER: Final = ("patient", "study", "series", "instance")
 ROWS_PER_GROUP: Final = 4096
-_DISTINCT: Final = frozenset({"object_id", "path", "instance", "sha256", "pixels_sha256", "bytes"})
+_DISTINCT: Final = frozenset({"object_id", "path", "instance", "sha256", "parts", "pixels_sha256", "bytes"})
 """Columns whose values hardly repeat; a dictionary of them only costs memory."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -40,18 +40,41 @@ OBJECT_SCHEMA: Final = pa.schema(
     [
         _field("object_id", pa.string(), "Keyed pseudonym of the object, unique in the release."),
         _field(
-            "path", pa.string(), "Path of the released file, relative to the release, with forward slashes."
+            "path",
+            pa.string(),
+            "Path of the released file (the main one of several), relative to the release, forward slashes.",
         ),
-        _field("kind", pa.string(), "Sort of object: dicom, or raster (a PNG, JPEG or TIFF file)."),
-        _field("modality", pa.string(), "Modality (0008,0060); empty when the object states none."),
-        _field("sop_class", pa.string(), "SOP Class UID; empty for pictures."),
-        _field("transfer_syntax", pa.string(), "Transfer Syntax UID; empty for pictures."),
+        _field(
+            "kind",
+            pa.string(),
+            "Sort of object: dicom, raster (a PNG, JPEG or TIFF file), or slide (not DICOM).",
+        ),
+        _field("modality", pa.string(), "Modality (0008,0060), SM for slides; empty when none is stated."),
+        _field("sop_class", pa.string(), "SOP Class UID; empty for pictures and slides."),
+        _field("transfer_syntax", pa.string(), "Transfer Syntax UID; empty for pictures and slides."),
         _field("patient", pa.string(), "Pseudonym of the patient."),
         _field("study", pa.string(), "Pseudonymous Study Instance UID."),
         _field("series", pa.string(), "Pseudonymous Series Instance UID."),
-        _field("instance", pa.string(), "Pseudonymous SOP Instance UID; of a picture, a UID made for it."),
-        _field("bytes", pa.int64(), "Size of the released file in bytes."),
-        _field("sha256", pa.string(), "SHA-256 of the released file, hexadecimal."),
+        _field(
+            "instance",
+            pa.string(),
+            "Pseudonymous SOP Instance UID; of a picture or slide, a UID made for it.",
+        ),
+        _field("bytes", pa.int64(), "Size of the released file in bytes; of all files of a slide."),
+        _field(
+            "sha256",
+            pa.string(),
+            "SHA-256 of the released file, hexadecimal. Of a slide of several files: over one line a file,"
+            " ordered by name: the file's SHA-256, two spaces, what follows the slide's name in its own,"
+            " a line feed.",
+        ),
+        _field(
+            "parts",
+            pa.string(),
+            "Of a slide of several files, a JSON list of all of them, the main one first: what follows the"
+            " slide's name, bytes, SHA-256.",
+            nullable=True,
+        ),
         _field(
             "pixels_sha256",
             pa.string(),
@@ -75,6 +98,20 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field("check_duplicates", pa.string(), _CHECK.format("Duplicates within the release.")),
         _field("check_registry", pa.string(), _CHECK.format("Duplicates in earlier releases.")),
         _field("check_overlap", pa.string(), _CHECK.format("The same patient in other releases.")),
+        _field("slide_vendor", pa.string(), "Format of a whole-slide image, by its vendor.", nullable=True),
+        _field(
+            "slide_levels",
+            pa.string(),
+            "Levels of a slide's pyramid, width x height in pixels, the largest first, separated by commas.",
+            nullable=True,
+        ),
+        _field("slide_mpp", pa.float64(), "Micrometres a pixel at the largest level.", nullable=True),
+        _field("slide_objective", pa.float64(), "Magnification of the objective.", nullable=True),
+        _field("slide_stain", pa.string(), "Stain, where it is a known one.", nullable=True),
+        _field("slide_sample", pa.string(), "Pseudonym of the primary sample.", nullable=True),
+        _field("slide_block", pa.string(), "Pseudonym of the block cut from the sample.", nullable=True),
+        _field("slide_section", pa.string(), "Pseudonym of the section of the block.", nullable=True),
+        _field("slide_scanner", pa.string(), "Pseudonym of the scanner.", nullable=True),
         _field("synthetic", pa.bool_(), "Whether the image was generated."),
         _field("model_digest", pa.string(), "SHA-256 of the generator of a synthetic image.", nullable=True),
         _field(
@@ -114,6 +151,7 @@ class ObjectRow:
     instance: str
     bytes: int
     sha256: str
+    parts: str | None = None
     pixels_sha256: str | None = None
     rows: int | None = None
     columns: int | None = None
@@ -132,6 +170,15 @@ class ObjectRow:
     check_duplicates: Check = Check.NOT_MADE
     check_registry: Check = Check.NOT_MADE
     check_overlap: Check = Check.NOT_MADE
+    slide_vendor: str | None = None
+    slide_levels: str | None = None
+    slide_mpp: float | None = None
+    slide_objective: float | None = None
+    slide_stain: str | None = None
+    slide_sample: str | None = None
+    slide_block: str | None = None
+    slide_section: str | None = None
+    slide_scanner: str | None = None
     synthetic: bool = False
     model_digest: str | None = None
     match_bound: float | None = None

@@ -30,7 +30,7 @@ _CHECKS: Final = {
     "registry": "Duplicates in earlier releases",
     "overlap": "Same patient in other releases",
 }
-_KINDS: Final = {"dicom": "DICOM objects", "raster": "PNG, JPEG and TIFF pictures"}
+_KINDS: Final = {"dicom": "DICOM objects", "raster": "PNG, JPEG and TIFF pictures", "slide": "Slides"}
 _RESULTS: Final = ("passed", "flagged", "not made", "not applicable")
 _SIGNS: Final = {"passed": "✓", "flagged": "!", "refused": "✕", "not made": "–", "not applicable": "·"}
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from medsanitize.policies.model import Contact
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
+from medsanitize.release.parts import SLIDE_FORMATS
 from medsanitize.release.summary import Summary
 
 CONFORMS_TO: Final = "https://w3id.org/ro/crate/1.2"
@@ -59,9 +60,12 @@ def ro_crate(summary: Summary, staging: Path) -> dict[str, Any]:
 
 
 def _formats(summary: Summary) -> str | list[str]:
-    if not summary.kinds.get("raster"):
-        return "application/dicom"
-    return ["application/dicom", "image/jpeg", "image/png", "image/tiff"]
+    formats = {"application/dicom"}
+    if summary.kinds.get("raster"):
+        formats |= {"image/jpeg", "image/png", "image/tiff"}
+    if summary.kinds.get("slide"):
+        formats |= set(SLIDE_FORMATS.values())
+    return sorted(formats) if len(formats) > 1 else "application/dicom"
 
 
 def _described(summary: Summary, staging: Path) -> list[Path]:

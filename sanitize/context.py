@@ -30,7 +30,8 @@ class Known:
 class Peek:
     """What inventory reads from one object without sanitising it.
 
-    ``kind`` is ``dicom``, ``raster``, ``dicomdir``, ``not-an-image`` or ``unreadable``. Empty strings mean absent.
+    ``kind`` is ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``. Empty
+    strings mean absent.
     ``patient_ids`` are the distinct (issuer, id) pairs after trimming; more than one is an error
     of the study.
     """
@@ -56,6 +57,23 @@ class Decision:
     verdict: Literal["keep", "blank", "quarantine"]
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Place:
+    """Where a slide stands, as the holder's table says: ids of its own patient, sample, block and section,
+    stain and scanner; empty where the table says nothing.
+    """
+
+    patient: str = ""
+    sample: str = ""
+    block: str = ""
+    section: str = ""
+    stain: str = ""
+    scanner: str = ""
+
+    def __repr__(self) -> str:
+        return "Place(...)"
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the object function may know beyond the object.
@@ -66,7 +84,7 @@ class Context:
     gathered over the patient's and the study's objects. ``object_key`` makes missing UIDs: it is
     stable for the same source object. ``refuse`` is a rule id when the set already rules the object
     out (two patients in one study ...). ``decisions`` are those of the review. ``face`` is what is known of
-    the object's series, None where nobody looked.
+    the object's series, None where nobody looked. ``place`` is a slide's.
     """
 
     patient: str
@@ -76,3 +94,4 @@ class Context:
     refuse: str = ""
     decisions: tuple[Decision, ...] = ()
     face: Face | None = None
+    place: Place | None = None

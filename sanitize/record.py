@@ -36,6 +36,35 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Slide:
+    """What is said of a whole-slide image: facts of its format, and its place as pseudonyms.
+
+    ``levels`` are (width, height) in pixels, the largest first; ``mpp`` micrometres a pixel; ``objective``
+    the magnification; ``stain`` a known one or empty. ``sample``, ``block``, ``section`` and ``scanner`` are
+    pseudonyms, empty where nothing is known.
+    """
+
+    vendor: str
+    levels: tuple[tuple[int, int], ...]
+    mpp: float | None = None
+    objective: float | None = None
+    stain: str = ""
+    sample: str = ""
+    block: str = ""
+    section: str = ""
+    scanner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of an object that is several: what follows the object's name, bytes, SHA-256 in hex."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """The public and holder-side facts about one object; no element value of the source.
 
@@ -44,6 +73,7 @@ class Record:
     ``pixels``: ``not made`` when the object is at risk of burned-in text and released unchecked,
     ``not applicable`` without pixels, and where nothing in the header says there could be text.
     ``faces``: ``passed`` when no face is shown any more, ``flagged`` when one may be.
+    ``parts`` are all files of an object of several, the main one first; filled in by whoever writes them.
     """
 
     outcome: Outcome
@@ -63,3 +93,5 @@ class Record:
     pixels: Check = Check.NOT_APPLICABLE
     faces: Check = Check.NOT_APPLICABLE
     pixel_regions_cleaned: int = 0
+    slide: Slide | None = None
+    parts: tuple[Part, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from typing import Any, Final
 
 from medsanitize.release import layout
 from medsanitize.release.manifest import ObjectRow, patients_of, read_rows
-from medsanitize.sanitize.record import Check, Finding
+from medsanitize.release.parts import parts_of
+from medsanitize.sanitize.record import Check, Finding, Part
 from medsanitize.verifiers.raster import audit_raster
 from medsanitize.verifiers.reader import Malformed, Parsed, read
 from medsanitize.verifiers.residual import audit_file, audit_parsed
@@ -67,7 +69,7 @@ def audit_release(
     listed: set[str] = set()
     sample: list[tuple[str, str]] = []
     for row in read_rows(release):
-        listed.add(row.path)
+        listed.update((row.path, *(path for path, _, _ in parts_of(row.path, row.parts))))
         findings.extend((row.path, finding) for finding in _audit_row(release, row, net, private_creators))
         if row.kind == "dicom":
             sample = sorted([*sample, (row.sha256, row.path)])[:SAMPLE]
@@ -95,6 +97,9 @@ def _audit_row(
     release: Path, row: ObjectRow, search: Search, private_creators: frozenset[str] | None
 ) -> Iterator[Finding]:
     path = release / row.path
+    if row.kind == "slide":
+        yield from _audit_slide(path, row, search)
+        return
     if not path.is_file() or path.is_symlink():
         yield Finding("file", "audit:missing")
         return
@@ -115,6 +120,19 @@ def _audit_row(
     )
     yield from audit_parsed(parsed, own=(), search=search, expected=expected)
     yield from _check_row(parsed, row, path.stat().st_size)
+
+
+def _audit_slide(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding]:
+    from medsanitize.verifiers.slide import Staged, audit_slide, stated_of
+
+    try:
+        parts = tuple(Part(*part) for part in json.loads(row.parts)) if row.parts else ()
+        stated = stated_of(row)
+    except (TypeError, ValueError):
+        yield Finding("file", "audit:manifest")
+        return
+    yield from audit_slide(Staged(path, row.sha256, stated, parts), search=search)
+    yield from _check_raster_row(row, row.bytes)
 
 
 def _check_row(parsed: Parsed, row: ObjectRow, size: int) -> Iterator[Finding]:
@@ -138,7 +156,8 @@ def _check_raster_row(row: ObjectRow, size: int) -> Iterator[Finding]:
     """A picture states nothing of itself, so the manifest must not either."""
     if size != row.bytes:
         yield Finding("file", "audit:size")
-    if any((row.modality, row.sop_class, row.transfer_syntax, row.study, row.series)):
+    modality = row.modality if row.kind != "slide" else row.modality.removeprefix("SM")
+    if any((modality, row.sop_class, row.transfer_syntax, row.study, row.series)):
         yield Finding("file", "audit:manifest")
 
 

@@ -1,0 +1,169 @@
+"""Slides in a run: their files, and their place by the holder's table."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.sealing import Seal
+from medsanitize.pipeline.state import State
+from medsanitize.policies.model import Policy, SlidePlaces
+from medsanitize.sanitize.context import Place
+from medsanitize.sanitize.wsi.view import SlideView, SourceFile
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.source import Found
+
+_LEVELS = ("patient", "sample", "block", "section", "stain", "scanner")
+_PAGE = 500
+
+
+# -- files --------------------------------------------------------------------------------
+
+
+def sealed_paths(seal: Seal, found: Found) -> bytes:
+    """The paths of an object's files, sealed."""
+    return seal.close(b"\0".join(one.path for one in found.files), b"path")
+
+
+def open_paths(seal: Seal, source: bytes) -> tuple[bytes, ...]:
+    """The paths of an object's files, the main one first."""
+    return tuple(seal.open(source, b"path").split(b"\0"))
+
+
+def view_of(paths: Sequence[bytes], contents: Sequence[bytes | mmap.mmap]) -> SlideView:
+    """The files as a slide's vendor module wants them: names relative to the folder of the main one."""
+    folder = paths[0].rpartition(b"/")[0] + b"/"
+    names = (os.fsdecode(path.removeprefix(folder)) for path in paths)
+    return SlideView(tuple(SourceFile(name, data) for name, data in zip(names, contents, strict=True)))
+
+
+# -- places -------------------------------------------------------------------------------
+
+
+def check_places(policy: Policy) -> None:
+    """Refuse a table of places that cannot be read or has not its columns, before anything else is read.
+
+    Raises
+    ------
+    UsageError
+        Naming the columns that are missing.
+    """
+    if policy.wsi.places is not None:
+        next(iter(_rows(policy.wsi.places)), None)
+
+
+def place_slides(state: State, policy: Policy) -> None:
+    """Give every slide that the table names its patient and place; runs once, as one transaction.
+
+    Raises
+    ------
+    UsageError
+        The table names a slide twice.
+    """
+    places = policy.wsi.places
+    if places is None or state.plain("placed") is not None:
+        return
+    table = _table(places)
+    roots = [os.path.realpath(os.fsencode(root)) for root in policy.inputs]
+    with state.transaction() as db:
+        after = -1
+        while rows := db.execute(
+            "SELECT id, source FROM objects WHERE kind = 'slide' AND outcome IS NULL AND id > ?"
+            " ORDER BY id LIMIT ?",
+            (after, _PAGE),
+        ).fetchall():
+            after = rows[-1][0]
+            for number, source in rows:
+                found = table.get(_relative(roots, open_paths(state.seal, source)[0]))
+                if found is not None:
+                    _place(state, number, found)
+        state.put_plain("placed", b"1")
+
+
+def place_of(state: State, number: int) -> Place | None:
+    """Where a slide stands, or None when no table says."""
+    row = state.db.execute("SELECT value FROM places WHERE id = ?", (number,)).fetchone()
+    return None if row is None else Place(*json.loads(state.seal.open(row[0], b"place")))
+
+
+def _place(state: State, number: int, place: Place) -> None:
+    from medsanitize.pipeline.inventory import patient_key
+
+    seal, db = state.seal, state.db
+    value = seal.close(json.dumps([getattr(place, level) for level in _LEVELS]).encode(), b"place")
+    db.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", (number, value))
+    if not place.patient:
+        return
+    person = seal.name("person", place.patient)
+    named = [row[0] for row in db.execute("SELECT patient FROM patients WHERE person = ?", (person,))]
+    if len(named) != 1:
+        # Nobody, or patients of several issuers: then the table's patient is one of its own.
+        key = patient_key("", place.patient, "", "")
+        named = [seal.name("patient", key)]
+        facts = seal.close(json.dumps([key, "", place.patient]).encode(), b"patient")
+        db.execute("INSERT OR IGNORE INTO patients VALUES (?, ?, ?)", (named[0], person, facts))
+    db.execute("UPDATE objects SET patient = ?, identified = 1 WHERE id = ?", (named[0], number))
+    _know(state, named[0], place)
+
+
+def _know(state: State, patient: bytes, place: Place) -> None:
+    """The ids of the table are sought in what is released."""
+    seal, db = state.seal, state.db
+    for value in (place.patient, place.sample, place.block):
+        if len(value) > 5:
+            sealed = seal.close(json.dumps(["id", value]).encode(), b"known")
+            row = (patient, seal.name("known", "id", value), sealed)
+            db.execute("INSERT OR IGNORE INTO known VALUES (?, ?, ?)", row)
+
+
+def _relative(roots: Sequence[bytes], path: bytes) -> str:
+    root = next((root for root in roots if path.startswith(root + b"/")), b"")
+    return os.fsdecode(path[len(root) + 1 :]) if root else os.fsdecode(path.rpartition(b"/")[2])
+
+
+def _table(places: SlidePlaces) -> dict[str, Place]:
+    columns = [getattr(places, level) for level in _LEVELS]
+    table: dict[str, Place] = {}
+    for row in _rows(places):
+        name = (row[places.slide] or "").strip().removeprefix("./")
+        if name in table:
+            raise UsageError("wsi.places names a slide twice", "List each slide once")
+        table[name] = Place(*((row[column] or "").strip() if column else "" for column in columns))
+    return table
+
+
+def _rows(places: SlidePlaces) -> Iterator[dict[str, str | None]]:
+    """The rows of the table, every value as text."""
+    import csv
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wanted = list(dict.fromkeys([places.slide, *(c for c in map(places.__getattribute__, _LEVELS) if c)]))
+    try:
+        if places.file.suffix == ".parquet":
+            _require(wanted, pq.read_schema(places.file).names)
+            rows = pq.read_table(places.file, columns=wanted).to_pylist()
+            yield from ({key: None if v is None else str(v) for key, v in row.items()} for row in rows)
+            return
+        with Path(places.file).open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            _require(wanted, reader.fieldnames or ())
+            yield from reader
+    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException):
+        raise UsageError(
+            "wsi.places: the table cannot be read", "Give a CSV in UTF-8 or a Parquet file"
+        ) from None
+
+
+def _require(wanted: Sequence[str], given: Sequence[str]) -> None:
+    if missing := sorted(set(wanted) - set(given)):
+        raise UsageError(
+            f"wsi.places: the table has no column {', '.join(missing)}", "Correct the names in the policy"
+        )

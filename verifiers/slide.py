@@ -1,0 +1,179 @@
+"""Released slides read again: by OpenSlide and tifffile, against their source, and byte by byte.
+
+Outside the tiles every byte is searched for what a slide may say of people; inside them for what is known.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from medsanitize.release.parts import digest_of_parts
+from medsanitize.sanitize.record import Finding, Part, Slide
+from medsanitize.verifiers.search import Search, stands_alone
+from medsanitize.verifiers.slide_bytes import Tokens, hidden_in, identifying, tile_faults
+from medsanitize.verifiers.slide_layout import Tiles, Unsound, texts_of, tiles_of
+from medsanitize.verifiers.slide_pixels import differences
+
+STRUCTURE: Final = Finding("structure", "audit:structure")
+_LEAST_IN_TILE: Final = 9
+_CHUNK: Final = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Staged:
+    """A slide to audit: its main file, what the run states of it, and its source where there is one.
+
+    ``parts`` are empty for a slide of one file; ``sources`` are the files of the source, the main one first.
+    """
+
+    main: Path
+    sha256: str
+    stated: Slide
+    parts: tuple[Part, ...] = ()
+    sources: tuple[Path, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All released files, the main one first."""
+        if not self.parts:
+            return (self.main,)
+        stem = str(self.main).removesuffix(self.parts[0].name)
+        return tuple(Path(stem + part.name) for part in self.parts)
+
+    def __repr__(self) -> str:
+        return f"Staged({len(self.files)} files)"
+
+
+def audit_slide(staged: Staged, *, search: Search) -> tuple[Finding, ...]:
+    """Look at one released slide as an attacker would, and as a viewer.
+
+    Parameters
+    ----------
+    staged : Staged
+    search : Search
+        The run-wide net.
+
+    Returns
+    -------
+    tuple of Finding
+        ``audit:digest``, ``audit:structure``, ``audit:picture``, ``audit:date`` and its like for what is
+        hidden, ``audit:name`` and its like for what is known, ``audit:viewer`` when OpenSlide or tifffile
+        see something else than in the source; sorted, never a value.
+    """
+    findings: set[Finding] = set(_digests(staged))
+    try:
+        layouts = tiles_of(staged.main, staged.files[1:])
+        words: list[bytes] = []
+        for source in staged.sources[:1]:
+            words = list(texts_of(source, staged.sources[1:]))
+        tokens = identifying(words)
+        for path, tiles in layouts.items():
+            findings.update(_search(path, tiles, tokens, search))
+        findings.update(differences(staged.main, staged.stated, staged.sources))
+    except Unsound:
+        findings.add(STRUCTURE)
+    return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
+
+
+def tile_digest(main: Path, others: Sequence[Path]) -> str | None:
+    """A digest of the tiles of the largest level, in order, whatever file they lie in.
+
+    Of JPEG tiles what follows the header counts, so that comments, and tables here or there, change nothing.
+
+    Returns
+    -------
+    str or None
+        64 hexadecimal digits; None where the tiles cannot be found. For the holder's eyes alone: an
+        uncleaned copy of the slide has the same.
+    """
+    digest, count = sha256(), 0
+    try:
+        layouts = tiles_of(main, others)
+    except Unsound:
+        return None
+    for path, tiles in layouts.items():
+        if not tiles.base:
+            continue
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            for start, end in tiles.base:
+                if data[start : start + 2] == b"\xff\xd8":
+                    scan = data.find(b"\xff\xda", start, end)
+                    start = scan if scan > 0 else start
+                digest.update((end - start).to_bytes(8, "big"))
+                for at in range(start, end, _CHUNK):
+                    digest.update(data[at : min(at + _CHUNK, end)])
+                count += 1
+    return digest.hexdigest() if count else None
+
+
+def _digests(staged: Staged) -> Iterator[Finding]:
+    """Every file is there, is no link, and has the digest that the record states."""
+    files = staged.files
+    if any(path.is_symlink() or not path.is_file() for path in files):
+        yield Finding("file", "audit:missing")
+        return
+    found = [_digest(path) for path in files]
+    if staged.parts:
+        sums = [part.sha256 for part in staged.parts]
+        if found != sums or digest_of_parts(staged.parts) != staged.sha256:
+            yield Finding("file", "audit:digest")
+    elif found != [staged.sha256]:
+        yield Finding("file", "audit:digest")
+
+
+def _digest(path: Path) -> str:
+    import hashlib
+
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _search(path: Path, tiles: Tiles, tokens: Tokens, search: Search) -> Iterator[Finding]:
+    if path.stat().st_size == 0:
+        yield STRUCTURE
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        gaps = _gaps(tiles, len(data))
+        outside = b"\xfe\xfd".join(data[start:end] for start, end in gaps)
+        for rule in hidden_in(outside, tokens):
+            yield Finding("description", f"audit:{rule}")
+        for rule in tile_faults(data, tiles, tokens):
+            yield Finding("tiles", f"audit:{rule}")
+        yield from _known(data, gaps, search)
+
+
+def _gaps(tiles: Tiles, size: int) -> list[tuple[int, int]]:
+    gaps, reached = [], 0
+    for start, end in (*tiles.every, (size, size)):
+        if start > reached:
+            gaps.append((reached, start))
+        reached = end
+    return gaps
+
+
+def _known(data: mmap.mmap, gaps: Sequence[tuple[int, int]], search: Search) -> Iterator[Finding]:
+    """What is known of anybody; in tiles only where chance does not make it."""
+    from bisect import bisect_right
+
+    starts = [start for start, _ in gaps]
+    for hit in search.hits(data):
+        number = bisect_right(starts, hit.start) - 1
+        inside = number < 0 or hit.start >= gaps[number][1]
+        if inside and hit.rule != "uid" and (hit.length < _LEAST_IN_TILE or not hit.one_case):
+            continue
+        if stands_alone(data, hit, 0, len(data)):
+            yield Finding("tiles" if inside else "description", f"audit:{hit.rule}")
+
+
+def stated_of(row: Any) -> Slide:
+    """What a manifest row states of a slide."""
+    levels = tuple(
+        (int(width), int(height))
+        for width, _, height in (one.partition("x") for one in str(row.slide_levels).split(","))
+    )
+    return Slide(str(row.slide_vendor), levels, row.slide_mpp, row.slide_objective)

@@ -1,0 +1,182 @@
+"""What may hide in the bytes of a released slide: dates, identifiers, coded texts, pictures."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mmap
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import Final
+
+from medsanitize.verifiers.slide_layout import JPEG, Tiles
+
+Tokens = frozenset[bytes]
+"""Words of the source that could identify, folded to lower case."""
+
+_NAMESPACES: Final = re.compile(
+    rb"http://www\.leica-microsystems\.com/scn/\d{4}/\d\d/\d\d"
+    rb"|http://www\.openmicroscopy\.org/Schemas/OME/\d{4}-\d\d|http://www\.w3\.org/2001/XMLSchema-instance"
+)
+_DATE: Final = re.compile(
+    rb"(?<!\d)(?:(?:19|20)\d\d[-:/](?:0[1-9]|1[0-2])[-:/](?:0[1-9]|[12]\d|3[01])"
+    rb"|(?:0?[1-9]|[12]\d|3[01])[./-](?:0?[1-9]|[12]\d|3[01])[./-](?:(?:19|20)\d\d|\d\d)"
+    rb"|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[T ]?\d{6})(?!\d)"
+)
+_TIME: Final = re.compile(rb"(?<![\d:])(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?![\d:])")
+_GUID: Final = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_BASE64: Final = re.compile(rb"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,}={0,2}")
+_HEADERS: Final = (b"Exif\0\0", b"http://ns.adobe.com/xap", b"<x:xmpmeta", b"8BIM", b"ICC_PROFILE", b"acsp")
+_PICTURES: Final = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"\xff\x4f\xff\x51", b"GIF8", b"jP  \r\n\x87\n")
+_ZLIB: Final = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
+_WIDE: Final = re.compile(rb"(?:[\x20-\x7e]\0){6,}")
+_WORD: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.@-]{5,79}")
+_PLAIN: Final = re.compile(
+    rb"[-+]?\d{1,8}(?:\.\d*)?(?:e[-+]?\d+)?|\d+\.\d*|\d+x\d+|[a-z]+(?:_[a-z0-9]+)+|data\d{4}\.dat|(?:19|20)\d\d",
+    re.IGNORECASE,
+)
+_COMPACT_DATE: Final = re.compile(rb"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+_MOST_INFLATED: Final = 1 << 20
+_MOST_STREAMS: Final = 4096
+
+
+def identifying(texts: Sequence[bytes]) -> Tokens:
+    """Those words of a source that are no measures and no keys: long ones with digits, and dates."""
+    found = set()
+    for text in texts:
+        plain = text.replace(b"\0", b"") if text.count(b"\0") * 3 > len(text) else text
+        for word in _WORD.findall(_NAMESPACES.sub(b" ", plain)):
+            lower = word.lower().strip(b"._-@")
+            digits = sum(48 <= one < 58 for one in lower)
+            if len(lower) < 6 or not digits:
+                continue
+            if _COMPACT_DATE.fullmatch(lower) or (not _PLAIN.fullmatch(lower) and len(lower) >= 8):
+                found.add(lower)
+    return frozenset(found)
+
+
+def hidden_in(outside: bytes, tokens: Tokens) -> Iterator[str]:
+    """Rules that the bytes outside the tiles break: ``date``, ``guid``, ``source-text``, ``picture`` ..."""
+    yield from _in_text(outside, tokens)
+    for wide in _WIDE.findall(outside):
+        yield from _in_text(wide[::2], tokens)
+    if any(mark in outside for mark in _HEADERS):
+        yield "metadata"
+    for mark in _PICTURES:
+        place = outside.find(mark)
+        while place >= 0:
+            if _decodes(outside[place:]):
+                yield "picture"
+                break
+            place = outside.find(mark, place + 1)
+    for run in _BASE64.findall(outside):
+        text = _decoded(run)
+        if text is not None and (_is_text(text) or text[:2] == JPEG):
+            yield "coded-text"
+            break
+    for number, found in enumerate(_ZLIB.finditer(outside)):
+        if number == _MOST_STREAMS:
+            break
+        text = _inflated(outside[found.start() : found.start() + _MOST_INFLATED])
+        if len(text) > 20 and _is_text(text):
+            yield "packed-text"
+            break
+
+
+def tile_faults(data: mmap.mmap, tiles: Tiles, tokens: Tokens) -> Iterator[str]:
+    """Rules that the tiles break: comments and application segments, bytes behind a picture, known words."""
+    sound: set[bytes] = set()
+    for start, end in tiles.every:
+        if data[start : start + 2] != JPEG:
+            continue
+        scan = data.find(b"\xff\xda", start, min(end, start + (1 << 17)))
+        head = data[start:scan] if scan > 0 else b""
+        if head not in sound:
+            if not _plain_header(head):
+                yield "tile-metadata"
+                break
+            sound.add(head)
+        if data[end - 2 : end] != b"\xff\xd9":
+            yield "tile-slack"
+            break
+    for table in tiles.tables:
+        if not _plain_header(table[:-2]):
+            yield "tile-metadata"
+    long_enough = [token for token in tokens if len(token) >= 10]
+    if long_enough and _any_of(data, long_enough):
+        yield "source-text"
+
+
+def _any_of(data: mmap.mmap, words: Sequence[bytes]) -> bool:
+    from ahocorasick_rs import BytesAhoCorasick
+
+    automaton = BytesAhoCorasick(sorted(words))
+    step, overlap = 1 << 22, 160
+    for start in range(0, len(data), step):
+        chunk = data[max(0, start - overlap) : start + step].lower()
+        if automaton.find_matches_as_indexes(chunk) or (
+            chunk.count(0) and automaton.find_matches_as_indexes(chunk.replace(b"\0", b""))
+        ):
+            return True
+    return False
+
+
+def _in_text(text: bytes, tokens: Tokens) -> Iterator[str]:
+    text = _NAMESPACES.sub(b" ", text)
+    if _DATE.search(text) or _TIME.search(text):
+        yield "date"
+    if _GUID.search(text):
+        yield "guid"
+    for word in _WORD.findall(text):
+        if word.lower().strip(b"._-@") in tokens:
+            yield "source-text"
+            return
+
+
+def _plain_header(head: bytes) -> bool:
+    """Whether a JPEG's segments are tables, frame, restart interval and Adobe's transform alone."""
+    if head[:2] != JPEG:
+        return False
+    at = 2
+    while at < len(head):
+        marker, length = head[at + 1 : at + 2], int.from_bytes(head[at + 2 : at + 4], "big")
+        if head[at] != 0xFF or length < 2 or at + 2 + length > len(head):
+            return False
+        adobe = marker == b"\xee" and length == 14 and head[at + 4 : at + 9] == b"Adobe"
+        if marker not in (b"\xc0", b"\xc1", b"\xc2", b"\xc4", b"\xdb", b"\xdd") and not adobe:
+            return False
+        at += 2 + length
+    return True
+
+
+def _decodes(data: bytes) -> bool:
+    """Whether a picture of more than a few pixels opens here."""
+    from PIL import Image
+
+    try:
+        with Image.open(BytesIO(data[: 1 << 26])) as image:
+            image.load()
+            return image.width * image.height > 64
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return False
+
+
+def _decoded(run: bytes) -> bytes | None:
+    try:
+        return base64.b64decode(run[: len(run) // 4 * 4])
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _inflated(data: bytes) -> bytes:
+    try:
+        return zlib.decompressobj().decompress(data, _MOST_INFLATED)
+    except zlib.error:
+        return b""
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether nearly all bytes are printable."""
+    return sum(32 <= one < 127 or one in (9, 10, 13) for one in data) > 0.95 * len(data)

@@ -1,0 +1,157 @@
+"""What a viewer sees of a released slide, held against its record and its source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from medsanitize.sanitize.record import Finding, Slide
+
+_ELSEWHERE: Final = frozenset(["akoya", "ome-tiff", "zeiss"])
+"""Formats that OpenSlide reads not at all, or as something else."""
+_VIEWER: Final = Finding("levels", "audit:viewer")
+_PIXELS: Final = Finding("pixels", "audit:pixels")
+_PICTURE: Final = Finding("pictures", "audit:picture")
+_SMALL: Final = 2048
+_REGION: Final = 256
+_ACROSS: Final = 6
+_SAID: Final = ("openslide.vendor", "openslide.mpp-x", "openslide.mpp-y", "openslide.objective-power")
+
+
+def differences(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+    """What a viewer sees differently from what is stated, or from the source.
+
+    ``audit:viewer``: it does not open, or vendor, levels, resolution or magnification differ;
+    ``audit:picture``: a picture beside the tissue but for a thumbnail; ``audit:pixels``: other pixels.
+    """
+    if stated.vendor == "zeiss":
+        yield from _czi(main, sources)
+        return
+    from openslide import OpenSlide, OpenSlideError
+
+    opened = None
+    try:
+        opened = OpenSlide(main)
+        yield from _opened(opened, stated, sources)
+    except (OpenSlideError, OSError):
+        if stated.vendor not in _ELSEWHERE:
+            yield _VIEWER
+    finally:
+        if opened is not None:
+            opened.close()
+    if stated.vendor in _ELSEWHERE:
+        yield from _by_tifffile(main, stated, sources)
+
+
+def _opened(slide: Any, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+    from openslide import OpenSlide
+
+    if set(slide.associated_images) - {"thumbnail"}:
+        yield _PICTURE
+    if stated.vendor not in _ELSEWHERE and not _as_stated(slide, stated):
+        yield _VIEWER
+    if not sources:
+        return
+    if OpenSlide.detect_format(sources[0]) is None:
+        yield from () if stated.vendor in _ELSEWHERE else (_VIEWER,)
+        return
+    with OpenSlide(sources[0]) as source:
+        said = [(one.properties.get(name)) for one in (source, slide) for name in _SAID]
+        if said[: len(_SAID)] != said[len(_SAID) :] or source.level_dimensions != slide.level_dimensions:
+            yield _VIEWER
+        elif any(
+            source.read_region(*one).tobytes() != slide.read_region(*one).tobytes() for one in _regions(slide)
+        ):
+            yield _PIXELS
+
+
+def _as_stated(slide: Any, stated: Slide) -> bool:
+    """Whether vendor, the largest level, resolution and magnification are the record's, as far as it says."""
+    said = slide.properties
+    if said.get("openslide.vendor") != stated.vendor:
+        return False
+    pairs = ((stated.mpp, "openslide.mpp-x"), (stated.objective, "openslide.objective-power"))
+    for value, name in pairs:
+        shown = said.get(name)
+        if value is not None and shown is not None and not math.isclose(float(shown), value, rel_tol=0.02):
+            return False
+    return True
+
+
+def _regions(slide: Any) -> Iterator[tuple[tuple[int, int], int, tuple[int, int]]]:
+    """All of small levels, a grid of small squares of the others: place, level, size."""
+    for level, (width, height) in enumerate(slide.level_dimensions):
+        scale = slide.level_downsamples[level]
+        if max(width, height) <= _SMALL:
+            yield (0, 0), level, (width, height)
+            continue
+        for number in range(_ACROSS * _ACROSS):
+            x = (width - _REGION) * (number % _ACROSS) // (_ACROSS - 1)
+            y = (height - _REGION) * (number // _ACROSS) // (_ACROSS - 1)
+            size = (min(_REGION, width), min(_REGION, height))
+            yield (int(max(x, 0) * scale), int(max(y, 0) * scale)), level, size
+
+
+def _by_tifffile(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+    """Every page that is left is in the source, with the same encoded tiles but for their headers."""
+    import tifffile
+
+    try:
+        with tifffile.TiffFile(main) as ours:
+            shapes = {page.shape[1::-1] for page in ours.pages}
+            if stated.levels[0] not in shapes:
+                yield _VIEWER
+            if not sources:
+                return
+            with tifffile.TiffFile(sources[0]) as theirs:
+                if not all(any(_same(page, other) for other in theirs.pages) for page in ours.pages):
+                    yield _PIXELS
+    except (tifffile.TiffFileError, ValueError, LookupError, RuntimeError):
+        yield _VIEWER
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    """Whether two pages have one shape, and samples of their tiles decode alike."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return False
+    count = len(ours.dataoffsets)
+    if count != len(theirs.dataoffsets):
+        return False
+    chosen = sorted({count * step // 48 for step in range(48)})
+    return all(_tile(ours, number) == _tile(theirs, number) for number in chosen)
+
+
+def _tile(page: Any, number: int) -> bytes:
+    handle = page.parent.filehandle
+    handle.seek(page.dataoffsets[number])
+    data = handle.read(page.databytecounts[number])
+    decoded = page.decode(data, number, jpegtables=page.jpegtables)[0] if data else None
+    return b"" if decoded is None else decoded.tobytes()
+
+
+def _czi(main: Path, sources: Sequence[Path]) -> Iterator[Finding]:
+    """No attachment is announced; the encoded tiles are the source's but for what no decoder needs."""
+    import mmap
+    import struct
+
+    from medsanitize.verifiers.slide_layout import Unsound, tiles_of
+
+    with main.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if struct.unpack_from("<q", data, 32 + 72)[0] or b"ZISRAWATTACH" in data[: 1 << 20]:
+            yield _PICTURE
+        if not sources:
+            return
+        try:
+            mine, theirs = tiles_of(main, ())[main].base, tiles_of(sources[0], ())[sources[0]].base
+        except Unsound:
+            yield _VIEWER
+            return
+        with sources[0].open("rb") as other, mmap.mmap(other.fileno(), 0, access=mmap.ACCESS_READ) as given:
+            same = len(mine) == len(theirs) and all(
+                data[a + (b - a) // 2 : b][-4096:] in given[c:d]
+                for (a, b), (c, d) in zip(mine, theirs, strict=True)
+            )
+        if not same:
+            yield _PIXELS
