@@ -47,25 +47,25 @@ def words() -> frozenset[str]:
 
 @cache
 def plain_words() -> frozenset[str]:
-    """Ordinary and clinical words of nine languages, beside ``words``, that are nobody's name; as ``fold`` writes them."""
+    """Ordinary and clinical words of nine languages, beside ``words``, that are nobody's name; folded."""
     return frozenset(_read("vocabulary_plain.txt").split())
 
 
 @cache
 def doubtful_words() -> frozenset[str]:
-    """Words of the same lists that are frequent names as well (young, koch): they need a phrase around them."""
+    """Words of the same lists that are names as well (young, koch): they need a phrase around them."""
     return frozenset(_read("vocabulary_doubtful.txt").split())
 
 
 @cache
 def named_words() -> frozenset[str]:
-    """Words of ``words`` that some list of names holds too: anatomy and technique that somebody is called."""
-    return _plain_lines("vocabulary_keep.txt")
+    """Words that stay though some list of names holds them too: anatomy, technique and ordinary words."""
+    return _plain_lines("vocabulary_keep.txt") | _plain_lines("plain_keep.txt")
 
 
 @cache
 def cues() -> Mapping[str, frozenset[str]]:
-    """Sections of ``vocabulary_cues.txt``: titles, relations, institutions, eponyms and the words that go with them."""
+    """Sections of ``vocabulary_cues.txt``: titles, relations, institutions, eponyms and their heads."""
     sections: dict[str, set[str]] = {}
     section: set[str] = set()
     for line in _read("vocabulary_cues.txt").splitlines():

@@ -71,7 +71,13 @@ def _decode_iso_2022(value: bytes, terms: tuple[str, ...]) -> str:
 
 
 def encode(text: str, charset: bytes) -> bytes:
-    """Bytes of a cleaned text; characters that the data set's encoding lacks are left out."""
+    """Bytes of a cleaned text; characters that the data set's encoding lacks are left out.
+
+    Text that no character set was declared for was read as ISO_IR 100, and is written so again.
+    """
     if text.isascii():
         return text.encode("ascii")
-    return text.encode(_codec(charset) or "ascii", "ignore")
+    codec = _codec(charset)
+    if codec == "ascii" or defined_terms(charset) is None:
+        codec = "latin-1"
+    return text.encode(codec or "ascii", "ignore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from medsanitize.policies.tables.coded_concepts import known_code
 from medsanitize.policies.tables.vocabulary import defined_terms
@@ -16,6 +17,7 @@ from medsanitize.sanitize.dicom.rules import Rule, Scope
 from medsanitize.sanitize.keys import mac
 from medsanitize.sanitize.objects import Doubt
 from medsanitize.sanitize.text import is_named, is_product, reduce
+from medsanitize.sanitize.text.generic import INSTITUTION_WORDS
 
 _PRODUCTS = frozenset(
     int(tag, 16)
@@ -51,7 +53,7 @@ def clean_text(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outco
         verdict = job.decided.get(place_of_text(job, tag, part)) if job.decided else None
         if verdict is not None:
             cleaned.append(part if verdict == "keep" else "")
-        elif part.strip() in terms or (tag in _PRODUCTS and is_product(part, ban)):
+        elif part.strip() in terms or (tag in _PRODUCTS and _is_product(job, action, part)):
             cleaned.append(part)
         elif action == "clean":
             done = job.texts.cleaner.clean(part, job.subject.terms)
@@ -70,17 +72,18 @@ def clean_text(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outco
 
 
 def _is_product(job: Job, action: str, text: str) -> bool:
-    """Whether a text names a maker, model or version; a word that an institution of the patient has is no reason
-    against it, as long as the patient's layer finds nothing.
+    """Whether a text names a maker, model or version; words that many institutions have say nothing
+    against it where the first layer looks for the institutions themselves.
     """
-    if action != "clean":
-        return is_product(text, job.subject.ban)
-    return is_product(text, NOTHING_FORBIDDEN) and not known_spans(text, job.subject.terms)
+    ban = job.subject.ban
+    if action == "clean":
+        ban = replace(ban, words=ban.words - INSTITUTION_WORDS)
+    return is_product(text, ban)
 
 
 def _doubt(job: Job, tag: int, before: str, after: str) -> None:
     """Note what a language model or a long cut did, for the holder's review."""
-    shown = f"{before[:_LONGEST_SHOWN]}\n{after[:_LONGEST_SHOWN]}"
+    shown = f"before: {before[:_LONGEST_SHOWN]}\nafter: {after[:_LONGEST_SHOWN]}"
     job.doubts.append(Doubt(place_of_text(job, tag, before), "free-text", shown))
 
 

@@ -52,7 +52,7 @@ ADDRESSES: tuple[re.Pattern[str], ...] = tuple(
         rf"(?<![\w.,])\d{{4}}\s?(?!MM|CM|ML|MG|MS|HU|HZ|KV|AP|PA)[A-Z]{{2}}(?![\w])(?:\s{_NAME})?",
         r"(?<![\w])(?!T[12] ?\d)[A-PR-UWYZ][A-HK-Y]?\d[A-Z\d]? ?\d(?!MM|CM|ML|MG|MS|KV|MA|HZ|GY|ED|DT|CH|TH|ND|RD|ST)[ABD-HJLNP-UW-Z]{2}(?![\w])",
         r"(?<![\w])[ABCEGHJ-NPRSTVXY]\d[A-Z] ?\d[A-Z]\d(?![\w])",
-        rf"(?<![\w])[A-Z]{{2}}\s\d{{5}}(?:-\d{{4}})?(?!\d)",
+        r"(?<![\w])[A-Z]{2}\s\d{5}(?:-\d{4})?(?!\d)",
     )
 )
 """Whole matches are cut."""

@@ -36,7 +36,7 @@ _FEW_WORDS = 4
 _GAP = "\0"
 _GAPS = re.compile(r"[ \t]*\0(?:[\s,;:/&+^_.'’`´\"()\[\]<>*#=|@-]*\0)*[ \t]*")
 _WRAPPED = re.compile(r"[(\[{<\"“„]\s*\0\s*[)\]}>\"”“]")
-_BEFORE = re.compile(r"[(\[{<\"“„+#*@~]+\0")
+_BEFORE = re.compile(r"[(\[{<\"“„+#*@~?]+\0")
 _TAIL = re.compile(r"\0(?:['’`´]s(?![^\W_]))?[\"”)\]}>*]*")
 _TWO_MARKS = re.compile(r"([ \t]*[-–,;/&+_^|]+[ \t]*)\0([ \t]*[-–,;/&+_^|]+[ \t]*)")
 _AT_START = re.compile(r"(?m)^[ \t]*\0[ \t,;:/&+^_.)\]|-]*")
@@ -207,7 +207,7 @@ class TextCleaner:
 
 
 def _plain(text: str) -> tuple[str, list[str]]:
-    """Take out control characters and signs that no text needs; they could carry bytes of another character set."""
+    """Take out control characters and signs no text needs: they could be bytes of another character set."""
     cleaned = _STRANGE.sub(" ", _CONTROL.sub(" ", text))
     if cleaned == text:
         return text, []
@@ -233,9 +233,9 @@ def _cuts_of(reading: Reading) -> Iterator[Cut]:
 def _numbers(reading: Reading, quantified: list[tuple[int, int]]) -> Iterator[Cut]:
     """Runs of three digits and more with nothing that says what they count."""
     for place, word in enumerate(reading.words):
-        if word.kind is Kind.NUMBER and place not in reading.cut and len(word.text) > _BARE_DIGITS:
-            if not _inside(word.start, word.end, quantified):
-                yield Cut(word.start, word.end, "bare-number")
+        long = word.kind is Kind.NUMBER and len(word.text) > _BARE_DIGITS
+        if long and place not in reading.cut and not _inside(word.start, word.end, quantified):
+            yield Cut(word.start, word.end, "bare-number")
 
 
 def _codes(reading: Reading, quantified: list[tuple[int, int]]) -> Iterator[Cut]:

@@ -1,7 +1,8 @@
 """Layer 3: names found by a language model, and what presidio's own recognisers find beside them.
 
 Everything here is heavy and is imported when the first text needs it. Nothing is fetched and nothing is
-logged: a model that is not installed is an error, and recognisers that would look up internet suffixes are left out.
+logged: a model that is not installed is an error, and recognisers that would look up internet suffixes
+are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _UNNEEDED = ("tagger", "parser", "attribute_ruler", "lemmatizer", "morphologizer
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A span that the model or a recogniser of presidio claims; ``named`` when it is somebody's or a place's."""
+    """A span that the model or a recogniser of presidio claims; ``named`` when it is a name."""
 
     start: int
     end: int
@@ -99,7 +100,7 @@ def _load(model: str) -> Any:
             "text.model: the language model is not there",
             "Install it with: pip install 'medsanitize[text]', or name the folder of another model",
         )
-    engine = NlpEngineProvider(nlp_configuration=_configuration(folder)).create_engine()
+    engine: Any = NlpEngineProvider(nlp_configuration=_configuration(folder)).create_engine()
     pipeline = engine.nlp[_LANGUAGE]
     # a transformer-backed pipeline may feed on any of its parts; a plain one only on tok2vec
     if "ner" in pipeline.pipe_names:
@@ -108,12 +109,13 @@ def _load(model: str) -> Any:
     for recogniser in _recognisers():
         registry.add_recognizer(recogniser)
     registry.add_nlp_recognizer(engine)
+    no_context: Any = _NoContext()
     return AnalyzerEngine(
         registry=registry,
         nlp_engine=engine,
         supported_languages=[_LANGUAGE],
         log_decision_process=False,
-        context_aware_enhancer=_NoContext(),
+        context_aware_enhancer=no_context,
     )
 
 
@@ -132,7 +134,7 @@ def _configuration(folder: Path) -> dict[str, Any]:
 
 
 class _NoContext:
-    """Scores stay as recognisers give them: raising them by neighbours needs parts of the model unused here."""
+    """Scores stay as they are: raising them by neighbouring words needs parts of the model unused here."""
 
     def enhance_using_context(self, *, raw_results: list[Any], **_: Any) -> list[Any]:
         return raw_results

@@ -1,10 +1,10 @@
-"""What a single word is: an ordinary one, one that is a name too, an eponym, a token of technique, or unknown."""
+"""What a single word is: ordinary, a name too, an eponym, a token of technique, or unknown."""
 
 from __future__ import annotations
 
 import re
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text.morphology import is_clinical
@@ -20,7 +20,7 @@ _SHORT = 2
 class Kind(Enum):
     """Kinds of words.
 
-    ``SAFE`` ordinary or clinical and nobody's name. ``NAMED`` the same, but somebody is called so (Hand, Long):
+    ``SAFE`` ordinary or clinical and nobody's name. ``NAMED`` the same, but somebody is called so (Hand):
     it goes after a title. ``DOUBTFUL`` an ordinary word and a frequent name (Young, Koch): it stays only in
     a phrase. ``EPONYM`` the name in a disease or technique. ``INSTITUTION`` a kind of institution. ``NUMBER``
     digits. ``TERM`` letters and few digits. ``UNKNOWN`` in no list.
@@ -48,7 +48,7 @@ def kind(word: str) -> Kind:
         return Kind.INSTITUTION
     if folded in vocabulary.named_words():
         return Kind.NAMED
-    if folded in vocabulary.words() or folded in vocabulary.plain_words():
+    if any(folded in words for words in _ordinary()):
         return Kind.SAFE
     if folded in vocabulary.cues()["eponym"]:
         return Kind.EPONYM
@@ -59,6 +59,12 @@ def kind(word: str) -> Kind:
     if not word.isalpha():
         return Kind.TERM if word.isascii() and _is_term(folded) else Kind.UNKNOWN
     return Kind.SAFE if is_clinical(folded) else Kind.UNKNOWN
+
+
+@cache
+def _ordinary() -> tuple[frozenset[str], ...]:
+    cues = vocabulary.cues()
+    return vocabulary.words(), vocabulary.plain_words(), cues["title"] | cues["relation"] | cues["by"]
 
 
 def is_word(folded: str) -> bool:

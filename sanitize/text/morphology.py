@@ -15,6 +15,7 @@ _SHORTEST = 7
 _SHORTEST_COMPOUND = 9
 _SHORTEST_PART = 4
 _LONGEST = 48
+_LONGEST_STEM = 14
 _LINKS = ("", "s", "n", "en", "es", "er", "e")
 
 
@@ -49,22 +50,23 @@ def _parts() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _is_classical(word: str) -> bool:
-    """One or more stems, then an ending: a walk over the places a stem may end at."""
+    """Stems, one of them of four letters or more, then an ending: a walk over the places stems may end at."""
     stems, endings = _parts()
-    reached, seen = [0], {0}
+    reached, seen = [(0, False)], {(0, False)}
     while reached:
-        place = reached.pop()
-        if place and word[place:] in endings:
+        place, sure = reached.pop()
+        if sure and word[place:] in endings:
             return True
-        for size in range(2, min(14, len(word) - place) + 1):
-            if place + size not in seen and word[place : place + size] in stems:
-                seen.add(place + size)
-                reached.append(place + size)
+        for size in range(2, min(_LONGEST_STEM, len(word) - place) + 1):
+            step = (place + size, sure or size >= _SHORTEST_PART)
+            if step not in seen and word[place : place + size] in stems:
+                seen.add(step)
+                reached.append(step)
     return False
 
 
 def _is_compound(word: str) -> bool:
-    """Two or three clinical words run together, as German, Dutch and Swedish do, with a linking letter between."""
+    """Two or three clinical words run together, as German, Dutch and Swedish do, with a letter between."""
     heads = vocabulary.compounding()
     reached, seen = [(0, 0)], {(0, 0)}
     while reached:

@@ -6,18 +6,22 @@ Nothing here depends on the patient: the same text gives the same cuts, so a tex
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from medsanitize.policies.tables.vocabulary import cues, fold
 from medsanitize.sanitize.text.lexicon import Kind, kind
 
 _WORD = re.compile(r"[^\W_]+")
+_RUN = re.compile(r"[^\W_]+(?:\?+[^\W_]+)*")
 _NEAR = re.compile(r"[ \t.'’`´_^&+-]{0,3}")
 _WITHIN = re.compile(r"[ \t.,:'’`´_^=/-]{0,4}")
 _PARTICLES = frozenset(
-    "van von vander der den de da do dos das di del della du la le les el al bin ben ibn ter ten te zu zum zur af av y e und and".split()
+    "van von vander der den de da do dos das di del della du la le les el al bin ben ibn ter ten te zu zum "
+    "zur af av y e und and".split()
 )
 _CENTRES = frozenset("center centre centers centro zentrum centrum".split())
+_BY_NAME = frozenset(["title", "cue", "unknown-word", "doubtful-word", "eponym"])
 _MOST_NAMES = 4
 _NAMELIKE = (Kind.UNKNOWN, Kind.DOUBTFUL, Kind.EPONYM)
 _CLINICAL = (Kind.SAFE, Kind.NAMED)
@@ -70,14 +74,24 @@ class Reading:
 
 def read(text: str) -> Reading:
     """Split a text into words and say what each is."""
-    words = [Word(*m.span(), m[0], fold(m[0]), kind(m[0])) for m in _WORD.finditer(text)]
+    words = [Word(start, start + len(word), word, fold(word), kind(word)) for start, word in _split(text)]
     letters = [word.text for word in words if word.text.isalpha() and len(word.text) > 1]
     small = sum(any(char.islower() for char in word) for word in letters)
     return Reading(text, words, bool(letters) and small * 4 <= len(letters))
 
 
+def _split(text: str) -> Iterator[tuple[int, str]]:
+    """Words and where they start. A question mark inside one stands for a letter that some system lost."""
+    for run in _RUN.finditer(text):
+        parts = [(run.start() + part.start(), part[0]) for part in _WORD.finditer(run[0])]
+        if len(parts) > 1 and any(kind(part) not in _CLINICAL or len(part) == 1 for _, part in parts):
+            yield run.start(), run[0]
+        else:
+            yield from parts
+
+
 def judge(reading: Reading) -> None:
-    """Cut the words that name somebody, and those that nobody can vouch for; leave open what a model must say."""
+    """Cut what names somebody and what nobody can vouch for; leave open what a model must say."""
     _institutions(reading)
     for place, word in enumerate(reading.words):
         if word.folded in cues()["title"]:
@@ -132,8 +146,11 @@ def _namelike(reading: Reading, place: int, *, first: bool) -> bool:
     if not 0 <= place < len(reading.words):
         return False
     word = reading.words[place]
-    if word.kind in _NAMELIKE or (word.kind is Kind.NAMED and (first or word.titled)):
+    if word.kind in _NAMELIKE:
         return True
+    if word.kind is Kind.NAMED:
+        as_name = word.titled or reading.capitals or all(other.small for other in reading.words)
+        return as_name and (first or word.titled)
     if len(word.text) == 1 and word.text.isalpha():
         return word.text.isupper() and reading.text[word.end : word.end + 1] == "."
     return first and word.kind is Kind.SAFE and word.titled and not reading.capitals
@@ -162,7 +179,7 @@ def _title_case(reading: Reading) -> bool:
 
 def _institutions(reading: Reading) -> None:
     """A kind of institution goes with the name beside it, and stays where it has none."""
-    for place, word in enumerate(reading.words):
+    for place in range(len(reading.words)):
         if not _is_institution(reading, place):
             continue
         left = place
@@ -231,7 +248,7 @@ def _eponym(reading: Reading, place: int) -> None:
         if before.pop() == "m":
             before.append("morbus")
             break
-    after = [word for word in words[place + 1 : place + 4]]
+    after = list(words[place + 1 : place + 4])
     while after and (
         after[0].kind is Kind.EPONYM or after[0].folded in ("s", "like", "type", "sche", "scher", "schen")
     ):
@@ -269,7 +286,8 @@ def _doubtful(reading: Reading, place: int) -> None:
         if 0 <= low < len(reading.words) - 1
     )
     alone = len(reading.words) == 1
-    if pair:
+    verb = word.folded in cues()["given verb"] and (word.small or reading.capitals)
+    if pair or (verb and after):
         return
     edges = (before or place == 0) and (after or place == len(reading.words) - 1)
     if word.small and not alone:
@@ -297,9 +315,11 @@ def _cut_name(reading: Reading, place: int) -> bool:
 def _initials(reading: Reading) -> None:
     """``J. Smith``, ``Smith J.``: a letter with a full stop beside a word that went."""
     for place, word in enumerate(reading.words):
-        if len(word.text) == 1 and word.text.isupper() and place not in reading.cut:
+        if word.folded in cues()["title"] or place in reading.cut:
+            continue
+        if len(word.text) == 1 and word.text.isupper():
             stop = reading.text[word.end : word.end + 1] == "."
-            left, right = place - 1 in reading.cut, place + 1 in reading.cut
+            left, right = (reading.cut.get(other) in _BY_NAME for other in (place - 1, place + 1))
             if (stop and (left or right)) or (left and right):
                 reading.cut[place] = "initial"
 

@@ -57,6 +57,7 @@ _PHONE = (
     r"|(?<![\w.,])(?P<cut2>\(?\d{2,5}\)?[\s./-]{1,2}\d{3,4}[\s.-]?\d{3,5})(?![\w])"
     r"|(?<![\w.,])(?P<cut3>\d{3}[\s.-]\d{4})(?![\w.,])"
     r"|(?<![\w.,])(?P<cut4>\d{2}(?:[\s.]\d{2}){3,5})(?![\w])"
+    r"|(?<![\w)+])(?P<cut5>\+\d{2,3}(?:[\s().\-/]{1,3}\d{1,5}){0,5})(?!\s?(?:mm|cm|°|HU|%|dB|[\d,.]))"
 )
 _PHONE_CUE = (
     r"(?<![^\W_])(?:tel(?:ef?[oó]?n[oe]?|éfono|éphone|efoon)?|t[eé]l|phone|ph|fon|fono|cell|cellulare|celular|mobile|mobil|móvil"
@@ -124,7 +125,7 @@ def found(text: str) -> Iterator[Found]:
 
 def _span(rule: str, match: re.Match[str]) -> Found:
     groups = match.groupdict()
-    for name in ("cut", "cut2", "cut3", "cut4"):
+    for name in ("cut", "cut2", "cut3", "cut4", "cut5"):
         if groups.get(name) is not None:
             return Found(*match.span(name), rule)
     return Found(*match.span(), rule)
