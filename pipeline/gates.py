@@ -12,7 +12,7 @@ from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
 from medsanitize.release.canonical import document_json
 from medsanitize.release.report import Link, write_holder_report
-from medsanitize.release.store import write_atomic
+from medsanitize.release.store import storage, write_atomic
 from medsanitize.release.summary import Gate, GateResult, Summary
 
 if TYPE_CHECKING:
@@ -106,10 +106,11 @@ def write_holder_files(state: State, policy: Policy, summary: Summary, findings:
     }
     path = policy.state / AUDIT_FILE
     write_atomic(path, document_json(facts))
-    path.chmod(0o600)
     report = policy.state / HOLDER_REPORT
     write_holder_report(report, summary, links=_links(state, notes))
-    report.chmod(0o600)
+    with storage():
+        path.chmod(0o600)
+        report.chmod(0o600)
 
 
 def _quarantined_places(state: State) -> dict[str, int]:

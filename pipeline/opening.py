@@ -151,9 +151,10 @@ def _put_away(path: Path, *, keep: bool) -> None:
     number = 1
     while (kept := path.with_name(f"{path.name}.{number}")).exists():
         number += 1
-    if keep:
-        path.replace(kept)
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-    for shard in shard_files(path):
-        shard.unlink(missing_ok=True)
+    with storage():
+        if keep:
+            path.replace(kept)
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        for shard in shard_files(path):
+            shard.unlink(missing_ok=True)

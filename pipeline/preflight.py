@@ -105,11 +105,9 @@ def locked(policy: Policy, *, shared: bool = False, name: str = "") -> Iterator[
             _hold(stack, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), flag)
         if name:
             path = policy.state / f"{name}.lock"
-            _hold(
-                stack,
-                os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600),
-                fcntl.LOCK_EX,
-            )
+            with storage():
+                own = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            _hold(stack, own, fcntl.LOCK_EX)
         yield
 
 
