@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from medsanitize.sanitize.dicom.slide_step import is_tissue
+
 _SLICES = frozenset(["CT", "MR", "PT", "NM"])
 _TEXT_SOP_CLASSES = (
     "1.2.840.10008.5.1.4.1.1.1.",
@@ -43,15 +45,18 @@ _REFORMATTED = (
 
 
 def may_show_text(values: Mapping[str, str]) -> bool:
-    """Whether the pixels may carry burned-in text: always, but for computed objects and plain slices.
+    """Whether the pixels may carry burned-in text: always, but for computed objects, plain slices and tissue.
 
-    Slices of CT, MR, PET and nuclear medicine are plain when nothing says that they are pictures of a
-    screen, reports or captures; in colour they are not, since their IODs know none (PS3.3 A.3, A.4).
+    Tissue is what scanners of slides write. Slices of CT, MR, PET and nuclear medicine are plain when
+    nothing says that they are pictures of a screen, reports or captures; in colour they are not, since their
+    IODs know none (PS3.3 A.3, A.4).
 
     ``values`` are the texts of SOPClassUID, Modality, ImageType, BurnedInAnnotation, ConversionType and
     PhotometricInterpretation.
     """
     if values.get("SOPClassUID", "").startswith(_COMPUTED):
+        return values.get("BurnedInAnnotation", "").strip().upper() == "YES"
+    if is_tissue(values):
         return values.get("BurnedInAnnotation", "").strip().upper() == "YES"
     if (
         values.get("BurnedInAnnotation", "").strip().upper() == "YES"

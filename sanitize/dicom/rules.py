@@ -11,6 +11,7 @@ from functools import cache
 
 from medsanitize.policies.model import Dicom
 from medsanitize.policies.tables.standard import ConfidentialityRow, attribute_types, confidentiality
+from medsanitize.sanitize.dicom.slide_step import WHOLE_SLIDE
 
 GENERIC = "G"
 """No table names the attribute: the rule of its value representation applies."""
@@ -143,6 +144,8 @@ class RuleBook:
         if row is None:
             return Rule(GENERIC, "unlisted", attribute_type)
         code = self._code_by_options(row)
+        if scope.sop_class == WHOLE_SLIDE and any(row.options.get(name) for name in _DATE_OPTIONS):
+            code = row.basic  # when a slide was scanned goes, as it does in the formats of vendors
         source = "E.1-1" if code == row.basic else "option"
         return Rule(settle(code, attribute_type), source, attribute_type)
 

@@ -28,6 +28,7 @@ from medsanitize.sanitize.dicom.released import pieces_of, put, written_text
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
 from medsanitize.sanitize.dicom.risk import may_show_text
 from medsanitize.sanitize.dicom.rules import RuleBook, registered_uids
+from medsanitize.sanitize.dicom.slide_step import judge_slide
 from medsanitize.sanitize.dicom.structure import Buffer, skip_elements
 from medsanitize.sanitize.dicom.textbook import TextBook
 from medsanitize.sanitize.dicom.walk import SafePrivates, Walk
@@ -50,6 +51,7 @@ _TEXTS = {
     "ImageType": 0x00080008,
     "BurnedInAnnotation": _BURNED_IN,
     "ConversionType": 0x00080064,
+    "SpecimenLabelInImage": 0x00480010,
     "PhotometricInterpretation": 0x00280004,
 }
 _MANUFACTURER, _MODEL, _DOCUMENT = 0x00080070, 0x00081090, 0x00420011
@@ -238,6 +240,7 @@ class Sanitizer:
         walk, out, layout = done.walk, done.out, done.walk.target
         texts = {name: walk.text(tag) for name, tag in _TEXTS.items()}
         self._refuse_subject(walk)
+        judge_slide(texts, self._policy.wsi)
         geometry = geometry_of(walk)
         pixels = self._pixels(container, done, geometry, streamed)
         face = look_for_face(texts, bool(pixels.pieces), context.face, self._policy.pixels.faces)
