@@ -16,8 +16,9 @@ from medsanitize.verifiers.slide_layout import JPEG, Tiles
 Tokens = frozenset[bytes]
 """Words of the source that could identify, folded to lower case."""
 
-_NAMESPACES: Final = re.compile(
+_FORMULAS: Final = re.compile(
     rb"http://www\.leica-microsystems\.com/scn/\d{4}/\d\d/\d\d"
+    rb"|tiff-useBigTIFF=\d-useRgb=\d-levels=[\d,.]{1,120}-processing=\d(?:-q\d{1,3})?"
     rb"|http://www\.openmicroscopy\.org/Schemas/OME/\d{4}-\d\d|http://www\.w3\.org/2001/XMLSchema-instance"
 )
 _DATE: Final = re.compile(
@@ -30,13 +31,16 @@ _GUID: Final = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12
 _BASE64: Final = re.compile(rb"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,}={0,2}")
 _HEADERS: Final = (b"Exif\0\0", b"http://ns.adobe.com/xap", b"<x:xmpmeta", b"8BIM", b"ICC_PROFILE", b"acsp")
 _PICTURES: Final = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"\xff\x4f\xff\x51", b"GIF8", b"jP  \r\n\x87\n")
+_JFIF: Final = b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
 _ZLIB: Final = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
 _WIDE: Final = re.compile(rb"(?:[\x20-\x7e]\0){6,}")
 _WORD: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.@-]{5,79}")
 _PLAIN: Final = re.compile(
-    rb"[-+]?\d{1,8}(?:\.\d*)?(?:e[-+]?\d+)?|\d+\.\d*|\d+x\d+|[a-z]+(?:_[a-z0-9]+)+|data\d{4}\.dat|(?:19|20)\d\d",
+    rb"[-+]?\d{1,8}(?:\.\d*)?(?:e[-+]?\d+)?|\d+\.\d*|\d+x\d+|(?:19|20)\d\d"
+    rb"|[a-z]+(?:_[a-z0-9]+)+|data\d{4}\.dat|c\d{4,5}-\d\d",
     re.IGNORECASE,
 )
+"""Measures, keys of INI and XML, names of files within a slide, models of scanners."""
 _COMPACT_DATE: Final = re.compile(rb"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 _MOST_INFLATED: Final = 1 << 20
 _MOST_STREAMS: Final = 4096
@@ -47,7 +51,7 @@ def identifying(texts: Sequence[bytes]) -> Tokens:
     found = set()
     for text in texts:
         plain = text.replace(b"\0", b"") if text.count(b"\0") * 3 > len(text) else text
-        for word in _WORD.findall(_NAMESPACES.sub(b" ", plain)):
+        for word in _WORD.findall(_FORMULAS.sub(b" ", plain)):
             lower = word.lower().strip(b"._-@")
             digits = sum(48 <= one < 58 for one in lower)
             if len(lower) < 6 or not digits:
@@ -124,7 +128,7 @@ def _any_of(data: mmap.mmap, words: Sequence[bytes]) -> bool:
 
 
 def _in_text(text: bytes, tokens: Tokens) -> Iterator[str]:
-    text = _NAMESPACES.sub(b" ", text)
+    text = _FORMULAS.sub(b" ", text)
     if _DATE.search(text) or _TIME.search(text):
         yield "date"
     if _GUID.search(text):
@@ -136,7 +140,7 @@ def _in_text(text: bytes, tokens: Tokens) -> Iterator[str]:
 
 
 def _plain_header(head: bytes) -> bool:
-    """Whether a JPEG's segments are tables, frame, restart interval and Adobe's transform alone."""
+    """Whether a JPEG's segments are tables, frame, restart interval, Adobe's transform, empty JFIF alone."""
     if head[:2] != JPEG:
         return False
     at = 2
@@ -145,6 +149,7 @@ def _plain_header(head: bytes) -> bool:
         if head[at] != 0xFF or length < 2 or at + 2 + length > len(head):
             return False
         adobe = marker == b"\xee" and length == 14 and head[at + 4 : at + 9] == b"Adobe"
+        adobe |= head[at : at + 2 + length] == _JFIF
         if marker not in (b"\xc0", b"\xc1", b"\xc2", b"\xc4", b"\xdb", b"\xdd") and not adobe:
             return False
         at += 2 + length
