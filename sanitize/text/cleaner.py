@@ -9,9 +9,11 @@ read once; the model is loaded for the first text with a word that only it can s
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from sys import maxsize
 
 from medsanitize.policies.model import TextRules
 from medsanitize.sanitize.text.entities import EntityFinder
@@ -33,6 +35,7 @@ _MOST_PASSES = 12
 _BARE_DIGITS = 2
 _OCR_DIGITS = 3
 _FEW_WORDS = 4
+_NEAR = 3
 _GAP = "\0"
 _GAPS = re.compile(r"[ \t]*\0(?:[\s,;:/&+^_.'’`´\"()\[\]<>*#=|@-]*\0)*[ \t]*")
 _WRAPPED = re.compile(r"[(\[{<\"“„]\s*\0\s*[)\]}>\"”“]")
@@ -159,10 +162,11 @@ class TextCleaner:
         spans = [Cut(one.start, one.end, one.rule) for one in found(text)] if _may_claim(text) else []
         for pattern in self._patterns:
             spans += [Cut(*match.span(), "pattern") for match in pattern.finditer(text) if match[0]]
-        quantified = list(quantities(text)) if any(char.isdigit() for char in text) else []
+        quantified = _merged(quantities(text)) if any(char.isdigit() for char in text) else []
         reading = read(text)
+        claimed = _merged((cut.start, cut.end) for cut in spans)
         for place, word in enumerate(reading.words):
-            if any(cut.start < word.end and word.start < cut.end for cut in spans):
+            if _meets(word.start, word.end, claimed):
                 reading.cut[place] = "recognised"
             elif word.kind is Kind.UNKNOWN and _inside(word.start, word.end, quantified):
                 reading.words[place] = replace(word, kind=Kind.TERM)
@@ -218,8 +222,25 @@ def _may_claim(text: str) -> bool:
     return not text.isalpha()
 
 
-def _inside(start: int, end: int, spans: Iterable[tuple[int, int]]) -> bool:
-    return any(low <= start and end <= high for low, high in spans)
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, overlapping ones made one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _meets(start: int, end: int, merged: list[tuple[int, int]]) -> bool:
+    place = bisect_left(merged, (end, 0)) - 1
+    return place >= 0 and merged[place][1] > start
+
+
+def _inside(start: int, end: int, merged: list[tuple[int, int]]) -> bool:
+    place = bisect_right(merged, (start, maxsize)) - 1
+    return place >= 0 and end <= merged[place][1]
 
 
 def _cuts_of(reading: Reading) -> Iterator[Cut]:
@@ -248,18 +269,17 @@ def _codes(reading: Reading, quantified: list[tuple[int, int]]) -> Iterator[Cut]
 
 def _with_loose(text: str, cuts: list[Cut], loose: tuple[tuple[int, int], ...]) -> list[Cut]:
     """Short bare numbers straight beside a cut go with it: they may be a part of a date or an address."""
+    merged = _merged((cut.start, cut.end) for cut in cuts)
     more = []
     for start, end in loose:
-        if any(cut.start < end and start < cut.end for cut in cuts):
+        if _meets(start, end, merged):
             continue
-        if any(_touching(text, cut, start, end) for cut in cuts):
+        after = bisect_left(merged, (end, 0))
+        beside = [text[merged[after - 1][1] : start]] if after else []
+        beside += [text[end : merged[after][0]]] if after < len(merged) else []
+        if any(len(gap) <= _NEAR and not any(char.isalnum() for char in gap) for gap in beside):
             more.append(Cut(start, end, "number"))
     return sorted((*cuts, *more), key=lambda cut: (cut.start, cut.end)) if more else cuts
-
-
-def _touching(text: str, cut: Cut, start: int, end: int) -> bool:
-    between = text[cut.end : start] if cut.end <= start else text[end : cut.start]
-    return len(between) <= 3 and not any(char.isalnum() for char in between)
 
 
 def _joined(text: str, cuts: list[Cut]) -> str:

@@ -134,7 +134,7 @@ def _configuration(folder: Path) -> dict[str, Any]:
 
 
 class _NoContext:
-    """Scores stay as they are: raising them by neighbouring words needs parts of the model unused here."""
+    """Scores stay as they are: raising them by neighbours needs more of the model than is used."""
 
     def enhance_using_context(self, *, raw_results: list[Any], **_: Any) -> list[Any]:
         return raw_results
@@ -148,8 +148,8 @@ def _recognisers() -> list[Any]:
         "CreditCardRecognizer CryptoRecognizer IbanRecognizer IpRecognizer NhsRecognizer "
         "UkNinoRecognizer EsNifRecognizer EsNieRecognizer ItFiscalCodeRecognizer ItIdentityCardRecognizer "
         "ItPassportRecognizer ItVatCodeRecognizer PlPeselRecognizer AuMedicareRecognizer AuTfnRecognizer "
-        "FiPersonalIdentityCodeRecognizer SgFinRecognizer InPanRecognizer InAadhaarRecognizer UsSsnRecognizer "
-        "MedicalLicenseRecognizer"
+        "FiPersonalIdentityCodeRecognizer SgFinRecognizer InPanRecognizer InAadhaarRecognizer "
+        "UsSsnRecognizer MedicalLicenseRecognizer"
     ).split()
     made = [getattr(own, name)(supported_language=_LANGUAGE) for name in wanted if hasattr(own, name)]
     return [*made, own.PhoneRecognizer(supported_language=_LANGUAGE)]

@@ -46,6 +46,10 @@ def kind(word: str) -> Kind:
     folded = vocabulary.fold(word)
     if folded in vocabulary.cues()["institution"]:
         return Kind.INSTITUTION
+    if folded in vocabulary.cues()["short name"]:
+        return Kind.DOUBTFUL
+    if folded in vocabulary.cues()["made of parts"]:
+        return Kind.UNKNOWN
     if folded in vocabulary.named_words():
         return Kind.NAMED
     if any(folded in words for words in _ordinary()):

@@ -23,6 +23,7 @@ _PARTICLES = frozenset(
 _CENTRES = frozenset("center centre centers centro zentrum centrum".split())
 _BY_NAME = frozenset(["title", "cue", "unknown-word", "doubtful-word", "eponym"])
 _MOST_NAMES = 4
+_FARTHEST = 12
 _NAMELIKE = (Kind.UNKNOWN, Kind.DOUBTFUL, Kind.EPONYM)
 _CLINICAL = (Kind.SAFE, Kind.NAMED)
 
@@ -50,14 +51,18 @@ class Word:
 
 @dataclass(slots=True)
 class Reading:
-    """A text under reading. ``cut`` maps the number of a word to the rule that takes it out.
+    """A text under reading.
 
+    ``capitals``, ``titles`` and ``small`` say how its words are written: nearly all in capitals, every longer
+    one beginning with one, none with any. ``cut`` maps the number of a word to the rule that takes it out.
     ``open`` are words that stay unless the language model says they are a name.
     """
 
     text: str
     words: list[Word]
     capitals: bool
+    titles: bool
+    small: bool
     cut: dict[int, str] = field(default_factory=dict)
     open: set[int] = field(default_factory=set)
 
@@ -77,7 +82,9 @@ def read(text: str) -> Reading:
     words = [Word(start, start + len(word), word, fold(word), kind(word)) for start, word in _split(text)]
     letters = [word.text for word in words if word.text.isalpha() and len(word.text) > 1]
     small = sum(any(char.islower() for char in word) for word in letters)
-    return Reading(text, words, bool(letters) and small * 4 <= len(letters))
+    titles = all(not word.small for word in words if len(word.text) > 3 and word.text.isalpha())
+    capitals = bool(letters) and small * 4 <= len(letters)
+    return Reading(text, words, capitals, titles, all(word.small for word in words))
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
@@ -126,7 +133,8 @@ def _after_title(reading: Reading, place: int) -> None:
     if not _is_title(reading, place):
         return
     taken, here = 0, place + 1
-    while here < len(reading.words) and taken < _MOST_NAMES and _WITHIN.fullmatch(reading.gap(here - 1)):
+    last = min(len(reading.words), place + _FARTHEST)
+    while here < last and taken < _MOST_NAMES and _WITHIN.fullmatch(reading.gap(here - 1)):
         word = reading.words[here]
         if word.folded in cues()["title"] and not taken:
             here += 1
@@ -149,7 +157,7 @@ def _namelike(reading: Reading, place: int, *, first: bool) -> bool:
     if word.kind in _NAMELIKE:
         return True
     if word.kind is Kind.NAMED:
-        as_name = word.titled or reading.capitals or all(other.small for other in reading.words)
+        as_name = word.titled or reading.capitals or reading.small
         return as_name and (first or word.titled)
     if len(word.text) == 1 and word.text.isalpha():
         return word.text.isupper() and reading.text[word.end : word.end + 1] == "."
@@ -164,17 +172,12 @@ def _after_cue(reading: Reading, place: int) -> None:
         word = reading.words[here]
         if word.folded in cues()["given verb"] and (word.small or reading.capitals):
             return
-        named = word.kind is Kind.NAMED and word.titled and not reading.capitals and not _title_case(reading)
+        named = word.kind is Kind.NAMED and word.titled and not reading.capitals and not reading.titles
         doubtful = word.kind is Kind.DOUBTFUL and not (word.small and cue.folded in cues()["by"])
         if not (named or doubtful or word.kind is Kind.UNKNOWN):
             return
         reading.cut.setdefault(here, "cue")
         here += 1
-
-
-def _title_case(reading: Reading) -> bool:
-    """Whether every longer word begins with a capital, so that a capital says nothing."""
-    return all(not word.small for word in reading.words if len(word.text) > 3 and word.text.isalpha())
 
 
 def _institutions(reading: Reading) -> None:
@@ -232,11 +235,7 @@ def _proper(reading: Reading, place: int) -> bool:
             and word.folded in ("mercy", "memorial", "saint", "san", "st")
         )
     return (
-        word.titled
-        and not reading.capitals
-        and not _title_case(reading)
-        and word.kind in _CLINICAL
-        and place > 0
+        word.titled and not reading.capitals and not reading.titles and word.kind in _CLINICAL and place > 0
     )
 
 
@@ -289,6 +288,10 @@ def _doubtful(reading: Reading, place: int) -> None:
     verb = word.folded in cues()["given verb"] and (word.small or reading.capitals)
     if pair or (verb and after):
         return
+    starts = place == 0 or reading.text[: word.start].rstrip().endswith((".", ":", "!", "?", ";"))
+    if starts and after and reading.words[place + 1].folded in cues()["person verb"]:
+        reading.cut[place] = "doubtful-word"
+        return
     edges = (before or place == 0) and (after or place == len(reading.words) - 1)
     if word.small and not alone:
         good = (
@@ -299,9 +302,8 @@ def _doubtful(reading: Reading, place: int) -> None:
     elif reading.capitals:
         good = before and after
     else:
-        starts = place == 0 or reading.text[: word.start].rstrip().endswith((".", ":", "!", "?"))
         good = starts and after and reading.words[place + 1].small
-        good = good or (before and after and _title_case(reading) and len(reading.words) > 2)
+        good = good or (before and after and reading.titles and len(reading.words) > 2)
     if good:
         reading.open.add(place)
     else:
@@ -326,7 +328,7 @@ def _initials(reading: Reading) -> None:
 
 def _capitalised(reading: Reading) -> None:
     """In a sentence, ``Long`` with a capital may be a name: the model is asked."""
-    if reading.capitals or len(reading.words) < 3 or _title_case(reading):
+    if reading.capitals or len(reading.words) < 3 or reading.titles:
         return
     for place, word in enumerate(reading.words):
         if place and word.kind is Kind.NAMED and word.titled and place not in reading.cut:

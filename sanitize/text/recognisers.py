@@ -29,7 +29,7 @@ class Found:
 _OLD_AGE = (
     # 92 yo, 93-year-old, 91 jährig, 95 ans, 90F
     r"(?<![\d.,/])(?P<cut>(?:9\d|1[0-4]\d))[\W_]{0,3}(?:y(?![a-z])|y[/.]?o(?![a-z])|y(?:ea)?rs?(?![a-z])|[fmw](?![^\W_])"
-    r"|j(?:ahr|\.)|ans?\b|años|anos|anni\b|rok|lat\b|let\b|år(?![a-z])|vuot|jaar|jr\b|歳|岁|세)"
+    r"|j(?:[aä]hr|\.)|ans?\b|años|anos|anni\b|rok|lat\b|let\b|år(?![a-z])|vuot|jaar|jr\b|歳|岁|세)"
     # aged 93, age: 95, Alter 92, F 94
     r"|\b(?:age[d\W_]{0,4}|alter\W{0,3}|âge\W{0,3}|edad\W{0,3}|età\W{0,3}|idade\W{0,3}|leeftijd\W{0,3}|wiek\W{0,3}"
     r"|ålder\W{0,3}|[fmw][ -]?)(?P<cut2>(?:9\d|1[0-4]\d))(?!\d|\s?(?:mm|cm|ml|mg|kv|ms|hz|°|%))"
