@@ -59,12 +59,11 @@ def dropped_by(concept: bytes, item: list[bytes], layout: Layout, *, ages_kept: 
     """The rule by which a content item goes; empty when it stays.
 
     ``concept`` is the source's concept name, ``item`` the rewritten item. An age stays where the policy
-    keeps ages and no number of the item is over 89.
+    keeps ages and no number of the item is over 89. A name under any other concept stays as an item whose
+    value Table E.1-1 replaces: a report without the item would say something else.
     """
     chunks = {read_header(chunk, 0, len(chunk), layout)[0]: chunk for chunk in item}
     value_type = chunks.get(_VALUE_TYPE, b"")
-    if b"PNAME" in value_type:
-        return "X:person-name"
     codes = _CODE.findall(concept)
     if _AGE in codes:
         old = any(int(number) > _OLDEST for number in _NUMBER.findall(chunks.get(_MEASURED_VALUE, b"")))

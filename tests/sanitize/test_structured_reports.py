@@ -115,6 +115,23 @@ def test_observers_and_their_places_leave_no_report(
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_name_under_another_concept_keeps_its_place_and_loses_its_value(
+    report: Dataset, release: Release, make_policy: MakePolicy
+) -> None:
+    named = Dataset()
+    named.RelationshipType, named.ValueType = "CONTAINS", "PNAME"
+    named.ConceptNameCodeSequence, named.PersonName = concept("121071", "Finding"), PERSON
+    source = Dataset(report)
+    source.file_meta = report.file_meta
+    source.ContentSequence = Sequence([named, *report.ContentSequence])
+
+    _, out, released = release(source, make_policy("research"))
+
+    assert b"Obrecht" not in out
+    assert "PNAME" in types(released)
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_measurements_codes_regions_and_references_stay(
     report: Dataset, release: Release, make_policy: MakePolicy
 ) -> None:
