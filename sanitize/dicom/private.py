@@ -68,4 +68,5 @@ def _has_form(read_as: bytes, written: bytes, multiplicity: str, value: bytes) -
     most = multiplicity.split("-")[-1]
     if most.isdigit() and len(value) > size * int(most):
         return False
-    return written == read_as or not (value.isascii() and value.decode("ascii").strip("\0").isprintable())
+    shown = value.rstrip(b"\0")
+    return written == read_as or not (shown and shown.isascii() and shown.decode("ascii").isprintable())
