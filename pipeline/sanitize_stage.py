@@ -34,6 +34,7 @@ NATIVE = frozenset(
 )
 """Transfer syntaxes whose pixels are plain samples: no decoder is needed to compare them."""
 _CHUNK = 4 * 2**20
+_FORGET = 64 * 2**20
 _UPDATE = (
     "UPDATE objects SET outcome = ?, rule = ?, staged = ?, p_patient = ?, p_study = ?, p_series = ?,"
     " p_instance = ?, p_suffix = coalesce(?, p_suffix), p_parts = coalesce(?, p_parts),"
@@ -202,17 +203,22 @@ def _blocks(
 ) -> Iterable[bytes | memoryview]:
     """Adjoining small pieces as one block; runs as windows on the source they are of."""
     small: list[bytes] = []
+    passed = 0
     for piece in pieces:
         if isinstance(piece, bytes):
             small.append(piece)
             continue
         yield b"".join(small)
         small = []
-        with memoryview(contents[piece.file if isinstance(piece, Copy) else 0]) as view:
-            end = piece.offset + piece.length
-            for offset in range(piece.offset, end, _CHUNK):
-                with view[offset : min(offset + _CHUNK, end)] as window:
-                    yield window
+        content = contents[piece.file if isinstance(piece, Copy) else 0]
+        end = piece.offset + piece.length
+        for offset in range(piece.offset, end, _CHUNK):
+            with memoryview(content) as view, view[offset : min(offset + _CHUNK, end)] as window:
+                passed += len(window)
+                yield window
+            if passed > _FORGET and isinstance(content, mmap.mmap):
+                content.madvise(mmap.MADV_DONTNEED)  # pages that were written need not stay in memory
+                passed = 0
     yield b"".join(small)
 
 

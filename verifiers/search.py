@@ -104,6 +104,8 @@ class Search:
             return
         for start in range(0, size, CHUNK):
             chunk = buffer[max(0, start - _OVERLAP) : start + CHUNK]
+            if isinstance(buffer, mmap.mmap):
+                buffer.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
             yield from self._in_chunk(chunk, max(0, start - _OVERLAP))
 
     def _in_chunk(self, chunk: bytes, offset: int) -> Iterator[Hit]:

@@ -108,6 +108,8 @@ def tile_digest(main: Path, others: Sequence[Path]) -> str | None:
                 for at in range(start, end, _CHUNK):
                     digest.update(data[at : min(at + _CHUNK, end)])
                 count += 1
+                if count % 4096 == 0 or end - start > _CHUNK:
+                    data.madvise(mmap.MADV_DONTNEED)
     return digest.hexdigest() if count else None
 
 

@@ -44,6 +44,7 @@ _PLAIN: Final = re.compile(
 _COMPACT_DATE: Final = re.compile(rb"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 _MOST_INFLATED: Final = 1 << 20
 _MOST_STREAMS: Final = 4096
+_FORGET: Final = 64 << 20
 
 
 def identifying(texts: Sequence[bytes]) -> Tokens:
@@ -92,7 +93,12 @@ def hidden_in(outside: bytes, tokens: Tokens) -> Iterator[str]:
 def tile_faults(data: mmap.mmap, tiles: Tiles, tokens: Tokens) -> Iterator[str]:
     """Rules that the tiles break: comments and application segments, bytes behind a picture, known words."""
     sound: set[bytes] = set()
+    looked_at = 0
     for start, end in tiles.every:
+        looked_at += end - start
+        if looked_at > _FORGET:
+            data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
+            looked_at = 0
         if data[start : start + 2] != JPEG:
             continue
         scan = data.find(b"\xff\xda", start, min(end, start + (1 << 17)))
@@ -120,6 +126,7 @@ def _any_of(data: mmap.mmap, words: Sequence[bytes]) -> bool:
     step, overlap = 1 << 22, 160
     for start in range(0, len(data), step):
         chunk = data[max(0, start - overlap) : start + step].lower()
+        data.madvise(mmap.MADV_DONTNEED)
         if automaton.find_matches_as_indexes(chunk) or (
             chunk.count(0) and automaton.find_matches_as_indexes(chunk.replace(b"\0", b""))
         ):

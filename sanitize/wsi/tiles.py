@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 import zlib
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ _ASTRAY = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 _HEADER = 1 << 17
 _REMEMBERED = 4096
 _OVERRUN = 4096
+_FORGET = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class TileCleaner:
     file: int = 0
     rules: dict[str, int] = field(default_factory=dict)
     _headers: dict[bytes, _Header] = field(default_factory=dict)
+    _looked_at: int = 0
 
     def clean(self, offset: int, length: int, compression: int, size: int | None = None) -> tuple[Piece, ...]:
         """The pieces of one encoded tile or strip.
@@ -66,6 +69,10 @@ class TileCleaner:
             return ()
         if offset + length > len(self.data):
             raise Refused("tiff-structure", "structure")
+        self._looked_at += length
+        if self._looked_at > _FORGET and isinstance(self.data, mmap.mmap):
+            self.data.madvise(mmap.MADV_DONTNEED)  # pages that were looked at need not stay in memory
+            self._looked_at = 0
         if compression == JPEG:
             return self._jpeg(offset, length)
         if compression in (J2K_YCC, J2K_RGB, J2K):
