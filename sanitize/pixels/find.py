@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from medsanitize.sanitize.pixels.boxes import TextBox
-from medsanitize.sanitize.pixels.ocr import Bounds, Frame, TextReader, lies_in
+from medsanitize.sanitize.pixels.ocr import Bounds, Frame, TextReader, found_before
 from numpy.typing import NDArray
 
 _AROUND = 32
@@ -74,7 +74,7 @@ def _reread(
     known = [(box.left, box.top, box.right, box.bottom) for box in kept]
     for one in reader.read(frame[top:bottom, left:right], enlarged=False):
         bounds = one.left + left, one.top + top, one.right + left, one.bottom + top
-        if not lies_in(bounds, known):
+        if not found_before(bounds, known):
             kept.append(TextBox(*bounds, one.text, one.score))
     return tuple(sorted(kept, key=lambda box: (box.top, box.left, box.bottom, box.right)))
 

@@ -1,8 +1,8 @@
 """One frame in, lines of text out.
 
-A frame is looked at once, enlarged until small glyphs are legible to the detector and with its local
-contrast evened out, which makes dark, bright and faint text alike whatever lies behind it. A large
-frame is looked at once more, reduced, for glyphs too large to be seen in a part of it.
+A frame is looked at twice with its local contrast evened out, which makes dark, bright and faint text
+alike whatever lies behind it: upright, enlarged until small glyphs are legible to the detector; and
+turned by a quarter, reduced if it is large, for lines that run upwards.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Frame = NDArray[np.uint8]
 
 Bounds = tuple[int, int, int, int]
 
-_ENLARGED = 1.1e6
+_LOOK = 1.1e6
 _MOST_ENLARGED = 3.0
-_LARGE = 1.5e6
-_REDUCED = 0.6e6
 _MARGIN = 16
 _AROUND = 40
 _NOISE = 1.5
 _CONTRAST = 48.0
 _SURE = 0.9
 _UPRIGHT = 1.5
+_COVERED = 0.7
+_ALIKE = 2.5
 
 
 class TextReader:
@@ -46,7 +46,7 @@ class TextReader:
         frame : array of uint8, shape (rows, columns)
             Display grey.
         enlarged : bool
-            Small frames are enlarged, which finds the faintest lines and costs four times as much.
+            Look twice, and enlarge small frames: faint and turned lines are found, at several times the cost.
 
         Returns
         -------
@@ -55,9 +55,11 @@ class TextReader:
         """
         if frame.size == 0 or frame.min() == frame.max():
             return ()
-        found: list[Bounds] = []
-        for scale in _scales(frame.size) if enlarged else (1.0,):
-            found += [one for one in self._look(frame, scale) if not lies_in(one, found)]
+        found = self._look(frame, _upright_scale(frame.size) if enlarged else 1.0)
+        if enlarged:
+            turned = self._look(np.ascontiguousarray(np.rot90(frame)), min(1.0, _scale(frame.size)))
+            back = [_turned_back(one, frame.shape[1]) for one in turned]
+            found += [one for one in back if _runs_upwards(one) and not found_before(one, found)]
         texts = self._texts([frame[top:bottom, left:right] for left, top, right, bottom in found])
         boxes = [TextBox(*bounds, *text) for bounds, text in zip(found, texts, strict=True)]
         return tuple(sorted(boxes, key=lambda box: (box.top, box.left, box.bottom, box.right)))
@@ -99,11 +101,25 @@ class TextReader:
         return texts
 
 
-def _scales(size: int) -> tuple[float, ...]:
-    """How a frame of ``size`` pixels is looked at: enlarged or as it is, and reduced if it is large."""
-    if size <= _LARGE:
-        return (min(_MOST_ENLARGED, max(1.0, (_ENLARGED / size) ** 0.5)),)
-    return (1.0, (_REDUCED / size) ** 0.5)
+def _scale(size: int) -> float:
+    """The scale at which a frame of ``size`` pixels is large enough for one look."""
+    return float((_LOOK / size) ** 0.5)
+
+
+def _upright_scale(size: int) -> float:
+    """Small frames are enlarged; no other is reduced."""
+    return min(_MOST_ENLARGED, max(1.0, _scale(size)))
+
+
+def _turned_back(one: Bounds, columns: int) -> Bounds:
+    """Bounds in a frame of ``columns``, from those in the same frame turned left by a quarter."""
+    left, top, right, bottom = one
+    return columns - bottom, left, columns - top, right
+
+
+def _runs_upwards(one: Bounds) -> bool:
+    """Whether this is a line of several letters from bottom to top, or back."""
+    return one[3] - one[1] > _UPRIGHT * (one[2] - one[0])
 
 
 def _evened(frame: Frame, around: int) -> Frame:
@@ -129,11 +145,13 @@ def _stretched(patch: Frame) -> Frame:
     return wide
 
 
-def lies_in(one: Bounds, others: list[Bounds]) -> bool:
-    """Whether most of a patch has been found before."""
-    covered = sum(
-        max(0, min(one[2], other[2]) - max(one[0], other[0]))
-        * max(0, min(one[3], other[3]) - max(one[1], other[1]))
-        for other in others
-    )
-    return covered > 0.7 * (one[2] - one[0]) * (one[3] - one[1])
+def found_before(one: Bounds, others: list[Bounds]) -> bool:
+    """Whether this patch is, or is a part of, a line among the others (not of a patch much larger)."""
+    area, side = (one[2] - one[0]) * (one[3] - one[1]), min(one[2] - one[0], one[3] - one[1])
+    for other in others:
+        width = max(0, min(one[2], other[2]) - max(one[0], other[0]))
+        height = max(0, min(one[3], other[3]) - max(one[1], other[1]))
+        whole = min(other[2] - other[0], other[3] - other[1])
+        if width * height > _COVERED * area and whole < _ALIKE * side:
+            return True
+    return False
