@@ -1,0 +1,270 @@
+"""Slides in a run: one object whatever its files, cleaned, audited against the source, listed, compared."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import openslide
+import pydicom
+import pytest
+from medsanitize.errors import UsageError
+from medsanitize.pipeline import extras
+from medsanitize.pipeline.ledger import export_ledger
+from medsanitize.pipeline.outcome import RunResult
+from medsanitize.pipeline.plan import plan
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.source import walk
+from medsanitize.policies.model import Policy
+from medsanitize.release.manifest import ObjectRow, read_rows
+from medsanitize.release.verify import verify
+from medsanitize.sanitize.wsi import SlideView
+from medsanitize.verifiers.audit import audit_release
+
+from tests.pipeline.conftest import CANARIES, prepare, write_ct
+from tests.sanitize import slides
+
+ONE = Options(workers=1)
+KINDS = ("aperio", "vms", "mirax", "trestle", "zeiss")
+
+
+def save(view: SlideView, folder: Path, name: str) -> Path:
+    """Write a slide's files, the main one and its folder called ``name``; returns the main file."""
+    old = view.files[0].name.partition(".")[0]
+    for file in view.files:
+        own = file.name.startswith((f"{old}.", f"{old}/"))
+        path = folder / (name + file.name.removeprefix(old) if own else file.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(file.data))
+    return folder / (name + view.files[0].name.removeprefix(old))
+
+
+def fill(root: Path, kinds: Iterable[str] = KINDS) -> dict[str, Path]:
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    return {kind: save(slides.MAKERS[kind](), root / kind, f"S26-{CANARIES[0]}-1234") for kind in kinds}
+
+
+def slides_of(policy: Policy) -> dict[str, ObjectRow]:
+    return {str(row.slide_vendor): row for row in read_rows(policy.output) if row.kind == "slide"}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, RunResult]:
+    base = tmp_path_factory.mktemp("slides")
+    policy = prepare(base)
+    fill(policy.inputs[0])
+    return policy, run(policy, ONE)
+
+
+def test_a_slide_of_several_files_is_one_object(ran: tuple[Policy, RunResult]) -> None:
+    policy, result = ran
+    assert result.outcomes == {"released": 5, "dropped": 0, "quarantined": 0}
+    assert (result.ending, verify(policy.output, key=None).status) == ("published", "intact")
+    assert audit_release(policy.output).findings == ()
+
+
+def test_the_manifest_tells_what_a_slide_is(ran: tuple[Policy, RunResult]) -> None:
+    row = slides_of(ran[0])["aperio"]
+    assert row.path == f"data/{row.patient}/+none/+none/{row.instance}.svs"
+    assert (row.slide_levels, row.slide_mpp, row.slide_objective) == ("256x256,128x128", 0.5, 20.0)
+    assert (row.kind, row.modality, row.rows, row.columns, row.pixels_sha256) == (
+        "slide",
+        "SM",
+        256,
+        256,
+        None,
+    )
+
+
+def test_every_file_of_a_slide_has_its_line_in_the_sums(ran: tuple[Policy, RunResult]) -> None:
+    row = slides_of(ran[0])["mirax"]
+    folder = row.path.removesuffix(".mrxs")
+    lines = (ran[0].output / "SHA256SUMS").read_text().splitlines()
+    names = {line[66:] for line in lines if line[66:].startswith(folder)}
+    assert {f"{folder}.mrxs", f"{folder}/Slidedat.ini", f"{folder}/Index.dat"} < names
+    sizes = sum((ran[0].output / name).stat().st_size for name in names)
+    assert sizes == row.bytes
+
+
+def test_a_viewer_sees_what_it_saw_before(ran: tuple[Policy, RunResult]) -> None:
+    for kind, vendor in (
+        ("aperio", "aperio"),
+        ("vms", "hamamatsu"),
+        ("mirax", "mirax"),
+        ("trestle", "trestle"),
+    ):
+        source = next(
+            found for found in (ran[0].inputs[0] / kind).iterdir() if openslide.OpenSlide.detect_format(found)
+        )
+        with (
+            openslide.OpenSlide(source) as old,
+            openslide.OpenSlide(ran[0].output / slides_of(ran[0])[vendor].path) as new,
+        ):
+            assert old.level_dimensions == new.level_dimensions
+            size = old.level_dimensions[0]
+            assert old.read_region((0, 0), 0, size).tobytes() == new.read_region((0, 0), 0, size).tobytes()
+
+
+def test_no_marker_and_no_file_name_is_in_any_byte(ran: tuple[Policy, RunResult]) -> None:
+    needles = [slides.MARKER.encode(), slides.MARKER.encode("utf-16-le"), CANARIES[0].encode(), b"2026:03:14"]
+    needles.append(base64.b64encode(slides.MARKER.encode())[:-4])
+    for path in (*ran[0].output.rglob("*"), *ran[0].state.rglob("*")):
+        content = path.read_bytes() if path.is_file() else b""
+        assert not any(needle in content + str(path).encode() for needle in needles), path.name
+
+
+def test_the_ledger_says_which_slide_became_which(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
+    export_ledger(ran[0], uids=tmp_path / "uids.csv", patients=None)
+    row = slides_of(ran[0])["aperio"]
+    assert f"S26-{CANARIES[0]}-1234.svs,{row.instance}" in (tmp_path / "uids.csv").read_text()
+
+
+def test_a_run_gives_the_same_bytes_every_time(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
+    policy, first = ran
+    other = policy.model_copy(update={"output": tmp_path / "out2", "state": tmp_path / "state2"})
+    assert run(other, Options(workers=2)).digest == first.digest
+
+
+def test_a_missing_file_quarantines_the_whole_slide(tmp_path: Path) -> None:
+    policy = prepare(tmp_path)
+    found = fill(policy.inputs[0], ("mirax", "vms"))
+    (found["mirax"].with_suffix("") / "Index.dat").unlink()
+    (found["vms"].parent / "a.jpg").unlink()
+    result = plan(policy, ONE)
+    assert result.outcomes == {"released": 0, "dropped": 0, "quarantined": 2}
+    assert result.quarantined == {"slide-file-missing": 2}
+
+
+@pytest.mark.parametrize(("action", "outcome"), [("drop", "dropped"), ("quarantine", "quarantined")])
+def test_a_policy_may_leave_slides_out(tmp_path: Path, action: str, outcome: str) -> None:
+    policy = prepare(tmp_path, wsi=f"{{action: {action}}}")
+    fill(policy.inputs[0])
+    assert getattr(plan(policy, ONE), outcome) == {"slide": 5}
+
+
+def test_a_file_that_a_slide_only_claims_is_none_of_its_own(tmp_path: Path) -> None:
+    write_ct(tmp_path / "in" / "ct.dcm", 1)
+    (tmp_path / "in" / "x.vms").write_text(
+        "[Virtual Microscope Specimen]\nMapFile=../in/ct.dcm\nImageFile=/etc/x\n"
+    )
+    found = list(walk((tmp_path / "in",)))
+    assert [(Path(one.path.decode()).name, one.parts) for one in found] == [("ct.dcm", ()), ("x.vms", ())]
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def flipped(data: bytes) -> bytes:
+    start = 16 if data.startswith(b"ZISRAW") else 4
+    return data[:start] + bytes(255 - one for one in data[start : start + 80]) + data[start + 80 :]
+
+
+@pytest.mark.parametrize("damage", [cut, flipped])
+def test_damaged_slides_are_quarantined_and_never_dropped(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    policy = prepare(tmp_path)
+    for path in fill(policy.inputs[0], ("aperio", "hamamatsu", "leica", "philips", "ome", "zeiss")).values():
+        path.write_bytes(damage(path.read_bytes()))
+    assert plan(policy, ONE).outcomes == {"released": 0, "dropped": 0, "quarantined": 6}
+
+
+def test_places_of_slides_become_pseudonyms(tmp_path: Path) -> None:
+    policy = prepare(
+        tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p, sample: s, block: b, stain: st}}"
+    )
+    fill(policy.inputs[0], ("aperio", "leica", "zeiss"))
+    write_ct(policy.inputs[0] / "ct.dcm", 1)
+    name = f"S26-{CANARIES[0]}-1234"
+    (tmp_path / "places.csv").write_text(
+        "f,p,s,b,st\n"
+        f"aperio/{name}.svs,{CANARIES[1]},SAMPLE-77,B-1,H and E\n"
+        f"leica/{name}.scn,{CANARIES[1]},SAMPLE-77,B-2,{CANARIES[0]}\n"
+    )
+    assert run(policy, ONE).ending == "published"
+    rows = slides_of(policy)
+    ct = next(row for row in read_rows(policy.output) if row.kind == "dicom")
+    assert rows["aperio"].patient == rows["leica"].patient == ct.patient != rows["zeiss"].patient
+    assert rows["aperio"].slide_sample == rows["leica"].slide_sample is not None
+    assert rows["aperio"].slide_block != rows["leica"].slide_block
+    assert [rows[one].slide_stain for one in ("aperio", "leica")] == ["H&E", None]
+    table = (policy.output / "manifest" / "objects.parquet").read_bytes()
+    assert b"SAMPLE-77" not in table
+
+
+def test_excluded_patients_take_their_slides_along(tmp_path: Path) -> None:
+    policy = prepare(
+        tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p}}", exclude="./exclude.csv"
+    )
+    fill(policy.inputs[0], ("aperio",))
+    (tmp_path / "places.csv").write_text(f"f,p\naperio/S26-{CANARIES[0]}-1234.svs,{CANARIES[1]}\n")
+    (tmp_path / "exclude.csv").write_text(f"patient_id\n{CANARIES[1]}\n")
+    assert plan(policy, ONE).dropped == {"consent": 1}
+
+
+def test_copies_of_a_slide_are_found_whatever_was_said_in_them(tmp_path: Path) -> None:
+    policy = prepare(tmp_path)
+    root = policy.inputs[0]
+    found = fill(root, ("aperio", "generic", "leica"))
+    shutil.copy(found["aperio"], root / "again.svs")
+    result = run(policy, ONE)
+    assert result.dropped == {"duplicate-bytes": 1}
+    assert {row.check_duplicates for row in slides_of(policy).values()} == {"flagged"}
+
+
+def test_slides_without_the_extra_are_one_error_before_anything_is_sanitised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = prepare(tmp_path)
+    fill(policy.inputs[0], ("aperio",))
+    monkeypatch.setitem(extras._MODULES, "wsi", ("openslide_that_is_not_there",))
+    with pytest.raises(UsageError, match="'wsi'"):
+        run(policy, ONE)
+    assert not list(policy.output.rglob("*.svs"))
+
+
+def slide_instance(path: Path, kind: str, **changes: object) -> None:
+    data = pydicom.dcmread(write_ct(path, 1, **changes))
+    data.SOPClassUID = data.file_meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.77.1.6"
+    data.Modality, data.ImageType, data.ContentTime = "SM", ["ORIGINAL", "PRIMARY", kind, "NONE"], "133755.4"
+    data.LabelText = data.BarcodeValue = data.ContainerIdentifier = CANARIES[1]
+    data.save_as(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "outcome"),
+    [
+        ("VOLUME", {}, "released"),
+        ("THUMBNAIL", {}, "released"),
+        ("LABEL", {}, "dropped"),
+        ("OVERVIEW", {}, "dropped"),
+        ("VOLUME", {"SpecimenLabelInImage": "YES"}, "dropped"),
+        ("SOMETHING", {}, "quarantined"),
+    ],
+)
+def test_pictures_of_dicom_slides_go_by_what_they_show(
+    tmp_path: Path, kind: str, changes: dict[str, str], outcome: str
+) -> None:
+    policy = replace_options(prepare(tmp_path))
+    slide_instance(policy.inputs[0] / "a.dcm", kind, **changes)
+    assert plan(policy, ONE).outcomes[outcome] == 1
+
+
+def replace_options(policy: Policy) -> Policy:
+    """The policy with moved dates, as research has them."""
+    options = policy.dicom.options.model_copy(update={"retain_longitudinal_modified_dates": True})
+    return policy.model_copy(update={"dicom": policy.dicom.model_copy(update={"options": options})})
+
+
+def test_a_dicom_slide_keeps_neither_times_nor_label(tmp_path: Path) -> None:
+    policy = replace_options(prepare(tmp_path))
+    slide_instance(policy.inputs[0] / "a.dcm", "VOLUME")
+    assert run(policy, replace(ONE, workers=1)).ending == "published"
+    released = next(policy.output.rglob("*.dcm")).read_bytes()
+    assert b"133755.4" not in released
+    assert CANARIES[1].encode() not in released
