@@ -2,8 +2,8 @@
 
 Nobody in it exists. It has what real exports have: several patients with issuers, studies days apart
 that refer to each other, names in nested sequences and private blocks, a name burned into an
-ultrasound image, duplicates, compressed and multi-frame images, a screenshot, a photograph and a scanned
-sheet, a DICOMDIR, files that are no images and broken ones. Every planted identifier is listed in a table
+ultrasound image, duplicates, compressed and multi-frame images, a screenshot, a photograph, a scanned sheet,
+a slide, a DICOMDIR, files that are no images and broken ones. Every planted identifier is listed in a table
 beside the export, for the holder.
 """
 
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.demo_images import draw, frames, marked, scan, set_pixels
 from medsanitize.pipeline.demo_pictures import photograph, screenshot, sheet
+from medsanitize.pipeline.demo_slide import slide
+from medsanitize.pipeline.extras import missing
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -136,6 +138,7 @@ def make_export(folder: Path) -> DemoExport:
     _radiotherapy(export, _PATIENTS[4])
     _same_id_elsewhere(export, _PATIENTS[5])
     _pictures(export)
+    _slide(export, _PATIENTS[3])
     _no_images(export)
     planted = folder.parent / "planted.csv"
     with planted.open("w", newline="", encoding="utf-8") as file:
@@ -271,6 +274,16 @@ def _pictures(export: _Export) -> None:
     ):
         export.write(path, data)
         export.planted.extend((path, place, value) for place, value in planted)
+
+
+def _slide(export: _Export, patient: _Patient) -> None:
+    """A whole-slide image, where the libraries that slides need are installed."""
+    if missing("wsi"):
+        return
+    path = f"{patient.folder}/S23-0417.svs"
+    data, planted = slide(patient.name.replace("^", " "), "S23-0417-A", "pemberton.a")
+    export.write(path, data)
+    export.planted.extend((path, place, value) for place, value in planted)
 
 
 def _no_images(export: _Export) -> None:

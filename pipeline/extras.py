@@ -27,6 +27,11 @@ def needed(policy: Policy) -> tuple[str, ...]:
     return tuple(name for name, wanted in extras if wanted)
 
 
+def missing(extra: str) -> bool:
+    """Whether a library of an extra is not installed."""
+    return any(importlib.util.find_spec(one) is None for one in _MODULES[extra])
+
+
 def check_extras(policy: Policy) -> None:
     """Refuse a policy whose libraries or language model are not installed; nothing is imported.
 
@@ -36,11 +41,9 @@ def check_extras(policy: Policy) -> None:
         Naming the extra to install.
     """
     extras = needed(policy)
-    missing = [
-        name for name in extras if any(importlib.util.find_spec(one) is None for one in _MODULES[name])
-    ]
-    if missing:
-        extra = "pixels" if "pixels" in missing else missing[0]
+    absent = [name for name in extras if missing(name)]
+    if absent:
+        extra = "pixels" if "pixels" in absent else absent[0]
         raise UsageError(
             f"The policy needs the extra '{extra}', which is not installed",
             f"Install it with: pip install 'medsanitize[{extra}]'",
@@ -63,8 +66,7 @@ def check_slide_extra(state: State) -> None:
     UsageError
         Naming the extra to install.
     """
-    missing = any(importlib.util.find_spec(one) is None for one in _MODULES["wsi"])
-    if missing and state.count("kind = 'slide' AND outcome IS NULL"):
+    if missing("wsi") and state.count("kind = 'slide' AND outcome IS NULL"):
         raise UsageError(
             "The inputs hold whole-slide images, and the extra 'wsi' is not installed",
             "Install it with: pip install 'medsanitize[wsi]', or leave slides out (wsi: action: drop)",

@@ -61,6 +61,7 @@ def test_all_but_the_broken_and_the_foreign_files_are_sound(export: DemoExport) 
         "MUELLER_JOERG/IMG_0417.JPG",
         "OKAFOR/scan 1.tif",
         "README.txt",
+        "Rossetti, Giulio (1931)/S23-0417.svs",
         "Thumbs.db",
         "empty.dcm",
     }
