@@ -92,6 +92,11 @@ _EXACT = {
     ),
     "animated-png": _FORM,
     "big-tiff": _FORM,
+    "slide-file-missing": (
+        "The slide is made of several files, and not all of them are there.",
+        "Export the whole slide again, with the folder and files beside it.",
+    ),
+    "slide-tile-structure": _NOT_INTACT,
     "empty-file": ("The file is empty.", "Export it again, or leave it out."),
     "worker-died": (
         "A decoder died of it, twice.",
@@ -129,6 +134,10 @@ _ENDINGS = {
     "-syntax": _PIXELS,
 }
 _BEGINNINGS = {
+    "audit:": (
+        "After it was cleaned, the audit still found something in it that should not be there.",
+        "Leave it out, and report the rule and the kind of object.",
+    ),
     "malformed": _NOT_INTACT,
     "truncated": _NOT_INTACT,
     "length-past": _NOT_INTACT,
