@@ -8,9 +8,8 @@ from hashlib import sha256
 
 from medsanitize.sanitize.context import Known, Peek
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.dicom.structure import Buffer
 from medsanitize.sanitize.wsi import vendor_of
-from medsanitize.sanitize.wsi.tiff import looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.view import SlideView
 from medsanitize.sanitize.wsi.zisraw import looks_like_zisraw, read_zisraw
 
@@ -79,7 +78,7 @@ def _known(view: SlideView) -> Iterator[Known]:
 def _texts(view: SlideView) -> Iterator[str]:
     try:
         if looks_like_tiff(view.data):
-            yield from _tiff_texts(view.data)
+            yield from _tiff_texts(view.tiff)
         elif looks_like_zisraw(view.data):
             yield _decoded(read_zisraw(view.data).xml)
     except Refused:
@@ -89,12 +88,11 @@ def _texts(view: SlideView) -> Iterator[str]:
             yield _decoded(bytes(file.data[:_MOST_TEXT]))
 
 
-def _tiff_texts(data: Buffer) -> Iterator[str]:
-    tiff = read_tiff(data)
+def _tiff_texts(tiff: Tiff) -> Iterator[str]:
     for directory in tiff.directories[:64]:
         for field in directory.fields.values():
             if field.type in _TEXTS and field.size > 5:
-                yield _decoded(bytes(data[field.start : field.start + min(field.size, _MOST_TEXT)]))
+                yield _decoded(bytes(tiff.data[field.start : field.start + min(field.size, _MOST_TEXT)]))
 
 
 def _decoded(raw: bytes) -> str:

@@ -48,6 +48,7 @@ _INTEGERS = {1: "u1", 3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
 _MOST_DIRECTORIES = 4096
 _MOST_ENTRIES = 4096
 _MOST_VALUES = 1 << 22
+_MOST_FIELDS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,7 @@ def read_tiff(data: Buffer) -> Tiff:
             dialect, start = Dialect("<", "ndpi"), wide
     directories: list[Directory] = []
     seen: set[int] = set()
+    fields = 0
     while start:
         if start in seen:
             raise Refused("tiff-directory-loop", "structure")
@@ -181,6 +183,9 @@ def read_tiff(data: Buffer) -> Tiff:
         seen.add(start)
         directory, start = _directory(data, start, dialect)
         directories.append(directory)
+        fields += len(directory.fields)
+        if fields > _MOST_FIELDS:
+            raise Refused("tiff-too-many-values", "structure")
     if not directories:
         raise Refused("tiff-structure", "structure")
     return Tiff(data, dialect, tuple(directories))

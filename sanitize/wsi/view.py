@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from medsanitize.sanitize.dicom.structure import Buffer
+from medsanitize.sanitize.wsi.tiff import Tiff, read_tiff
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -23,11 +24,25 @@ class SlideView:
     """All files of one slide, the main one first."""
 
     files: tuple[SourceFile, ...]
+    _tiff: list[Tiff] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def data(self) -> Buffer:
         """The bytes of the main file."""
         return self.files[0].data
+
+    @property
+    def tiff(self) -> Tiff:
+        """The main file's directories, read once however many vendors ask.
+
+        Raises
+        ------
+        Refused
+            See `medsanitize.sanitize.wsi.tiff.read_tiff`.
+        """
+        if not self._tiff:
+            self._tiff.append(read_tiff(self.data))
+        return self._tiff[0]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

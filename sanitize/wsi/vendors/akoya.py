@@ -13,7 +13,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.vendors.generic import mpp_of
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
@@ -45,7 +45,7 @@ def recognises(view: SlideView) -> bool:
     """Whether the first description is a QPI description."""
     if not looks_like_tiff(view.data):
         return False
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     return _ROOT.encode() in _raw(tiff, tiff.directories[0])[:4096].replace(b"\0", b"")
 
 
@@ -57,7 +57,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     Refused
         The XML or the structure contradicts itself, or no full page is there.
     """
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     cleaner = TileCleaner(view.data)
     pages: list[Page] = []
     levels: dict[tuple[int, int], None] = {}

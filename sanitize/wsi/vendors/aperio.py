@@ -14,7 +14,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import Shape, is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
@@ -33,7 +33,7 @@ def recognises(view: SlideView) -> bool:
     """Whether the first page says that it is Aperio's."""
     if not looks_like_tiff(view.data):
         return False
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     return tiff.text(tiff.directories[0], DESCRIPTION).startswith("Aperio")
 
 
@@ -45,7 +45,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     Refused
         The structure contradicts itself, or has no pyramid.
     """
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     cleaner = TileCleaner(view.data)
     base = shape_of(tiff, tiff.directories[0])
     if not base.tiled:

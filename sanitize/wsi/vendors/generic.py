@@ -9,7 +9,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, write_tiff
-from medsanitize.sanitize.wsi.tiff import Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import Directory, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
@@ -31,7 +31,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
     Refused
         The structure contradicts itself, or has no tiled page.
     """
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     return plan_pyramid(tiff, NAME)
 
 
@@ -65,5 +65,5 @@ def mpp_of(tiff: Tiff, directory: Directory) -> float | None:
 
 
 def _first(view: SlideView) -> tuple[Tiff, Directory]:
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     return tiff, tiff.directories[0]

@@ -13,7 +13,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import LONG, NDPI_FLAG, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import LONG, NDPI_FLAG, Directory, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
@@ -27,7 +27,7 @@ _COUNT = "C:slide-description"
 
 def recognises(view: SlideView) -> bool:
     """Whether the file bears Hamamatsu's flag."""
-    return looks_like_tiff(view.data) and read_tiff(view.data).dialect.kind == "ndpi"
+    return looks_like_tiff(view.data) and view.tiff.dialect.kind == "ndpi"
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
@@ -38,7 +38,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     Refused
         The structure contradicts itself, or has no level.
     """
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     cleaner = TileCleaner(view.data)
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []

@@ -13,7 +13,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import child_text, children, local, numbers_of, parse_xml, tag
@@ -40,7 +40,7 @@ def recognises(view: SlideView) -> bool:
     """Whether the first description is Leica's XML."""
     if not looks_like_tiff(view.data):
         return False
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     return "http://www.leica-microsystems.com/scn/" in tiff.text(tiff.directories[0], DESCRIPTION)[:4096]
 
 
@@ -52,7 +52,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     Refused
         The XML or the structure contradicts itself, or no image of tissue is there.
     """
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     field = tiff.directories[0].fields[DESCRIPTION]
     root = parse_xml(tiff.raw(field).split(b"\0", 1)[0])
     space = _NAMESPACE.fullmatch(root.tag)

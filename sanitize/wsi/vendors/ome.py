@@ -14,7 +14,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, children, copy_allowed, local, parse_xml, tag
@@ -66,7 +66,7 @@ def recognises(view: SlideView) -> bool:
     """Whether the first description is OME-XML and the first page is tiled."""
     if not looks_like_tiff(view.data):
         return False
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     first = tiff.directories[0]
     return shape_of(tiff, first).tiled and "openmicroscopy.org/Schemas/OME" in tiff.text(first, DESCRIPTION)
 
@@ -79,7 +79,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
     Refused
         The XML or the structure contradicts itself, the image lies in several files, or none is tiled.
     """
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
     space = _NAMESPACE.fullmatch(root.tag)
     if space is None:

@@ -15,7 +15,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import is_padded_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import children, local, parse_xml
@@ -57,7 +57,7 @@ def recognises(view: SlideView) -> bool:
     """Whether the software is Philips's and the first description its XML."""
     if not looks_like_tiff(view.data):
         return False
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     first = tiff.directories[0]
     return tiff.text(first, _SOFTWARE).startswith("Philips") and "DPUfsImport" in tiff.text(
         first, DESCRIPTION
@@ -72,7 +72,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     Refused
         The XML or the structure contradicts itself, or no level is there.
     """
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
     slide = _slide(root)
     cleaner = TileCleaner(view.data)

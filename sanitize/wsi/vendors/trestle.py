@@ -12,7 +12,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
@@ -31,7 +31,7 @@ def recognises(view: SlideView) -> bool:
     """Whether its software calls itself MedScan."""
     if not looks_like_tiff(view.data):
         return False
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     return tiff.text(tiff.directories[0], _SOFTWARE).startswith("MedScan")
 
 
@@ -43,7 +43,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
     Refused
         The structure contradicts itself, or has no tiled page.
     """
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     cleaner = TileCleaner(view.data)
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []

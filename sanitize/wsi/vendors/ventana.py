@@ -13,7 +13,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Dialect, Directory, Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Dialect, Directory, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, copy_allowed, local, parse_xml
@@ -73,7 +73,7 @@ def recognises(view: SlideView) -> bool:
     """Whether a page holds an iScan XML."""
     if not looks_like_tiff(view.data):
         return False
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     return b"<iScan" in _xmp(tiff, tiff.directories[0])[: 1 << 16]
 
 
@@ -85,7 +85,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     Refused
         The XML or the structure contradicts itself, or no level is there.
     """
-    tiff = read_tiff(view.data)
+    tiff = view.tiff
     cleaner = TileCleaner(view.data)
     found = [(_LEVEL.fullmatch(tiff.text(one, DESCRIPTION)), one) for one in tiff.directories]
     tissue = [(match.group(), one) for match, one in found if match and shape_of(tiff, one).tiled]
