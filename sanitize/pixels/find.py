@@ -14,7 +14,9 @@ _CHANGED = 6
 _MOST = 0.6
 
 
-def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[TextBox, ...]]:
+def read_frames(
+    reader: TextReader, frames: Iterable[Frame], *, closely: bool = False
+) -> Iterator[tuple[TextBox, ...]]:
     """Read every frame of an object.
 
     The first frame is read whole and enlarged. Of each later frame the area around everything that
@@ -26,6 +28,8 @@ def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[T
     reader : TextReader
     frames : iterable of arrays of uint8, shape (rows, columns)
         In order; a change of shape begins anew.
+    closely : bool
+        Read what changed enlarged and turned as well.
 
     Yields
     ------
@@ -42,7 +46,7 @@ def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[T
             if differs.any():
                 area = _area(differs, boxes)
                 left, top, right, bottom = area
-                boxes = _reread(reader, frame, area, differs, boxes)
+                boxes = _reread(reader, frame, area, differs, boxes, closely)
                 seen[top:bottom, left:right] = frame[top:bottom, left:right]
         yield boxes
 
@@ -66,13 +70,18 @@ def _area(differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]) -> Bounds:
 
 
 def _reread(
-    reader: TextReader, frame: Frame, area: Bounds, differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]
+    reader: TextReader,
+    frame: Frame,
+    area: Bounds,
+    differs: NDArray[np.bool_],
+    boxes: tuple[TextBox, ...],
+    closely: bool,
 ) -> tuple[TextBox, ...]:
     """The text of the frame: lines in which nothing changed, and what is read in ``area`` beside them."""
     left, top, right, bottom = area
     kept = [box for box in boxes if not differs[box.top : box.bottom, box.left : box.right].any()]
     known = [(box.left, box.top, box.right, box.bottom) for box in kept]
-    for one in reader.read(frame[top:bottom, left:right], enlarged=False):
+    for one in reader.read(frame[top:bottom, left:right], enlarged=closely):
         bounds = one.left + left, one.top + top, one.right + left, one.bottom + top
         if not found_before(bounds, known):
             kept.append(TextBox(*bounds, one.text, one.score))
