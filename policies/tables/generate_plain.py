@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from medsanitize.policies.tables.generate_vocabulary import keep_words, name_words, stop_words
@@ -22,6 +23,7 @@ HERE = Path(__file__).parent
 SHORT = 3
 """Words up to this length that a person listed are taken for what they mean there."""
 LONGEST_CUT = 3
+SAME_LETTERS = 4
 
 ENDINGS = {
     "en": "s es ed d ing er ers ly ion ions al ally ment ments ness y ies ied ier iest est 's able",
@@ -54,7 +56,8 @@ def main(argv: list[str] | None = None) -> None:
     typed = {language: listed(language) for language in sorted(ENDINGS)}
     found = set().union(*typed.values())
     for language, ordinary in typed.items():
-        found.update(inflected(ordinary, language))
+        forms = frozenset(inflected(ordinary, language))
+        found.update(forms, regular(ordinary | forms, language))
     names, kept, stopped = name_words(), keep_words() | plain_keep(), stop_words()
     listed_by_hand = frozenset().union(*typed.values())
     doubtful = {
@@ -79,8 +82,32 @@ def plain_keep() -> frozenset[str]:
     return frozenset(_lines("plain_keep.txt"))
 
 
+ADJECTIVES = {
+    "de": (("end", "lich", "isch", "bar", "iert", "haft", "artig", "förmig", "gradig", "seitig"), ("e", "en", "er", "es", "em")),
+    "fr": (("ant", "ante", "ent", "ente", "ique", "aire", "euse", "ée", "é", "ale", "ive", "if", "eur", "elle"), ("s",)),
+    "es": (("ado", "ada", "ido", "ida", "ico", "ica", "oso", "osa", "ivo", "iva", "ante", "ente"), ("s",)),
+    "pt": (("ado", "ada", "ido", "ida", "ico", "ica", "oso", "osa", "ivo", "iva", "ante", "ente"), ("s",)),
+    "nl": (("end", "isch", "lijk", "baar", "ig", "eerd"), ("e",)),
+    "sv": (("isk", "lig", "ande", "ende"), ("a", "t")),
+}  # fmt: skip
+"""Endings of adjectives and participles whose forms are regular, so that nobody need know each: (of words, of forms)."""
+SHORTEST_ADJECTIVE = 7
+PARTICIPLE = re.compile(
+    r"(?:(?:ab|an|auf|aus|ein|vor|nach|um|zu|mit|hin|weg|bei|durch)?ge|ver|be|ent|er|zer|un|miss)\w+(?:en|t)"
+)
+
+
+def regular(ordinary: frozenset[str], language: str) -> Iterator[str]:
+    """Forms of long adjectives and participles, which are what their endings say."""
+    ending, forms = ADJECTIVES.get(language, ((), ()))
+    for word in sorted(ordinary):
+        participle = language == "de" and PARTICIPLE.fullmatch(word)
+        if len(word) >= SHORTEST_ADJECTIVE and (word.endswith(ending) or participle):
+            yield from (word + form for form in forms)
+
+
 def inflected(ordinary: frozenset[str], language: str) -> Iterator[str]:
-    """Forms of the words that the language has and that share their lemma."""
+    """Forms of the words that the language has and that share their lemma, or all but the end of it."""
     import simplemma
 
     endings = ENDINGS[language].split()
@@ -91,8 +118,15 @@ def inflected(ordinary: frozenset[str], language: str) -> Iterator[str]:
             for ending in ("", *endings):
                 form = stem + ending
                 known = form != word and len(form) > SHORT and simplemma.is_known(form, lang=language)
-                if known and simplemma.lemmatize(form, lang=language) == lemma:
+                if known and _related(simplemma.lemmatize(form, lang=language), lemma):
                     yield fold(form)
+
+
+def _related(one: str, other: str) -> bool:
+    """Whether two lemmas are one, or words derived from one another: equal but for their last letters."""
+    pairs = zip(one.lower(), other.lower(), strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return common >= SAME_LETTERS and common * 4 >= 3 * min(len(one), len(other))
 
 
 def _lines(name: str) -> Iterator[str]:

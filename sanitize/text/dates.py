@@ -8,7 +8,7 @@ import re
 
 _MONTHS = (
     "january february march april june july august september october november december "
-    "januar jänner jaenner februar feber märz maerz mai juni juli oktober dezember "
+    "januar jänner jaenner februar märz maerz mai juni juli oktober dezember "
     "janvier février fevrier mars avril juin juillet août aout septembre octobre novembre décembre decembre "
     "enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre noviembre diciembre "
     "gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre "

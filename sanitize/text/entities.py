@@ -87,6 +87,7 @@ class EntityFinder:
         return tuple(
             Entity(one.start, one.end, one.entity_type in _NAMES)
             for one in sorted(results, key=lambda one: (one.start, -one.end, one.entity_type))
+            if one.entity_type != "DATE_TIME"
         )
 
 
