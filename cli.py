@@ -379,6 +379,30 @@ def audit(release: Path, policy: Path | None, *, as_json: bool, **_: Any) -> int
     return code
 
 
+@_command(cli, "wipe", "medsanitize wipe archive/S1.svs archive/S2.ndpi --yes")
+@click.argument("slides", type=_FILE, nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask before the files are overwritten.")
+def wipe(slides: tuple[Path, ...], yes: bool, *, as_json: bool, **_: Any) -> int:
+    """Overwrite everything but the tissue in your own copies of slides (TIFF formats), in place.
+
+    Label and macro are gone for good. What is wiped is no release: comments inside tiles stay, and nothing
+    was checked. Release slides with run.
+    """
+    from medsanitize.pipeline.wipe import wipe_slides
+
+    if not yes:
+        click.confirm(f"Overwrite {len(slides)} files in place? This cannot be undone", abort=True, err=True)
+    done = wipe_slides(slides)
+    refused = sum(done.refused.values())
+    code = 1 if refused else 0
+    lines = [
+        f"{done.wiped} slides wiped, {refused} refused and left as they were. None of them is a release."
+    ]
+    lines += [f"  {count}  {rule}" for rule, count in done.refused.items()]
+    _print(as_json, {"wiped": done.wiped, "refused": done.refused, "exit_code": code}, "\n".join(lines))
+    return code
+
+
 @_command(cli, "ledger", "medsanitize ledger policy.yaml --uids uids.csv --patients patients.csv")
 @_POLICY
 @click.option("--uids", type=_FILE, help="CSV for every UID replaced (id_old,id_new).")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from medsanitize.sanitize.wsi.rewrite import Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +23,14 @@ Piece = bytes | Copy
 
 @dataclass(frozen=True, slots=True)
 class OutFile:
-    """One released file. ``name`` is what follows the slide's own name: ``.svs``, ``/Index.dat``."""
+    """One released file. ``name`` is what follows the slide's own name: ``.svs``, ``/Index.dat``.
+
+    ``pages`` are what the pieces of a TIFF were made from.
+    """
 
     name: str
     pieces: tuple[Piece, ...]
+    pages: tuple[Page, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.wsi.plan import Copy, Piece
+from medsanitize.sanitize.wsi.plan import Copy, OutFile, Piece
 from medsanitize.sanitize.wsi.tiff import (
     LONG,
     LONG8,
@@ -64,6 +64,42 @@ def length_of(segment: tuple[Piece, ...]) -> int:
     return sum(piece.length if isinstance(piece, Copy) else len(piece) for piece in segment)
 
 
+def tiff_file(name: str, dialect: Dialect, pages: Sequence[Page]) -> OutFile:
+    """A released TIFF; see `write_tiff` for what is raised."""
+    return OutFile(name, write_tiff(dialect, pages), tuple(pages))
+
+
+def directories_behind(
+    dialect: Dialect, pages: Sequence[Page], placed: dict[tuple[Piece, ...], int], start: int
+) -> tuple[bytes, bytes]:
+    """Values and directories that lie at ``start`` and point to tiles where they are; the file's header.
+
+    Raises
+    ------
+    Refused
+        ``tiff-too-large``: a classic TIFF cannot point beyond 4 GB.
+    """
+    tail: list[bytes] = []
+    places: list[int] = []
+    bodies: list[tuple[Page, int]] = []
+    end = start
+    for page in pages:
+        end = _values(dialect, page, placed, end, tail, places, bodies)
+    _link(dialect, places, tail, bodies)
+    if end >= _LIMIT and dialect.kind == "classic":
+        raise Refused("tiff-too-large", "structure")
+    return b"".join(tail), _head(dialect, places[0])
+
+
+def _head(dialect: Dialect, first: int) -> bytes:
+    mark = b"II" if dialect.order == "<" else b"MM"
+    if dialect.kind == "big":
+        return mark + struct.pack(dialect.order + "HHHQ", 43, 8, 0, first)
+    if dialect.kind == "ndpi":
+        return mark + struct.pack("<HQ", 42, first)
+    return mark + struct.pack(dialect.order + "HI", 42, first)
+
+
 def write_tiff(dialect: Dialect, pages: Sequence[Page]) -> tuple[Piece, ...]:
     """The pieces of the whole file.
 
@@ -81,22 +117,8 @@ def write_tiff(dialect: Dialect, pages: Sequence[Page]) -> tuple[Piece, ...]:
     if end % 2:
         tail.append(b"\0")
         end += 1
-    places: list[int] = []
-    bodies: list[tuple[Page, int]] = []
-    for page in pages:
-        end = _values(dialect, page, placed, end, tail, places, bodies)
-    _link(dialect, places, tail, bodies)
-    if end >= _LIMIT and dialect.kind == "classic":
-        raise Refused("tiff-too-large", "structure")
-    first = places[0]
-    mark = b"II" if dialect.order == "<" else b"MM"
-    if dialect.kind == "big":
-        head = mark + struct.pack(dialect.order + "HHHQ", 43, 8, 0, first)
-    elif dialect.kind == "ndpi":
-        head = mark + struct.pack("<HQ", 42, first)
-    else:
-        head = mark + struct.pack(dialect.order + "HI", 42, first)
-    return _merged([head, *pieces, b"".join(tail)])
+    written, head = directories_behind(dialect, pages, placed, end)
+    return _merged([head, *pieces, *tail, written])
 
 
 def _every(pages: Sequence[Page]) -> list[tuple[Piece, ...]]:

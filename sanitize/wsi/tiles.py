@@ -38,11 +38,13 @@ class _Header:
 class TileCleaner:
     """Cleans the tiles of one file; headers that recur are judged once.
 
-    ``rules`` counts what was cut: ``C:tile-metadata`` and ``C:tile-slack``.
+    ``rules`` counts what was cut: ``C:tile-metadata`` and ``C:tile-slack``. ``untouched``: tiles are taken
+    as they are, unread.
     """
 
     data: Buffer
     file: int = 0
+    untouched: bool = False
     rules: dict[str, int] = field(default_factory=dict)
     _headers: dict[bytes, _Header] = field(default_factory=dict)
     _looked_at: int = 0
@@ -69,6 +71,8 @@ class TileCleaner:
             return ()
         if offset + length > len(self.data):
             raise Refused("tiff-structure", "structure")
+        if self.untouched:
+            return (Copy(offset, length, self.file),)
         self._looked_at += length
         if self._looked_at > _FORGET and isinstance(self.data, mmap.mmap):
             self.data.madvise(mmap.MADV_DONTNEED)  # pages that were looked at need not stay in memory

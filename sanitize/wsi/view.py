@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from medsanitize.sanitize.dicom.structure import Buffer
 from medsanitize.sanitize.wsi.tiff import Tiff, read_tiff
+from medsanitize.sanitize.wsi.tiles import TileCleaner
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -21,15 +22,20 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class SlideView:
-    """All files of one slide, the main one first."""
+    """All files of one slide, the main one first. ``untouched``: its tiles are not to be read."""
 
     files: tuple[SourceFile, ...]
+    untouched: bool = False
     _tiff: list[Tiff] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def data(self) -> Buffer:
         """The bytes of the main file."""
         return self.files[0].data
+
+    def cleaner(self) -> TileCleaner:
+        """What cleans the tiles of the main file."""
+        return TileCleaner(self.data, untouched=self.untouched)
 
     @property
     def tiff(self) -> Tiff:

@@ -11,10 +11,9 @@ from xml.etree.ElementTree import Element
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
 from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
-from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.vendors.generic import mpp_of
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import NUMBER, child_text, parse_xml, tag
@@ -58,7 +57,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         The XML or the structure contradicts itself, or no full page is there.
     """
     tiff = view.tiff
-    cleaner = TileCleaner(view.data)
+    cleaner = view.cleaner()
     pages: list[Page] = []
     levels: dict[tuple[int, int], None] = {}
     objective = None
@@ -81,7 +80,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     left = len(tiff.directories) - len(pages)
     counts = {"C:slide-description": len(pages)} | ({"X:slide-picture": left} if left else {})
     facts = SlideFacts(NAME, tuple(levels), mpp_of(tiff, tiff.directories[0]), objective)
-    return EditPlan((OutFile(".qptiff", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((tiff_file(".qptiff", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
 def _raw(tiff: Tiff, directory: Directory) -> bytes:

@@ -12,10 +12,9 @@ import re
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import Shape, is_reduction, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
 from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
-from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "aperio"
@@ -46,7 +45,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         The structure contradicts itself, or has no pyramid.
     """
     tiff = view.tiff
-    cleaner = TileCleaner(view.data)
+    cleaner = view.cleaner()
     base = shape_of(tiff, tiff.directories[0])
     if not base.tiled:
         raise Refused("slide-without-levels", "structure")
@@ -66,7 +65,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
             levels.append((shape.width, shape.height))
     keys = _keys(tiff.text(tiff.directories[0], DESCRIPTION))
     facts = SlideFacts(NAME, tuple(levels), _float(keys.get("MPP")), _float(keys.get("AppMag")))
-    return EditPlan((OutFile(".svs", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((tiff_file(".svs", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
 def _role(index: int, shape: Shape, base: Shape) -> str:

@@ -7,10 +7,9 @@ import struct
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, write_tiff
+from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, tiff_file
 from medsanitize.sanitize.wsi.tiff import Directory, Tiff, looks_like_tiff
-from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "generic-tiff"
@@ -31,13 +30,13 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
     Refused
         The structure contradicts itself, or has no tiled page.
     """
-    tiff = view.tiff
-    return plan_pyramid(tiff, NAME)
+    return plan_pyramid(view, NAME)
 
 
-def plan_pyramid(tiff: Tiff, vendor: str) -> EditPlan:
+def plan_pyramid(view: SlideView, vendor: str) -> EditPlan:
     """Keep every tiled page that is a reduction of the first one; all else is left behind."""
-    cleaner = TileCleaner(tiff.data)
+    tiff = view.tiff
+    cleaner = view.cleaner()
     base = shape_of(tiff, tiff.directories[0])
     if not base.tiled:
         raise Refused("slide-without-levels", "structure")
@@ -51,7 +50,7 @@ def plan_pyramid(tiff: Tiff, vendor: str) -> EditPlan:
     left = len(tiff.directories) - len(pages)
     counts = {"X:slide-picture": left} if left else {}
     facts = SlideFacts(vendor, tuple(levels), mpp_of(tiff, tiff.directories[0]))
-    return EditPlan((OutFile(".tif", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((tiff_file(".tif", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
 def mpp_of(tiff: Tiff, directory: Directory) -> float | None:

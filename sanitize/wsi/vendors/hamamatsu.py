@@ -11,8 +11,8 @@ import struct
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, write_tiff
+from medsanitize.sanitize.wsi.plan import Copy, EditPlan, Piece, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, tiff_file
 from medsanitize.sanitize.wsi.tiff import LONG, NDPI_FLAG, Directory, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
@@ -39,7 +39,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         The structure contradicts itself, or has no level.
     """
     tiff = view.tiff
-    cleaner = TileCleaner(view.data)
+    cleaner = view.cleaner()
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []
     lenses: list[float] = []
@@ -57,7 +57,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         raise Refused("slide-without-levels", "structure")
     counts[_COUNT] = len(pages)
     facts = SlideFacts(NAME, tuple(dict.fromkeys(levels)), _mpp(tiff, tiff.directories[0]), max(lenses))
-    return EditPlan((OutFile(".ndpi", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((tiff_file(".ndpi", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
 def _lens(tiff: Tiff, directory: Directory) -> float | None:

@@ -11,10 +11,9 @@ from xml.etree.ElementTree import Element
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff, looks_like_tiff
-from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, looks_like_tiff
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import child_text, children, local, numbers_of, parse_xml, tag
 
@@ -67,13 +66,14 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     used = [number for image in tissue for number, _ in image.dimensions]
     if len(set(used)) != len(used):
         raise Refused("slide-xml", "description")
-    return _plan(tiff, tissue, whole, space[1], rules)
+    return _plan(view, tissue, whole, space[1], rules)
 
 
 def _plan(
-    tiff: Tiff, tissue: list[_Image], whole: dict[str, str], namespace: str, rules: WholeSlides
+    view: SlideView, tissue: list[_Image], whole: dict[str, str], namespace: str, rules: WholeSlides
 ) -> EditPlan:
-    cleaner = TileCleaner(tiff.data)
+    tiff = view.tiff
+    cleaner = view.cleaner()
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []
     parts: list[str] = []
@@ -98,7 +98,7 @@ def _plan(
     facts = SlideFacts(
         NAME, tuple(levels), _mpp(tissue[0]), float(power) if re.fullmatch(r"\d{1,3}", power) else None
     )
-    return EditPlan((OutFile(".scn", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((tiff_file(".scn", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
 def _image(element: Element, directories: int) -> _Image:

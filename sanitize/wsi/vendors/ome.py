@@ -12,8 +12,8 @@ from xml.etree.ElementTree import Element
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
 from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
@@ -84,7 +84,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
     space = _NAMESPACE.fullmatch(root.tag)
     if space is None:
         raise Refused("slide-xml", "description")
-    cleaner = TileCleaner(view.data)
+    cleaner = view.cleaner()
     pages: list[Page] = []
     parts: list[str] = []
     levels: list[tuple[int, int]] = []
@@ -109,7 +109,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
     facts = SlideFacts(
         NAME, tuple(levels), float(size[1]) if size else None, float(power[1]) if power else None
     )
-    return EditPlan((OutFile(".ome.tif", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((tiff_file(".ome.tif", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
 def _blocks(image: Element, directories: int) -> list[_Block]:

@@ -13,10 +13,9 @@ from xml.etree.ElementTree import Element
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import is_padded_reduction, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
 from medsanitize.sanitize.wsi.tiff import DESCRIPTION, looks_like_tiff
-from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import children, local, parse_xml
 
@@ -75,7 +74,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     tiff = view.tiff
     root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
     slide = _slide(root)
-    cleaner = TileCleaner(view.data)
+    cleaner = view.cleaner()
     base = shape_of(tiff, tiff.directories[0])
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []
@@ -91,7 +90,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
     derived = _DERIVATION.match(_value(_attributes(slide).get("DICOM_DERIVATION_DESCRIPTION")))
     facts = SlideFacts(NAME, tuple(levels), _mpp(slide), float(derived[1]) if derived else None)
-    return EditPlan((OutFile(".tiff", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((tiff_file(".tiff", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
 def _attributes(element: Element) -> dict[str, Element]:

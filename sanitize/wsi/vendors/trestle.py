@@ -10,10 +10,9 @@ import re
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, text, write_tiff
+from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
 from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
-from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "trestle"
@@ -44,7 +43,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
         The structure contradicts itself, or has no tiled page.
     """
     tiff = view.tiff
-    cleaner = TileCleaner(view.data)
+    cleaner = view.cleaner()
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []
     for directory in tiff.directories:
@@ -62,7 +61,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
         counts["X:slide-picture"] = left
     power = _pairs(tiff, tiff.directories[0]).get("Objective Power")
     facts = SlideFacts(NAME, tuple(levels), None, float(power) if power else None)
-    return EditPlan((OutFile(".tif", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((tiff_file(".tif", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
 def _pairs(tiff: Tiff, directory: Directory) -> dict[str, str]:

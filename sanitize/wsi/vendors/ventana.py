@@ -11,10 +11,9 @@ import re
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, write_tiff
+from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
+from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, tiff_file
 from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Dialect, Directory, Tiff, looks_like_tiff
-from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, copy_allowed, local, parse_xml
 
@@ -86,7 +85,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         The XML or the structure contradicts itself, or no level is there.
     """
     tiff = view.tiff
-    cleaner = TileCleaner(view.data)
+    cleaner = view.cleaner()
     found = [(_LEVEL.fullmatch(tiff.text(one, DESCRIPTION)), one) for one in tiff.directories]
     tissue = [(match.group(), one) for match, one in found if match and shape_of(tiff, one).tiled]
     if not tissue:
@@ -112,7 +111,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     left = len(tiff.directories) - len(tissue) - (small is not None)
     counts = {"C:slide-description": len(pages)} | ({"X:slide-picture": left} if left else {})
     facts = SlideFacts(NAME, tuple(levels), _number(scan, "ScanRes"), _number(scan, "Magnification"))
-    return EditPlan((OutFile(".bif", write_tiff(tiff.dialect, pages)),), facts, counts | cleaner.rules)
+    return EditPlan((tiff_file(".bif", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
 def _xmp(tiff: Tiff, directory: Directory) -> bytes:
