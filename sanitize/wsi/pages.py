@@ -53,6 +53,7 @@ NEEDED = {
 }
 """Tags that decoding a page may need, with the most values each can have. All others go."""
 _NUMERIC = frozenset([1, 3, 4, 5])
+_POINTERS = frozenset([3, 4, 16])
 _MOST_PIXELS = 1 << 44
 
 
@@ -139,7 +140,20 @@ def kept_page(
             raise Refused("tiff-structure", "structure")
         values[tag] = Value(field.type, field.count, tiff.raw(field), field.high)
     values.update(also or {})
+    if cleaner.untouched and TILE_OFFSETS in directory.fields:
+        return Page(values, (), True, pointers=_pointers(tiff, directory))
     return Page(values, segments_of(tiff, directory, cleaner), shape_of(tiff, directory).tiled)
+
+
+def _pointers(tiff: Tiff, directory: Directory) -> dict[int, Value]:
+    """Offsets and counts of a page's tiles as they are in the source."""
+    found = {}
+    for tag in (TILE_OFFSETS, TILE_COUNTS):
+        field = directory.fields.get(tag)
+        if field is None or field.type not in _POINTERS:
+            raise Refused("tiff-structure", "structure")
+        found[tag] = Value(field.type, field.count, tiff.raw(field), field.high)
+    return found
 
 
 def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[tuple[Piece, ...]]:

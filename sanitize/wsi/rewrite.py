@@ -39,12 +39,16 @@ class Value:
 class Page:
     """One directory to write: its values but for those that point to data, its encoded tiles or strips in
     order, and its sub-directories.
+
+    ``pointers`` are the offsets and counts of tiles that stay where they are in the source: then there are no
+    ``segments``, and the page can only be written in place (`medsanitize.sanitize.wsi.wipe`).
     """
 
     values: dict[int, Value]
     segments: Sequence[tuple[Piece, ...]]
     tiled: bool
     subs: list[Page] = field(default_factory=list)
+    pointers: dict[int, Value] = field(default_factory=dict)
 
 
 def numbers(dialect: Dialect, kind: int, values: Sequence[int]) -> Value:
@@ -180,8 +184,11 @@ def _values(
     counts = [length_of(segment) for segment in page.segments]
     wide = LONG8 if dialect.kind == "big" else LONG
     where, sizes = (TILE_OFFSETS, TILE_COUNTS) if page.tiled else (STRIP_OFFSETS, STRIP_COUNTS)
-    values[where] = _pointers(dialect, wide, offsets)
-    values[sizes] = _pointers(dialect, LONG if max(counts, default=0) < _LIMIT else wide, counts)
+    if page.pointers:
+        values.update(page.pointers)
+    else:
+        values[where] = _pointers(dialect, wide, offsets)
+        values[sizes] = _pointers(dialect, LONG if max(counts, default=0) < _LIMIT else wide, counts)
     if sub_places:
         values[SUB_IFDS] = numbers(dialect, 18 if dialect.kind == "big" else 13, sub_places)
     entries: list[bytes] = []

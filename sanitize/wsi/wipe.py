@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi import plan_edits
 from medsanitize.sanitize.wsi.plan import Copy, Piece
 from medsanitize.sanitize.wsi.rewrite import Page, directories_behind
+from medsanitize.sanitize.wsi.tiff import TILE_COUNTS, TILE_OFFSETS, Dialect
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_FORMS = {3: "u2", 4: "u4", 16: "u8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +64,11 @@ def plan_wipe(view: SlideView, rules: WholeSlides) -> Wipe:
         elif isinstance(first, bytes):
             placed[segment] = end + len(new)
             new += first + b"\0" * (len(first) % 2)
-    written, head = directories_behind(view.tiff.dialect, file.pages, placed, end + len(new))
-    kept = [(at, at + _length(segment)) for segment, at in placed.items() if at < len(view.data)]
-    return Wipe(end, bytes(new) + written, head, tuple(_gaps(sorted(kept), len(head), len(view.data))))
+    dialect = view.tiff.dialect
+    written, head = directories_behind(dialect, file.pages, placed, end + len(new))
+    kept = [(at, _length(segment)) for segment, at in placed.items() if at < len(view.data)]
+    gaps = _gaps(kept, list(_tiles(dialect, file.pages)), len(head), len(view.data))
+    return Wipe(end, bytes(new) + written, head, gaps)
 
 
 def _segments(pages: Sequence[Page]) -> Iterator[tuple[Piece, ...]]:
@@ -71,10 +81,33 @@ def _length(segment: tuple[Piece, ...]) -> int:
     return sum(piece.length for piece in segment if isinstance(piece, Copy))
 
 
-def _gaps(kept: Sequence[tuple[int, int]], start: int, size: int) -> Iterator[tuple[int, int]]:
+def _tiles(dialect: Dialect, pages: Sequence[Page]) -> Iterator[NDArray[np.int64]]:
+    """Offsets and lengths of tiles that stay, a row each."""
+    import numpy as np
+
+    for page in pages:
+        if page.pointers:
+            columns = (
+                np.frombuffer(page.pointers[tag].data, dialect.order + _FORMS[page.pointers[tag].type])
+                for tag in (TILE_OFFSETS, TILE_COUNTS)
+            )
+            offsets, counts = (column.astype(np.int64) for column in columns)
+            if len(offsets) != len(counts):
+                raise Refused("tiff-structure", "structure")
+            yield np.stack([offsets, counts], axis=1)[counts > 0]
+        yield from _tiles(dialect, page.subs)
+
+
+def _gaps(
+    kept: Sequence[tuple[int, int]], tiles: list[NDArray[np.int64]], start: int, size: int
+) -> tuple[tuple[int, int], ...]:
     """What lies between the runs that are kept, from ``start`` to the end of the file."""
-    reached = start
-    for begin, end in (*kept, (size, size)):
-        if begin > reached:
-            yield reached, begin
-        reached = max(reached, end)
+    import numpy as np
+
+    runs = np.unique(np.concatenate([np.array(kept, np.int64).reshape(-1, 2), *tiles]), axis=0)
+    begins = np.concatenate([runs[:, 0], [size]])
+    ends = np.concatenate([[start], runs[:, 0] + runs[:, 1]])
+    if bool((begins < ends).any()) or bool((runs < 0).any()):
+        raise Refused("tiff-overlapping-data", "structure")
+    apart = begins > ends
+    return tuple(zip(ends[apart].tolist(), begins[apart].tolist(), strict=True))
