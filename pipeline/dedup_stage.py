@@ -249,6 +249,15 @@ def registry_of(policy: Policy) -> Registry:
     return Registry(policy.registry.path or policy.state / "registry")
 
 
+def tiles_of_slides(state: State) -> Iterator[bytes]:
+    """Digests of the tiles of released slides, for the registry alone."""
+    rows = state.db.execute(
+        "SELECT DISTINCT pixels FROM objects"
+        " WHERE kind = 'slide' AND outcome = 'released' AND pixels NOT NULL"
+    )
+    yield from (bytes(digest) for (digest,) in rows)
+
+
 def _judge_registry(state: State, policy: Policy) -> None:
     registry, verdict = registry_of(policy), policy.deduplicate.registry
     prior = [entry for entry in registry.list() if entry.name == policy.release.name]

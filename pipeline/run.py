@@ -24,6 +24,7 @@ from medsanitize.pipeline.dedup_stage import (
     judge_duplicates,
     registry_of,
     settle_contests,
+    tiles_of_slides,
 )
 from medsanitize.pipeline.engine import Engine
 from medsanitize.pipeline.evidence_stage import (
@@ -321,7 +322,12 @@ def _publish(run: Run, summary: Summary) -> RunResult:
         publish(policy.output / STAGING, policy.output, summary)
         if policy.release.mode == "pseudonymous":
             relies_on = json.loads(state.get("registry") or "{}").get("relies_on", [])
-            registry_of(policy).add(policy.output, relies_on=list(map(tuple, relies_on)), verified=True)
+            registry_of(policy).add(
+                policy.output,
+                relies_on=list(map(tuple, relies_on)),
+                verified=True,
+                tiles=tiles_of_slides(state),
+            )
         state.put_plain("published", b"1")
         state.commit()
         remove_pages(policy)

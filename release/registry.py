@@ -94,7 +94,12 @@ class Registry:
     path: Path
 
     def add(
-        self, release: Path, *, relies_on: Iterable[tuple[str, str]] = (), verified: bool = False
+        self,
+        release: Path,
+        *,
+        relies_on: Iterable[tuple[str, str]] = (),
+        verified: bool = False,
+        tiles: Iterable[bytes] = (),
     ) -> Entry:
         """Verify a release and register its objects; adding it again changes nothing.
 
@@ -106,6 +111,8 @@ class Registry:
             Releases against which objects were dropped from this one.
         verified : bool
             The caller has only just digested every file of it.
+        tiles : iterable of bytes
+            Digests of the tiles of its slides, which no manifest states; they count as pixels.
 
         Raises
         ------
@@ -135,6 +142,8 @@ class Registry:
             for name, version in sorted(set(relies_on)):
                 db.execute("INSERT INTO relies VALUES (?, ?)", (number, _number(db, name, version)))
             _insert_digests(db, number, release)
+            rows = ((digest, number) for digest in sorted(set(tiles)))
+            db.executemany("INSERT OR IGNORE INTO by_pixels VALUES (?, ?)", rows)
         return entry
 
     def list(self) -> tuple[Entry, ...]:

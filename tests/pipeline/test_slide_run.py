@@ -268,3 +268,16 @@ def test_a_dicom_slide_keeps_neither_times_nor_label(tmp_path: Path) -> None:
     released = next(policy.output.rglob("*.dcm")).read_bytes()
     assert b"133755.4" not in released
     assert CANARIES[1].encode() not in released
+
+
+def test_the_registry_finds_a_slide_of_an_earlier_release_in_another_container(tmp_path: Path) -> None:
+    first = prepare(tmp_path, registry="{path: ./registry}")
+    fill(first.inputs[0], ("aperio",))
+    assert run(first, ONE).ending == "published"
+    shutil.move(tmp_path / "export", tmp_path / "before")
+    release = first.release.model_copy(update={"name": "other"})
+    update = {"release": release, "output": tmp_path / "out2", "state": tmp_path / "state2"}
+    second = first.model_copy(update=update)
+    fill(second.inputs[0], ("generic",))
+    run(second, ONE)
+    assert slides_of(second)["generic-tiff"].check_registry == "flagged"
