@@ -35,9 +35,11 @@ def judge_slide(texts: Mapping[str, str], rules: WholeSlides) -> None:
         raise Dropped("slide")
     if rules.action == "quarantine":
         raise Refused("slide")
-    kind = _kind(texts)
-    if kind in _LABELLED or texts.get("SpecimenLabelInImage", "").strip().upper() == "YES":
+    kind, labelled = _kind(texts), texts.get("SpecimenLabelInImage", "").strip().upper()
+    if kind in _LABELLED or labelled == "YES":
         raise Dropped("slide-picture")
+    if not kind and labelled == "NO":
+        return  # no label by its own words, yet no tissue by them either: its pixels are at risk of text
     if kind == _SMALL and rules.thumbnail == "drop":
         raise Dropped("slide-picture")
     if kind not in (_TISSUE, _SMALL):

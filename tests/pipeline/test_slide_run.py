@@ -245,6 +245,8 @@ def slide_instance(path: Path, kind: str, **changes: object) -> None:
         ("OVERVIEW", {}, "dropped"),
         ("VOLUME", {"SpecimenLabelInImage": "YES"}, "dropped"),
         ("SOMETHING", {}, "quarantined"),
+        ("", {"SpecimenLabelInImage": "NO"}, "released"),
+        ("", {}, "quarantined"),
     ],
 )
 def test_pictures_of_dicom_slides_go_by_what_they_show(
