@@ -35,11 +35,9 @@ def judge_slide(texts: Mapping[str, str], rules: WholeSlides) -> None:
         raise Dropped("slide")
     if rules.action == "quarantine":
         raise Refused("slide")
-    kind, labelled = _kind(texts), texts.get("SpecimenLabelInImage", "").strip().upper()
-    if kind in _LABELLED or labelled == "YES":
+    kind = _kind(texts)
+    if kind in _LABELLED or texts.get("SpecimenLabelInImage", "").strip().upper() == "YES":
         raise Dropped("slide-picture")
-    if not kind and labelled == "NO":
-        return  # no label by its own words, yet no tissue by them either: its pixels are at risk of text
     if kind == _SMALL and rules.thumbnail == "drop":
         raise Dropped("slide-picture")
     if kind not in (_TISSUE, _SMALL):
@@ -47,10 +45,13 @@ def judge_slide(texts: Mapping[str, str], rules: WholeSlides) -> None:
 
 
 def is_tissue(texts: Mapping[str, str]) -> bool:
-    """Whether an object is a slide's tissue, which no scanner writes into."""
+    """Whether an object is a slide's tissue, which no scanner writes into, by its own words."""
     return texts.get("SOPClassUID") == WHOLE_SLIDE and _kind(texts) in (_TISSUE, _SMALL)
 
 
 def _kind(texts: Mapping[str, str]) -> str:
+    """Which picture it is; without an Image Type, tissue if it says that no label is in it."""
     kinds = [part.strip().upper() for part in texts.get("ImageType", "").split("\\")]
+    if not any(kinds) and texts.get("SpecimenLabelInImage", "").strip().upper() == "NO":
+        return _TISSUE
     return kinds[2] if len(kinds) > 2 else ""

@@ -231,7 +231,8 @@ def test_slides_without_the_extra_are_one_error_before_anything_is_sanitised(
 def slide_instance(path: Path, kind: str, **changes: object) -> None:
     data = pydicom.dcmread(write_ct(path, 1, **changes))
     data.SOPClassUID = data.file_meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.77.1.6"
-    data.Modality, data.ImageType, data.ContentTime = "SM", ["ORIGINAL", "PRIMARY", kind, "NONE"], "133755.4"
+    data.Modality, data.ContentTime = "SM", "133755.4"
+    data.ImageType = ["ORIGINAL", "PRIMARY", kind, "NONE"] if kind else None
     data.LabelText = data.BarcodeValue = data.ContainerIdentifier = CANARIES[1]
     data.save_as(path)
 
