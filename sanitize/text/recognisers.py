@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text import addresses
 from medsanitize.sanitize.text.dates import DATES
+from medsanitize.sanitize.text.lexicon import Kind, kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Found:
     rule: str
 
 
+_BEHIND_POSTCODE = re.compile(r"(?<=\d{4}),\s+")
 _OLD_AGE = (
     # 92 yo, 93-year-old, 91 jährig, 95 ans, 90F
     r"(?<![\d.,/])(?P<cut>(?:9\d|1[0-4]\d))[\W_]{0,3}(?:y(?![a-z])|y[/.]?o(?![a-z])|y(?:ea)?rs?(?![a-z])|[fmw](?![^\W_])"
@@ -120,7 +123,19 @@ def found(text: str) -> Iterator[Found]:
     r"""Everything in ``text`` that a recogniser claims, in no order; spans may overlap."""
     for rule, pattern in _compiled():
         for match in pattern.finditer(text):
-            yield _span(rule, match)
+            span = _span(rule, match)
+            yield span if rule != "address" else Found(span.start, _town_ends(text, span), rule)
+
+
+def _town_ends(text: str, span: Found) -> int:
+    """Where an address ends: what follows a postcode and a comma is no town if nobody and nothing is
+    called by any of its words.
+    """
+    for match in _BEHIND_POSTCODE.finditer(text, span.start, span.end):
+        rest = vocabulary.split_words(text[match.end() : span.end])
+        if rest and all(kind(word) is Kind.SAFE for word in rest):
+            return match.start()
+    return span.end
 
 
 def _span(rule: str, match: re.Match[str]) -> Found:

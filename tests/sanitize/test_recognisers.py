@@ -7,6 +7,7 @@ import pytest
 from medsanitize.policies.model import TextRules
 from medsanitize.sanitize.text.cleaner import TextCleaner
 from medsanitize.sanitize.text.known import terms
+from medsanitize.sanitize.text.recognisers import found
 
 NOBODY = terms([])
 
@@ -108,3 +109,11 @@ def test_the_hospitals_own_numbers_go_by_the_policys_pattern() -> None:
     cleaner = TextCleaner(TextRules(action="clean", patterns=(r"[A-Z]\d{2}",)))
 
     assert cleaner.clean("CHEST X17 CONTRAST", NOBODY).text == "CHEST CONTRAST"
+
+
+def test_what_follows_a_postcode_and_a_comma_is_no_town_when_every_word_is_clinical() -> None:
+    text = "wohnt Hauptstr. 4, Kassel 34117, Verlaufskontrolle Rundherd"
+
+    address = max((one for one in found(text) if one.rule == "address"), key=lambda one: one.end)
+
+    assert text[address.end :] == ", Verlaufskontrolle Rundherd"
