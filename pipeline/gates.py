@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.audit_stage import count_by_rule
-from medsanitize.pipeline.evidence_stage import outcome_counts, rule_counts
+from medsanitize.pipeline.evidence_stage import Tally, outcome_counts, rule_counts
 from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
 from medsanitize.release.canonical import document_json
@@ -23,17 +23,15 @@ AUDIT_FILE = "audit.json"
 _LINKS_SHOWN = 1000
 Finding3 = tuple[str, str, str]
 NOT_BUILT = (
-    (
-        "burned-in text",
-        "Text in the pixels is not looked for; objects at risk are treated as the policy says.",
-    ),
     ("overlap", "Other releases were not searched for the same patients."),
     ("linkage attack", "No attack on the released images was made."),
     ("small groups", "Disclosure risk by rare combinations was not measured."),
 )
 
 
-def gates_of(state: State, policy: Policy, findings: Sequence[Finding3], search: Search) -> tuple[Gate, ...]:
+def gates_of(
+    state: State, policy: Policy, findings: Sequence[Finding3], search: Search, tally: Tally
+) -> tuple[Gate, ...]:
     """Every gate of the run, those not made included; details are public sentences."""
     return (
         _identifiers(findings, search),
@@ -41,6 +39,7 @@ def gates_of(state: State, policy: Policy, findings: Sequence[Finding3], search:
         duplicate_gate(state, "bytes", "duplicates by bytes", policy.deduplicate.bytes),
         duplicate_gate(state, "pixels", "duplicates by pixels", policy.deduplicate.pixels),
         duplicate_gate(state, "registry", "earlier releases", policy.deduplicate.registry),
+        _burned_in(policy, tally),
         _review(state),
         *(Gate(name, "not made", detail) for name, detail in NOT_BUILT),
     )
@@ -55,6 +54,19 @@ def _review(state: State) -> Gate:
         f"A person looked at what was in doubt and at a sample: {decisions} decisions on {objects} objects."
     )
     return Gate("review by a person", "passed", detail)
+
+
+def _burned_in(policy: Policy, tally: Tally) -> Gate:
+    """Whether the pixels of what is released were read for text, as far as they had to be."""
+    name, unread = "burned-in text", tally.checks["pixels"]["not made"]
+    if not policy.dicom.options.clean_pixel_data:
+        return Gate(
+            name, "not made", f"Pixels were not read for text: {unread} released objects may show some."
+        )
+    detail = f"{tally.checks['pixels']['passed']} objects were read for text, {tally.regions} areas blanked."
+    if unread:
+        return Gate(name, "flagged", f"{detail} {unread} released objects that may show text were not read.")
+    return Gate(name, "passed", detail)
 
 
 def _identifiers(findings: Sequence[Finding3], search: Search) -> Gate:

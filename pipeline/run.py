@@ -263,11 +263,11 @@ def _judge(run: Run, options: Options) -> RunResult:
     with run.stage("evidence", None):
         findings = object_findings(state)
         tally = write_manifests(state, run.subkeys, policy, staging)
-        summary = summarize(state, policy, tally, gates_of(state, policy, findings, search), tables)
+        summary = summarize(state, policy, tally, gates_of(state, policy, findings, search, tally), tables)
         write_evidence(staging, summary, signing_key=policy.keys.signing)
         findings += audit_evidence(search, staging)
         digest = staged_digest(staging)
-        summary = replace(summary, gates=gates_of(state, policy, findings, search))
+        summary = replace(summary, gates=gates_of(state, policy, findings, search, tally))
         write_holder_files(state, policy, summary, findings)
     ending = _ending(run, options, summary, digest)
     with state.transaction():
