@@ -18,7 +18,6 @@ from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.resolution import PAGE, known_of
 from medsanitize.pipeline.sanitize_stage import open_record, staged_path
-from medsanitize.pipeline.sealing import Seal
 from medsanitize.pipeline.slides_stage import open_paths
 from medsanitize.pipeline.source import SourceProblem, opened_all
 from medsanitize.pipeline.state import State
@@ -234,7 +233,7 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
         raise RuntimeError("the audit was not equipped")
     try:
         if target.slide is not None:
-            return _audit_slide(target, target.slide, staging, search, worker.seal)
+            return _audit_slide(worker, target, target.slide, staging, search)
         if not target.path.endswith(".dcm"):
             return _audit_raster(target, staging, search)
         parsed = read(staging / target.path)
@@ -260,17 +259,20 @@ def _audit_raster(target: Target, staging: Path, search: Search) -> Audited:
     return Audited(target.id, tuple((finding.place, finding.rule) for finding in findings), 0, None)
 
 
-def _audit_slide(target: Target, slide: SlideTarget, staging: Path, search: Search, seal: Seal) -> Audited:
+def _audit_slide(
+    worker: Worker, target: Target, slide: SlideTarget, staging: Path, search: Search
+) -> Audited:
     """A slide is held against its source, which must still be what was sanitised."""
     from medsanitize.verifiers.slide import Staged, audit_slide
 
     try:
-        with opened_all(slide.sources, seal, slide.stamp):
+        with opened_all(slide.sources, worker.seal, slide.stamp):
             pass
     except SourceProblem as problem:
         return Audited(target.id, (("file", problem.rule),), -1, None)
     sources = tuple(Path(os.fsdecode(path)) for path in slide.sources)
-    staged = Staged(staging / target.path, target.sha256, slide.stated, slide.parts, sources)
+    kept = worker.setup.policy.wsi.tile_metadata == "keep"
+    staged = Staged(staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept)
     findings = audit_slide(staged, search=search)
     return Audited(target.id, tuple((finding.place, finding.rule) for finding in findings), 0, None)
 

@@ -305,17 +305,20 @@ class WholeSlides(Section):
     action: Literal["clean", "drop", "quarantine"] = "clean"
     """``clean``: only what viewers need is copied; ``drop``: slides are left out of the release."""
     label: Literal["drop", "replace"] = "drop"
-    """The picture of the label: gone, or replaced by one that shows the release's own identifier."""
-    macro: Literal["drop", "blank-label"] = "drop"
-    """The picture of the whole glass: gone, or kept with its label's part blanked."""
+    """The picture of the label; that of the whole glass always goes. ``replace`` puts one that shows the
+    slide's name in the release into Aperio (beside a thumbnail or a second level) and Philips files; in all
+    other formats it is ``drop``."""
     thumbnail: Literal["keep", "drop"] = "keep"
     """The small picture of the tissue."""
     scanner: Literal["model", "drop"] = "model"
     """Whether the scanner's maker and model stay, where a vendor's format names them."""
     icc_profile: Literal["drop", "keep"] = "drop"
-    """Colour profiles: ``keep`` leaves the curves and drops every text in them."""
+    """Colour profiles of TIFF pages: ``keep`` leaves their numbers and drops every text. MIRAX, VMS and CZI
+    keep none; those of DICOM follow the rules for DICOM."""
     tile_metadata: Literal["cut", "keep"] = "cut"
-    """Comments and application segments inside encoded tiles, which no decoder needs."""
+    """Comments and application segments inside JPEG tiles and strips, which no decoder needs. ``keep`` leaves
+    them as they are, unread but for words of the source's own metadata and for what is known of anybody;
+    those of JPEG 2000 and DICOM frames are cut all the same."""
     places: SlidePlaces | None = None
     """Table of each slide's place: patient, sample, block, section, stain."""
 

@@ -135,7 +135,7 @@ keys:
 
 # Whole-slide images.
 #wsi:
-#  macro: blank-label
+#  label: replace
 #  scanner: drop
 #  places: {{file: ./slides.csv, slide: file, patient: patient_id, block: block, stain: stain}}
 

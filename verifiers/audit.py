@@ -93,6 +93,10 @@ _KNOWN_RULES: Final = frozenset(
 )
 
 
+_KEPT_IN_TILES: Final = "K:tile-metadata"
+"""The rule by which a manifest says that comments in tiles stayed as the policy asked."""
+
+
 def _audit_row(
     release: Path, row: ObjectRow, search: Search, private_creators: frozenset[str] | None
 ) -> Iterator[Finding]:
@@ -127,11 +131,12 @@ def _audit_slide(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding
 
     try:
         parts = tuple(Part(*part) for part in json.loads(row.parts)) if row.parts else ()
-        stated = stated_of(row)
+        stated, rules = stated_of(row), json.loads(row.rules)
     except (TypeError, ValueError):
         yield Finding("file", "audit:manifest")
         return
-    yield from audit_slide(Staged(path, row.sha256, stated, parts), search=search)
+    kept = _KEPT_IN_TILES in rules
+    yield from audit_slide(Staged(path, row.sha256, stated, parts, metadata=kept), search=search)
     yield from _check_raster_row(row, row.bytes)
 
 

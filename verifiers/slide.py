@@ -15,7 +15,7 @@ from typing import Any, Final
 from medsanitize.release.parts import digest_of_parts
 from medsanitize.sanitize.record import Finding, Part, Slide
 from medsanitize.verifiers.search import Search, stands_alone
-from medsanitize.verifiers.slide_bytes import Tokens, hidden_in, identifying, tile_faults
+from medsanitize.verifiers.slide_bytes import Tokens, hidden_in, identifying, profile_mark, tile_faults
 from medsanitize.verifiers.slide_layout import Tiles, Unsound, texts_of, tiles_of
 from medsanitize.verifiers.slide_pixels import differences
 
@@ -29,6 +29,7 @@ class Staged:
     """A slide to audit: its main file, what the run states of it, and its source where there is one.
 
     ``parts`` are empty for a slide of one file; ``sources`` are the files of the source, the main one first.
+    ``metadata``: comments and application segments of JPEG tiles stayed, as the policy asked.
     """
 
     main: Path
@@ -36,6 +37,7 @@ class Staged:
     stated: Slide
     parts: tuple[Part, ...] = ()
     sources: tuple[Path, ...] = ()
+    metadata: bool = False
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -73,7 +75,7 @@ def audit_slide(staged: Staged, *, search: Search) -> tuple[Finding, ...]:
             words = list(texts_of(source, staged.sources[1:]))
         tokens = identifying(words)
         for path, tiles in layouts.items():
-            findings.update(_search(path, tiles, tokens, search))
+            findings.update(_search(path, tiles, tokens, search, metadata=staged.metadata))
         findings.update(differences(staged.main, staged.stated, staged.sources))
     except Unsound:
         findings.add(STRUCTURE)
@@ -135,26 +137,28 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _search(path: Path, tiles: Tiles, tokens: Tokens, search: Search) -> Iterator[Finding]:
+def _search(path: Path, tiles: Tiles, tokens: Tokens, search: Search, *, metadata: bool) -> Iterator[Finding]:
     if path.stat().st_size == 0:
         yield STRUCTURE
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        gaps = _gaps(tiles, len(data))
-        outside = b"\xfe\xfd".join(data[start:end] for start, end in gaps)
+        gaps = _gaps(tiles.every, len(data))
+        marks = [mark for place in tiles.profiles if (mark := profile_mark(data, place)) is not None]
+        unmarked = _gaps(sorted([*tiles.every, *marks]), len(data))
+        outside = b"\xfe\xfd".join(data[start:end] for start, end in unmarked)
         for rule in hidden_in(outside, tokens):
             yield Finding("description", f"audit:{rule}")
-        for rule in tile_faults(data, tiles, tokens):
+        for rule in tile_faults(data, tiles, tokens, metadata=metadata):
             yield Finding("tiles", f"audit:{rule}")
         yield from _known(data, gaps, search)
 
 
-def _gaps(tiles: Tiles, size: int) -> list[tuple[int, int]]:
+def _gaps(ranges: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]:
     gaps, reached = [], 0
-    for start, end in (*tiles.every, (size, size)):
+    for start, end in (*ranges, (size, size)):
         if start > reached:
             gaps.append((reached, start))
-        reached = end
+        reached = max(reached, end)
     return gaps
 
 

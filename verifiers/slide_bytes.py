@@ -30,6 +30,25 @@ _TIME: Final = re.compile(rb"(?<![\d:])(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?![\d:]
 _GUID: Final = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _BASE64: Final = re.compile(rb"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,}={0,2}")
 _HEADERS: Final = (b"Exif\0\0", b"http://ns.adobe.com/xap", b"<x:xmpmeta", b"8BIM", b"ICC_PROFILE", b"acsp")
+_PROFILE_HEAD: Final = 132
+_PROFILE_TEXTS: Final = ((4, 8), (24, 36), (40, 44), (48, 64), (80, 128))
+_NUMBERS: Final = frozenset(
+    [
+        b"XYZ ",
+        b"curv",
+        b"para",
+        b"mft1",
+        b"mft2",
+        b"mAB ",
+        b"mBA ",
+        b"sf32",
+        b"uf32",
+        b"chrm",
+        b"view",
+        b"meas",
+    ]
+)
+"""Types of a profile's tags that are numbers by definition."""
 _PICTURES: Final = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"\xff\x4f\xff\x51", b"GIF8", b"jP  \r\n\x87\n")
 _JFIF: Final = b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
 _ZLIB: Final = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
@@ -90,8 +109,11 @@ def hidden_in(outside: bytes, tokens: Tokens) -> Iterator[str]:
             break
 
 
-def tile_faults(data: mmap.mmap, tiles: Tiles, tokens: Tokens) -> Iterator[str]:
-    """Rules that the tiles break: comments and application segments, bytes behind a picture, known words."""
+def tile_faults(data: mmap.mmap, tiles: Tiles, tokens: Tokens, *, metadata: bool) -> Iterator[str]:
+    """Rules that the tiles break: comments and application segments, bytes behind a picture, known words.
+
+    ``metadata``: the policy keeps comments and application segments of tiles.
+    """
     sound: set[bytes] = set()
     looked_at = 0
     for start, end in tiles.every:
@@ -103,7 +125,7 @@ def tile_faults(data: mmap.mmap, tiles: Tiles, tokens: Tokens) -> Iterator[str]:
             continue
         scan = data.find(b"\xff\xda", start, min(end, start + (1 << 17)))
         head = data[start:scan] if scan > 0 else b""
-        if head not in sound:
+        if head not in sound and not metadata:
             if not _plain_header(head):
                 yield "tile-metadata"
                 break
@@ -117,6 +139,32 @@ def tile_faults(data: mmap.mmap, tiles: Tiles, tokens: Tokens) -> Iterator[str]:
     long_enough = [token for token in tokens if len(token) >= 10]
     if long_enough and _any_of(data, long_enough):
         yield "source-text"
+
+
+def profile_mark(data: mmap.mmap, place: tuple[int, int]) -> tuple[int, int] | None:
+    """Where a colour profile that holds numbers alone has its signature; None where it holds more.
+
+    Date, platform, device, creator and identifier must be zero, and every tag of a type that is no number
+    as well (ICC.1 sections 7 and 10).
+    """
+    start, end = place
+    profile = data[start:end]
+    if len(profile) < _PROFILE_HEAD or profile[36:40] != b"acsp" or len(profile) != _whole(profile, 0):
+        return None
+    table = _PROFILE_HEAD + 12 * _whole(profile, 128)
+    if any(any(profile[a:b]) for a, b in _PROFILE_TEXTS) or table > len(profile):
+        return None
+    covered = bytearray(profile)
+    covered[:table] = bytes(table)
+    for at in range(_PROFILE_HEAD, table, 12):
+        offset, size = _whole(profile, at + 4), _whole(profile, at + 8)
+        numeric = profile[offset : offset + 4] in _NUMBERS
+        covered[offset : offset + (size if numeric else 4)] = bytes(size if numeric else 4)
+    return None if any(covered[: len(profile)]) else (start + 36, start + 40)
+
+
+def _whole(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "big")
 
 
 def _any_of(data: mmap.mmap, words: Sequence[bytes]) -> bool:

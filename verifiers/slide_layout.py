@@ -26,11 +26,14 @@ class Unsound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The encoded tiles of one file: of the largest level in order, and all, sorted; JPEG tables apart."""
+    """The encoded tiles of one file: of the largest level in order, and all, sorted; JPEG tables and the
+    places of colour profiles apart.
+    """
 
     base: tuple[Range, ...]
     every: tuple[Range, ...]
     tables: tuple[bytes, ...] = ()
+    profiles: tuple[Range, ...] = ()
 
 
 def tiles_of(main: Path, others: Sequence[Path]) -> dict[Path, Tiles]:
@@ -103,6 +106,7 @@ def _tiff(path: Path) -> Tiles:
     base: tuple[Range, ...] = ()
     size = -1
     tables: list[bytes] = []
+    profiles: list[Range] = []
     with tifffile.TiffFile(path) as tif:
         for page in tiff_pages(tif):
             tags = page.tags
@@ -114,9 +118,13 @@ def _tiff(path: Path) -> Tiles:
             every += ranges
             if 347 in tags:
                 tables.append(bytes(tags[347].value))
+            if 34675 in tags:
+                at = tags[34675].valueoffset
+                profiles.append((at, at + tags[34675].count))
             if page.imagewidth * page.imagelength > size:
                 base, size = ranges, page.imagewidth * page.imagelength
-    return Tiles(base, _sorted(every, path.stat().st_size), tuple(dict.fromkeys(tables)))
+    whole = _sorted(every, path.stat().st_size)
+    return Tiles(base, whole, tuple(dict.fromkeys(tables)), tuple(dict.fromkeys(profiles)))
 
 
 def _numbers(value: Any) -> tuple[int, ...]:

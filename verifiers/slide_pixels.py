@@ -17,6 +17,8 @@ _PICTURE: Final = Finding("pictures", "audit:picture")
 _SMALL: Final = 2048
 _REGION: Final = 256
 _ACROSS: Final = 6
+_LETTERS, _LINE, _EDGE, _ENLARGED = 11, 14, 4, 3
+"""A label made anew: letters a line, height of a line and margin in pixels, times enlarged."""
 _SAID: Final = ("openslide.vendor", "openslide.mpp-x", "openslide.mpp-y", "openslide.objective-power")
 
 
@@ -24,7 +26,8 @@ def differences(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[
     """What a viewer sees differently from what is stated, or from the source.
 
     ``audit:viewer``: it does not open, or vendor, levels, resolution or magnification differ;
-    ``audit:picture``: a picture beside the tissue but for a thumbnail; ``audit:pixels``: other pixels.
+    ``audit:picture``: a picture beside the tissue but for a thumbnail and a label that shows the file's name
+    alone; ``audit:pixels``: other pixels.
     """
     if stated.vendor == "zeiss":
         yield from _czi(main, sources)
@@ -34,7 +37,7 @@ def differences(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[
     opened = None
     try:
         opened = OpenSlide(main)
-        yield from _opened(opened, stated, sources)
+        yield from _opened(opened, stated, sources, main.stem)
     except (OpenSlideError, OSError):
         if stated.vendor not in _ELSEWHERE:
             yield _VIEWER
@@ -45,10 +48,11 @@ def differences(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[
         yield from _by_tifffile(main, stated, sources)
 
 
-def _opened(slide: Any, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+def _opened(slide: Any, stated: Slide, sources: Sequence[Path], name: str) -> Iterator[Finding]:
     from openslide import OpenSlide
 
-    if set(slide.associated_images) - {"thumbnail"}:
+    beside = set(slide.associated_images) - {"thumbnail"}
+    if beside and not (beside == {"label"} and _shows_only(slide.associated_images["label"], name)):
         yield _PICTURE
     if stated.vendor not in _ELSEWHERE and not _as_stated(slide, stated):
         yield _VIEWER
@@ -65,6 +69,19 @@ def _opened(slide: Any, stated: Slide, sources: Sequence[Path]) -> Iterator[Find
             source.read_region(*one).tobytes() != slide.read_region(*one).tobytes() for one in _regions(slide)
         ):
             yield _PIXELS
+
+
+def _shows_only(label: Any, name: str) -> bool:
+    """Whether a picture is, to the pixel, the file's own name in Pillow's bitmap letters and nothing else."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    small = Image.new("L", (label.width // _ENLARGED, label.height // _ENLARGED), 255)
+    pen, font = ImageDraw.Draw(small), ImageFont.load_default_imagefont()
+    for at in range(0, len(name), _LETTERS):
+        place = (_EDGE, _EDGE + at // _LETTERS * _LINE)
+        pen.text(place, name[at : at + _LETTERS], 0, font)
+    expected = small.resize(label.size, Image.Resampling.NEAREST)
+    return bool(label.convert("RGB").tobytes() == expected.convert("RGB").tobytes())
 
 
 def _as_stated(slide: Any, stated: Slide) -> bool:

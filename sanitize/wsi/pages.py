@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from medsanitize.sanitize.dicom.icc import numbers_of_profile
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.plan import Piece
 from medsanitize.sanitize.wsi.rewrite import Page, Value
@@ -21,6 +22,7 @@ from medsanitize.sanitize.wsi.tiff import (
 from medsanitize.sanitize.wsi.tiles import TileCleaner, clean_tables
 
 SAMPLES, BITS, ROWS_PER_STRIP, PLANAR, TILE_WIDTH, TILE_LENGTH, TABLES = 277, 258, 278, 284, 322, 323, 347
+_PROFILE, _MOST_OF_PROFILE = 34675, 1 << 24
 RESOLUTION = (282, 283, 296)
 NEEDED = {
     254: 1,
@@ -53,6 +55,7 @@ NEEDED = {
 }
 """Tags that decoding a page may need, with the most values each can have. All others go."""
 _NUMERIC = frozenset([1, 3, 4, 5])
+_BYTES = frozenset([1, 7])
 _POINTERS = frozenset([3, 4, 16])
 _MOST_PIXELS = 1 << 44
 
@@ -139,10 +142,22 @@ def kept_page(
         if field.type not in _NUMERIC or not 0 < field.count <= most:
             raise Refused("tiff-structure", "structure")
         values[tag] = Value(field.type, field.count, tiff.raw(field), field.high)
+    values.update(_profile(tiff, directory, cleaner))
     values.update(also or {})
     if cleaner.untouched and TILE_OFFSETS in directory.fields:
         return Page(values, (), True, pointers=_pointers(tiff, directory))
     return Page(values, segments_of(tiff, directory, cleaner), shape_of(tiff, directory).tiled)
+
+
+def _profile(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> dict[int, Value]:
+    """The numbers of a page's colour profile, where the policy keeps them and they are well formed."""
+    field = directory.fields.get(_PROFILE)
+    if field is None or not cleaner.profiles:
+        return {}
+    sound = field.type in _BYTES and field.count <= _MOST_OF_PROFILE
+    clean = numbers_of_profile(tiff.raw(field)) if sound else None
+    cleaner.count("C:colour-profile" if clean else "X:colour-profile")
+    return {_PROFILE: Value(7, len(clean), clean)} if clean else {}
 
 
 def _pointers(tiff: Tiff, directory: Directory) -> dict[int, Value]:

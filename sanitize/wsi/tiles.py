@@ -38,13 +38,16 @@ class _Header:
 class TileCleaner:
     """Cleans the tiles of one file; headers that recur are judged once.
 
-    ``rules`` counts what was cut: ``C:tile-metadata`` and ``C:tile-slack``. ``untouched``: tiles are taken
-    as they are, unread.
+    ``metadata``: COM and APPn segments of JPEG tiles stay; ``profiles``: so do the numbers of a page's colour
+    profile. ``untouched``: tiles are taken as they are, unread. ``rules`` counts what was cut:
+    ``C:tile-metadata`` and ``C:tile-slack``; and tiles that keep segments, ``K:tile-metadata``.
     """
 
     data: Buffer
     file: int = 0
     untouched: bool = False
+    metadata: bool = False
+    profiles: bool = False
     rules: dict[str, int] = field(default_factory=dict)
     _headers: dict[bytes, _Header] = field(default_factory=dict)
     _looked_at: int = 0
@@ -94,19 +97,22 @@ class TileCleaner:
 
     def _up_to(self, offset: int, used: int, length: int) -> tuple[Piece, ...]:
         if used < length:
-            self._count("C:tile-slack")
+            self.count("C:tile-slack")
         return (Copy(offset, used, self.file),)
 
-    def _count(self, rule: str) -> None:
+    def count(self, rule: str) -> None:
+        """Count that a rule applied."""
         self.rules[rule] = self.rules.get(rule, 0) + 1
 
     def _jpeg(self, offset: int, length: int) -> tuple[Piece, ...]:
         header = self._jpeg_header(offset, length)
         end = self._entropy_end(offset + header.end, offset + length, header.progressive)
         if header.cuts:
-            self._count("C:tile-metadata")
+            self.count("K:tile-metadata" if self.metadata else "C:tile-metadata")
         if end < offset + length:
-            self._count("C:tile-slack")
+            self.count("C:tile-slack")
+        if self.metadata:
+            return (Copy(offset, end - offset, self.file),)
         pieces: list[Piece] = []
         kept = offset
         for start, stop in header.cuts:
@@ -141,7 +147,7 @@ class TileCleaner:
         clean = jpeg2000.strip_metadata(frame)
         if clean is frame:
             return (Copy(offset, length, self.file),)
-        self._count("C:tile-metadata")
+        self.count("C:tile-metadata")
         return (clean,)
 
     def _deflated(self, offset: int, length: int, size: int | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.structure import Buffer
 from medsanitize.sanitize.wsi.tiff import Tiff, read_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
@@ -33,9 +34,15 @@ class SlideView:
         """The bytes of the main file."""
         return self.files[0].data
 
-    def cleaner(self) -> TileCleaner:
-        """What cleans the tiles of the main file."""
-        return TileCleaner(self.data, untouched=self.untouched)
+    def cleaner(self, rules: WholeSlides, file: int = 0) -> TileCleaner:
+        """What cleans the tiles of one of the files, the main one unless told, as the policy says."""
+        return TileCleaner(
+            self.files[file].data,
+            file,
+            untouched=self.untouched,
+            metadata=rules.tile_metadata == "keep",
+            profiles=rules.icc_profile == "keep",
+        )
 
     @property
     def tiff(self) -> Tiff:

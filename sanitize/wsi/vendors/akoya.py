@@ -57,7 +57,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         The XML or the structure contradicts itself, or no full page is there.
     """
     tiff = view.tiff
-    cleaner = view.cleaner()
+    cleaner = view.cleaner(rules)
     pages: list[Page] = []
     levels: dict[tuple[int, int], None] = {}
     objective = None

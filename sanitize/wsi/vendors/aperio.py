@@ -1,8 +1,8 @@
 """Aperio SVS, of ScanScope and of GT450: description made anew from geometry, magnification and resolution.
 
 OpenSlide reads a file as Aperio when the first description begins with ``Aperio``; levels are tiled, the
-second page in strips is the thumbnail, other pages in strips are label and macro, which GT450 marks by
-NewSubfileType 1 and 9 alone.
+second page in strips is the thumbnail, other pages in strips are label and macro, which ScanScope names in
+the second line of the description and GT450 marks by NewSubfileType 1 and 9 alone.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.label import label_page, label_size
 from medsanitize.sanitize.wsi.pages import Shape, is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
@@ -36,7 +37,7 @@ def recognises(view: SlideView) -> bool:
     return tiff.text(tiff.directories[0], DESCRIPTION).startswith("Aperio")
 
 
-def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
+def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
     """Levels and thumbnail as they are, with a new description; label, macro and all else left behind.
 
     Raises
@@ -45,7 +46,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         The structure contradicts itself, or has no pyramid.
     """
     tiff = view.tiff
-    cleaner = view.cleaner()
+    cleaner = view.cleaner(rules)
     base = shape_of(tiff, tiff.directories[0])
     if not base.tiled:
         raise Refused("slide-without-levels", "structure")
@@ -63,6 +64,11 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         counts["C:slide-description"] = counts.get("C:slide-description", 0) + 1
         if role == "level":
             levels.append((shape.width, shape.height))
+    if rules.label == "replace" and len(pages) > 1:  # a second page would be taken for the thumbnail
+        width, height = label_size(name.instance)
+        described = f"Aperio Image Library\nlabel {width}x{height}"
+        pages.append(label_page(tiff.dialect, name.instance, described))
+        counts["C:slide-label"] = 1
     keys = _keys(tiff.text(tiff.directories[0], DESCRIPTION))
     facts = SlideFacts(NAME, tuple(levels), _float(keys.get("MPP")), _float(keys.get("AppMag")))
     return EditPlan((tiff_file(".svs", tiff.dialect, pages),), facts, counts | cleaner.rules)

@@ -22,7 +22,7 @@ def recognises(view: SlideView) -> bool:
     return looks_like_tiff(view.data) and shape_of(*_first(view)).tiled
 
 
-def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPlan:
+def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
     """The tiled pages with the tags that decoding needs, and their resolution.
 
     Raises
@@ -30,13 +30,13 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
     Refused
         The structure contradicts itself, or has no tiled page.
     """
-    return plan_pyramid(view, NAME)
+    return plan_pyramid(view, rules, NAME)
 
 
-def plan_pyramid(view: SlideView, vendor: str) -> EditPlan:
+def plan_pyramid(view: SlideView, rules: WholeSlides, vendor: str) -> EditPlan:
     """Keep every tiled page that is a reduction of the first one; all else is left behind."""
     tiff = view.tiff
-    cleaner = view.cleaner()
+    cleaner = view.cleaner(rules)
     base = shape_of(tiff, tiff.directories[0])
     if not base.tiled:
         raise Refused("slide-without-levels", "structure")

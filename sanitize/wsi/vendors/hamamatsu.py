@@ -39,7 +39,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         The structure contradicts itself, or has no level.
     """
     tiff = view.tiff
-    cleaner = view.cleaner()
+    cleaner = view.cleaner(rules)
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []
     lenses: list[float] = []

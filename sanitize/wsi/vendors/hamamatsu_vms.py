@@ -10,7 +10,7 @@ import re
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, Piece, SlideFacts
-from medsanitize.sanitize.wsi.tiles import JPEG, TileCleaner
+from medsanitize.sanitize.wsi.tiles import JPEG
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "hamamatsu"
@@ -47,7 +47,7 @@ def companions(ini: bytes) -> frozenset[str]:
     )
 
 
-def plan_edits(view: SlideView, _rules: WholeSlides, name: SlideName) -> EditPlan:
+def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
     """The grid and the map under new names, an INI made anew; the macro left behind.
 
     Raises
@@ -59,7 +59,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, name: SlideName) -> EditPla
     index = {file.name: number for number, file in enumerate(view.files)}
     files: list[OutFile] = []
     lines = [_SECTION, *(f"{key}={pairs[key]}" for key in _KEPT if _NUMBER.fullmatch(pairs.get(key, "")))]
-    rules: dict[str, int] = {"C:slide-description": 1}
+    counts: dict[str, int] = {"C:slide-description": 1}
     images = [(key, pairs[key]) for key in pairs if _IMAGE.fullmatch(key)]
     if not images:
         raise Refused("slide-without-levels", "structure")
@@ -67,11 +67,11 @@ def plan_edits(view: SlideView, _rules: WholeSlides, name: SlideName) -> EditPla
         if value not in index:
             raise Refused("slide-file-missing", "structure")
         suffix = "_map.jpg" if key == "MapFile" else f"_{number}.jpg"
-        files.append(OutFile(suffix, _jpeg(view, index[value], rules)))
+        files.append(OutFile(suffix, _jpeg(view, index[value], rules, counts)))
         lines.append(f"{key}={{stem}}{suffix}")
     left = len(view.files) - 1 - len(files)
     if left:
-        rules["X:slide-picture"] = left
+        counts["X:slide-picture"] = left
     ini = "\r\n".join([*lines, ""]).replace("{stem}", name.instance)
     lens, width = pairs.get("SourceLens", ""), _size(bytes(view.files[index[images[0][1]]].data[: 1 << 17]))
     columns = int(pairs.get("NoJpegColumns", "1")) if pairs.get("NoJpegColumns", "1").isdigit() else 1
@@ -82,7 +82,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, name: SlideName) -> EditPla
         float(physical) / (width[0] * columns) / 1000 if _NUMBER.fullmatch(physical) and width[0] else None,
         float(lens) if _NUMBER.fullmatch(lens) else None,
     )
-    return EditPlan((OutFile(".vms", (ini.encode("ascii"),)), *files), facts, rules)
+    return EditPlan((OutFile(".vms", (ini.encode("ascii"),)), *files), facts, counts)
 
 
 def _pairs(ini: bytes) -> dict[str, str]:
@@ -93,12 +93,11 @@ def _pairs(ini: bytes) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in parts}
 
 
-def _jpeg(view: SlideView, file: int, rules: dict[str, int]) -> tuple[Piece, ...]:
-    data = view.files[file].data
-    cleaner = TileCleaner(data, file)
-    pieces = cleaner.clean(0, len(data), JPEG)
+def _jpeg(view: SlideView, file: int, rules: WholeSlides, counts: dict[str, int]) -> tuple[Piece, ...]:
+    cleaner = view.cleaner(rules, file)
+    pieces = cleaner.clean(0, len(cleaner.data), JPEG)
     for rule, count in cleaner.rules.items():
-        rules[rule] = rules.get(rule, 0) + count
+        counts[rule] = counts.get(rule, 0) + count
     return pieces
 
 

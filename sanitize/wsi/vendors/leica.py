@@ -73,7 +73,7 @@ def _plan(
     view: SlideView, tissue: list[_Image], whole: dict[str, str], namespace: str, rules: WholeSlides
 ) -> EditPlan:
     tiff = view.tiff
-    cleaner = view.cleaner()
+    cleaner = view.cleaner(rules)
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []
     parts: list[str] = []

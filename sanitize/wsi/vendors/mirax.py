@@ -110,7 +110,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     token = name.token("mirax slide", 32).hex().upper()
     head = (version + (token * (len(old) // len(token) + 1))[: len(old)]).encode("ascii")
     counts: dict[str, int] = {"C:slide-description": 1}
-    levels = _levels(view, source, counts)
+    levels = _levels(view, source, rules, counts)
     layers = _layers(view, source, rules, counts) or [_Layer("Placeholder", "Placeholder", {}, (b"\0",))]
     dropped = sum(source.index.layers_in_use) - sum(layer.layer != "Placeholder" for layer in layers)
     if dropped > 0:
@@ -169,7 +169,7 @@ def _bytes_of(view: SlideView, source: _Source, entry: Entry) -> tuple[int, int,
 
 
 def _levels(
-    view: SlideView, source: _Source, counts: dict[str, int]
+    view: SlideView, source: _Source, rules: WholeSlides, counts: dict[str, int]
 ) -> list[list[tuple[int, tuple[Piece, ...]]]]:
     cleaners: dict[int, TileCleaner] = {}
     levels: list[list[tuple[int, tuple[Piece, ...]]]] = []
@@ -177,7 +177,7 @@ def _levels(
         tiles: list[tuple[int, tuple[Piece, ...]]] = []
         for entry in level:
             file, offset, length = _bytes_of(view, source, entry)
-            cleaner = cleaners.setdefault(file, TileCleaner(view.files[file].data, file))
+            cleaner = cleaners.setdefault(file, view.cleaner(rules, file))
             tiles.append((entry.image, cleaner.clean(offset, length, JPEG)))
         levels.append(tiles)
     if not levels or not levels[0]:
@@ -206,7 +206,7 @@ def _layers(view: SlideView, source: _Source, rules: WholeSlides, counts: dict[s
                 given = bytes(view.files[file].data[offset : offset + length])
                 found.append(_Layer(layer, value, {}, (_positions(layer, given, source.sections),)))
             elif (layer, value) == (_PREVIEW_LAYER, _PREVIEW) and rules.thumbnail == "keep":
-                pieces = TileCleaner(view.files[file].data, file).clean(offset, length, JPEG)
+                pieces = view.cleaner(rules, file).clean(offset, length, JPEG)
                 found.append(_Layer(layer, value, {"PREVIEW_IMAGE_TYPE": "JPEG"}, pieces))
     counts["C:slide-description"] += 1
     return found

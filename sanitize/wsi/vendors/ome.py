@@ -71,7 +71,7 @@ def recognises(view: SlideView) -> bool:
     return shape_of(tiff, first).tiled and "openmicroscopy.org/Schemas/OME" in tiff.text(first, DESCRIPTION)
 
 
-def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPlan:
+def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
     """The tiled images and their levels with an OME-XML made anew; people and other pages left behind.
 
     Raises
@@ -84,7 +84,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
     space = _NAMESPACE.fullmatch(root.tag)
     if space is None:
         raise Refused("slide-xml", "description")
-    cleaner = view.cleaner()
+    cleaner = view.cleaner(rules)
     pages: list[Page] = []
     parts: list[str] = []
     levels: list[tuple[int, int]] = []

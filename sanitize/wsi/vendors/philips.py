@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.label import label_page
 from medsanitize.sanitize.wsi.pages import is_padded_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
@@ -63,7 +64,7 @@ def recognises(view: SlideView) -> bool:
     )
 
 
-def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
+def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
     """The tiled levels, with an XML of their spacings; label, macro and everything said left behind.
 
     Raises
@@ -74,7 +75,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     tiff = view.tiff
     root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
     slide = _slide(root)
-    cleaner = view.cleaner()
+    cleaner = view.cleaner(rules)
     base = shape_of(tiff, tiff.directories[0])
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []
@@ -88,6 +89,9 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     pages[0].values[DESCRIPTION] = text(_xml(root, slide, rules))
     left = len(tiff.directories) - len(pages)
     counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
+    if rules.label == "replace":
+        pages.append(label_page(tiff.dialect, name.instance, "Label"))
+        counts["C:slide-label"] = 1
     derived = _DERIVATION.match(_value(_attributes(slide).get("DICOM_DERIVATION_DESCRIPTION")))
     facts = SlideFacts(NAME, tuple(levels), _mpp(slide), float(derived[1]) if derived else None)
     return EditPlan((tiff_file(".tiff", tiff.dialect, pages),), facts, counts | cleaner.rules)

@@ -34,7 +34,7 @@ def recognises(view: SlideView) -> bool:
     return tiff.text(tiff.directories[0], _SOFTWARE).startswith("MedScan")
 
 
-def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPlan:
+def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
     """The tiled pages, each with the numbers of its description that geometry and magnification need.
 
     Raises
@@ -43,7 +43,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, _name: SlideName) -> EditPl
         The structure contradicts itself, or has no tiled page.
     """
     tiff = view.tiff
-    cleaner = view.cleaner()
+    cleaner = view.cleaner(rules)
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []
     for directory in tiff.directories:

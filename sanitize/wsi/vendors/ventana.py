@@ -85,7 +85,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         The XML or the structure contradicts itself, or no level is there.
     """
     tiff = view.tiff
-    cleaner = view.cleaner()
+    cleaner = view.cleaner(rules)
     found = [(_LEVEL.fullmatch(tiff.text(one, DESCRIPTION)), one) for one in tiff.directories]
     tissue = [(match.group(), one) for match, one in found if match and shape_of(tiff, one).tiled]
     if not tissue:

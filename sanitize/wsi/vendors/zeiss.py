@@ -99,7 +99,7 @@ def recognises(view: SlideView) -> bool:
     return looks_like_zisraw(view.data)
 
 
-def plan_edits(view: SlideView, _rules: WholeSlides, name: SlideName) -> EditPlan:
+def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
     """Every sub-block's pixels as they are, under a new directory and XML.
 
     Raises
@@ -108,7 +108,7 @@ def plan_edits(view: SlideView, _rules: WholeSlides, name: SlideName) -> EditPla
         ``czi-structure``, ``slide-tile-structure``, ``slide-compression``, ``slide-xml`` ...
     """
     source = read_zisraw(view.data)
-    cleaner = TileCleaner(view.data)
+    cleaner = view.cleaner(rules)
     guid = name.token("czi guid", 16)
     at = len(file_segment(guid, 0, 0))
     pieces: list[Piece] = []
