@@ -263,7 +263,7 @@ def _audit_slide(
     worker: Worker, target: Target, slide: SlideTarget, staging: Path, search: Search
 ) -> Audited:
     """A slide is held against its source, which must still be what was sanitised."""
-    from medsanitize.verifiers.slide import Staged, audit_slide
+    from medsanitize.verifiers.slide import Staged, read_slide
 
     try:
         with opened_all(slide.sources, worker.seal, slide.stamp):
@@ -273,8 +273,9 @@ def _audit_slide(
     sources = tuple(Path(os.fsdecode(path)) for path in slide.sources)
     kept = worker.setup.policy.wsi.tile_metadata == "keep"
     staged = Staged(staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept)
-    findings = audit_slide(staged, search=search)
-    return Audited(target.id, tuple((finding.place, finding.rule) for finding in findings), 0, None)
+    findings, tiles = read_slide(staged, search=search)
+    found = tuple((finding.place, finding.rule) for finding in findings)
+    return Audited(target.id, found, 1 if tiles else -1, bytes.fromhex(tiles) if tiles else None)
 
 
 def _expected(worker: Worker, target: Target) -> Expected:

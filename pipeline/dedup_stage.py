@@ -26,7 +26,7 @@ from medsanitize.release.store import storage
 
 BATCH = 64
 _REGISTRY_PAGE = 20_000
-TO_DECODE = "outcome = 'released' AND pixels_check = 0 AND native = 0"
+TO_DECODE = "outcome = 'released' AND pixels_check = 0 AND native = 0 AND kind <> 'slide'"
 _ORDER = "p_patient, p_study, p_series, p_instance, id"
 
 
@@ -177,17 +177,12 @@ def pixels_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, byt
 def _pixels_of(worker: Worker, one: Staged) -> tuple[int, bytes | None, int]:
     from medsanitize.verifiers.duplicates import pixel_digest
     from medsanitize.verifiers.raster import raster_digest
-    from medsanitize.verifiers.slide import tile_digest
 
     staging = worker.setup.staging
     if staging is None:
         return -1, None, one.id
-    main, *others = (staging / path for path in one.paths)
     try:
-        if one.kind == "slide":
-            digest = tile_digest(main, others)
-        else:
-            digest = (raster_digest if one.kind == "raster" else pixel_digest)(main)
+        digest = (raster_digest if one.kind == "raster" else pixel_digest)(staging / one.paths[0])
     except OSError:
         raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
     except Exception:  # noqa: BLE001  what cannot be decoded cannot be compared, and the manifest says so

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.doubts import Room, SealedDoubt, seal_doubts, store_doubts
@@ -26,6 +27,9 @@ from medsanitize.release.store import storage
 from medsanitize.sanitize.objects import Sanitized, Span
 from medsanitize.sanitize.record import Check, Finding, Outcome, Part, Record, Slide
 from medsanitize.sanitize.wsi.plan import Copy
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 NOT_ONE = "+none"
 """Folder in place of a study or series that the object has not; sorts before every UID."""
@@ -190,9 +194,8 @@ def _write(worker: Worker, job: Job, path: str, blocks: Iterable[bytes | memoryv
         )
         try:
             for block in blocks:
-                digest.update(block)
                 size += len(block)
-                _write_all(descriptor, block)
+                _write_digested(descriptor, block, digest)
         finally:
             os.close(descriptor)
     return digest.digest(), size
@@ -220,6 +223,20 @@ def _blocks(
                 content.madvise(mmap.MADV_DONTNEED)  # pages that were written need not stay in memory
                 passed = 0
     yield b"".join(small)
+
+
+def _write_digested(descriptor: int, block: bytes | memoryview, digest: Hash) -> None:
+    if len(block) < _CHUNK:
+        digest.update(block)
+        _write_all(descriptor, block)
+        return
+    # Neither holds the interpreter's lock: a large block is digested while it is written.
+    beside = Thread(target=digest.update, args=(block,))
+    beside.start()
+    try:
+        _write_all(descriptor, block)
+    finally:
+        beside.join()
 
 
 def _write_all(descriptor: int, block: bytes | memoryview) -> None:

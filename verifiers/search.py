@@ -22,6 +22,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
@@ -32,13 +33,14 @@ from medsanitize.verifiers.spelling import DELETED, normalise, spellings
 
 PATTERNS_PER_AUTOMATON: Final = 50_000
 CHUNK: Final = 4 << 20
-_OVERLAP: Final = 1024
+OVERLAP: Final = 1024
 _FEW_PATTERNS: Final = 2_000
 _LONG_NAME: Final = 9
 _LONG_ID: Final = 12
 _HEAD: Final = 12
 _MANY_HEADS: Final = 1_000
-_RULES: Final = ("name", "id", "phone", "address", "institution", "text", "uid")
+_RULES: Final = ("name", "id", "phone", "address", "institution", "text", "uid", "source-text")
+_WORD: Final = len(_RULES) - 1
 _UID: Final = re.compile(rb"[0-2](?:\.[0-9]+)+")
 _RUN: Final = re.compile(rb"[ ^,_='\"/\\;:()\t\r\n-]{4,}")
 _DIGIT_SEPARATORS: Final = b" -/()"
@@ -86,7 +88,8 @@ class Search:
         self._patterns = sorted(patterns)
         self._rules = bytes(patterns[pattern] for pattern in self._patterns)
         self._uids = array("Q", sorted(uids))
-        self._automata: list[BytesAhoCorasick] | None = None
+        self._automata: list[tuple[BytesAhoCorasick, bytes]] | None = None
+        self._words: dict[bytes, set[bytes]] = {}
 
     def __repr__(self) -> str:
         return "Search(...)"
@@ -96,27 +99,69 @@ class Search:
 
     def hits(self, buffer: bytes | mmap.mmap) -> Iterator[Hit]:
         """Yield what is found in ``buffer``, a chunk at a time; places are offsets into it."""
-        if self._automata is None:
-            self._automata = [_automaton(block) for block in _blocks(self._patterns)]
         size = len(buffer)
-        if size <= CHUNK + _OVERLAP:
+        if size <= CHUNK + OVERLAP:
             yield from self._in_chunk(bytes(buffer), 0)
             return
         for start in range(0, size, CHUNK):
-            chunk = buffer[max(0, start - _OVERLAP) : start + CHUNK]
+            chunk = buffer[max(0, start - OVERLAP) : start + CHUNK]
             if isinstance(buffer, mmap.mmap):
                 buffer.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
-            yield from self._in_chunk(chunk, max(0, start - _OVERLAP))
+            yield from self._in_chunk(chunk, max(0, start - OVERLAP))
+
+    def hits_in(self, chunk: bytes, offset: int) -> list[Hit]:
+        """What is found in a chunk that begins at ``offset``; chunks must overlap by ``OVERLAP``."""
+        return list(self._in_chunk(chunk, offset))
+
+    def with_words(self, words: Iterable[bytes]) -> Search:
+        """Give this net with words beside it, found in the same pass under the rule ``source-text``.
+
+        Parameters
+        ----------
+        words : iterable of bytes
+            In lower case. They are found in any case and in UTF-16, and else as they are.
+        """
+        joined = copy(self)
+        joined._words = {}
+        for word in words:
+            joined._words.setdefault(normalise(word), set()).add(word)
+        if not joined._words:
+            return self
+        if len(self._patterns) + len(joined._words) <= _FEW_PATTERNS:
+            rules = dict.fromkeys(joined._words, _WORD) | dict(zip(self._patterns, self._rules, strict=True))
+            patterns = sorted(rules)
+            joined._automata = [(_automaton(patterns), bytes(map(rules.__getitem__, patterns)))]
+        else:
+            beside = sorted(joined._words)
+            joined._automata = [*self._built(), (_automaton(beside), bytes([_WORD]) * len(beside))]
+        return joined
+
+    def _built(self) -> list[tuple[BytesAhoCorasick, bytes]]:
+        """The automata, each with the rules of its patterns."""
+        if self._automata is None:
+            rules = (
+                self._rules[start : start + PATTERNS_PER_AUTOMATON]
+                for start in range(0, len(self._rules), PATTERNS_PER_AUTOMATON)
+            )
+            self._automata = [
+                (_automaton(block), rules)
+                for block, rules in zip(_blocks(self._patterns), rules, strict=True)
+            ]
+        return self._automata
 
     def _in_chunk(self, chunk: bytes, offset: int) -> Iterator[Hit]:
         haystack = normalise(chunk)
         origin: Any = None
-        for block, automaton in enumerate(self._automata or ()):
+        for automaton, rules in self._built():
             for pattern, start, end in automaton.find_matches_as_indexes(haystack, overlapping=True):
                 if origin is None:
                     origin = _origin(chunk)
-                rule = self._rules[block * PATTERNS_PER_AUTOMATON + pattern]
                 first, last = int(origin[start]), int(origin[end - 1]) + 1
+                if self._is_word(chunk[first:last], haystack[start:end]):
+                    yield Hit(offset + first, offset + last, _RULES[_WORD], False, end - start, True)
+                rule = rules[pattern]
+                if rule == _WORD:
+                    continue
                 hit = self._confirmed(chunk, first, last, _RULES[rule], haystack[start:end])
                 if hit is not None:
                     begin, stop = hit
@@ -129,6 +174,10 @@ class Search:
                         end - start,
                         raw.isupper() or raw.islower() or raw.istitle() or not raw.isalpha(),
                     )
+
+    def _is_word(self, raw: bytes, pattern: bytes) -> bool:
+        """Whether one of the words stands here, separators and all."""
+        return raw.lower().replace(b"\0", b"") in self._words.get(pattern, ())
 
     def _confirmed(
         self, chunk: bytes, first: int, last: int, rule: str, pattern: bytes

@@ -6,7 +6,7 @@ Outside the tiles every byte is searched for what a slide may say of people; ins
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -14,14 +14,15 @@ from typing import Any, Final
 
 from medsanitize.release.parts import digest_of_parts
 from medsanitize.sanitize.record import Finding, Part, Slide
-from medsanitize.verifiers.search import Search, stands_alone
+from medsanitize.verifiers.search import CHUNK, Hit, Search, stands_alone
 from medsanitize.verifiers.slide_bytes import Tokens, hidden_in, identifying, profile_mark, tile_faults
 from medsanitize.verifiers.slide_layout import Tiles, Unsound, texts_of, tiles_of
+from medsanitize.verifiers.slide_pass import Pass, TileSums
 from medsanitize.verifiers.slide_pixels import differences
 
 STRUCTURE: Final = Finding("structure", "audit:structure")
 _LEAST_IN_TILE: Final = 9
-_CHUNK: Final = 1 << 22
+_LEAST_OF_SOURCE: Final = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -67,19 +68,37 @@ def audit_slide(staged: Staged, *, search: Search) -> tuple[Finding, ...]:
         hidden, ``audit:name`` and its like for what is known, ``audit:viewer`` when OpenSlide or tifffile
         see something else than in the source; sorted, never a value.
     """
-    findings: set[Finding] = set(_digests(staged))
+    return read_slide(staged, search=search)[0]
+
+
+def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], str | None]:
+    """Audit a slide as `audit_slide` does; the digest of its tiles (`tile_digest`) comes of the same pass."""
+    findings: set[Finding] = set()
+    sums: dict[Path, str] = {}
+    joined: list[bytes] = []
     try:
         layouts = tiles_of(staged.main, staged.files[1:])
         words: list[bytes] = []
         for source in staged.sources[:1]:
             words = list(texts_of(source, staged.sources[1:]))
         tokens = identifying(words)
+        net = search.with_words(token for token in tokens if len(token) >= _LEAST_OF_SOURCE)
         for path, tiles in layouts.items():
-            findings.update(_search(path, tiles, tokens, search, metadata=staged.metadata))
+            if path.stat().st_size == 0:
+                findings.add(STRUCTURE)
+                continue
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                one = Pass(data, tiles.base)
+                findings.update(_known(data, _gaps(tiles.every, len(data)), one.hits(net)))
+                sums[path] = one.sha256
+                joined.append(one.tiles)
+                findings.update(_search(data, tiles, tokens, metadata=staged.metadata))
         findings.update(differences(staged.main, staged.stated, staged.sources))
     except Unsound:
         findings.add(STRUCTURE)
-    return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
+    findings.update(_digests(staged, sums))
+    ordered = sorted(findings, key=lambda finding: (finding.place, finding.rule))
+    return tuple(ordered), _of_tiles(joined)
 
 
 def tile_digest(main: Path, others: Sequence[Path]) -> str | None:
@@ -93,38 +112,39 @@ def tile_digest(main: Path, others: Sequence[Path]) -> str | None:
         64 hexadecimal digits; None where the tiles cannot be found. For the holder's eyes alone: an
         uncleaned copy of the slide has the same.
     """
-    digest, count = sha256(), 0
+    joined = []
     try:
         layouts = tiles_of(main, others)
     except Unsound:
         return None
     for path, tiles in layouts.items():
-        if not tiles.base:
-            continue
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            for start, end in tiles.base:
-                if data[start : start + 2] == b"\xff\xd8":
-                    scan = data.find(b"\xff\xda", start, end)
-                    start = scan if scan > 0 else start
-                digest.update((end - start).to_bytes(8, "big"))
-                for at in range(start, end, _CHUNK):
-                    digest.update(data[at : min(at + _CHUNK, end)])
-                count += 1
-                if count % 4096 == 0 or end - start > _CHUNK:
+        if tiles.base:
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                sums = TileSums(data, tiles.base)
+                for end in range(0, len(data), CHUNK):
+                    sums.reach(min(end + CHUNK, len(data)))
                     data.madvise(mmap.MADV_DONTNEED)
-    return digest.hexdigest() if count else None
+                joined.append(sums.joined())
+    return _of_tiles(joined)
 
 
-def _digests(staged: Staged) -> Iterator[Finding]:
-    """Every file is there, is no link, and has the digest that the record states."""
+def _of_tiles(joined: Sequence[bytes]) -> str | None:
+    return sha256(b"".join(joined)).hexdigest() if any(joined) else None
+
+
+def _digests(staged: Staged, sums: Mapping[Path, str]) -> Iterator[Finding]:
+    """Every file is there, is no link, and has the digest that the record states.
+
+    ``sums`` are digests of files that were read already.
+    """
     files = staged.files
     if any(path.is_symlink() or not path.is_file() for path in files):
         yield Finding("file", "audit:missing")
         return
-    found = [_digest(path) for path in files]
+    found = [sums.get(path) or _digest(path) for path in files]
     if staged.parts:
-        sums = [part.sha256 for part in staged.parts]
-        if found != sums or digest_of_parts(staged.parts) != staged.sha256:
+        stated = [part.sha256 for part in staged.parts]
+        if found != stated or digest_of_parts(staged.parts) != staged.sha256:
             yield Finding("file", "audit:digest")
     elif found != [staged.sha256]:
         yield Finding("file", "audit:digest")
@@ -137,20 +157,14 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _search(path: Path, tiles: Tiles, tokens: Tokens, search: Search, *, metadata: bool) -> Iterator[Finding]:
-    if path.stat().st_size == 0:
-        yield STRUCTURE
-        return
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        gaps = _gaps(tiles.every, len(data))
-        marks = [mark for place in tiles.profiles if (mark := profile_mark(data, place)) is not None]
-        unmarked = _gaps(sorted([*tiles.every, *marks]), len(data))
-        outside = b"\xfe\xfd".join(data[start:end] for start, end in unmarked)
-        for rule in hidden_in(outside, tokens):
-            yield Finding("description", f"audit:{rule}")
-        for rule in tile_faults(data, tiles, tokens, metadata=metadata):
-            yield Finding("tiles", f"audit:{rule}")
-        yield from _known(data, gaps, search)
+def _search(data: mmap.mmap, tiles: Tiles, tokens: Tokens, *, metadata: bool) -> Iterator[Finding]:
+    marks = [mark for place in tiles.profiles if (mark := profile_mark(data, place)) is not None]
+    unmarked = _gaps(sorted([*tiles.every, *marks]), len(data))
+    outside = b"\xfe\xfd".join(data[start:end] for start, end in unmarked)
+    for rule in hidden_in(outside, tokens):
+        yield Finding("description", f"audit:{rule}")
+    for rule in tile_faults(data, tiles, metadata=metadata):
+        yield Finding("tiles", f"audit:{rule}")
 
 
 def _gaps(ranges: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]:
@@ -162,12 +176,15 @@ def _gaps(ranges: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]
     return gaps
 
 
-def _known(data: mmap.mmap, gaps: Sequence[tuple[int, int]], search: Search) -> Iterator[Finding]:
+def _known(data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[Hit]) -> Iterator[Finding]:
     """What is known of anybody; in tiles only where chance does not make it."""
     from bisect import bisect_right
 
     starts = [start for start, _ in gaps]
-    for hit in search.hits(data):
+    for hit in hits:
+        if hit.rule == "source-text":
+            yield Finding("tiles", "audit:source-text")
+            continue
         number = bisect_right(starts, hit.start) - 1
         inside = number < 0 or hit.start >= gaps[number][1]
         if inside and hit.rule != "uid" and (hit.length < _LEAST_IN_TILE or not hit.one_case):

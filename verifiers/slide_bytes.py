@@ -109,8 +109,8 @@ def hidden_in(outside: bytes, tokens: Tokens) -> Iterator[str]:
             break
 
 
-def tile_faults(data: mmap.mmap, tiles: Tiles, tokens: Tokens, *, metadata: bool) -> Iterator[str]:
-    """Rules that the tiles break: comments and application segments, bytes behind a picture, known words.
+def tile_faults(data: mmap.mmap, tiles: Tiles, *, metadata: bool) -> Iterator[str]:
+    """Rules that the tiles break: comments and application segments, bytes behind a picture.
 
     ``metadata``: the policy keeps comments and application segments of tiles.
     """
@@ -136,9 +136,6 @@ def tile_faults(data: mmap.mmap, tiles: Tiles, tokens: Tokens, *, metadata: bool
     for table in tiles.tables:
         if not _plain_header(table[:-2]):
             yield "tile-metadata"
-    long_enough = [token for token in tokens if len(token) >= 10]
-    if long_enough and _any_of(data, long_enough):
-        yield "source-text"
 
 
 def profile_mark(data: mmap.mmap, place: tuple[int, int]) -> tuple[int, int] | None:
@@ -165,21 +162,6 @@ def profile_mark(data: mmap.mmap, place: tuple[int, int]) -> tuple[int, int] | N
 
 def _whole(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 4], "big")
-
-
-def _any_of(data: mmap.mmap, words: Sequence[bytes]) -> bool:
-    from ahocorasick_rs import BytesAhoCorasick
-
-    automaton = BytesAhoCorasick(sorted(words))
-    step, overlap = 1 << 22, 160
-    for start in range(0, len(data), step):
-        chunk = data[max(0, start - overlap) : start + step].lower()
-        data.madvise(mmap.MADV_DONTNEED)
-        if automaton.find_matches_as_indexes(chunk) or (
-            chunk.count(0) and automaton.find_matches_as_indexes(chunk.replace(b"\0", b""))
-        ):
-            return True
-    return False
 
 
 def _in_text(text: bytes, tokens: Tokens) -> Iterator[str]:
