@@ -254,9 +254,9 @@ class Pixels(Section):
     """A frame whose lossy compression cannot be edited in place: ``decompress`` stores what its decoder
     shows, without further loss; ``quarantine`` refuses the object."""
     faces: Literal["ignore", "flag", "quarantine", "deface"] = "flag"
-    """CT, MR and PET from which a face could be rendered, and photographs of people: ``ignore`` does not look;
-    ``flag`` releases and points them out; ``quarantine`` refuses them; ``deface`` cuts the face off where that
-    can be proved, and refuses the rest."""
+    """CT, MR and PET from which a face could be rendered, and photographs of people: ``ignore`` does not
+    look; ``flag`` releases and points them out; ``quarantine`` refuses them; ``deface`` cuts the face off
+    where that can be proved, and refuses the rest."""
 
 
 class Documents(Section):
