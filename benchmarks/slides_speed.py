@@ -1,0 +1,226 @@
+"""Time and memory of the release of one large slide, beside cp and sha256sum in the same run.
+
+    python benchmarks/slides_speed.py OUT [--megabytes 300] [--rounds 3] [--workers 1] [--comments]
+
+Makes an Aperio SVS of that size: two levels, a thumbnail, a label, a macro; with ``--comments`` every tile
+has a comment to be cut. Prints wall times (medians), start-up included, those of the stages, their ratio to
+cp and sha256sum, and the most anonymous memory that a process of the run held. Exits 1 above 1.5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from common import fresh, machine, run, table
+from medsanitize.sanitize.wsi.rewrite import Page, numbers, text, write_tiff
+from medsanitize.sanitize.wsi.tiff import Dialect
+from PIL import Image
+
+TARGET = 1.5
+WHOLE, PEAK = "medsanitize: whole run", "peak"
+BIG = Dialect("<", "big")
+TILE, ROWS = 256, 32
+"""Pixels of a tile's side, and restart intervals of a tile (a row of MCUs each)."""
+SAID = (
+    "Aperio Image Library v12.0.15\r\n{0}x{1} ({2}x{2}) JPEG/RGB Q=80|AppMag = 40|MPP = 0.25"
+    "|ScanScope ID = SS7731AHGH|Filename = S26-004711|Title = Doe^Jane|User = jdoe-operator|Date = 07/11/23"
+)
+Tile = tuple[bytes, ...]
+
+
+# -- the slide ----------------------------------------------------------------------------
+
+
+class Tiles:
+    """Valid JPEG tiles without end, all different: rows of a few encoded pictures, put together anew."""
+
+    def __init__(self, *, comments: bool) -> None:
+        self.chance = random.Random(4711)  # noqa: S311  no secret: the slide is always the same
+        self.comments = comments
+        self.count = 0
+        source = np.random.default_rng(4711)
+        rows: list[bytes] = []
+        for _ in range(24):
+            self.head, found = split(jpeg(tissue(source, TILE, TILE), restart_marker_rows=1))
+            rows += found
+        self.rows = [[row + bytes([0xFF, 0xD0 + n]) for row in rows] for n in range(8)]
+        self.last = [row + b"\xff\xd9" for row in rows]
+
+    def next(self) -> Tile:
+        """One more tile."""
+        self.count += 1
+        picked = (self.chance.choice(self.rows[n % 8]) for n in range(ROWS - 1))
+        note = b"S26-004711 %12d" % self.count
+        cut = (b"\xff\xfe" + (len(note) + 2).to_bytes(2, "big") + note,) if self.comments else ()
+        return (self.head[:2], *cut, self.head[2:], *picked, self.chance.choice(self.last))
+
+
+def tissue(source: np.random.Generator, high: int, wide: int) -> np.ndarray:
+    """Pink with grain, as much as makes a tile of about 12 KB."""
+    grain = source.normal(0, 6, (high // 2, wide // 2, 3)).repeat(2, 0).repeat(2, 1)
+    return (np.array([225, 165, 200]) + grain).clip(0, 255).astype(np.uint8)
+
+
+def jpeg(picture: np.ndarray, **options: int) -> bytes:
+    """A picture as a JPEG."""
+    stream = BytesIO()
+    Image.fromarray(picture).save(stream, "JPEG", quality=80, subsampling=0, **options)
+    return stream.getvalue()
+
+
+def split(stream: bytes) -> tuple[bytes, list[bytes]]:
+    """A JPEG's header without its JFIF segment, and its restart intervals."""
+    scan = stream.index(b"\xff\xda")
+    first = start = at = scan + 2 + int.from_bytes(stream[scan + 2 : scan + 4], "big")
+    rows = []
+    while (end := stream.find(b"\xff", at)) >= 0:
+        if 0xD0 <= stream[end + 1] <= 0xD9:
+            rows.append(stream[start:end])
+            start = end + 2
+        at = end + 2
+    return stream[:2] + stream[4 + int.from_bytes(stream[4:6], "big") : first], rows
+
+
+def page(wide: int, high: int, said: str, cut: Sequence[Tile], *, tiled: bool, subfile: int = 0) -> Page:
+    """A directory as Aperio writes it."""
+    values = {254: numbers(BIG, 4, [subfile]), 256: numbers(BIG, 4, [wide]), 257: numbers(BIG, 4, [high])}
+    values |= {tag: numbers(BIG, 3, [one]) for tag, one in {259: 7, 262: 6, 277: 3, 284: 1}.items()}
+    values |= {258: numbers(BIG, 3, [8, 8, 8]), 530: numbers(BIG, 3, [1, 1]), 270: text(said)}
+    values |= (
+        {tag: numbers(BIG, 4, [TILE]) for tag in (322, 323)} if tiled else {278: numbers(BIG, 4, [high])}
+    )
+    return Page(values, list(cut), tiled)
+
+
+def make(path: Path, megabytes: int, *, comments: bool) -> None:
+    """Write the slide."""
+    tiles = Tiles(comments=comments)
+    one = sum(map(len, tiles.next()))
+    side = max(8, int((megabytes * 1e6 / one / (1 + 1 / 16)) ** 0.5) // 4 * 4)
+    source = np.random.default_rng(7)
+
+    def level(across: int, said: str) -> Page:
+        cut = [tiles.next() for _ in range(across * across)]
+        return page(across * TILE, across * TILE, said, cut, tiled=True)
+
+    def picture(wide: int, high: int, said: str, subfile: int = 0) -> Page:
+        whole = (jpeg(tissue(source, high, wide)),)
+        return page(wide, high, said, [whole], tiled=False, subfile=subfile)
+
+    said = SAID.format(side * TILE, side * TILE, TILE)
+    pages = [level(side, said), picture(512, 512, said), level(side // 4, said)]
+    pages += [picture(360, 120, "Aperio Image Library\r\nlabel", 1)]
+    pages += [picture(1280, 400, "Aperio Image Library\r\nmacro", 9)]
+    with path.open("wb") as file:
+        file.writelines(piece for piece in write_tiff(BIG, pages) if isinstance(piece, bytes))
+
+
+# -- measuring ----------------------------------------------------------------------------
+
+
+class Watch(threading.Thread):
+    """Looks every few milliseconds at the anonymous memory of all processes below this one."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = 0
+        self.stopped = threading.Event()
+
+    def run(self) -> None:
+        """Look until stopped."""
+        me = str(threading.main_thread().native_id)
+        while not self.stopped.wait(0.03):
+            self.peak = max([self.peak, *below(me)])
+
+
+def below(process: str) -> list[int]:
+    """RssAnon in KB of every process below one; pages of mapped files are no memory of it."""
+    found, waiting = [], [process]
+    while waiting:
+        try:
+            where = Path("/proc") / waiting.pop() / "task"
+            children = [
+                child for task in where.iterdir() for child in (task / "children").read_text().split()
+            ]
+            waiting += children
+            for child in children:
+                lines = (Path("/proc") / child / "status").read_text().splitlines()
+                found += [int(line.split()[1]) for line in lines if line.startswith("RssAnon")]
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+def timed(*command: str | Path) -> float:
+    """Wall seconds of a system program."""
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def one_round(slide: Path, folder: Path, workers: int) -> dict[str, float]:
+    """Copy and hash, then release; wall seconds by name and the peak of memory in MB."""
+    folder.mkdir()
+    seconds = {"cp": timed("cp", slide, folder / "copy"), "sha256sum": timed("sha256sum", folder / "copy")}
+    watch = Watch()
+    watch.start()
+    start = time.perf_counter()
+    ran = run(folder / "run", slide.parent, "research", workers=workers, also=(3,))
+    seconds[WHOLE] = time.perf_counter() - start
+    watch.stopped.set()
+    watch.join()
+    if ran.code == 3 or len(ran.released()) != 1:
+        sys.exit("The slide was not released: the figures would mislead.")
+    seconds |= {f"of which {one['name']}": one["wall_seconds"] for one in ran.result["stages"]}
+    shutil.rmtree(folder)
+    return seconds | {PEAK: watch.peak / 1024}
+
+
+def rows_of(figures: dict[str, float], yardstick: float) -> list[tuple[str, str, str]]:
+    """Lines of the table; stages of no account are left out."""
+    return [
+        (name, f"{value:.2f}", f"{value / yardstick:.2f}") for name, value in figures.items() if value > 0.005
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make the slide, measure, print; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--megabytes", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--comments", action="store_true")
+    given = parser.parse_args(arguments)
+    out = fresh(given.out)
+    inputs = out / "export"
+    inputs.mkdir()
+    slide = inputs / "slide.svs"
+    make(slide, given.megabytes, comments=given.comments)
+    rounds = [one_round(slide, out / f"round-{number}", given.workers) for number in range(given.rounds)]
+    figures = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+    yardstick = figures["cp"] + figures["sha256sum"]
+    peak = figures.pop(PEAK)
+    print(f"{machine()}; a slide of {slide.stat().st_size / 1e6:.0f} MB\n")
+    print(table(("what", "seconds", "ratio to cp + sha256sum"), rows_of(figures, yardstick)))
+    print(f"\nPeak anonymous memory of one process: {peak:.0f} MB")
+    ratio = figures[WHOLE] / yardstick
+    print(f"ratio: {ratio:.2f} (target: at most {TARGET})")
+    return int(ratio > TARGET)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
