@@ -34,10 +34,10 @@ THIS_VERSION: Mapping[str, str] = {
     "accepted there. Stated in the objects from which a face was cut off, and in no other",
     "clean_graphics": "graphic annotations stay, their texts cleaned; overlay planes stay where "
     "`clean_pixel_data` is on and reads them too, else they go; curves go all the same",
-    "clean_structured_content": "content stays item by item: texts, dates and UIDs in it are cleaned; persons, "
-    "observers, the subject's identity, institutions and request numbers go as whole items",
-    "clean_descriptors": "texts stay word by word: words of the controlled vocabulary that are no name, id "
-    "or address known of the patient",
+    "clean_structured_content": "content stays item by item: texts, dates and UIDs in it are cleaned; "
+    "persons, observers, the subject's identity, institutions and request numbers go as whole items",
+    "clean_descriptors": "texts stay as `text` says: identifiers are cut, words that are in no vocabulary go "
+    "with them",
     "retain_longitudinal_full_dates": "dates and times stay; not together with the next option",
     "retain_longitudinal_modified_dates": "dates are shifted or cut to the year, as `dicom.dates` says",
     "retain_patient_characteristics": "they stay; ages over 89 become `090Y`, texts among them are cleaned",
