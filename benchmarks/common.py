@@ -142,10 +142,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def script(path: Path, *arguments: str | Path) -> str:
-    """Run one of the shared scripts and return what it printed."""
+def script(path: Path, *arguments: str | Path, start: Sequence[str] = ()) -> str:
+    """Run one of the shared scripts and return what it printed; ``start`` are options of the interpreter."""
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_GDCM, str(path), *map(str, arguments)],
+        [sys.executable, *start, str(path), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,

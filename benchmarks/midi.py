@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import fresh, medsanitize, run, script, shared, table
+from common import WITHOUT_GDCM, fresh, medsanitize, run, script, shared, table
 
 LEAKS_IN_HEADER = (
     "text_removed",
@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     script(
         *(bench / "midi_score.py", "--bench", known, "--output", ran.data),
         *("--uid-map", uids, "--patid-map", patients, "--failures", failures, "--json", report),
+        start=("-c", WITHOUT_GDCM),
     )
     return show(json.loads(report.read_text()), failures, released_sources(uids, ran.released()), known)
 

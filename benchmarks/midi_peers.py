@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import fresh, machine, script, shared, table
+from common import WITHOUT_GDCM, fresh, machine, script, shared, table
 
 DICOGNITO = """
 import sys
@@ -100,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def scored(bench: Path, out: Path, name: str) -> dict[str, dict[str, dict[str, object]]]:
     """The scorer's report on one tool's output."""
     report = out / f"{name}.json"
-    script(*(bench / "midi_score.py", "--bench", bench / "public", "--output", out / name, "--json", report))
+    scored_set = ("--bench", bench / "public", "--output", out / name, "--json", report)
+    script(bench / "midi_score.py", *scored_set, start=("-c", WITHOUT_GDCM))
     found: dict[str, dict[str, dict[str, object]]] = json.loads(report.read_text())
     return found
 
