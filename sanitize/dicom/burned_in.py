@@ -159,13 +159,12 @@ class _Job:
     used: set[Area] = field(default_factory=set)
     doubts: Doubts = field(default_factory=Doubts)
     shown: dict[int, Picture] = field(default_factory=dict)
-    first: Readings | None = None
     checks: Readings | None = None
     judged: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
 
     def look(self) -> None:
         """The first reading: what is blanked in each frame by what stands there."""
-        readings = self.first = Readings(self.reader, closely=self.image.geometry.frames == 1)
+        readings = Readings(self.reader)
         for index in range(self.image.geometry.frames):
             frame = self.image.stored.frame(index)
             pictures = self.image.pictures(self.image.samples(frame), frame)
@@ -223,9 +222,7 @@ class _Job:
             areas += self.repeated.seen_in(before[0])
         if not areas:
             return None
-        # A single frame goes on where its first reading ended: only what was blanked, and around it, is new.
-        single = self.first if image.geometry.frames == 1 else None
-        self.checks = self.checks or single or Readings(self.reader)
+        self.checks = self.checks or Readings(self.reader)
         for _ in range(2):
             areas = list(merged(areas))
             new = write(frame, areas)

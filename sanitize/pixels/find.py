@@ -14,9 +14,7 @@ _CHANGED = 6
 _MOST = 0.6
 
 
-def read_frames(
-    reader: TextReader, frames: Iterable[Frame], *, closely: bool = False
-) -> Iterator[tuple[TextBox, ...]]:
+def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[TextBox, ...]]:
     """Read every frame of an object.
 
     The first frame is read whole and enlarged. Of each later frame the area around everything that
@@ -28,8 +26,6 @@ def read_frames(
     reader : TextReader
     frames : iterable of arrays of uint8, shape (rows, columns)
         In order; a change of shape begins anew.
-    closely : bool
-        Read what changed enlarged and turned as well.
 
     Yields
     ------
@@ -46,7 +42,7 @@ def read_frames(
             if differs.any():
                 area = _area(differs, boxes)
                 left, top, right, bottom = area
-                boxes = _reread(reader, frame, area, differs, boxes, closely)
+                boxes = _reread(reader, frame, area, differs, boxes)
                 seen[top:bottom, left:right] = frame[top:bottom, left:right]
         yield boxes
 
@@ -70,18 +66,13 @@ def _area(differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]) -> Bounds:
 
 
 def _reread(
-    reader: TextReader,
-    frame: Frame,
-    area: Bounds,
-    differs: NDArray[np.bool_],
-    boxes: tuple[TextBox, ...],
-    closely: bool,
+    reader: TextReader, frame: Frame, area: Bounds, differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]
 ) -> tuple[TextBox, ...]:
     """The text of the frame: lines in which nothing changed, and what is read in ``area`` beside them."""
     left, top, right, bottom = area
     kept = [box for box in boxes if not differs[box.top : box.bottom, box.left : box.right].any()]
     known = [(box.left, box.top, box.right, box.bottom) for box in kept]
-    for one in reader.read(frame[top:bottom, left:right], enlarged=closely):
+    for one in reader.read(frame[top:bottom, left:right], enlarged=False):
         bounds = one.left + left, one.top + top, one.right + left, one.bottom + top
         if not found_before(bounds, known):
             kept.append(TextBox(*bounds, one.text, one.score))

@@ -15,14 +15,10 @@ Lanes = tuple[tuple[TextBox, ...], ...]
 
 
 class Readings:
-    """Reads frames one after another; what did not change since the frame before is not read again.
+    """Reads frames one after another; what did not change since the frame before is not read again."""
 
-    ``closely``: what did change is read enlarged and both ways, as a first frame is.
-    """
-
-    def __init__(self, reader: TextReader, *, closely: bool = False) -> None:
+    def __init__(self, reader: TextReader) -> None:
         self._reader = reader
-        self._closely = closely
         self._queues: list[deque[Picture]] = []
         self._lanes: list[Iterator[tuple[TextBox, ...]]] = []
 
@@ -33,7 +29,7 @@ class Readings:
             if number == len(self._lanes):
                 queue: deque[Picture] = deque()
                 self._queues.append(queue)
-                self._lanes.append(read_frames(self._reader, _served(queue), closely=self._closely))
+                self._lanes.append(read_frames(self._reader, _served(queue)))
             self._queues[number].append(picture)
             found.append(next(self._lanes[number]))
         return tuple(found)
