@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,9 @@ def _starts(length: int) -> range:
     return range(0, max(1, length - _OVERLAP), _TILE - _OVERLAP)
 
 
+@cache
 def _session(kind: str) -> Any:
+    """A network of the wheel, loaded once a process: DICOM frames, pictures and documents share it."""
     spec = importlib.util.find_spec("rapidocr")
     if spec is None or spec.origin is None or importlib.util.find_spec("onnxruntime") is None:
         raise EnvironmentFailure(

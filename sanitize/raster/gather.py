@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from medsanitize.sanitize.context import Known
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.raster.ifd import ASCII, Directory, read_directory, read_header
+from medsanitize.sanitize.raster.ifd import Directory, read_directory, read_header
 from medsanitize.sanitize.raster.jpeg import metadata_segments
 from medsanitize.sanitize.raster.png import read_chunks
 from medsanitize.sanitize.raster.sniff import Buffer, Format
+from medsanitize.sanitize.tiff_types import ASCII
 
 _EXIF, _XMP, _IPTC, _PHOTOSHOP, _COMMENT = 34665, 700, 33723, 34377, 37510
 _PERSONS = frozenset([315, 40093, 42032])

@@ -8,26 +8,8 @@ from typing import Literal
 
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.raster.sniff import Buffer
+from medsanitize.sanitize.tiff_types import RATIONAL, SIZES
 
-BYTE, ASCII, SHORT, LONG, RATIONAL, UNDEFINED = 1, 2, 3, 4, 5, 7
-_SIZES = {
-    1: 1,
-    2: 1,
-    3: 2,
-    4: 4,
-    5: 8,
-    6: 1,
-    7: 1,
-    8: 2,
-    9: 4,
-    10: 8,
-    11: 4,
-    12: 8,
-    13: 4,
-    16: 8,
-    17: 8,
-    18: 8,
-}
 _NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
 _MOST_ENTRIES = 4096
 _MOST_VALUE = 1 << 28
@@ -103,7 +85,7 @@ def read_directory(data: Buffer, header: TiffHeader, pos: int) -> tuple[Director
         directory: Directory = {}
         for at in range(pos + head, pos + head + count * entry, entry):
             tag, kind, number = unpack_from(f"{order}HH{'Q' if big else 'I'}", data, at)
-            size = _SIZES.get(kind, 0) * number
+            size = SIZES.get(kind, 0) * number
             start = at + entry - inline
             if size > inline:
                 start = unpack_from(f"{order}{'Q' if big else 'I'}", data, start)[0]

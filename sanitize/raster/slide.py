@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from medsanitize.sanitize.raster.ifd import ASCII, BYTE, UNDEFINED, Directory, TiffHeader
+from medsanitize.sanitize.raster.ifd import Directory, TiffHeader
+from medsanitize.sanitize.tiff_types import ASCII, BYTE, UNDEFINED
 
 _WIDTH, _HEIGHT, _SUBFILE, _TILE_WIDTH, _TILE_OFFSETS = 256, 257, 254, 322, 324
 _VENDOR_TAGS = range(65400, 65500)

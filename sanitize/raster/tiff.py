@@ -9,20 +9,12 @@ from struct import pack
 from typing import Literal
 
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.raster.ifd import (
-    LONG,
-    RATIONAL,
-    SHORT,
-    UNDEFINED,
-    Directory,
-    TiffHeader,
-    read_directory,
-    read_header,
-)
+from medsanitize.sanitize.raster.ifd import Directory, TiffHeader, read_directory, read_header
 from medsanitize.sanitize.raster.jpeg import Jpeg, read_jpeg
 from medsanitize.sanitize.raster.slide import is_slide, is_thumbnail
 from medsanitize.sanitize.raster.sniff import Buffer
 from medsanitize.sanitize.raster.strips import encoded_length
+from medsanitize.sanitize.tiff_types import LONG, RATIONAL, SHORT, UNDEFINED
 
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC = 256, 257, 258, 259, 262
 _SUBFILE, _FILL_ORDER, _OFFSETS, _ORIENTATION, _SAMPLES = 254, 266, 273, 274, 277

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_types import LONG, LONG8
 from medsanitize.sanitize.wsi.plan import Copy, OutFile, Piece
 from medsanitize.sanitize.wsi.tiff import (
-    LONG,
-    LONG8,
     STRIP_COUNTS,
     STRIP_OFFSETS,
     SUB_IFDS,
@@ -179,18 +178,7 @@ def _values(
     sub_places: list[int] = []
     for one in page.subs:
         end = _values(dialect, one, placed, end, tail, sub_places, bodies, sub=True)
-    values = dict(page.values)
-    offsets = [placed[segment] if segment else 0 for segment in page.segments]
-    counts = [length_of(segment) for segment in page.segments]
-    wide = LONG8 if dialect.kind == "big" else LONG
-    where, sizes = (TILE_OFFSETS, TILE_COUNTS) if page.tiled else (STRIP_OFFSETS, STRIP_COUNTS)
-    if page.pointers:
-        values.update(page.pointers)
-    else:
-        values[where] = _pointers(dialect, wide, offsets)
-        values[sizes] = _pointers(dialect, LONG if max(counts, default=0) < _LIMIT else wide, counts)
-    if sub_places:
-        values[SUB_IFDS] = numbers(dialect, 18 if dialect.kind == "big" else 13, sub_places)
+    values = _all_values(dialect, page, placed, sub_places)
     entries: list[bytes] = []
     high: list[int] = []
     big = dialect.kind == "big"
@@ -223,6 +211,25 @@ def _values(
         tail.append(b"\0")
         end += 1
     return end
+
+
+def _all_values(
+    dialect: Dialect, page: Page, placed: dict[tuple[Piece, ...], int], sub_places: list[int]
+) -> dict[int, Value]:
+    """A page's own values with those that point to its data and to its sub-directories."""
+    values = dict(page.values)
+    offsets = [placed[segment] if segment else 0 for segment in page.segments]
+    counts = [length_of(segment) for segment in page.segments]
+    wide = LONG8 if dialect.kind == "big" else LONG
+    where, sizes = (TILE_OFFSETS, TILE_COUNTS) if page.tiled else (STRIP_OFFSETS, STRIP_COUNTS)
+    if page.pointers:
+        values.update(page.pointers)
+    else:
+        values[where] = _pointers(dialect, wide, offsets)
+        values[sizes] = _pointers(dialect, LONG if max(counts, default=0) < _LIMIT else wide, counts)
+    if sub_places:
+        values[SUB_IFDS] = numbers(dialect, 18 if dialect.kind == "big" else 13, sub_places)
+    return values
 
 
 def _pointers(dialect: Dialect, kind: int, values: Sequence[int]) -> Value:

@@ -16,31 +16,12 @@ from typing import TYPE_CHECKING, Literal
 
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.structure import Buffer
+from medsanitize.sanitize.tiff_types import LONG, SIZES
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-BYTE, ASCII, SHORT, LONG, RATIONAL, UNDEFINED, LONG8, IFD8 = 1, 2, 3, 4, 5, 7, 16, 18
-SIZES = {
-    1: 1,
-    2: 1,
-    3: 2,
-    4: 4,
-    5: 8,
-    6: 1,
-    7: 1,
-    8: 2,
-    9: 4,
-    10: 8,
-    11: 4,
-    12: 8,
-    13: 4,
-    16: 8,
-    17: 8,
-    18: 8,
-}
-"""Bytes of one value of each field type."""
 WIDTH, LENGTH, COMPRESSION, PHOTOMETRIC, DESCRIPTION, SUBFILE = 256, 257, 259, 262, 270, 254
 STRIP_OFFSETS, STRIP_COUNTS, TILE_OFFSETS, TILE_COUNTS, SUB_IFDS = 273, 279, 324, 325, 330
 NDPI_FLAG = 65420
@@ -48,6 +29,7 @@ _INTEGERS = {1: "u1", 3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
 _MOST_DIRECTORIES = 4096
 _MOST_ENTRIES = 4096
 _MOST_VALUES = 1 << 22
+_MOST_BYTES = 64 << 20
 _MOST_FIELDS = 1 << 17
 
 
@@ -100,7 +82,15 @@ class Tiff:
     directories: tuple[Directory, ...]
 
     def raw(self, field: Field) -> bytes:
-        """The bytes of a field's values."""
+        """The bytes of a field's values, which no field of a slide has more than 64 MB of.
+
+        Raises
+        ------
+        Refused
+            ``tiff-too-many-values``.
+        """
+        if field.size > _MOST_BYTES:
+            raise Refused("tiff-too-many-values", "structure")
         return bytes(self.data[field.start : field.start + field.size])
 
     def text(self, directory: Directory, tag: int) -> str:

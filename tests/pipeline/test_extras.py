@@ -56,4 +56,8 @@ def test_a_policy_on_headers_alone_needs_nothing_more(
 ) -> None:
     without(monkeypatch, "rapidocr", "spacy", "presidio_analyzer", "jpeglib")
 
-    check_extras(make_policy("ps3.15-basic"))
+    policy = make_policy("ps3.15-basic")
+
+    check_extras(policy)
+
+    assert needed(policy) == ()

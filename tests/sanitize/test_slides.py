@@ -267,3 +267,10 @@ def test_a_damaged_slide_is_refused_or_clean(vendor: str, data: st.DataObject) -
         return
 
     assert slides.MARKER.encode() not in left
+
+
+def test_a_text_larger_than_any_slide_needs_is_refused_before_it_is_copied() -> None:
+    data = bytearray(patched(generic_bytes(), 270, 100 << 20, field=4))
+    data += bytes(110 << 20)
+
+    assert refused(bytes(data)) in ("tiff-too-many-values", "tiff-structure")
