@@ -15,8 +15,8 @@ HEAVY = frozenset({"torch", "diffusers", "faiss", "presidio_analyzer", "rapidocr
 
 
 def modules() -> list[Path]:
-    rooms = [path for room in ORDER[:-1] for path in sorted((ROOT / room).rglob("*.py"))]
-    return [ROOT / "cli.py", ROOT / "errors.py", *rooms]
+    rooms = [path for room in ORDER for path in sorted((ROOT / room).rglob("*.py"))]
+    return [ROOT / "errors.py", *rooms]
 
 
 def room_of(path: Path) -> str:
@@ -59,7 +59,7 @@ def test_the_packages_of_the_wheel_are_those_of_the_tree() -> None:
     import tomllib
 
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
-    rooms = [folder for room in ORDER[:-1] for folder in (ROOT / room, *(ROOT / room).rglob("*"))]
+    rooms = [folder for room in ORDER for folder in (ROOT / room, *(ROOT / room).rglob("*"))]
     found = {
         ".".join(("medsanitize", *path.relative_to(ROOT).parts))
         for path in rooms

@@ -1,0 +1,18 @@
+"""The commands: parse, call, print, exit code. The work is done in the rooms."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+from medsanitize.cli import policies, releases, runs
+from medsanitize.cli.frame import cli
+
+__all__ = ["cli", "main", "policies", "releases", "runs"]
+
+
+def main() -> None:
+    """Entry point. Warnings and logs of libraries may quote element values, so they are silenced."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    cli()

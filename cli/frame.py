@@ -1,0 +1,92 @@
+"""What every command shares: its example, --json and --log-json, its exit code and how it tells an error."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from medsanitize import __version__
+
+FILE = click.Path(path_type=Path)
+_COMMON = (
+    click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object on stdout."),
+    click.option("--log-json", is_flag=True, help="Write messages and progress as JSON lines on stderr."),
+)
+
+
+def command(group: click.Group, name: str, example: str) -> Callable[[Callable[..., int]], click.Command]:
+    """Register a command that returns its exit code, with --json, --log-json and an example."""
+
+    def register(function: Callable[..., int]) -> click.Command:
+        @functools.wraps(function)
+        def guarded(*, log_json: bool, **arguments: Any) -> None:
+            _exit(lambda: function(log_json=log_json, **arguments), arguments["as_json"], log_json)
+
+        wrapped: Callable[..., Any] = guarded
+        for option in reversed(_COMMON):
+            wrapped = option(wrapped)
+        return group.command(name, epilog=f"\b\nExample:\n  {example}")(wrapped)
+
+    return register
+
+
+def _exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
+    """Run a command's work; whatever happens becomes a sentence and an exit code, never a traceback."""
+    from medsanitize.errors import MedsanitizeError
+    from medsanitize.pipeline.outcome import exit_code
+    from medsanitize.pipeline.stop import Stopped
+
+    try:
+        code = work()
+    except (MedsanitizeError, Stopped) as error:
+        code = exit_code(error)
+        _tell_error(str(error), code, as_json, log_json)
+    except KeyboardInterrupt as error:
+        code = exit_code(error)
+        _tell_error("Stopped on request", code, as_json, log_json)
+    except MemoryError:
+        code = 5
+        _tell_error(
+            "Memory is used up. Use fewer workers, then run the same command again", code, as_json, log_json
+        )
+    except click.ClickException:
+        raise
+    except Exception as error:  # noqa: BLE001  a traceback could show the value of an element
+        code = exit_code(error)
+        _tell_error(
+            f"A defect of the program: {type(error).__name__} {_where(error)}", code, as_json, log_json
+        )
+    sys.exit(code)
+
+
+def _where(error: BaseException) -> str:
+    """Module and line where an exception arose; never its text."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    return f"in {trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}"
+
+
+def _tell_error(text: str, code: int, as_json: bool, log_json: bool) -> None:
+    facts = {"type": "error", "message": text, "exit_code": int(code)}
+    if as_json:
+        print(json.dumps(facts))
+    print(json.dumps(facts) if log_json else f"medsanitize: {text}", file=sys.stderr)
+
+
+def tell(as_json: bool, facts: dict[str, Any], text: str) -> None:
+    """Print a result: one JSON object on stdout, or text for people."""
+    click.echo(json.dumps({"type": "result", **facts}) if as_json else text)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="medsanitize")
+def cli() -> None:
+    """Turn an export of medical images into a dataset that may be published, with the evidence."""

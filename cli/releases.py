@@ -1,0 +1,124 @@
+"""Commands on releases: verify, audit, registry; and wipe, for slides that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from medsanitize.cli.frame import FILE, cli, command, tell
+
+
+@command(cli, "verify", "medsanitize verify release --key signing.key.pub")
+@click.argument("release", type=FILE)
+@click.option("--key", type=FILE, help="Public key of the signer.")
+def verify(release: Path, key: Path | None, *, as_json: bool, **_: Any) -> int:
+    """Find every changed, missing or added byte of a release, and check its signature."""
+    from medsanitize.release.verify import verify as verify_release
+
+    found = verify_release(release, key=key)
+    code = 0 if found.status == "intact" else 4
+    problems = [{"file": file, "fault": fault} for file, fault in found.problems]
+    lines = [str(found), *(f"  {one['fault']}: {one['file']}" for one in problems)]
+    facts = {"status": found.status, "signer": found.signer, "problems": problems, "exit_code": code}
+    tell(as_json, facts, "\n".join(lines))
+    return code
+
+
+@command(cli, "audit", "medsanitize audit release --policy policy.yaml")
+@click.argument("release", type=FILE)
+@click.option("--policy", type=FILE, help="Search for the identifiers in this policy's state, too.")
+def audit(release: Path, policy: Path | None, *, as_json: bool, **_: Any) -> int:
+    """Read a release again with an independent reader, and search it for what should not be there."""
+    from medsanitize.pipeline.ledger import audit_with_state
+
+    found = audit_with_state(release, policy)
+    findings = [{"file": file, "place": one.place, "rule": one.rule} for file, one in found.findings]
+    code = 0 if found.passed else 3
+    lines = [
+        f"{found.objects} objects and {found.files} files read; known identifiers: {found.identifiers}.",
+        *(f"  {one['rule']} at {one['place']} in {one['file']}" for one in findings),
+        "Nothing was found." if found.passed else f"{len(findings)} findings.",
+    ]
+    facts = {"objects": found.objects, "files": found.files, "identifiers": str(found.identifiers)}
+    tell(as_json, {**facts, "findings": findings, "exit_code": code}, "\n".join(lines))
+    return code
+
+
+@command(cli, "wipe", "medsanitize wipe archive/S1.svs archive/S2.ndpi --yes")
+@click.argument("slides", type=FILE, nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask before the files are overwritten.")
+def wipe(slides: tuple[Path, ...], yes: bool, *, as_json: bool, **_: Any) -> int:
+    """Overwrite everything but the tissue in your own copies of slides (TIFF formats), in place.
+
+    Label and macro are gone for good. What is wiped is no release: comments inside tiles stay, and nothing
+    was checked. Release slides with run.
+    """
+    from medsanitize.pipeline.wipe import wipe_slides
+
+    if not yes:
+        click.confirm(f"Overwrite {len(slides)} files in place? This cannot be undone", abort=True, err=True)
+    done = wipe_slides(slides)
+    refused = sum(done.refused.values())
+    code = 1 if refused else 0
+    lines = [
+        f"{done.wiped} slides wiped, {refused} refused and left as they were. None of them is a release."
+    ]
+    lines += [f"  {count}  {rule}" for rule, count in done.refused.items()]
+    tell(as_json, {"wiped": done.wiped, "refused": done.refused, "exit_code": code}, "\n".join(lines))
+    return code
+
+
+@cli.group()
+def registry() -> None:
+    """Keep the digests of earlier releases, so that new ones can be compared with them."""
+
+
+_REGISTRY_FOLDER = click.option(
+    "--registry", "folder", type=FILE, required=True, help="Folder of the registry."
+)
+
+
+@command(registry, "add", "medsanitize registry add release --registry registry")
+@click.argument("release", type=FILE)
+@_REGISTRY_FOLDER
+def registry_add(release: Path, folder: Path, *, as_json: bool, **_: Any) -> int:
+    """Verify a published release and add its digests."""
+    from medsanitize.release.registry import Registry
+
+    entry = Registry(folder).add(release)
+    text = f"Added {entry.name} {entry.version}: {entry.objects:,} objects."
+    tell(as_json, {"name": entry.name, "version": entry.version, "objects": entry.objects}, text)
+    return 0
+
+
+@command(registry, "list", "medsanitize registry list --registry registry")
+@_REGISTRY_FOLDER
+def registry_list(folder: Path, *, as_json: bool, **_: Any) -> int:
+    """List the releases in a registry."""
+    from dataclasses import asdict
+
+    from medsanitize.release.registry import Registry
+
+    entries = Registry(folder).list()
+    lines = [f"{entry.name} {entry.version} ({entry.mode}): {entry.objects:,} objects" for entry in entries]
+    facts = {"releases": [asdict(entry) for entry in entries]}
+    tell(as_json, facts, "\n".join(lines) or "The registry is empty.")
+    return 0
+
+
+@command(registry, "remove", "medsanitize registry remove chest-ct 1.0 --registry registry")
+@click.argument("name")
+@click.argument("version")
+@_REGISTRY_FOLDER
+def registry_remove(name: str, version: str, folder: Path, *, as_json: bool, **_: Any) -> int:
+    """Forget a release, and list the releases that lean on it."""
+    from dataclasses import asdict
+
+    from medsanitize.release.registry import Registry
+
+    affected = Registry(folder).remove(name, version)
+    lines = [f"Removed {name} {version}. Releases that lean on it: {len(affected)}"]
+    lines += [f"  {one.entry.name} {one.entry.version}: {one.shared:,} shared objects" for one in affected]
+    tell(as_json, {"affected": [asdict(one) for one in affected]}, "\n".join(lines))
+    return 0
