@@ -1,0 +1,112 @@
+"""The index: exact, approximate and measured, and never opened once changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.verifiers.index.folder import INVERTED, ROWS, VECTORS
+from medsanitize.verifiers.index.index import build_index, open_index
+
+DIMENSION = 8
+
+
+def vectors_of(count: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(size=(count, DIMENSION)).astype(np.float32)
+
+
+def batches(vectors: Any, size: int = 70) -> Iterator[tuple[Any, pa.RecordBatch]]:
+    for start in range(0, len(vectors), size):
+        part = vectors[start : start + size]
+        yield part, pa.RecordBatch.from_pydict({"name": [f"n{start + i}" for i in range(len(part))]})
+
+
+def by_hand(vectors: Any, queries: Any, k: int) -> Any:
+    apart = ((queries[:, None].astype(float) - vectors[None].astype(float)) ** 2).sum(axis=2)
+    return np.argsort(apart, axis=1, kind="stable")[:, :k]
+
+
+def test_the_exact_search_finds_what_comparing_all_pairs_finds(tmp_path: Path) -> None:
+    vectors, queries = vectors_of(500), vectors_of(20, seed=1)
+    index = build_index(tmp_path / "i", batches(vectors), dimension=DIMENSION, model="m")
+    near, rows = index.search(queries, 5)
+    assert (rows == by_hand(vectors, queries, 5)).all()
+    assert np.allclose(near[:, 0], np.linalg.norm(vectors[rows[:, 0]] - queries, axis=1), atol=1e-5)
+
+
+def test_row_numbers_lead_into_the_table(tmp_path: Path) -> None:
+    vectors = vectors_of(300)
+    index = build_index(tmp_path / "i", batches(vectors), dimension=DIMENSION, model="m")
+    row = int(index.search(vectors[123:124], 1)[1][0, 0])
+    assert index.rows()["name"][row].as_py() == "n123"
+
+
+def test_equal_vectors_come_in_the_order_of_their_rows(tmp_path: Path) -> None:
+    vectors = np.repeat(vectors_of(1), 40, axis=0)
+    index = build_index(tmp_path / "i", batches(vectors), dimension=DIMENSION, model="m")
+    assert list(index.search(vectors[:1], 6)[1][0]) == [0, 1, 2, 3, 4, 5]
+
+
+def test_inverted_lists_find_what_they_say_they_find(tmp_path: Path) -> None:
+    vectors, queries = vectors_of(4000), vectors_of(200, seed=1)
+    index = build_index(
+        tmp_path / "i", batches(vectors, 900), dimension=DIMENSION, model="m", exact_up_to=1000
+    )
+    rows, true = index.search(queries, 10)[1], by_hand(vectors, queries, 10)
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(rows, true, strict=True)])
+    assert index.about.recall >= 0.99
+    assert recall > 0.97
+
+
+def test_building_twice_gives_the_same_files(tmp_path: Path) -> None:
+    vectors = vectors_of(2000)
+    for name in ("a", "b"):
+        build_index(tmp_path / name, batches(vectors), dimension=DIMENSION, model="m", exact_up_to=1000)
+    one, other = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in "ab")
+    assert one == other
+
+
+@pytest.mark.parametrize("name", [VECTORS, ROWS, INVERTED])
+def test_a_changed_file_is_refused_before_it_is_opened(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "i"
+    build_index(folder, batches(vectors_of(2000)), dimension=DIMENSION, model="m", exact_up_to=1000)
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(IntegrityError, match="index is damaged"):
+        open_index(folder)
+
+
+@pytest.mark.parametrize("change", ['{"format": 2}', "[]", "{", '{"format": 1, "files": {"../x": "y"}}'])
+def test_an_index_that_says_nonsense_of_itself_is_refused(tmp_path: Path, change: str) -> None:
+    folder = tmp_path / "i"
+    build_index(folder, batches(vectors_of(10)), dimension=DIMENSION, model="m")
+    (folder / "index.json").write_text(change)
+    with pytest.raises(IntegrityError):
+        open_index(folder)
+
+
+def test_the_vectors_of_another_model_are_refused(tmp_path: Path) -> None:
+    build_index(tmp_path / "i", batches(vectors_of(10)), dimension=DIMENSION, model="m")
+    with pytest.raises(UsageError, match="another model"):
+        open_index(tmp_path / "i", model="n")
+
+
+def test_an_index_of_nothing_and_vectors_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to index"):
+        build_index(tmp_path / "i", [], dimension=DIMENSION, model="m")
+    with pytest.raises(UsageError, match="not finite"):
+        build_index(tmp_path / "j", batches(vectors_of(9) * np.nan), dimension=DIMENSION, model="m")
+
+
+def test_only_the_owner_may_read_embeddings(tmp_path: Path) -> None:
+    folder = tmp_path / "i"
+    build_index(folder, batches(vectors_of(2000)), dimension=DIMENSION, model="m", exact_up_to=1000)
+    modes = {path.name: path.stat().st_mode & 0o077 for path in folder.iterdir() if path.name != "index.json"}
+    assert set(modes.values()) == {0}
+    assert folder.stat().st_mode & 0o077 == 0

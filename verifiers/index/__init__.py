@@ -1,0 +1,1 @@
+"""Search among embeddings: exact up to about a million, then approximate and measured."""

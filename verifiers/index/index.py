@@ -1,0 +1,157 @@
+"""Build an index of embeddings, open it, search it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.release.store import storage
+from medsanitize.verifiers.index.exact import nearest
+from medsanitize.verifiers.index.folder import (
+    INVERTED,
+    ROWS,
+    About,
+    map_vectors,
+    read_about,
+    write_about,
+    write_parts,
+)
+from medsanitize.verifiers.index.inverted import ranked_again, write_inverted
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+EXACT_UP_TO: Final = 1_000_000
+"""So many vectors are searched one and all; more of them by inverted lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An open index, memory-mapped.
+
+    Attributes
+    ----------
+    about
+        What it says of itself: count, dimension, model, and how much of the truth a search finds.
+    """
+
+    about: About
+    folder: Path
+    _vectors: NDArray[np.float32] = field(repr=False)
+    _inverted: Any = field(repr=False)
+
+    def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Find the nearest vectors.
+
+        Parameters
+        ----------
+        queries : array, (n, dimension)
+            float32, of the model that the index names.
+        k : int
+            Neighbours wanted of each.
+
+        Returns
+        -------
+        tuple of array, (n, k') each
+            Euclidean distances, ascending, and row numbers, with k' = min(k, count); equal distances come by
+            row. Where inverted lists held fewer, the distance is infinite and the row -1.
+
+        Raises
+        ------
+        UsageError
+            When the queries are of another length.
+        """
+        if queries.ndim != 2 or queries.shape[1] != self.about.dimension:
+            raise UsageError(
+                "The queries are of another length than the vectors of the index", "Embed both with one model"
+            )
+        k = min(k, self.about.count)
+        if self._inverted is None:
+            return nearest(self._vectors, queries, k)
+        return ranked_again(self._inverted, self._vectors, queries, k)
+
+    def rows(self) -> pa.Table:
+        """The table of what the vectors belong to, in their order."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return pq.read_table(self.folder / ROWS, page_checksum_verification=True)
+        except (pa.ArrowException, OSError, ValueError):
+            raise IntegrityError("The index is damaged", "Build it again") from None
+
+
+def build_index(
+    folder: Path,
+    batches: Iterable[tuple[NDArray[np.float32], pa.RecordBatch]],
+    *,
+    dimension: int,
+    model: str,
+    exact_up_to: int = EXACT_UP_TO,
+) -> Index:
+    """Write an index, a batch at a time, and open it.
+
+    Parameters
+    ----------
+    folder : Path
+        Made with mode 0700; an index that is there is replaced. For the holder's eyes alone.
+    batches : iterable of (array, RecordBatch)
+        Vectors ``(n, dimension)``, float32, and n rows saying what they belong to; one schema throughout.
+    dimension : int
+        Length of a vector.
+    model : str
+        Digest of the model.
+    exact_up_to : int
+        More vectors than this are searched by inverted lists.
+
+    Raises
+    ------
+    UsageError
+        When there are no vectors, or they are not of this length.
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    count = write_parts(folder, batches, dimension)
+    about = About(dimension, count, model, {})
+    with storage():
+        (folder / INVERTED).unlink(missing_ok=True)
+        if count > exact_up_to:
+            found = write_inverted(folder / INVERTED, map_vectors(folder, about))
+            about = About(dimension, count, model, {}, *found)
+    write_about(folder, about)
+    return open_index(folder)
+
+
+def open_index(folder: Path, *, model: str | None = None) -> Index:
+    """Open an index once the digest of each of its files is what it was.
+
+    Parameters
+    ----------
+    folder : Path
+        Where `build_index` wrote it.
+    model : str or None
+        Digest of the model of the queries.
+
+    Raises
+    ------
+    IntegrityError
+        When a file is missing or changed; it is not opened then.
+    UsageError
+        When the index is of another model.
+    """
+    about = read_about(folder)
+    if model is not None and about.model != model:
+        raise UsageError("The index was made by another model", "Build it again with this one")
+    inverted = None
+    if about.probes:
+        import faiss
+
+        opened: Any = faiss.read_index(str(folder / INVERTED), faiss.IO_FLAG_MMAP)
+        opened.nprobe = about.probes
+        inverted = opened
+    return Index(about, folder, map_vectors(folder, about), inverted)

@@ -1,0 +1,1 @@
+"""Whether two datasets share patients: equal images, alike images, and what may be concluded."""
