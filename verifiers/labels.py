@@ -1,0 +1,247 @@
+"""The table that says which image is of which patient: what training and every measurement read first."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NO_FILE: Final = "no file named"
+NO_PATIENT: Final = "no patient"
+OUTSIDE: Final = "outside the folder of images"
+MISSING: Final = "image not there"
+TWICE: Final = "named twice"
+TWO_PATIENTS: Final = "named for two patients"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names of the columns; whatever a table calls them, these are what they mean.
+
+    Attributes
+    ----------
+    file
+        Image, relative to the folder of images, with forward slashes.
+    patient_id
+        Who it shows. Any text; equal texts are one patient.
+    split
+        Which part of the data the row belongs to (``train``, ``test``...).
+    view
+        ViewPosition; may be absent.
+    offset_days
+        Days since any fixed day of the patient's own; may be absent or empty.
+    """
+
+    file: str = "file"
+    patient_id: str = "patient_id"
+    split: str = "split"
+    view: str = "view"
+    offset_days: str = "offset_days"
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Rows of one split whose images are there, in the table's order.
+
+    Attributes
+    ----------
+    paths, patients, views
+        One entry an image; ``views`` is empty where unknown.
+    offset_days
+        float64, NaN where unknown.
+    extra
+        The table's other columns (``finding``...), one text an image.
+    excluded
+        Rows of the split that are not in it, by reason.
+    """
+
+    paths: tuple[Path, ...]
+    patients: tuple[str, ...]
+    views: tuple[str, ...]
+    offset_days: NDArray[np.float64]
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    excluded: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def keep(self, places: NDArray[np.intp], excluded: Mapping[str, int] | None = None) -> Labels:
+        """Return the rows at these places, and count those that went by reason."""
+        chosen = [int(place) for place in places]
+        return Labels(
+            paths=tuple(self.paths[place] for place in chosen),
+            patients=tuple(self.patients[place] for place in chosen),
+            views=tuple(self.views[place] for place in chosen),
+            offset_days=self.offset_days[places],
+            extra={name: tuple(values[place] for place in chosen) for name, values in self.extra.items()},
+            excluded=dict(sorted((Counter(self.excluded) + Counter(excluded or {})).items())),
+        )
+
+
+def read_labels(table: Path, root: Path, columns: Columns | None = None, split: str | None = None) -> Labels:
+    """Read the rows of one split.
+
+    Parameters
+    ----------
+    table : Path
+        CSV with a header line (UTF-8) or Parquet.
+    root : Path
+        Folder of images. Nothing outside it is ever opened, links out of it included.
+    columns : Columns, optional
+        What the table calls its columns.
+    split : str, optional
+        Value of the split column; without it, all rows.
+
+    Raises
+    ------
+    UsageError
+        When the table cannot be read, lacks a column, has no row of the split, or a day that is no number.
+    """
+    columns = columns or Columns()
+    texts = _read(table)
+    _require(texts, columns, split)
+    if not root.is_dir():
+        raise UsageError("The folder of images is not there", "Name the folder that the table's files are in")
+    chosen = _of_split(texts, columns, split)
+    excluded: Counter[str] = Counter()
+    found: dict[Path, int] = {}
+    home = root.resolve()
+    for row in chosen:
+        path, reason = _image(home, texts[columns.file][row], texts[columns.patient_id][row])
+        if path is not None and path in found:
+            same = texts[columns.patient_id][found[path]] == texts[columns.patient_id][row]
+            path, reason = None, TWICE if same else TWO_PATIENTS
+        if path is None:
+            excluded[reason] += 1
+        else:
+            found[path] = row
+    if not found:
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(excluded.items()))
+        raise UsageError(f"No row of the table names an image that is there ({reasons})", "Check the folder")
+    return _labels(texts, columns, found, excluded)
+
+
+def _image(home: Path, name: str, patient: str) -> tuple[Path | None, str]:
+    """The image a row names, or why there is none."""
+    if not name:
+        return None, NO_FILE
+    if not patient:
+        return None, NO_PATIENT
+    relative = PurePosixPath(name)
+    if relative.is_absolute() or "\0" in name:
+        return None, OUTSIDE
+    path = (home / relative).resolve()
+    if not path.is_relative_to(home):
+        return None, OUTSIDE
+    # A slide may be a folder of files, such as DICOM.
+    return (path, "") if path.exists() and path != home else (None, MISSING)
+
+
+def _labels(
+    texts: Mapping[str, list[str]], columns: Columns, found: Mapping[Path, int], excluded: Counter[str]
+) -> Labels:
+    import numpy as np
+
+    rows = list(found.values())
+    known = {getattr(columns, one.name) for one in fields(columns)}
+    absent = [""] * len(next(iter(texts.values())))
+    days = texts.get(columns.offset_days, absent)
+    views = texts.get(columns.view, absent)
+    return Labels(
+        paths=tuple(found),
+        patients=tuple(texts[columns.patient_id][row] for row in rows),
+        views=tuple(views[row].upper() for row in rows),
+        offset_days=np.array([_day(days[row], row) for row in rows], dtype=np.float64),
+        extra={
+            name: tuple(values[row] for row in rows) for name, values in texts.items() if name not in known
+        },
+        excluded=dict(sorted(excluded.items())),
+    )
+
+
+def _day(text: str, row: int) -> float:
+    if not text:
+        return math.nan
+    try:
+        return float(text)
+    except ValueError:
+        remedy = "Give days as numbers; leave the cell empty where they are unknown"
+        raise UsageError(f"The days since the first image are no number in row {row + 1}", remedy) from None
+
+
+def _of_split(texts: Mapping[str, list[str]], columns: Columns, split: str | None) -> list[int]:
+    rows = range(len(texts[columns.file]))
+    chosen = [row for row in rows if split is None or texts[columns.split][row] == split]
+    if not chosen:
+        what = "The table has no rows" if split is None else "No row of the table is of the split asked for"
+        raise UsageError(what, "Check the table and the name of the split")
+    return chosen
+
+
+def _require(texts: Mapping[str, list[str]], columns: Columns, split: str | None) -> None:
+    """Ask for the columns without which nothing can be said; a renamed one must be there."""
+    needed = {"file": "the image", "patient_id": "the patient"}
+    if split is not None:
+        needed["split"] = "the split"
+    for one in fields(columns):
+        name = getattr(columns, one.name)
+        if name not in texts and (one.name in needed or name != one.default):
+            meaning = needed.get(one.name, one.name)
+            raise UsageError(
+                f"The table has no column {name!r} for {meaning}",
+                f"Add it, or say what the column of {meaning} is called",
+            )
+
+
+def _read(table: Path) -> dict[str, list[str]]:
+    """All columns as stripped texts; empty where a value is missing."""
+    import pyarrow as pa
+
+    try:
+        with table.open("rb") as file:
+            parquet = file.read(4) == b"PAR1"
+        found = _parquet(table) if parquet else _csv(table)
+        if len(set(found.column_names)) < found.num_columns:
+            raise UsageError("The table has two columns of one name", "Rename one of them")
+        return dict(_texts(found))
+    except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError):
+        remedy = "Give a CSV file with a header line, in UTF-8, or a Parquet file"
+        raise UsageError("The table cannot be read", remedy) from None
+
+
+def _csv(table: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    with pacsv.open_csv(table, read_options=pacsv.ReadOptions(block_size=2**24)) as reader:
+        names = reader.schema.names
+    # Everything is text: a patient 007 is not a patient 7.
+    options = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    parse = pacsv.ParseOptions(newlines_in_values=True)
+    return pacsv.read_csv(table, parse_options=parse, convert_options=options)
+
+
+def _parquet(table: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(table, page_checksum_verification=True) as file:
+        return file.read()
+
+
+def _texts(found: Any) -> Iterator[tuple[str, list[str]]]:
+    import pyarrow as pa
+
+    for name, column in zip(found.column_names, found.columns, strict=True):
+        if pa.types.is_nested(column.type):
+            continue
+        values = column.to_pylist()
+        yield name, ["" if value is None or value != value else str(value).strip() for value in values]
