@@ -12,21 +12,22 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """Turns pictures into vectors.
+    """Turns pictures into vectors."""
 
-    Attributes
-    ----------
-    digest
-        SHA-256 of the model folder's content: which model it was.
-    modality
-        What it was made for; pictures of another modality are refused.
-    dimension
-        Length of a vector.
-    """
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the model folder's content: which model it was."""
+        ...
 
-    digest: str
-    modality: Modality
-    dimension: int
+    @property
+    def modality(self) -> Modality:
+        """What it was made for; pictures of another modality are refused."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
 
     def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
         """Vectors, ``(len(pictures), dimension)``; the same picture always gives the same one."""

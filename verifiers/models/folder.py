@@ -1,0 +1,135 @@
+"""A model on disk: a folder whose every byte is listed by digest.
+
+``SHA256SUMS`` names each other file with its SHA-256, sorted by name, as ``sha256sum -c`` reads it; the
+digest of that list is the digest of the model. Nothing in the folder is unpickled, ever: weights are
+safetensors, the network is ONNX, the rest is JSON and text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from medsanitize.errors import IntegrityError, UsageError
+
+LIST = "SHA256SUMS"
+CONFIG = "config.json"
+WEIGHTS = "weights.safetensors"
+GRAPH = "model.onnx"
+CALIBRATION = "calibration.json"
+TRAINING = "training.json"
+CARD = "README.md"
+LOG = "log.jsonl"
+CURVES = "curves.svg"
+NEEDED = frozenset({CONFIG, WEIGHTS, GRAPH})
+ALLOWED = NEEDED | {CALIBRATION, TRAINING, CARD, LOG, CURVES}
+# A network of this size is not one of ours; what claims to be is not read into memory.
+LARGEST = 4 << 30
+_AGAIN = "Fetch or train the model again; do not use this copy"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """The content of a model folder, read once and checked.
+
+    Attributes
+    ----------
+    digest
+        SHA-256 of the list of digests, hexadecimal.
+    content
+        Bytes by file name.
+    """
+
+    digest: str
+    content: Mapping[str, bytes]
+
+
+def digest_of(content: Mapping[str, bytes]) -> str:
+    """The digest a folder with this content has."""
+    return hashlib.sha256(_listing(content)).hexdigest()
+
+
+def write_folder(folder: Path, content: Mapping[str, bytes]) -> str:
+    """Write a model's files, the list last, and return the model's digest.
+
+    Raises
+    ------
+    UsageError
+        If a model is there already, or a file is not one a model may have.
+    """
+    if (folder / LIST).exists():
+        raise UsageError("There is a model in the output folder", "Choose another folder")
+    if unknown := set(content) - ALLOWED:
+        raise UsageError(f"A model has no file {sorted(unknown)[0]}", f"Use {', '.join(sorted(ALLOWED))}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in sorted(content):
+        _write(folder / name, content[name])
+    _write(folder / LIST, _listing(content))
+    return digest_of(content)
+
+
+def read_folder(folder: Path) -> ModelFiles:
+    """Read a model's files; every one is compared with its digest.
+
+    Raises
+    ------
+    UsageError
+        If the folder holds no model.
+    IntegrityError
+        If a file was changed, is missing, was added, or is no plain file.
+    """
+    if not (folder / LIST).is_file():
+        raise UsageError(
+            "The folder holds no model: it has no SHA256SUMS", "Give the folder that train wrote"
+        )
+    listed = _read_list(_read(folder / LIST))
+    there = {entry.name for entry in os.scandir(folder)} - {LIST}
+    for names, fault in ((set(listed) - there, "is missing"), (there - set(listed), "was added")):
+        if names:
+            # Only our own names are repeated: what was added may be called anything.
+            name = next((f" ({name})" for name in sorted(names & ALLOWED)), "")
+            raise IntegrityError(f"A file of the model{name} {fault}", _AGAIN)
+    content = {name: _read(folder / name) for name in sorted(listed)}
+    for name, data in content.items():
+        if hashlib.sha256(data).hexdigest() != listed[name]:
+            raise IntegrityError(f"{name} of the model was changed", _AGAIN)
+    return ModelFiles(digest_of(content), content)
+
+
+def _listing(content: Mapping[str, bytes]) -> bytes:
+    lines = [f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in sorted(content)]
+    return "".join(lines).encode()
+
+
+def _read_list(data: bytes) -> dict[str, str]:
+    """Digests by name; exactly the bytes that ``write_folder`` makes, nothing looser."""
+    listed = {}
+    for line in data.decode("ascii", "replace").splitlines():
+        digest, _, name = line.partition("  ")
+        listed[name] = digest
+    canonical = "".join(f"{listed[name]}  {name}\n" for name in sorted(listed)).encode()
+    if canonical != data or not NEEDED <= set(listed) <= ALLOWED:
+        raise IntegrityError("SHA256SUMS of the model is not a list of a model's files", _AGAIN)
+    return listed
+
+
+def _read(path: Path) -> bytes:
+    """Bytes of a plain file; links and what is no file are refused."""
+    if path.is_symlink() or not path.is_file():
+        raise IntegrityError("Something in the model folder is no plain file", _AGAIN)
+    if path.stat().st_size > LARGEST:
+        raise IntegrityError("A file of the model is larger than any model", _AGAIN)
+    return path.read_bytes()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write so that a reader sees the whole file or none."""
+    partial = path.with_name(path.name + ".part")
+    with partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

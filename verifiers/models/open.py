@@ -1,0 +1,70 @@
+"""Opening a model folder for use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.verifiers.models.config import Config, Kind, read_config
+from medsanitize.verifiers.models.encoder import GraphRetrieval, GraphVerification
+from medsanitize.verifiers.models.folder import CALIBRATION, CONFIG, GRAPH, WEIGHTS, ModelFiles, read_folder
+from medsanitize.verifiers.models.protocols import Retrieval, Verification
+from medsanitize.verifiers.models.session import open_session
+
+
+def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
+    """A retrieval model from its folder, every byte compared with its digest.
+
+    Parameters
+    ----------
+    folder
+        What ``train retrieval`` wrote.
+    threads
+        Of one session; a pipeline with a worker a core leaves it at 1.
+
+    Raises
+    ------
+    UsageError
+        If the folder holds no model, or one that answers something else.
+    IntegrityError
+        If anything in it was changed, is missing or was added, or cannot be understood.
+    """
+    files = read_folder(folder)
+    config = _config(files, Kind.RETRIEVAL)
+    session = open_session(files.content[GRAPH], threads)
+    return GraphRetrieval(files.digest, config.modality, config.dimension, config.preprocessing, session)
+
+
+def open_verification(folder: Path, *, threads: int = 1) -> Verification:
+    """A verification model from its folder; parameters and errors as ``open_retrieval``."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    files = read_folder(folder)
+    config = _config(files, Kind.VERIFICATION)
+    try:
+        weights = load(files.content[WEIGHTS])
+        weight, bias = weights["score.weight"].reshape(config.dimension), float(weights["score.bias"].item())
+    except (SafetensorError, KeyError, ValueError):
+        raise IntegrityError(
+            "The model has no weights for the score of a pair", "Fetch or train the model again"
+        ) from None
+    session = open_session(files.content[GRAPH], threads)
+    return GraphVerification(
+        files.digest, config.modality, config.dimension, config.preprocessing, session, weight, bias
+    )
+
+
+def stored_calibration(folder: Path) -> bytes | None:
+    """The bytes of the model's calibration.json, checked like all its files; None where it has none."""
+    return read_folder(folder).content.get(CALIBRATION)
+
+
+def _config(files: ModelFiles, kind: Kind) -> Config:
+    config = read_config(files.content[CONFIG])
+    if config.kind is not kind:
+        raise UsageError(
+            f"The folder holds a {config.kind} model, and a {kind} model is needed",
+            f"Give the folder that train {kind} wrote",
+        )
+    return config

