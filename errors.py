@@ -3,7 +3,8 @@
 MedsanitizeError
 ├── UsageError          2  the command line or its paths are wrong
 │   ├── PolicyError     2  the policy says something that cannot be followed
-│   └── KeyMaterialError  2  a key is missing, weak or exposed
+│   ├── KeyMaterialError  2  a key is missing, weak or exposed
+│   └── UnreadablePicture 2  an image that is to be compared cannot be decoded
 ├── GateRefused         3  a gate refused; nothing was published
 ├── IntegrityError      4  a file is not what its digest says
 └── EnvironmentFailure  5  disk, memory or store failed; the same command may be retried
@@ -42,6 +43,28 @@ class UsageError(MedsanitizeError):
 
 class KeyMaterialError(UsageError):
     """{what}. {remedy}."""
+
+
+class UnreadablePicture(UsageError):
+    """{what}. {remedy}.
+
+    Attributes
+    ----------
+    rule, place
+        In which way, and where: ``file``, ``header``, ``pixels`` or ``slide``.
+    """
+
+    def __init__(self, rule: str, place: str = "file") -> None:
+        self.rule = rule
+        self.place = place
+        super().__init__(f"An image cannot be read ({place}: {rule})", "Leave it out, or replace the file")
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self.remedy}."
+
+    def __reduce__(self) -> tuple[type[UnreadablePicture], tuple[str, str]]:
+        """Travel between processes by what was said."""
+        return type(self), (self.rule, self.place)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,0 +1,219 @@
+"""Stored values to what a viewer shows: Modality LUT, VOI LUT or window, MONOCHROME1 (PS3.3 C.11, C.7.6.3).
+
+pydicom's own functions keep the range of the values; here everything ends in [0, 1], so that objects
+that say the same in different numbers look the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import UnreadablePicture
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from pydicom.dataset import Dataset
+
+TAIL = 0.5
+"""Per cent of the values left outside at either end where nothing says what the range is."""
+_SAMPLED = 1 << 19
+
+
+def shown(stored: NDArray[Any], ds: Dataset, frame: int) -> NDArray[np.float32]:
+    """What a viewer shows of one grey frame, dense bright, in [0, 1].
+
+    The VOI LUT goes before the window where both are there (C.11.2.1: either may be taken), the first of
+    several windows counts. Without any, samples of up to 8 bits keep their range, and of others the values
+    between the 0.5th and the 99.5th percentile (without padding) are shown. A window in which nothing can
+    be seen is left out as if it were not there.
+
+    Parameters
+    ----------
+    stored : array, shape (rows, columns)
+        Samples as they are stored.
+    ds : Dataset
+        The object; of enhanced ones the functional groups are looked into.
+    frame : int
+        Number of the frame, from 0.
+
+    Raises
+    ------
+    UnreadablePicture
+        ``lookup-table`` when a table is not as the standard says.
+    """
+    import numpy as np
+
+    places = list(_places(ds, frame))
+    values, ends = _modality(stored, ds, places)
+    found = _voi(values, places)
+    if found is None or found.min() == found.max():
+        found = _plain(values, ends, _padding(stored, ds))
+    if str(ds.get("PhotometricInterpretation", "")) == "MONOCHROME1":
+        found = 1 - found
+    padding = _padding(stored, ds)
+    if padding is not None:
+        found = np.where(padding, np.float32(0), found)
+    return np.ascontiguousarray(found, np.float32)
+
+
+def scaled(values: NDArray[Any], ends: tuple[float, float] | None = None) -> NDArray[np.float32]:
+    """Values between two ends as 0 to 1; without ends, between percentiles of the finite ones."""
+    import numpy as np
+
+    low, high = ends or _percentiles(values)
+    cells = values.astype(np.float32)
+    if not high > low:
+        return np.zeros(cells.shape, np.float32)
+    if values.dtype.kind == "f":
+        cells = np.nan_to_num(cells, nan=low, posinf=high, neginf=low)
+    result: NDArray[np.float32] = np.clip((cells - np.float32(low)) / np.float32(high - low), 0, 1)
+    return result
+
+
+def _percentiles(values: NDArray[Any]) -> tuple[float, float]:
+    import numpy as np
+
+    flat = values.reshape(-1)
+    flat = flat[:: max(flat.size // _SAMPLED, 1)]
+    if flat.dtype.kind == "f":
+        flat = flat[np.isfinite(flat)]
+    if not flat.size:
+        return 0.0, 0.0
+    low, high = (float(one) for one in np.percentile(flat, (TAIL, 100 - TAIL)))
+    return (low, high) if high > low else (float(flat.min()), float(flat.max()))
+
+
+# -- what the header says --------------------------------------------------------------------
+
+
+def _places(ds: Dataset, frame: int) -> Iterator[Dataset]:
+    """Where transformations may stand: the frame's functional groups, the shared ones, the top (C.7.6.16)."""
+    groups = list(ds.get("PerFrameFunctionalGroupsSequence") or ())
+    chosen = [groups[frame]] if frame < len(groups) else []
+    for group in [*chosen, *list(ds.get("SharedFunctionalGroupsSequence") or ())[:1]]:
+        for name in ("PixelValueTransformationSequence", "FrameVOILUTSequence"):
+            yield from list(group.get(name) or ())[:1]
+    yield ds
+
+
+def _number(value: Any) -> float | None:
+    """The first of one or more numbers; ``None`` when there is none that is finite."""
+    try:
+        first = value if isinstance(value, int | float | str) else next(iter(value))
+        number = float(first)
+    except (TypeError, ValueError, StopIteration):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _modality(
+    stored: NDArray[Any], ds: Dataset, places: list[Dataset]
+) -> tuple[NDArray[Any], tuple[float, float] | None]:
+    """Values after the Modality LUT (C.11.1), and the ends of their range where it is that of 8 bits."""
+    import numpy as np
+
+    for place in places:
+        tables = list(place.get("ModalityLUTSequence") or ())
+        if tables:
+            looked_up, top = _looked_up(stored, tables[0], ds)
+            return looked_up, (0.0, top) if top < 256 else None
+    slope, intercept = 1.0, 0.0
+    for place in places:
+        found = _number(place.get("RescaleSlope")), _number(place.get("RescaleIntercept"))
+        if found[0] is not None and found[1] is not None and found[0] != 0:
+            slope, intercept = found[0], found[1]
+            break
+    values = stored if (slope, intercept) == (1.0, 0.0) else stored * np.float64(slope) + intercept
+    bits = int(ds.get("BitsStored") or ds.get("BitsAllocated") or 16)
+    if bits > 8 or stored.dtype.kind == "f":
+        return values, None
+    low = -(1 << (bits - 1)) if ds.get("PixelRepresentation") == 1 else 0
+    ends = sorted(end * slope + intercept for end in (low, low + (1 << bits) - 1))
+    return values, (ends[0], ends[1])
+
+
+def _voi(values: NDArray[Any], places: list[Dataset]) -> NDArray[np.float32] | None:
+    """Values after the VOI LUT or the first window (C.11.2); ``None`` where nothing is said."""
+    for place in places:
+        tables = list(place.get("VOILUTSequence") or ())
+        if tables:
+            looked_up, top = _looked_up(values, tables[0], places[-1])
+            return scaled(looked_up, (0.0, top))
+    for place in places:
+        center, width = _number(place.get("WindowCenter")), _number(place.get("WindowWidth"))
+        if center is not None and width is not None:
+            return _windowed(values, center, width, str(place.get("VOILUTFunction") or "LINEAR").upper())
+    return None
+
+
+def _windowed(values: NDArray[Any], center: float, width: float, function: str) -> NDArray[np.float32] | None:
+    """C.11.2.1.2 and C.11.2.1.3, with 0 and 1 as the ends of the output; ``None`` for a width of nothing."""
+    import numpy as np
+
+    cells = values.astype(np.float64)
+    if width <= 0 or (function == "LINEAR" and width < 1):
+        return None
+    if function == "SIGMOID":
+        with np.errstate(over="ignore"):
+            result: NDArray[np.float32] = (1 / (1 + np.exp(-4 * (cells - center) / width))).astype(np.float32)
+        return result
+    if function == "LINEAR":
+        center, width = center - 0.5, width - 1
+    if width == 0:
+        return (cells > center).astype(np.float32)
+    return np.clip((cells - center) / width + 0.5, 0, 1).astype(np.float32)
+
+
+def _looked_up(values: NDArray[Any], table: Dataset, ds: Dataset) -> tuple[NDArray[Any], float]:
+    """Entries of a LUT (C.11.1.1, C.11.2.1.1) and the highest that its depth allows.
+
+    Values below the first one mapped give the first entry, those above the last one the last.
+    """
+    import numpy as np
+
+    try:
+        count, first, bits = (int(one) for one in table.LUTDescriptor)
+        data = table["LUTData"].value
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise UnreadablePicture("lookup-table", "header") from None
+    if isinstance(data, bytes):
+        little = ds.file_meta.TransferSyntaxUID.is_little_endian
+        wide = len(data) >= 2 * (count or 1 << 16)
+        entries = np.frombuffer(data[: len(data) // 2 * 2 if wide else None], _cell(wide, little))
+    else:
+        entries = np.atleast_1d(np.asarray(data, np.int64))
+    entries = entries[: count or 1 << 16]
+    if not len(entries) or not 1 <= bits <= 16:
+        raise UnreadablePicture("lookup-table", "header")
+    if first >= 1 << 15 and values.dtype.kind != "u":
+        first -= 1 << 16
+    rounded = np.rint(np.nan_to_num(values)) if values.dtype.kind == "f" else values
+    at = np.clip(rounded.astype(np.int64) - first, 0, len(entries) - 1)
+    return entries.astype(np.uint16)[at], float(max((1 << bits) - 1, int(entries.max())))
+
+
+def _cell(wide: bool, little: bool) -> str:
+    return ("<u2" if little else ">u2") if wide else "u1"
+
+
+def _padding(stored: NDArray[Any], ds: Dataset) -> NDArray[np.bool_] | None:
+    """Where samples stand for no image (C.7.5.1.1.2); ``None`` where none do, or all."""
+    value = _number(ds.get("PixelPaddingValue"))
+    if value is None:
+        return None
+    limit = _number(ds.get("PixelPaddingRangeLimit"))
+    low, high = sorted((value, value if limit is None else limit))
+    mask: NDArray[np.bool_] = (stored >= low) & (stored <= high)
+    return mask if mask.any() and not mask.all() else None
+
+
+def _plain(
+    values: NDArray[Any], ends: tuple[float, float] | None, padding: NDArray[np.bool_] | None
+) -> NDArray[np.float32]:
+    """Nothing says how to show the values: their whole range, or that of most of them."""
+    if ends is not None:
+        return scaled(values, ends)
+    return scaled(values, _percentiles(values if padding is None else values[~padding]))
