@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 from medsanitize.sanitize.context import Known
+from medsanitize.verifiers.sieve import could_be, runs
 from medsanitize.verifiers.spelling import DELETED, normalise, spellings
 
 PATTERNS_PER_AUTOMATON: Final = 50_000
@@ -43,6 +44,8 @@ _RULES: Final = ("name", "id", "phone", "address", "institution", "text", "uid",
 _WORD: Final = len(_RULES) - 1
 _UID: Final = re.compile(rb"[0-2](?:\.[0-9]+)+")
 _RUN: Final = re.compile(rb"[ ^,_='\"/\\;:()\t\r\n-]{4,}")
+_UID_LETTERS: Final = b".0123456789"
+_UNKNOWN: Final = b""
 _DIGIT_SEPARATORS: Final = b" -/()"
 
 
@@ -90,6 +93,7 @@ class Search:
         self._uids = array("Q", sorted(uids))
         self._automata: list[tuple[BytesAhoCorasick, bytes]] | None = None
         self._words: dict[bytes, set[bytes]] = {}
+        self._table: bytes | None = _UNKNOWN
 
     def __repr__(self) -> str:
         return "Search(...)"
@@ -109,9 +113,27 @@ class Search:
                 buffer.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
             yield from self._in_chunk(chunk, max(0, start - OVERLAP))
 
-    def hits_in(self, chunk: bytes, offset: int) -> list[Hit]:
-        """What is found in a chunk that begins at ``offset``; chunks must overlap by ``OVERLAP``."""
-        return list(self._in_chunk(chunk, offset))
+    def long_hits(self, chunk: bytes, offset: int) -> Iterator[Hit]:
+        """What is found in a chunk of image data that begins at ``offset``; chunks overlap by ``OVERLAP``.
+
+        All UIDs, and of other values those of `LONG` characters; of shorter ones not each is found.
+        """
+        table = self._letters()
+        if table is not None:
+            other = bytes([table.index(0)])
+            left = normalise(other.join(runs(chunk, table)))
+            if not any(
+                automaton.find_matches_as_indexes(left, overlapping=True) for automaton, _ in self._built()
+            ):
+                return
+        yield from self._in_chunk(chunk, offset)
+
+    def _letters(self) -> bytes | None:
+        """Which bytes the values are made of, in any case, and what may separate them; see `could_be`."""
+        if self._table == _UNKNOWN:
+            plain = b"".join((*self._patterns, *self._words, *((_UID_LETTERS,) if self._uids else ())))
+            self._table = could_be(plain + plain.upper() + DELETED)
+        return self._table
 
     def with_words(self, words: Iterable[bytes]) -> Search:
         """Give this net with words beside it, found in the same pass under the rule ``source-text``.
@@ -122,7 +144,7 @@ class Search:
             In lower case. They are found in any case and in UTF-16, and else as they are.
         """
         joined = copy(self)
-        joined._words = {}
+        joined._words, joined._table = {}, _UNKNOWN
         for word in words:
             joined._words.setdefault(normalise(word), set()).add(word)
         if not joined._words:

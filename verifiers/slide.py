@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from medsanitize.release.parts import digest_of_parts
 from medsanitize.sanitize.record import Finding, Part, Slide
-from medsanitize.verifiers.search import CHUNK, Hit, Search, stands_alone
+from medsanitize.verifiers.search import CHUNK, OVERLAP, Hit, Search, stands_alone
+from medsanitize.verifiers.sieve import LONG
 from medsanitize.verifiers.slide_bytes import Tokens, hidden_in, identifying, profile_mark, tile_faults
 from medsanitize.verifiers.slide_layout import Tiles, Unsound, texts_of, tiles_of
 from medsanitize.verifiers.slide_pass import Pass, TileSums
 from medsanitize.verifiers.slide_pixels import differences
 
 STRUCTURE: Final = Finding("structure", "audit:structure")
-_LEAST_IN_TILE: Final = 9
 _LEAST_OF_SOURCE: Final = 10
+_BESIDE: Final = 16
+"""Bytes before a value that tell whether it stands alone."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -89,7 +92,8 @@ def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], 
                 continue
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 one = Pass(data, tiles.base)
-                findings.update(_known(data, _gaps(tiles.every, len(data)), one.hits(net)))
+                gaps = _gaps(tiles.every, len(data))
+                findings.update(_known(data, gaps, chain(_outside(data, gaps, net), one.hits(net))))
                 sums[path] = one.sha256
                 joined.append(one.tiles)
                 findings.update(_search(data, tiles, tokens, metadata=staged.metadata))
@@ -176,6 +180,19 @@ def _gaps(ranges: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]
     return gaps
 
 
+def _outside(data: mmap.mmap, gaps: Sequence[tuple[int, int]], net: Search) -> Iterator[Hit]:
+    """What is known of anybody, short or long, that begins outside the tiles."""
+    windows: list[tuple[int, int]] = []
+    for start, end in gaps:
+        begin, stop = max(start - _BESIDE, 0), min(end + OVERLAP, len(data))
+        if windows and begin <= windows[-1][1]:
+            begin = windows.pop()[0]
+        windows.append((begin, stop))
+    for begin, stop in windows:
+        for hit in net.hits(data[begin:stop]):
+            yield replace(hit, start=begin + hit.start, end=begin + hit.end)
+
+
 def _known(data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[Hit]) -> Iterator[Finding]:
     """What is known of anybody; in tiles only where chance does not make it."""
     from bisect import bisect_right
@@ -187,7 +204,7 @@ def _known(data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[Hit]
             continue
         number = bisect_right(starts, hit.start) - 1
         inside = number < 0 or hit.start >= gaps[number][1]
-        if inside and hit.rule != "uid" and (hit.length < _LEAST_IN_TILE or not hit.one_case):
+        if inside and hit.rule != "uid" and (hit.length < LONG or not hit.one_case):
             continue
         if stands_alone(data, hit, 0, len(data)):
             yield Finding("tiles" if inside else "description", f"audit:{hit.rule}")

@@ -1,12 +1,11 @@
 """One pass over a file of a slide: while its bytes are at hand they are digested and searched.
 
-Threads do it side by side: neither SHA-256 nor the search holds the interpreter's lock.
+SHA-256 does not hold the interpreter's lock: the file is digested beside the search.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
@@ -18,7 +17,6 @@ from medsanitize.verifiers.slide_layout import JPEG, Range
 if TYPE_CHECKING:
     from medsanitize.verifiers.search import Hit, Search
 
-_SEARCHERS: Final = 2
 _DIGEST: Final = 32
 
 
@@ -100,21 +98,19 @@ class Pass:
         self.sha256 = ""
 
     def hits(self, net: Search) -> Iterator[Hit]:
-        """What the net finds, chunk by chunk; it is searched for while the bytes are digested here."""
+        """What the net finds of long values (`Search.long_hits`), while a thread digests the same bytes."""
         data, whole = self._data, sha256()
-        waiting: deque[Future[list[Hit]]] = deque()
-        with ThreadPoolExecutor(_SEARCHERS) as searchers:
+        with ThreadPoolExecutor(1) as beside:
+            digested: Future[None] | None = None
             for start in range(0, len(data), CHUNK):
                 before = min(start, OVERLAP)
                 chunk = data[start - before : start + CHUNK]
-                waiting.append(searchers.submit(net.hits_in, chunk, start - before))
-                whole.update(memoryview(chunk)[before:])
+                if digested is not None:
+                    digested.result()
+                digested = beside.submit(whole.update, memoryview(chunk)[before:])
+                yield from net.long_hits(chunk, start - before)
                 self._tiles.reach(min(start + CHUNK, len(data)))
                 data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
-                if len(waiting) > _SEARCHERS:
-                    yield from waiting.popleft().result()
-            for rest in waiting:
-                yield from rest.result()
         self.sha256 = whole.hexdigest()
 
     @property
