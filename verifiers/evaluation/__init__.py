@@ -1,0 +1,1 @@
+"""How well a model finds the same patient again: metrics, intervals, subgroups, a page with plots."""
