@@ -1,0 +1,1 @@
+"""Patients made from numbers: chest-like radiographs and tissue-like slides to find people in."""

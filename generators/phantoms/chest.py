@@ -1,0 +1,170 @@
+"""Chest-like radiographs: one patient's anatomy, seen again in other poses, exposures and states.
+
+They are no simulation of physics and teach nothing about disease. They have what makes re-identification
+possible and hard: bones and vessels that stay, everything else that changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from medsanitize.generators.phantoms.anatomy import Anatomy, anatomy
+from medsanitize.generators.phantoms.fields import Field, blurred, bump, noise, sampled, soft, splat, stream
+from numpy.typing import NDArray
+
+FINDINGS = ("none", "opacity", "effusion", "nodule", "cardiomegaly")
+_CHANCES = (0.4, 0.25, 0.15, 0.1, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What is different at one visit.
+
+    ``view`` is PA or AP, ``finding`` one of FINDINGS, ``days`` since the first visit, ``devices`` how many
+    lines and leads are seen. The rest is pose (shifts and widths in canvas units, angle in radians) and exposure.
+    """
+
+    view: str
+    finding: str
+    days: int
+    devices: int
+    shift: tuple[float, float]
+    scale: float
+    angle: float
+    turn: float
+    inspiration: float
+    low: float
+    high: float
+    gamma: float
+    grain: float
+    blur: float
+
+
+@lru_cache(maxsize=1024)
+def chest_visit(patient: int, visit: int, *, seed: int = 0) -> Visit:
+    """What visit number ``visit`` (from 0) of a patient was like."""
+    random = stream(seed, patient, 2, visit)
+    earlier = chest_visit(patient, visit - 1, seed=seed).days if visit else 0
+    bedside = random.random() < 0.3
+    finding = str(random.choice(FINDINGS, p=_CHANCES))
+    return Visit(
+        view="AP" if bedside else "PA",
+        finding=finding,
+        days=earlier + (int(random.lognormal(4.2, 1.4)) + 1 if visit else 0),
+        devices=int(random.integers(1, 5)) if bedside else int(random.random() < 0.12),
+        shift=(float(random.normal(0, 0.035)), float(random.normal(0, 0.04))),
+        scale=float(np.exp(random.normal(0, 0.035)) * (1.05 if bedside else 1.0)),
+        angle=float(random.normal(0, 0.035 if bedside else 0.018)),
+        turn=float(random.normal(0, 0.03)),
+        inspiration=float(random.normal(-0.05 if bedside else 0.0, 0.045)),
+        low=float(random.uniform(0.02, 0.16)),
+        high=float(random.uniform(1.35, 1.75)),
+        gamma=float(np.exp(random.normal(0, 0.16))),
+        grain=float(random.uniform(0.012, 0.035)),
+        blur=float(random.random()),
+    )
+
+
+def chest_phantom(patient: int, visit: int, *, size: int = 256, seed: int = 0) -> NDArray[np.float32]:
+    """A chest-like radiograph.
+
+    Parameters
+    ----------
+    patient, visit : int
+        Numbers from 0. The same patient has the same bones and vessels at each visit.
+    size : int
+        Rows and columns.
+    seed : int
+        Another seed, other people.
+
+    Returns
+    -------
+    array of float32, shape (size, size)
+        In [0, 1], dense is bright. The same arguments give the same picture.
+    """
+    state = chest_visit(patient, visit, seed=seed)
+    random = stream(seed, patient, 3, visit)
+    chest = anatomy(patient, size, seed)
+    attenuation = chest.still + chest.heart * 0.12 - chest.lung * 0.8
+    attenuation += _disease(state.finding, chest, random, size)
+    if state.devices:
+        attenuation = attenuation + _devices(state.devices, random, size)
+    x, y = _posed(state, size)
+    seen = sampled(attenuation, x, y)
+    if state.blur > 0.5:
+        seen = blurred(seen)
+    return _exposed(seen, state, random)
+
+
+def _posed(state: Visit, size: int) -> tuple[Field, Field]:
+    """Where in the chest each pixel looks: shift, scale, rotation, a turned trunk and a deeper breath."""
+    line = np.linspace(-1, 1, size, dtype=np.float32) / np.float32(state.scale)
+    across, down = line[None, :], line[:, None]
+    cos, sin = np.float32(np.cos(state.angle)), np.float32(np.sin(state.angle))
+    x = cos * across + sin * down - np.float32(state.shift[0])
+    y = -sin * across + cos * down - np.float32(state.shift[1])
+    # A breath moves what is low more than what is high; a turn shifts what is in front (the middle) sideways.
+    y = y - np.float32(state.inspiration) * soft(y, 0.7) * 1.6
+    x = x + np.float32(state.turn) * bump(x / 0.45)
+    return x, y
+
+
+def _disease(finding: str, chest: Anatomy, random: np.random.Generator, size: int) -> Field:
+    line = np.linspace(-1.2, 1.2, size, dtype=np.float32)
+    x, y = line[None, :], line[:, None]
+    side = -1.0 if random.random() < 0.5 else 1.0
+    if finding == "opacity":
+        place = side * random.uniform(0.28, 0.55), random.uniform(-0.4, 0.4)
+        cloud = bump((x - place[0]) / random.uniform(0.1, 0.26)) * bump(
+            (y - place[1]) / random.uniform(0.1, 0.3)
+        )
+        patchy: Field = np.clip(0.75 + 0.4 * noise(random, 14, size), 0, None)
+        return chest.inside * cloud * patchy * np.float32(random.uniform(0.25, 0.6))
+    if finding == "effusion":
+        level = random.uniform(0.15, 0.5) - 0.18 * np.abs(x)
+        return chest.inside * soft(y - level, 0.07) * soft(x * side, 0.02) * np.float32(0.7)
+    if finding == "nodule":
+        place = side * random.uniform(0.25, 0.55), random.uniform(-0.5, 0.35)
+        away = np.hypot(x - place[0], y - place[1]) / random.uniform(0.025, 0.06)
+        return chest.inside * soft(1 - away, 0.35) * np.float32(0.22)
+    if finding == "cardiomegaly":
+        return chest.inside * bump((x - 0.3) / 0.17) * bump((y - 0.36) / 0.2) * np.float32(0.45)
+    return np.zeros((), np.float32)
+
+
+def _devices(count: int, random: np.random.Generator, size: int) -> Field:
+    """Leads and catheters: thin, dense, smooth lines, with an electrode at some ends."""
+    lines = np.zeros((size, size), np.float32)
+    t = np.linspace(0, 1, 3 * size)[:, None]
+    for _ in range(count):
+        ends = random.uniform(-0.9, 0.9, (4, 2)) * [0.8, 0.9]
+        curve = (1 - t) ** 3 * ends[0] + 3 * (1 - t) ** 2 * t * ends[1]
+        curve = curve + 3 * (1 - t) * t**2 * ends[2] + t**3 * ends[3]
+        lines += splat(curve, np.full(len(curve), 0.32), size)
+        if random.random() < 0.5:
+            disc = ends[3] + 0.022 * _DISC
+            lines += splat(disc, np.full(len(disc), 0.5 * (size / 256) ** 2), size)
+    drawn: Field = np.clip(blurred(lines), 0, 0.7)
+    return drawn
+
+
+_ANGLES = np.linspace(0, 40 * np.pi, 220)
+_DISC = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1) * np.sqrt(np.linspace(0, 1, 220))[:, None]
+
+
+def _exposed(seen: Field, state: Visit, random: np.random.Generator) -> Field:
+    """Tone curve, scatter, grain, and the collimator's edge now and then."""
+    size = seen.shape[0]
+    tone = np.clip((seen - np.float32(state.low)) / np.float32(state.high - state.low), 0, 1)
+    tone = tone ** np.float32(state.gamma)
+    shading = 1 + np.float32(0.05) * noise(random, 2, size)
+    grain = random.standard_normal((size, size), np.float32) * np.float32(state.grain)
+    picture = tone * shading + grain * (np.float32(0.4) + tone)
+    if random.random() < 0.25:
+        edges = (random.random(4) * 0.06 * size).astype(int)
+        picture[: edges[0]], picture[:, : edges[1]] = 0, 0
+        picture[size - edges[2] :], picture[:, size - edges[3] :] = 0, 0
+    result: Field = np.clip(picture, 0, 1).astype(np.float32)
+    return result

@@ -1,0 +1,104 @@
+"""Smooth random fields, soft shapes and resampling: what phantoms are painted with. NumPy alone."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Field = NDArray[np.float32]
+
+_REACH = 1.2
+"""A canvas shows -1.2 to 1.2 in both directions, so that a pose never looks past its edge."""
+
+
+def stream(*numbers: int) -> np.random.Generator:
+    """Random numbers that depend on all of ``numbers`` (0 or more each) and on nothing else."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(numbers)))
+
+
+def grid(size: int) -> tuple[Field, Field]:
+    """Coordinates x (1, size) and y (size, 1) of the pixels of a canvas."""
+    line = np.linspace(-_REACH, _REACH, size, dtype=np.float32)
+    return line[None, :], line[:, None]
+
+
+@lru_cache(maxsize=64)
+def _weights(cells: int, size: int) -> Field:
+    """Cubic B-spline weights of ``cells`` + 3 knots at ``size`` pixels, (size, cells + 3)."""
+    at = np.linspace(0, cells, size, endpoint=False)
+    first = at.astype(int)
+    t = at - first
+    taps = np.stack([(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3]) / 6
+    weights = np.zeros((size, cells + 3), np.float32)
+    for knot, tap in enumerate(taps):
+        weights[np.arange(size), first + knot] = tap
+    return weights
+
+
+def noise(random: np.random.Generator, cells: int, size: int) -> Field:
+    """Smooth noise of standard deviation about 1 whose features are ``size / cells`` pixels wide."""
+    weights = _weights(cells, size)
+    knots = random.standard_normal((cells + 3, cells + 3), np.float32)
+    field: Field = (weights @ knots @ weights.T) * np.float32(2.1)
+    return field
+
+
+def soft(values: NDArray[Any], width: float) -> Field:
+    """A step from 0 to 1 at zero, ``width`` wide."""
+    step: Field = np.asarray(np.tanh(values * np.float32(1 / width)) * np.float32(0.5) + np.float32(0.5))
+    return step
+
+
+def bump(values: NDArray[Any]) -> Field:
+    """A Gaussian of standard deviation 1."""
+    curve: Field = np.exp(values * values * np.float32(-0.5))
+    return curve
+
+
+def blurred(image: Field, times: int = 1) -> Field:
+    """The image after ``times`` passes of a binomial filter of five taps in both directions."""
+    taps = np.array([1, 4, 6, 4, 1], np.float32) / 16
+    for _ in range(times):
+        for axis in (0, 1):
+            padded = np.pad(image, [(2, 2) if one == axis else (0, 0) for one in range(image.ndim)], "edge")
+            length = image.shape[axis]
+            shifted = (np.take(padded, range(k, k + length), axis=axis) * tap for k, tap in enumerate(taps))
+            image = sum(shifted, np.zeros((), np.float32))
+    return image
+
+
+def splat(points: NDArray[Any], weights: NDArray[Any], size: int) -> Field:
+    """Points (n, 2) as x, y in canvas coordinates, added up on a canvas; those outside are left out."""
+    at = (points + _REACH) * ((size - 1) / (2 * _REACH))
+    inside = ((at >= 0) & (at < size - 1)).all(axis=1)
+    at, weights = at[inside], weights[inside]
+    whole = at.astype(int)
+    part = at - whole
+    canvas = np.zeros(size * size, np.float64)
+    for right in (0, 1):
+        for down in (0, 1):
+            share = np.abs(1 - right - part[:, 0]) * np.abs(1 - down - part[:, 1]) * weights
+            place = (whole[:, 1] + down) * size + whole[:, 0] + right
+            canvas += np.bincount(place, share, size * size)
+    return canvas.reshape(size, size).astype(np.float32)
+
+
+def sampled(canvas: Field, x: Field, y: Field) -> Field:
+    """The canvas at canvas coordinates, linearly between its pixels, its edge beyond."""
+    size = canvas.shape[0]
+    scale = np.float32((size - 1) / (2 * _REACH))
+    across = np.clip((x + np.float32(_REACH)) * scale, 0, size - 1.001)
+    down = np.clip((y + np.float32(_REACH)) * scale, 0, size - 1.001)
+    left, top = across.astype(np.int32), down.astype(np.int32)
+    across, down = across - left, down - top
+    if canvas.ndim == 3:
+        across, down = across[..., None], down[..., None]
+    flat = canvas.reshape(size * size, *canvas.shape[2:])
+    place = top * size + left
+    upper = flat[place] * (1 - across) + flat[place + 1] * across
+    lower = flat[place + size] * (1 - across) + flat[place + size + 1] * across
+    result: Field = (upper * (1 - down) + lower * down).astype(np.float32)
+    return result
