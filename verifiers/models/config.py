@@ -9,6 +9,7 @@ from typing import Any
 
 from medsanitize.errors import IntegrityError
 from medsanitize.verifiers.models.preprocess import Preprocessing
+from medsanitize.verifiers.models.scoring import Scoring
 from medsanitize.verifiers.pictures.picture import Modality
 
 SCHEMA = 1
@@ -35,6 +36,8 @@ class Config:
         Length of a vector.
     preprocessing
         What is done to a picture first.
+    scoring
+        How a pair is scored.
     deviation
         Largest difference seen between the ONNX graph and torch when the model was saved.
     """
@@ -44,6 +47,7 @@ class Config:
     network: dict[str, Any]
     dimension: int
     preprocessing: Preprocessing
+    scoring: Scoring = Scoring.NONE
     deviation: float = 0.0
 
     def to_bytes(self) -> bytes:
@@ -72,6 +76,7 @@ def read_config(data: bytes) -> Config:
             network=dict(facts["network"]),
             dimension=int(facts["dimension"]),
             preprocessing=Preprocessing.from_json(facts["preprocessing"]),
+            scoring=Scoring(facts["scoring"]),
             deviation=float(facts["deviation"]),
         )
     except (KeyError, TypeError, ValueError, RecursionError):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.verifiers.models.preprocess import Preprocessing
+from medsanitize.verifiers.models.scoring import Scoring, pair_scores
 from medsanitize.verifiers.models.session import check_modality, embed
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ class GraphRetrieval:
 
 @dataclass(frozen=True, slots=True)
 class GraphVerification:
-    """Vectors scored in pairs: a weighted sum of ``|sigmoid(z1) - sigmoid(z2)|`` through a sigmoid.
+    """Vectors that are scored in pairs.
 
     Attributes
     ----------
-    weight, bias
-        Of the last layer, ``(dimension,)`` and one number.
+    scoring, weights
+        How, and with which weights by name.
     """
 
     digest: str
@@ -46,8 +47,8 @@ class GraphVerification:
     dimension: int
     preprocessing: Preprocessing
     session: Any
-    weight: NDArray[np.float32]
-    bias: float
+    scoring: Scoring
+    weights: Mapping[str, NDArray[np.float32]]
 
     def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
         """Vectors of pictures, ``(n, dimension)``; pictures of another modality are a UsageError."""
@@ -56,14 +57,4 @@ class GraphVerification:
 
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score in [0, 1] for each row of ``one`` with the same row of ``other``."""
-        import numpy as np
-
-        apart = np.abs(_sigmoid(one) - _sigmoid(other))
-        return np.asarray(_sigmoid(apart @ self.weight + np.float32(self.bias)), np.float32)
-
-
-def _sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """1 / (1 + exp(-x)) without overflow."""
-    import numpy as np
-
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * values)), np.float32)
+        return pair_scores(self.scoring, self.weights, one, other)

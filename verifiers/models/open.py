@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.models.config import Config, Kind, read_config
 from medsanitize.verifiers.models.encoder import GraphRetrieval, GraphVerification
 from medsanitize.verifiers.models.folder import CALIBRATION, CONFIG, GRAPH, WEIGHTS, ModelFiles, read_folder
 from medsanitize.verifiers.models.protocols import Retrieval, Verification
+from medsanitize.verifiers.models.scoring import BIAS, WEIGHT, Scoring
 from medsanitize.verifiers.models.session import open_session
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
@@ -37,22 +43,32 @@ def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
 
 def open_verification(folder: Path, *, threads: int = 1) -> Verification:
     """A verification model from its folder; parameters and errors as ``open_retrieval``."""
+    files = read_folder(folder)
+    config = _config(files, Kind.VERIFICATION)
+    return GraphVerification(
+        files.digest,
+        config.modality,
+        config.dimension,
+        config.preprocessing,
+        open_session(files.content[GRAPH], threads),
+        config.scoring,
+        _score_weights(files.content[WEIGHTS], config),
+    )
+
+
+def _score_weights(data: bytes, config: Config) -> dict[str, NDArray[np.float32]]:
+    """The weights of the score, of the shape that its kind asks for."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    files = read_folder(folder)
-    config = _config(files, Kind.VERIFICATION)
+    length = {Scoring.SIGMOID_DIFFERENCE: config.dimension, Scoring.DISTANCE: 1}.get(config.scoring)
     try:
-        weights = load(files.content[WEIGHTS])
-        weight, bias = weights["score.weight"].reshape(config.dimension), float(weights["score.bias"].item())
-    except (SafetensorError, KeyError, ValueError):
-        raise IntegrityError(
-            "The model has no weights for the score of a pair", "Fetch or train the model again"
-        ) from None
-    session = open_session(files.content[GRAPH], threads)
-    return GraphVerification(
-        files.digest, config.modality, config.dimension, config.preprocessing, session, weight, bias
-    )
+        weights = load(data)
+        if (weights[WEIGHT].size, weights[BIAS].size) == (length, 1):
+            return {name: weights[name] for name in (WEIGHT, BIAS)}
+    except (SafetensorError, KeyError):
+        pass
+    raise IntegrityError("The model has no weights for the score of a pair", "Fetch or train it again")
 
 
 def stored_calibration(folder: Path) -> bytes | None:

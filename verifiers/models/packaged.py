@@ -44,6 +44,11 @@ SLIDE = Config(
 )
 
 
+def default_config(modality: Modality) -> Config:
+    """What the packaged model of a modality is."""
+    return RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
+
+
 @lru_cache(maxsize=4)
 def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
     """ImageNet features as a retrieval model; much weaker than one trained on images of its kind.
@@ -61,7 +66,7 @@ def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
     from medsanitize.verifiers.models.graph import to_onnx
     from medsanitize.verifiers.models.networks.build import build_network
 
-    config = RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
+    config = default_config(modality)
     network = build_network(config.network).eval()
     network.get_submodule("backbone").load_state_dict(imagenet_weights())
     session = open_session(to_onnx(network, config.preprocessing.size), threads)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from medsanitize.errors import IntegrityError
-from medsanitize.verifiers.models.networks.lite import LiteFeatures
+from medsanitize.verifiers.models.networks.lite import LiteFeatures, LiteProjected
 from torch import nn
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "lite0-features": LiteFeatures,
+    "lite0-projected": LiteProjected,
 }
 
 

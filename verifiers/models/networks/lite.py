@@ -104,6 +104,7 @@ class LiteFeatures(nn.Module):
         self.backbone = Lite0()
         self.taken = tuple(groups)
         self.pools = nn.ModuleList(GridPool(size // STRIDES[group], grid) for group in groups)
+        self.dimension = sum(GROUPS[group][4] for group in groups) * grid**2 + POOLED
 
     def forward(self, images: Tensor) -> Tensor:
         """Each block of the vector has unit length, and so has the whole."""
@@ -111,6 +112,27 @@ class LiteFeatures(nn.Module):
         blocks = [pool(after[group]).flatten(1) for group, pool in zip(self.taken, self.pools, strict=True)]
         blocks.append(top.mean((2, 3)))
         return F.normalize(torch.cat([F.normalize(block) for block in blocks], 1))
+
+
+class LiteProjected(nn.Module):
+    """A learned linear map of the features; vectors have unit length.
+
+    Parameters
+    ----------
+    dimension
+        Length of a vector.
+    size, groups, grid
+        Of the features, see there.
+    """
+
+    def __init__(self, dimension: int, size: int, groups: Sequence[int] = (), grid: int = 1) -> None:
+        super().__init__()
+        self.features = LiteFeatures(size, groups, grid)
+        self.projection = nn.Linear(self.features.dimension, dimension)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Vectors of unit length."""
+        return F.normalize(self.projection(self.features(images)))
 
 
 def lite_weights(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:

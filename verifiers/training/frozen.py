@@ -1,0 +1,160 @@
+"""The recipe for a CPU: packaged ImageNet features stay as they are, a linear map of them is learned.
+
+The features of all images are computed once. Their principal directions on the fitting part, half
+whitened, start a linear map that the supervised contrastive loss (Khosla et al. 2020) then adapts; the epoch
+that does best on the validation part is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from medsanitize.verifiers.models.config import Kind
+from medsanitize.verifiers.models.packaged import default_config, imagenet_weights, packaged_retrieval
+from medsanitize.verifiers.models.scoring import BIAS, WEIGHT, Scoring
+from medsanitize.verifiers.training.examples import Examples, Hears, Stops
+from medsanitize.verifiers.training.learned import Learned
+from medsanitize.verifiers.training.measures import mean_average_precision
+from numpy.typing import NDArray
+from pytorch_metric_learning.losses import SupConLoss  # type: ignore[import-untyped]
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenRecipe:
+    """Every choice of the recipe."""
+
+    name: str = "frozen"
+    dimension: int = 256
+    whitening: float = 0.5
+    temperature: float = 0.1
+    rate: float = 1e-4
+    decay: float = 1e-3
+    epochs: int = 60
+    patience: int = 15
+    seed: int = 0
+
+
+def train_frozen(
+    kind: Kind,
+    fit: Examples,
+    validation: Examples,
+    recipe: FrozenRecipe,
+    hears: Hears,
+    stops: Stops,
+) -> Learned:
+    """Learn a linear map of frozen features.
+
+    The same examples and recipe give the same weights. Minutes at most: nothing is kept for resuming.
+    """
+    config = default_config(fit.modality)
+    fit_features = _features(fit, hears, stops)
+    validation_features = _features(validation, hears, stops)
+    start = _half_whitened(fit_features, recipe)
+    learned, log = _adapt(fit_features, fit.patients, validation_features, validation.patients, start, recipe)
+    weight, bias = (torch.tensor(one, dtype=torch.float32) for one in learned)
+    features = {f"features.backbone.{name}": value for name, value in imagenet_weights().items()}
+    score: dict[str, Tensor] = {}
+    if kind is Kind.VERIFICATION:
+        score = _fit_score(_project(fit_features, *learned), fit.patients)
+    facts: dict[str, Any] = {**config.network, "name": "lite0-projected", "dimension": len(weight)}
+    return Learned(
+        network=facts,
+        weights={**features, "projection.weight": weight, "projection.bias": bias},
+        dimension=len(weight),
+        preprocessing=config.preprocessing,
+        scoring=Scoring.DISTANCE if score else Scoring.NONE,
+        score=score,
+        log=tuple(log),
+    )
+
+
+def _features(examples: Examples, hears: Hears, stops: Stops) -> NDArray[np.float32]:
+    model = packaged_retrieval(examples.modality)
+    hears.stage("features", len(examples))
+    vectors = np.empty((len(examples), model.dimension), np.float32)
+    for place in range(len(examples)):
+        stops.check()
+        vectors[place] = model.embed([examples.picture(place)])[0]
+        hears.advance(1)
+    return vectors
+
+
+def _half_whitened(
+    features: NDArray[np.float32], recipe: FrozenRecipe
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weight and bias of the principal directions, each divided by its deviation to the power."""
+    mean = features.mean(0, dtype=np.float64)
+    _, deviations, directions = np.linalg.svd(features - mean, full_matrices=False)
+    kept = min(recipe.dimension, int((deviations > 1e-6 * deviations[0]).sum()))
+    scale = deviations[:kept, None] ** recipe.whitening
+    weight = directions[:kept] / scale * float(deviations[0]) ** recipe.whitening
+    return weight, -weight @ mean
+
+
+def _project(
+    features: NDArray[np.float32], weight: NDArray[np.float64], bias: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    vectors = features @ weight.T + bias
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def _adapt(
+    features: NDArray[np.float32],
+    patients: NDArray[np.int64],
+    other_features: NDArray[np.float32],
+    other_patients: NDArray[np.int64],
+    start: tuple[NDArray[np.float64], NDArray[np.float64]],
+    recipe: FrozenRecipe,
+) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], list[Mapping[str, float]]]:
+    """Full-batch SupCon from the start; the epoch with the best validation mAP@R."""
+    best = start
+    reached = mean_average_precision(_project(other_features, *start), other_patients)
+    log: list[Mapping[str, float]] = []
+    inputs, labels = torch.from_numpy(features), torch.from_numpy(patients)
+    weight = torch.tensor(start[0], dtype=torch.float32).requires_grad_()
+    bias = torch.tensor(start[1], dtype=torch.float32).requires_grad_()
+    loss_of = SupConLoss(temperature=recipe.temperature)
+    optimizer = torch.optim.AdamW([weight, bias], lr=recipe.rate, weight_decay=recipe.decay)
+    since = 0
+    for epoch in range(1, recipe.epochs + 1):
+        loss = loss_of(F.normalize(inputs @ weight.T + bias), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        now = (weight.detach().double().numpy().copy(), bias.detach().double().numpy().copy())
+        score = mean_average_precision(_project(other_features, *now), other_patients)
+        log.append({"epoch": epoch, "loss": float(loss.detach()), "map_at_r": score})
+        since += 1
+        if score > reached:
+            reached, best, since = score, now, 0
+        if since >= recipe.patience:
+            break
+    return best, log
+
+
+def _fit_score(vectors: NDArray[np.float32], patients: NDArray[np.int64]) -> dict[str, Tensor]:
+    """Logistic regression of "same patient" on the distance, both answers weighing the same."""
+    one, other = np.triu_indices(len(vectors), 1)
+    distances = torch.from_numpy(np.linalg.norm(vectors[one] - vectors[other], axis=1)).double()
+    same = torch.from_numpy((patients[one] == patients[other]).astype(np.float64))
+    balance = torch.where(same > 0, 0.5 / same.sum(), 0.5 / (1 - same).sum())
+    line = torch.tensor([-5.0, 5.0], dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([line], max_iter=100, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        value = F.binary_cross_entropy_with_logits(
+            distances * line[0] + line[1], same, balance, reduction="sum"
+        )
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    found = line.detach().float()
+    return {WEIGHT: found[:1].reshape(1, 1), BIAS: found[1:]}
