@@ -59,7 +59,7 @@ def ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.
     """Divide; where there is nothing to divide by, NaN."""
     import numpy as np
 
-    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
+    return np.asarray(np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0))
 
 
 def quadratic(weights: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -158,6 +158,25 @@ def add_up(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPairs:
     return AllPairs(genuine, sizes, highest, lost, lost_by)
 
 
+def count_above(
+    scores: NDArray[np.float32], patients: NDArray[np.intp], threshold: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return how many pairs between two patients reach the first one's threshold, ``(n, n)``."""
+    import numpy as np
+
+    order = np.argsort(patients, kind="stable")
+    begins = np.searchsorted(patients[order], np.arange(len(threshold)))
+    ends = np.append(begins[1:], len(order))
+    above = np.zeros((len(threshold), len(threshold)))
+    for start, end in _blocks(begins, ends, len(order)):
+        rows = order[begins[start] : ends[end - 1]]
+        reached = (scores[np.ix_(rows, order)] >= threshold[patients[rows], None]).astype(np.int64)
+        inner = begins[start:end] - begins[start]
+        above[start:end] = np.add.reduceat(np.add.reduceat(reached, begins, axis=1), inner, axis=0)
+    np.fill_diagonal(above, 0)
+    return above
+
+
 def _genuine(
     scores: NDArray[np.float32], order: NDArray[np.intp], begins: NDArray[np.intp], ends: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
