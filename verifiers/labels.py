@@ -130,6 +130,14 @@ def read_labels(table: Path, root: Path, columns: Columns | None = None, split: 
     return _labels(texts, columns, found, excluded)
 
 
+def splits_of(table: Path, columns: Columns | None = None) -> tuple[str, ...]:
+    """The splits that a table names, in the order of their names; errors as `read_labels`."""
+    columns = columns or Columns()
+    texts = _read(table)
+    _require(texts, columns, "")
+    return tuple(sorted(set(texts[columns.split]) - {""}))
+
+
 def _image(home: Path, name: str, patient: str) -> tuple[Path | None, str]:
     """The image a row names, or why there is none."""
     if not name:

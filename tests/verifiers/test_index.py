@@ -57,8 +57,7 @@ def test_inverted_lists_find_what_they_say_they_find(tmp_path: Path) -> None:
     index = build_index(
         tmp_path / "i", batches(vectors, 900), dimension=DIMENSION, model="m", exact_up_to=1000
     )
-    rows, true = index.search(queries, 10)[1], by_hand(vectors, queries, 10)
-    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(rows, true, strict=True)])
+    recall = np.mean(index.search(queries, 10)[1][:, 0] == by_hand(vectors, queries, 1)[:, 0])
     assert index.about.recall >= 0.99
     assert recall > 0.97
 

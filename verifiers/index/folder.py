@@ -46,7 +46,7 @@ class About:
     probes
         Lists of the inverted file that a search visits; 0 where the search is exact.
     recall
-        Share of the true nearest neighbours that a search found in ``measured`` queries; 1 where exact.
+        Share of ``measured`` queries whose nearest vector a search found; 1 where exact.
     """
 
     dimension: int

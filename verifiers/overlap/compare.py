@@ -1,0 +1,271 @@
+"""Two sides compared: every match with its reason, and what may be concluded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from medsanitize.verifiers.overlap.equal import equal, same_look, tells_apart
+from medsanitize.verifiers.overlap.groups import connected
+from medsanitize.verifiers.overlap.limits import Limit
+from medsanitize.verifiers.overlap.models import Models
+from medsanitize.verifiers.overlap.scoring import Scored, score_pairs
+from medsanitize.verifiers.overlap.seen import Seen, Vectors
+from medsanitize.verifiers.overlap.verdict import Evidence, Verdict, conclude
+from medsanitize.verifiers.pictures.picture import Modality
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Basis = Literal["bytes", "pixels", "look", "id", "score"]
+Decision = Literal["same image", "same patient", "different", "undecided"]
+CLOSEST: Final = 50
+"""Pairs that did not match and are told all the same: the most alike ones, for a person to look at."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Pair:
+    """An image of one side and an image of another.
+
+    Attributes
+    ----------
+    sides
+        Numbers of the sides.
+    images
+        Numbers of the images within their sides.
+    patients
+        Numbers of the patients within their sides.
+    basis
+        What the decision rests on.
+    decision
+        What it is.
+    modality, distance, score
+        What the models said; None where they did not look.
+    bits
+        In how many bits the fingerprints differ, where they are alike; None elsewhere.
+    group
+        Number of the group of patients that matches connect; 0 where nothing matched.
+    """
+
+    sides: tuple[int, int]
+    images: tuple[int, int]
+    patients: tuple[int, int]
+    basis: Basis
+    decision: Decision
+    modality: Modality | None = None
+    distance: float | None = None
+    score: float | None = None
+    bits: int | None = None
+    group: int = 0
+
+    @property
+    def matched(self) -> bool:
+        """Whether the pair says that the two sides share a patient."""
+        return self.decision in ("same image", "same patient")
+
+    @property
+    def nodes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Both patients, each with its side."""
+        return (self.sides[0], self.patients[0]), (self.sides[1], self.patients[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides and what was found.
+
+    Attributes
+    ----------
+    titles
+        What they are called.
+    evidence, verdict
+        Counts, and the conclusion.
+    """
+
+    titles: tuple[str, str]
+    evidence: Evidence
+    verdict: Verdict
+
+
+def compare(
+    sides: tuple[Seen, Seen],
+    numbers: tuple[int, int],
+    models: Models,
+    limits: Mapping[Modality, Limit],
+    *,
+    same_ids: bool,
+) -> tuple[Comparison, tuple[Pair, ...]]:
+    """Compare two sides.
+
+    Parameters
+    ----------
+    sides : (Seen, Seen)
+        What was seen of them.
+    numbers : (int, int)
+        Their places among all sides.
+    models : Models
+        Those that looked.
+    limits : mapping
+        Threshold and rates by modality; one that is not there leaves pairs undecided.
+    same_ids : bool
+        Whether one name of a patient means one patient on both sides (they come from one table).
+
+    Returns
+    -------
+    tuple of Comparison, tuple of Pair
+        Pairs: matches and the closest others; no pair of images twice.
+    """
+    found: dict[tuple[int, int], Pair] = {}
+    trusted = tells_apart(sides[0]) and tells_apart(sides[1])
+    for pair in _copies(sides, numbers, trusted=trusted):
+        found.setdefault(pair.images, pair)
+    ids = 0
+    if same_ids:
+        for pair in _ids(sides, numbers):
+            ids += 1
+            found.setdefault(pair.images, pair)
+    copies = Counter(pair.basis for pair in found.values() if pair.decision == "same image")
+    alike = sum(pair.decision == "undecided" for pair in found.values())
+    matched: dict[Modality, int] = {}
+    compared: dict[Modality, int] = {}
+    complete = True
+    for modality in Modality:
+        if modality not in sides[0].vectors or modality not in sides[1].vectors:
+            continue
+        one, other = (side.vectors[modality] for side in sides)
+        limit = limits.get(modality)
+        within = limit.within if limit is not None else 0.0
+        scored = score_pairs(one, other, models.verification.get(modality), within=within)
+        complete = complete and (scored.complete or limit is None)
+        compared[modality] = len(set(one.patients.tolist())) * len(set(other.patients.tolist()))
+        pairs = set()
+        for pair in _scored(scored, (one, other), numbers, modality, limit):
+            before = found.get(pair.images)
+            found[pair.images] = _joined(before, pair)
+            if pair.decision == "same patient":
+                pairs.add(pair.patients)
+        if limit is not None:
+            matched[modality] = len(pairs)
+    unread = Counter(sides[0].unread) + Counter(sides[1].unread)
+    evidence = Evidence(
+        copies={basis: copies[basis] for basis in ("bytes", "pixels", "look")},
+        ids=ids,
+        matched=matched,
+        compared=compared,
+        limits=dict(limits),
+        unread=dict(sorted(unread.items())),
+        apart=_apart(sides, frozenset(compared)),
+        look_alike=alike,
+        complete=complete,
+    )
+    titles = (sides[0].title, sides[1].title)
+    ordered = tuple(found[places] for places in sorted(found))
+    return Comparison(titles, evidence, conclude(*titles, evidence)), ordered
+
+
+def grouped(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
+    """The same pairs, the best first, with the group of patients that each belongs to."""
+    groups = connected(pair.nodes for pair in pairs if pair.matched)
+    known = (replace(pair, group=groups.get(pair.nodes[0], 0) if pair.matched else 0) for pair in pairs)
+    return tuple(sorted(known, key=_rank))
+
+
+def _rank(pair: Pair) -> tuple[object, ...]:
+    order = ("same image", "same patient", "undecided", "different").index(pair.decision)
+    basis = ("bytes", "pixels", "look", "id", "score").index(pair.basis)
+    return order, basis, -(pair.score if pair.score is not None else 0.0), pair.sides, pair.images
+
+
+def _copies(sides: tuple[Seen, Seen], numbers: tuple[int, int], *, trusted: bool) -> Iterator[Pair]:
+    one, other = sides
+    for basis, places in (
+        ("bytes", equal(one.digests, other.digests)),
+        ("pixels", equal(one.pixels, other.pixels)),
+    ):
+        for images in places:
+            yield _pair(sides, numbers, images, basis, "same image")  # type: ignore[arg-type]
+    for images, bits in same_look(one, other).items():
+        decision: Decision = "same image" if trusted else "undecided"
+        yield replace(_pair(sides, numbers, images, "look", decision), bits=bits)
+
+
+def _ids(sides: tuple[Seen, Seen], numbers: tuple[int, int]) -> Iterator[Pair]:
+    """One pair a patient that both sides name: the first image of each."""
+    firsts = [_first_images(side) for side in sides]
+    for name in sorted(firsts[0].keys() & firsts[1].keys()):
+        yield _pair(sides, numbers, (firsts[0][name], firsts[1][name]), "id", "same patient")
+
+
+def _first_images(side: Seen) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for image, patient in enumerate(side.patients.tolist()):
+        if side.names[patient]:
+            found.setdefault(side.names[patient], image)
+    return found
+
+
+def _pair(
+    sides: tuple[Seen, Seen],
+    numbers: tuple[int, int],
+    images: tuple[int, int],
+    basis: Basis,
+    decision: Decision,
+) -> Pair:
+    patients = (int(sides[0].patients[images[0]]), int(sides[1].patients[images[1]]))
+    return Pair(numbers, images, patients, basis, decision)
+
+
+def _scored(
+    scored: Scored,
+    vectors: tuple[Vectors, Vectors],
+    numbers: tuple[int, int],
+    modality: Modality,
+    limit: Limit | None,
+) -> Iterator[Pair]:
+    """Matches by score, and the closest of the others."""
+    for place in _chosen(scored, limit).tolist():
+        i, j = int(scored.first[place]), int(scored.second[place])
+        score = float(scored.score[place])
+        decision: Decision = "undecided"
+        if limit is not None:
+            decision = "same patient" if score >= limit.threshold else "different"
+        yield Pair(
+            sides=numbers,
+            images=(int(vectors[0].images[i]), int(vectors[1].images[j])),
+            patients=(int(vectors[0].patients[i]), int(vectors[1].patients[j])),
+            basis="score",
+            decision=decision,
+            modality=modality,
+            distance=float(scored.distance[place]),
+            score=score,
+        )
+
+
+def _chosen(scored: Scored, limit: Limit | None) -> NDArray[np.int64]:
+    import numpy as np
+
+    order = np.lexsort((scored.second, scored.first, -scored.score))
+    matches = int((scored.score >= limit.threshold).sum()) if limit is not None else 0
+    return order[: matches + CLOSEST]
+
+
+def _joined(before: Pair | None, pair: Pair) -> Pair:
+    """One pair for what two ways found: the surer way, with what the model said."""
+    if before is None:
+        return pair
+    if before.decision == "undecided":
+        return replace(pair, bits=before.bits)
+    return replace(before, modality=pair.modality, distance=pair.distance, score=pair.score)
+
+
+def _apart(sides: tuple[Seen, Seen], modalities: frozenset[Modality]) -> int:
+    """Patients of whom no image could be compared by a model with the other side."""
+    count = 0
+    for side in sides:
+        all_of = set(side.patients.tolist())
+        for modality in modalities:
+            all_of -= set(side.vectors[modality].patients.tolist())
+        count += len(all_of)
+    return count

@@ -1,0 +1,37 @@
+"""Patients that hang together: connected components over matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=tuple[object, ...])
+
+
+def connected(links: Iterable[tuple[Node, Node]]) -> dict[Node, int]:
+    """Number the groups that links make, from 1, in the order of their smallest members.
+
+    Parameters
+    ----------
+    links : iterable of (node, node)
+        Nodes that can be ordered.
+
+    Returns
+    -------
+    dict
+        Node -> number of its group; every node of a link is there.
+    """
+    parent: dict[Node, Node] = {}
+
+    def root(node: Node) -> Node:
+        parent.setdefault(node, node)
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for one, other in links:
+        a, b = sorted((root(one), root(other)))
+        parent[b] = a
+    numbers: dict[Node, int] = {}
+    return {node: numbers.setdefault(root(node), len(numbers) + 1) for node in sorted(parent)}

@@ -1,0 +1,209 @@
+"""The threshold of a comparison and what it costs: from a calibration, never from a number of our own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.calibration import Calibration, Rate, calibrate, fewest
+from medsanitize.verifiers.overlap.equal import same_look
+from medsanitize.verifiers.overlap.models import Models
+from medsanitize.verifiers.overlap.scoring import every_pair_within
+from medsanitize.verifiers.overlap.seen import Seen, Vectors
+from medsanitize.verifiers.pictures.picture import Modality
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.models.protocols import Verification
+    from numpy.typing import NDArray
+
+WANTED_MISS: Final = 0.01
+"""Share of shared patients that a threshold may overlook, where the model can do that."""
+LARGEST_MISS: Final = 0.05
+"""Above this bound of the miss rate, finding nothing proves nothing."""
+_CANDIDATE_MISS: Final = 0.001
+_OWN_IMAGES: Final = 1_500
+"""Images of a side that serve to calibrate; pairs grow with the square of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """From which score on two images show one patient, and how often that is wrong.
+
+    Attributes
+    ----------
+    threshold
+        Of the score.
+    false_match, false_non_match
+        Of pairs of patients and of patients, at that threshold.
+    within
+        Distance up to which pairs were given to the verification model; infinite where all were, and for
+        scores that are distances.
+    candidate_miss
+        Upper bound of the share of shared patients whose pairs lie farther apart than that.
+    pairs
+        Pairs of patients behind ``false_match.share``.
+    source
+        Where the calibration comes from: ``given``, ``these images`` or ``model``.
+    not_calibratable
+        What would be needed to promise the target; empty where it is promised.
+    """
+
+    threshold: float
+    false_match: Rate
+    false_non_match: Rate
+    within: float
+    candidate_miss: float
+    pairs: int
+    source: str
+    not_calibratable: str = ""
+
+    @property
+    def miss(self) -> float:
+        """Upper bound of the chance that a shared patient is overlooked."""
+        return min(1.0, self.false_non_match.upper + self.candidate_miss)
+
+    @property
+    def chance_match(self) -> float:
+        """Chance that two different patients match: the middle of what the counted pairs allow."""
+        return (self.false_match.share * self.pairs + 0.5) / (self.pairs + 1)
+
+
+def limit_of(
+    scores: Calibration, distances: Calibration | None, *, verified: bool, target: float, source: str
+) -> Limit:
+    """Choose the threshold for a target false match rate.
+
+    It is the lowest one that keeps to the target, or a higher one as long as that overlooks no more than
+    `WANTED_MISS`: where the model tells patients apart with room to spare, there are fewer false matches.
+
+    Parameters
+    ----------
+    scores : Calibration
+        Of the score that decides.
+    distances : Calibration or None
+        Of the negated distance, where a verification model decides.
+    verified : bool
+        Whether the score is that of a verification model.
+    target : float
+        Wanted false match rate of two patients.
+    source : str
+        See `Limit`.
+    """
+    floor, strict = scores.for_false_match(target), scores.for_false_non_match(WANTED_MISS)
+    point = scores.at(max(floor.threshold, strict.threshold))
+    within, miss = math.inf, 0.0
+    if verified and distances is not None:
+        near = distances.for_false_non_match(_CANDIDATE_MISS)
+        within, miss = -near.threshold, near.false_non_match.upper
+    elif verified:
+        miss = 1.0
+    else:
+        within = -point.threshold
+    return Limit(
+        threshold=point.threshold,
+        false_match=point.false_match,
+        false_non_match=point.false_non_match,
+        within=within,
+        candidate_miss=miss,
+        pairs=scores.pairs,
+        source=source,
+        not_calibratable=floor.not_calibratable,
+    )
+
+
+def limits_of(
+    sides: Sequence[Seen], models: Models, given: Mapping[Modality, Calibration], target: float
+) -> dict[Modality, Limit]:
+    """The limit of every modality that can have one.
+
+    A calibration that is given comes first; then these images themselves, where enough patients have two of
+    them; then what came with the model. The nearer a calibration is to the data, the more it promises.
+    """
+    found = {}
+    for modality in Modality:
+        verifier = models.verification.get(modality)
+        own = _own(sides, modality, verifier)
+        distances = own[0] if own else models.distances.get(modality)
+        stored = models.scores.get(modality) if verifier else models.distances.get(modality)
+        for calibration, source in (
+            (given.get(modality), "given"),
+            (own[1] if own and _promises(own[1]) else None, "these images"),
+            (stored, "model"),
+            (own[1] if own else None, "these images"),
+        ):
+            if calibration is not None:
+                found[modality] = limit_of(
+                    calibration, distances, verified=verifier is not None, target=target, source=source
+                )
+                break
+    return found
+
+
+def _promises(calibration: Calibration) -> bool:
+    """Whether there are patients enough for a claim, should none of them be overlooked."""
+    return len(calibration.genuine) >= fewest(LARGEST_MISS)
+
+
+def _own(
+    sides: Sequence[Seen], modality: Modality, verifier: Verification | None
+) -> tuple[Calibration, Calibration] | None:
+    """Calibrations from pairs within each side: of the negated distance, and of the score that decides."""
+    import numpy as np
+
+    parts = [
+        part
+        for number, side in enumerate(sides)
+        if modality in side.vectors
+        for part in _pairs_within(side, side.vectors[modality], verifier, number)
+    ]
+    if not parts:
+        return None
+    distances, scores, first, second = (np.concatenate(one) for one in zip(*parts, strict=True))
+    try:
+        return calibrate(-distances, first, second), calibrate(scores, first, second)
+    except UsageError:
+        return None
+
+
+def _pairs_within(
+    side: Seen, vectors: Vectors, verifier: Verification | None, number: int
+) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Distances, scores and patients of pairs of images whose patients are known.
+
+    A copy of one exposure under the same patient says nothing of two exposures, and a copy under two patients
+    nothing of different patients: both are left out.
+    """
+    import numpy as np
+
+    known = np.array([bool(side.names[patient]) for patient in vectors.patients])
+    rows = np.flatnonzero(known)[:_OWN_IMAGES]
+    if len(rows) < 2:
+        return
+    chosen = Vectors(
+        vectors.images[rows],
+        vectors.patients[rows],
+        vectors.first[rows],
+        None if vectors.second is None else vectors.second[rows],
+    )
+    scored = every_pair_within(chosen, verifier)
+    images = chosen.images.tolist()
+    copies = same_look(side, side)
+    kept = [
+        not _copy(side, images[i], images[j], copies)
+        for i, j in zip(scored.first.tolist(), scored.second.tolist(), strict=True)
+    ]
+    # Patients of two sides are never compared here: whether they are the same is the question.
+    names = chosen.patients * 2 + 1 + (number << 40)
+    where = np.array(kept, bool)
+    first, second = names[scored.first[where]], names[scored.second[where]]
+    if len(first):
+        yield scored.distance[where], scored.score[where], first, second
+
+
+def _copy(side: Seen, one: int, other: int, copies: Mapping[tuple[int, int], int]) -> bool:
+    if side.pixels[one] is not None and side.pixels[one] == side.pixels[other]:
+        return True
+    return side.patients[one] == side.patients[other] and (one, other) in copies

@@ -1,0 +1,108 @@
+"""Whether datasets are mutually exclusive: the whole comparison, for two sides or more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.calibration import Calibration
+from medsanitize.verifiers.overlap.compare import Comparison, Pair, compare, grouped
+from medsanitize.verifiers.overlap.limits import Limit, limits_of
+from medsanitize.verifiers.overlap.look import Look, look_at
+from medsanitize.verifiers.overlap.models import Models
+from medsanitize.verifiers.overlap.seen import Seen, gather
+from medsanitize.verifiers.overlap.side import Image, Side
+from medsanitize.verifiers.overlap.verdict import Result, worst
+from medsanitize.verifiers.pictures.picture import Modality
+
+TARGET: Final = 1e-3
+"""False match rate of two patients that a threshold is chosen for."""
+BATCH: Final = 16
+
+Visit = Callable[[Iterable[Sequence[Image]]], Iterator[Sequence[Look]]]
+"""Looks at batches of images, in order; the pipeline's is done by several processes."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Overlap:
+    """The outcome of comparing all sides with each other.
+
+    Attributes
+    ----------
+    result
+        The worst verdict.
+    sides, comparisons, pairs
+        What was seen, the conclusion of every two sides, and the pairs of images, the best first.
+    limits
+        Threshold and rates by modality.
+    models
+        Digests of the models by modality.
+    """
+
+    result: Result
+    sides: tuple[Seen, ...]
+    comparisons: tuple[Comparison, ...]
+    pairs: tuple[Pair, ...]
+    limits: Mapping[Modality, Limit]
+    models: Mapping[Modality, str]
+
+
+def overlap(
+    *sides: Side,
+    models: Models,
+    calibrations: Mapping[Modality, Calibration] | None = None,
+    target: float = TARGET,
+    same_ids: bool = False,
+    visit: Visit | None = None,
+) -> Overlap:
+    """Compare datasets: bytes, pixels, look, then the models, and conclude.
+
+    Parameters
+    ----------
+    *sides : Side
+        Two or more.
+    models : Models
+        Those that look; calibrations that came with them serve where there is no better one.
+    calibrations : mapping, optional
+        By modality, of the score that decides (of the verification model where there is one, else of the
+        negated distance).
+    target : float
+        Wanted false match rate of two patients, between 0 and 1.
+    same_ids : bool
+        Whether one name of a patient means one patient on all sides.
+    visit : callable, optional
+        Who looks at the images; without it, this process.
+
+    Raises
+    ------
+    UsageError
+        When there are fewer than two sides, or one holds no image.
+    """
+    if len(sides) < 2:
+        raise UsageError("There is nothing to compare with", "Name at least two datasets")
+    visit = visit or (lambda batches: (look_at(batch, models) for batch in batches))
+    seen = tuple(gather(side, _looks(side, visit)) for side in sides)
+    limits = limits_of(seen, models, calibrations or {}, target)
+    comparisons, pairs = [], list[Pair]()
+    for one, other in combinations(range(len(seen)), 2):
+        comparison, found = compare((seen[one], seen[other]), (one, other), models, limits, same_ids=same_ids)
+        comparisons.append(comparison)
+        pairs.extend(found)
+    looked = sorted({modality for side in seen for modality in side.vectors})
+    return Overlap(
+        result=worst([one.verdict.result for one in comparisons]),
+        sides=seen,
+        comparisons=tuple(comparisons),
+        pairs=grouped(tuple(pairs)),
+        limits=limits,
+        models={modality: models.digest(modality) for modality in looked},
+    )
+
+
+def _looks(side: Side, visit: Visit) -> Iterator[Look]:
+    batches = (side.images[start : start + BATCH] for start in range(0, len(side.images), BATCH))
+    for looks in visit(batches):
+        yield from looks

@@ -1,0 +1,191 @@
+"""What may be concluded from a comparison: exclusive, overlapping, or cannot tell, in one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from medsanitize.verifiers.calibration import CONFIDENCE
+from medsanitize.verifiers.overlap.limits import LARGEST_MISS, Limit
+from medsanitize.verifiers.pictures.picture import Modality
+
+Result = Literal["exclusive", "overlapping", "cannot tell"]
+_SURPRISE: Final = 1 - CONFIDENCE
+"""Matches that chance makes less often than this are no chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was compared and found between two sides.
+
+    Attributes
+    ----------
+    copies
+        Pairs of images that are the same, by what was equal: ``bytes``, ``pixels``, ``look``.
+    ids
+        Patients that one table names on both sides.
+    matched
+        Pairs of patients that the model calls one patient, by modality.
+    compared
+        Pairs of patients that the model compared, by modality.
+    limits
+        Threshold and rates by modality; absent where nothing calibrates the model.
+    unread
+        Images of either side of which not everything could be compared, by reason.
+    apart
+        Patients of either side that no model could compare with anybody of the other side.
+    look_alike
+        Pairs that look like copies although fingerprints do not tell these images apart.
+    complete
+        Whether no pair that had to be scored was left out.
+    """
+
+    copies: Mapping[str, int]
+    ids: int
+    matched: Mapping[Modality, int]
+    compared: Mapping[Modality, int]
+    limits: Mapping[Modality, Limit]
+    unread: Mapping[str, int]
+    apart: int
+    look_alike: int = 0
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The conclusion.
+
+    Attributes
+    ----------
+    result
+        ``exclusive``, ``overlapping`` or ``cannot tell``.
+    sentence
+        What a maintainer may conclude, and on what it rests.
+    miss
+        Upper bound of the chance that a patient of both sides was overlooked; None where nothing bounds it.
+    most_shared
+        With 95 % confidence no more patients than this are in both; None where nothing bounds it.
+    """
+
+    result: Result
+    sentence: str
+    miss: float | None = None
+    most_shared: int | None = None
+
+
+def conclude(one: str, other: str, evidence: Evidence) -> Verdict:
+    """Conclude from what was found between the sides ``one`` and ``other``."""
+    both = f"{one} and {other}"
+    certain = _certain(evidence)
+    if certain:
+        return Verdict("overlapping", f"{both} overlap: {certain}.")
+    beyond = [text for modality in evidence.matched if (text := _beyond_chance(evidence, modality))]
+    if beyond:
+        return Verdict("overlapping", f"{both} overlap: {' and '.join(beyond)}.")
+    reasons = list(_reasons(evidence))
+    miss = _miss(evidence) if not _blind(evidence) else None
+    most = None if miss is None or miss >= 1 else max(0, math.ceil(math.log(_SURPRISE) / math.log(miss)) - 1)
+    if reasons or miss is None:
+        text = f"Whether {both} share patients cannot be told: {'; '.join(reasons)}."
+        if miss is not None and most is not None:
+            text += (
+                f" No match was found, so that with {CONFIDENCE:.0%} confidence at most {most:,} patients are"
+                f" in both (each would be overlooked with a chance of at most {miss:.1%})."
+            )
+        return Verdict("cannot tell", text, miss, most)
+    pairs = sum(evidence.compared.values())
+    text = (
+        f"{both} are exclusive: none of {pairs:,} pairs of patients matched, and a patient who is in both"
+        f" would have been overlooked with a chance of at most {miss:.1%} ({CONFIDENCE:.0%} bound from"
+        f" {_patients(evidence)} patients), as far as these images are like those of the calibration."
+    )
+    return Verdict("exclusive", text, miss, most)
+
+
+def worst(results: list[Result]) -> Result:
+    """The verdict over several comparisons: one overlap is an overlap, one doubt leaves doubt."""
+    for result in ("overlapping", "cannot tell"):
+        if result in results:
+            return result
+    return "exclusive"
+
+
+def _certain(evidence: Evidence) -> str:
+    """What needs no statistics."""
+    said = {"bytes": "the same bytes", "pixels": "the same pixels", "look": "the look of copies"}
+    found = [f"{count:,} pairs of images have {said[by]}" for by, count in evidence.copies.items() if count]
+    if evidence.ids:
+        found.append(f"the table names {evidence.ids:,} patients on both sides")
+    return " and ".join(found)
+
+
+def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
+    """Matches of the model that chance would hardly make."""
+    matched, limit = evidence.matched[modality], evidence.limits[modality]
+    expected = evidence.compared[modality] * limit.chance_match
+    if not matched or poisson_tail(matched, expected) > _SURPRISE / len(evidence.matched):
+        return ""
+    return (
+        f"{matched:,} of {evidence.compared[modality]:,} pairs of patients match in their {modality.value}s"
+        f" at a threshold where chance would make about {expected:.2g} of them"
+    )
+
+
+def poisson_tail(count: int, expected: float) -> float:
+    """Chance of ``count`` events or more where ``expected`` are the mean (Poisson)."""
+    from scipy.special import pdtrc  # type: ignore[import-untyped]
+
+    return 1.0 if count <= 0 else float(pdtrc(count - 1, expected))
+
+
+def _reasons(evidence: Evidence) -> list[str]:
+    """Why nothing was found proves nothing; empty when it does prove something."""
+    found = []
+    if unread := sum(evidence.unread.values()):
+        listed = ", ".join(f"{rule} {count:,}" for rule, count in sorted(evidence.unread.items()))
+        found.append(f"{unread:,} images could not be read or compared in full ({listed})")
+    if not evidence.compared:
+        found.append("no images of one kind are on both sides")
+    elif evidence.apart:
+        found.append(f"{evidence.apart:,} patients have no image that could be compared with the other side")
+    for modality, pairs in evidence.compared.items():
+        limit, matched = evidence.limits.get(modality), evidence.matched.get(modality, 0)
+        if limit is None:
+            found.append(f"the model is not calibrated for {modality.value}s")
+            continue
+        if matched:
+            expected = pairs * limit.chance_match
+            found.append(
+                f"{matched:,} of {pairs:,} pairs of patients match in their {modality.value}s, and chance"
+                f" alone may make {expected:.2g} of them, so a person has to look"
+            )
+        if limit.miss > LARGEST_MISS:
+            found.append(
+                f"a patient in both would be overlooked in {modality.value}s with a chance of up to"
+                f" {limit.miss:.0%}, and no more than {LARGEST_MISS:.0%} may be for a claim"
+                f" ({limit.false_non_match.of:,} patients calibrate it)"
+            )
+    if evidence.look_alike and any(modality not in evidence.limits for modality in evidence.compared):
+        found.append(f"{evidence.look_alike:,} pairs of images look alike")
+    if not evidence.complete:
+        found.append("too many pairs lie near each other for all to be scored")
+    return found
+
+
+def _blind(evidence: Evidence) -> bool:
+    """Whether not even a bound can be given."""
+    calibrated = all(modality in evidence.limits for modality in evidence.compared)
+    matched = any(evidence.matched.values())
+    seen_all = not evidence.unread and not evidence.apart and evidence.complete
+    return not (evidence.compared and calibrated and seen_all) or matched
+
+
+def _miss(evidence: Evidence) -> float:
+    """A patient may be overlooked in the modality that overlooks most."""
+    return max(evidence.limits[modality].miss for modality in evidence.compared)
+
+
+def _patients(evidence: Evidence) -> str:
+    return f"{min(evidence.limits[one].false_non_match.of for one in evidence.compared):,}"
