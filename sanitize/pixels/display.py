@@ -20,6 +20,8 @@ _LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
 _TAIL = 0.5
 _OUTLIERS = 8
 _LEAST_SIDE = 8
+_STEPS = 3.0
+_MOSTLY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,13 @@ def renderings(samples: Samples, geometry: Geometry, model: str, palette: Palett
     """
     if min(geometry.rows, geometry.columns) < _LEAST_SIDE or samples.size == 0:
         return []
-    if palette is not None and samples.ndim == 2:
-        pictures = _coloured(palette.shown(samples))
-    elif samples.ndim == 2:
-        pictures = _grey(samples, inverted=model == "MONOCHROME1")
+    if palette is None and samples.ndim == 2:
+        pictures = [*_grey(samples, inverted=model == "MONOCHROME1"), *_faint(samples)]
     else:
-        pictures = _coloured(_colours(samples, geometry, model))
+        colours = (
+            palette.shown(samples) if samples.ndim == 2 and palette else _colours(samples, geometry, model)
+        )
+        pictures = [*_coloured(colours), *_faint(colours)]
     return [one for one in pictures if one.min() != one.max()]
 
 
@@ -81,6 +84,24 @@ def _grey(samples: Samples, *, inverted: bool) -> list[Picture]:
         if 0 < inner_high - inner_low < (high - low) / _OUTLIERS:
             pictures.append(_scaled(values, inner_low, inner_high))
     return [255 - one for one in pictures] if inverted else pictures
+
+
+def _faint(samples: Samples) -> list[Picture]:
+    """What all but equals a ground of one value, much amplified: no eye sees it, but any program can.
+
+    What differs more is left out, since it is seen in the other pictures.
+    """
+    if samples.dtype.kind == "f":
+        return []
+    values = samples.astype(np.float32)
+    reach = max(_STEPS, _STEPS / 255 * float(values.max() - values.min()))
+    if samples.ndim == 3:
+        values, reach = values.sum(axis=2), reach * samples.shape[2]
+    above = values - np.median(values)
+    near = np.abs(above) <= reach
+    if float(near.mean()) < _MOSTLY or not above[near].any():
+        return []
+    return [_scaled(np.where(near, above, 0), -reach, reach)]
 
 
 def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 from medsanitize.sanitize.pixels.boxes import TextBox
@@ -16,6 +17,8 @@ _LARGEST = 64
 _TALL = 1.5
 _GAP = 3.0
 _SIZES = 2.0
+_BESIDE = 1.3
+_SCRAP = 2
 _LABEL_ENDS = (":", "：")
 
 
@@ -55,6 +58,10 @@ def identifying(boxes: tuple[TextBox, ...], cleaner: Cleaner[Terms], terms: Term
             rest and _labelled(group) and _together(group, cleaner, terms)
         ):
             chosen.update(group)
+    for upright in (False, True):
+        mine = [box for box in read if _upright(box) is upright or _letters(box) <= _SCRAP]
+        for line in _lines(mine, upright):
+            chosen.update(_scraps(line, chosen, upright))
     return tuple(box for box in boxes if box in chosen)
 
 
@@ -65,7 +72,27 @@ def remaining(reader: TextReader, frame: Frame, cleaner: Cleaner[Terms], terms: 
 
 def _labelled(group: list[TextBox]) -> bool:
     """Whether the group begins with a label, which may make a plain word after it a name."""
-    return group[0].text.rstrip().endswith(_LABEL_ENDS)
+    ends = (group[0], group[-1]) if _upright(group[0]) else group[:1]
+    return any(_is_label(end) for end in ends)
+
+
+def _is_label(box: TextBox) -> bool:
+    return box.text.rstrip().endswith(_LABEL_ENDS)
+
+
+def _scraps(line: list[TextBox], chosen: set[TextBox], upright: bool) -> Iterator[TextBox]:
+    """A letter or two, or a label, straight beside what is chosen: they belong to it, and say who is meant."""
+    for one, other in pairwise(line):
+        gap = _along(other, upright)[0] - _along(one, upright)[1]
+        near = gap < _BESIDE * max(one.height, other.height)
+        for box, beside in ((one, other), (other, one)):
+            if (
+                near
+                and beside in chosen
+                and box not in chosen
+                and (_letters(box) <= _SCRAP or _is_label(box))
+            ):
+                yield box
 
 
 def _letters(box: TextBox) -> int:
@@ -93,7 +120,7 @@ def _groups(boxes: list[TextBox]) -> Iterator[list[TextBox]]:
         yield from (line for line in _lines(mine, upright) if len(line) > 1)
     flat = sorted((box for box in boxes if not _upright(box)), key=lambda box: (box.top, box.left))
     for label in flat:
-        if _labelled([label]):
+        if _is_label(label):
             yield from ([label, box] for box in flat if _below(label, box))
 
 

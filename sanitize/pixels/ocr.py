@@ -8,6 +8,7 @@ turned by a quarter, reduced if it is large, for lines that run upwards.
 from __future__ import annotations
 
 import numpy as np
+from medsanitize.sanitize.pixels.areas import share
 from medsanitize.sanitize.pixels.boxes import TextBox
 from medsanitize.sanitize.pixels.models import Models
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ _SURE = 0.9
 _UPRIGHT = 1.5
 _COVERED = 0.7
 _ALIKE = 2.5
+_LARGE = 40
+_FEW = 3
+_HALF = 0.5
 
 
 class TextReader:
@@ -55,14 +59,45 @@ class TextReader:
         """
         if frame.size == 0 or frame.min() == frame.max():
             return ()
-        found = self._look(frame, _upright_scale(frame.size) if enlarged else 1.0)
+        scale = _upright_scale(frame.size) if enlarged else 1.0
+        found = self._look(_evened(frame, scale), scale)
         if enlarged:
-            turned = self._look(np.ascontiguousarray(np.rot90(frame)), min(1.0, _scale(frame.size)))
-            back = [_turned_back(one, frame.shape[1]) for one in turned]
-            found += [one for one in back if _runs_upwards(one) and not found_before(one, found)]
-        texts = self._texts([frame[top:bottom, left:right] for left, top, right, bottom in found])
-        boxes = [TextBox(*bounds, *text) for bounds, text in zip(found, texts, strict=True)]
+            reduced = min(1.0, _scale(frame.size))
+            found += self._look_turned(_evened(frame, reduced), reduced, found)
+        boxes = self._read(frame, found)
+        if enlarged:
+            boxes += self._read(frame, self._look_within(frame, boxes, scale))
         return tuple(sorted(boxes, key=lambda box: (box.top, box.left, box.bottom, box.right)))
+
+    def _read(self, frame: Frame, found: list[Bounds]) -> list[TextBox]:
+        """The patches with what stands in them."""
+        texts = self._texts([frame[top:bottom, left:right] for left, top, right, bottom in found])
+        return [TextBox(*bounds, *text) for bounds, text in zip(found, texts, strict=True)]
+
+    def _look_turned(self, frame: Frame, scale: float, found: list[Bounds]) -> list[Bounds]:
+        """Lines that run upwards or downwards, but for those ``found`` before."""
+        turned = self._look(np.ascontiguousarray(np.rot90(frame)), scale)
+        back = [_turned_back(one, frame.shape[1]) for one in turned]
+        return [one for one in back if _runs_upwards(one) and not found_before(one, found)]
+
+    def _look_within(self, frame: Frame, boxes: list[TextBox], scale: float) -> list[Bounds]:
+        """Lines in large patches in which none was read: where speckle or bone is as strong as letters once
+        the contrast is even, small letters are still stronger in the frame as it is.
+        """
+        known = [_bounds(box) for box in boxes if not _may_swallow(box)]
+        lines: list[Bounds] = []
+        for box in boxes:
+            if not _may_swallow(box):
+                continue
+            crop = _stretched(frame[box.top : box.bottom, box.left : box.right])
+            inner = self._look(crop, scale)
+            inner += self._look_turned(crop, scale, inner)
+            for left, top, right, bottom in inner:
+                line = left + box.left, top + box.top, right + box.left, bottom + box.top
+                small = min(right - left, bottom - top) <= _LARGE
+                if small and not any(share(line, one) > _HALF for one in (*known, *lines)):
+                    lines.append(line)
+        return lines
 
     def _look(self, frame: Frame, scale: float) -> list[Bounds]:
         """Where the detector sees text in the frame at ``scale``."""
@@ -71,8 +106,7 @@ class TextReader:
         rows, columns = frame.shape
         height, width = max(1, round(rows * scale)), max(1, round(columns * scale))
         method = cv2.INTER_CUBIC if scale >= 1 else cv2.INTER_AREA
-        even = _evened(frame, max(1, round(_AROUND / scale)))
-        sized = cv2.resize(even, (width, height), interpolation=method)
+        sized = cv2.resize(frame, (width, height), interpolation=method)
         bottom, right = (-(-(side + 2 * _MARGIN) // 32) * 32 - side - _MARGIN for side in (height, width))
         edged = cv2.copyMakeBorder(sized, _MARGIN, bottom, _MARGIN, right, cv2.BORDER_REPLICATE)
         found = []
@@ -122,10 +156,11 @@ def _runs_upwards(one: Bounds) -> bool:
     return one[3] - one[1] > _UPRIGHT * (one[2] - one[0])
 
 
-def _evened(frame: Frame, around: int) -> Frame:
-    """The frame with equal local contrast everywhere, but for noise that is left as faint as it is."""
+def _evened(frame: Frame, scale: float) -> Frame:
+    """The frame, to be looked at in ``scale``, with equal local contrast, but for noise that is left faint."""
     import cv2
 
+    around = max(1, round(_AROUND / scale))
     values = frame.astype(np.float32)
     window = (2 * around + 1, 2 * around + 1)
     mean = cv2.blur(values, window, borderType=cv2.BORDER_REFLECT_101)
@@ -134,6 +169,15 @@ def _evened(frame: Frame, around: int) -> Frame:
     even: NDArray[np.float32] = np.asarray(128 + _CONTRAST * (values - mean) / (spread + _NOISE))
     grey: Frame = np.asarray(np.clip(even, 0, 255), np.uint8)
     return grey
+
+
+def _bounds(box: TextBox) -> Bounds:
+    return box.left, box.top, box.right, box.bottom
+
+
+def _may_swallow(box: TextBox) -> bool:
+    """Whether a patch is large, and what was read there too little for its size: lines may be hidden in it."""
+    return box.height > _LARGE and sum(letter.isalnum() for letter in box.text) <= _FEW
 
 
 def _stretched(patch: Frame) -> Frame:

@@ -56,3 +56,14 @@ def test_text_that_cannot_be_read_identifies_and_anatomy_does_not() -> None:
 def test_a_grown_box_has_room_for_part_of_a_letter_at_either_end_and_stays_in_the_frame() -> None:
     area = grow(line("KOWALSKA", 3, 2), (100, 70))
     assert (area.left, area.top, area.right, area.bottom) == (0, 0, 65, 17)
+
+
+def test_a_letter_straight_beside_a_name_goes_with_it_and_a_distant_one_stays() -> None:
+    name, sex, side = line("KOWALSKA", 5, 5), line("F", 70, 5, width=8), line("L", 120, 5, width=8)
+    assert chosen(name, sex, side) == ["KOWALSKA", "F"]
+
+
+def test_the_label_and_the_letters_of_a_line_that_runs_upwards_go_with_its_name() -> None:
+    label, name = TextBox(5, 160, 17, 190, "Pat:", 0.9), TextBox(5, 100, 17, 156, "KOWALSKA", 0.9)
+    sex = TextBox(5, 78, 17, 88, "F", 0.9)
+    assert chosen(sex, name, label) == ["F", "KOWALSKA", "Pat:"]

@@ -8,9 +8,11 @@ from functools import lru_cache
 import numpy as np
 import pydicom
 import pytest
+from medsanitize.sanitize.dicom.geometry import Geometry
 from medsanitize.sanitize.pixels.boxes import TextBox, grow
+from medsanitize.sanitize.pixels.display import renderings
 from medsanitize.sanitize.pixels.find import read_frames
-from medsanitize.sanitize.pixels.ocr import Frame, TextReader
+from medsanitize.sanitize.pixels.ocr import Bounds, Frame, TextReader
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from pydicom.data import get_testdata_file
@@ -96,6 +98,42 @@ def test_small_text_is_found_in_a_large_frame() -> None:
     frame = anatomy(1100, 1400)
     mask = written(frame, LINE, (1000, 900), 16, ink=0.5)
     assert covered(reader().read(frame), mask) > 0.99
+
+
+class Blinded(TextReader):
+    """A reader that takes a whole frame for one large patch and sees lines only in parts of it."""
+
+    def __init__(self, patch: Bounds) -> None:
+        super().__init__()
+        self._models = reader()._models
+        self.patch = patch
+
+    def _look(self, frame: Frame, scale: float) -> list[Bounds]:
+        whole = max(frame.shape) == 320
+        return [self.patch] if whole else super()._look(frame, scale)
+
+
+def test_a_large_patch_in_which_nothing_is_read_is_looked_at_again() -> None:
+    frame = anatomy()
+    mask = written(frame, "2021-10-30 68Y", (60, 90), 12, ink=0.7)
+    boxes = Blinded((40, 40, 240, 190)).read(frame)
+    assert "20211030" in letters(boxes)
+    assert covered(tuple(box for box in boxes if box.height < 40), mask) > 0.99
+
+
+def test_a_line_one_step_above_a_plain_ground_is_read() -> None:
+    frame = np.full((200, 320), 244, np.uint8)
+    mask = written(frame, LINE, (8, 40), 14, ink=1 / 255)
+    frame[100, 100] = 0
+    pictures = renderings(frame, Geometry(200, 320, 1, 1, 8, 8, 7, False, "MONOCHROME2"), "MONOCHROME2", None)
+    assert max(covered(reader().read(one), mask) for one in pictures) > 0.99
+
+
+def test_a_plain_ground_without_faint_differences_is_shown_in_one_way() -> None:
+    frame = np.zeros((64, 64), np.uint8)
+    frame[20:30, 20:50] = 255
+    geometry = Geometry(64, 64, 1, 1, 8, 8, 7, False, "MONOCHROME2")
+    assert len(renderings(frame, geometry, "MONOCHROME2", None)) == 1
 
 
 def test_a_frame_without_contrast_has_no_text() -> None:
