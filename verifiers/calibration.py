@@ -256,7 +256,10 @@ def _too_few(target: float, needed: int, given: int, who: str) -> str:
 
 
 def _above(score: float) -> float:
-    return math.nextafter(score, math.inf)
+    """The next higher number of 32 bits, as models score: numpy compares those with thresholds rounded so."""
+    import numpy as np
+
+    return float(np.nextafter(np.float32(score), np.float32(np.inf)))
 
 
 def _disjoint(first: NDArray[np.intp], second: NDArray[np.intp], patients: int) -> list[int]:

@@ -113,14 +113,21 @@ def test_with_patients_enough_the_bound_keeps_to_the_target() -> None:
     rng = np.random.default_rng(3)
     patients = 400
     pairs = patients * (patients - 1) // 2
-    found = of_patients(list(rng.normal(3, 1, patients)), patients, rng.normal(size=pairs))
+    found = of_patients(list(rng.normal(3, 1, patients)), patients, rng.normal(size=pairs).astype("f4"))
     match, miss = found.for_false_match(0.05), found.for_false_non_match(0.05)
     assert match.not_calibratable == miss.not_calibratable == ""
     assert match.false_match.upper <= 0.05
     assert miss.false_non_match.upper <= 0.05
-    lower = found.at(math.nextafter(match.threshold, -math.inf))
+    lower = found.at(float(np.nextafter(np.float32(match.threshold), np.float32(-np.inf))))
     assert max(lower.false_match.upper, lower.false_match.share) > 0.05
     assert found.at(math.nextafter(miss.threshold, math.inf)).false_non_match.upper > 0.05
+
+
+def test_a_threshold_is_above_the_score_it_refuses_in_32_bits_too() -> None:
+    for scores in (np.float32([0.1, 0.2, 0.3]), np.array([0.1, 0.2, 0.3])):
+        threshold = of_patients([0.9], 3, scores).for_false_match(0.4).threshold
+        assert list(scores.astype(np.float32) >= threshold) == [False, False, True]
+        assert list(scores >= threshold) == [False, False, True]
 
 
 def test_with_too_few_patients_it_says_what_would_be_needed() -> None:

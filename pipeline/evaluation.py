@@ -1,0 +1,98 @@
+"""From a folder of images and a table to an evaluation, and the page that shows it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.pipeline.extras import check_verify_extra
+from medsanitize.pipeline.progress import Progress
+from medsanitize.release.store import write_atomic
+from medsanitize.verifiers.labels import Columns, read_labels
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.calibration import Calibration
+    from medsanitize.verifiers.evaluation.evaluate import Evaluation
+
+RESULTS = "results.json"
+PAGE = "evaluation.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be evaluated; see the command ``evaluate``."""
+
+    images: Path
+    labels: Path
+    columns: Columns
+    split: str | None
+    model: Path | None
+    verifier: Path | None
+    target: float
+    output: Path | None
+
+
+def run_evaluation(asked: Asked, progress: Progress) -> Evaluation:
+    """Read, embed, measure, write.
+
+    Raises
+    ------
+    UsageError
+        When table, images or models cannot be used together.
+    IntegrityError
+        When a model was changed.
+    """
+    check_verify_extra()
+    labels = read_labels(asked.labels, asked.images, asked.columns, asked.split)
+    from medsanitize.verifiers.evaluation.embedding import embed_files, modality_of
+    from medsanitize.verifiers.evaluation.evaluate import evaluate
+    from medsanitize.verifiers.evaluation.scores import distance_scores, verifier_scores
+    from medsanitize.verifiers.models.open import open_retrieval, open_verification
+    from medsanitize.verifiers.models.packaged import packaged_retrieval
+
+    verifier = None if asked.verifier is None else open_verification(asked.verifier)
+    if asked.model is None:
+        retrieval = packaged_retrieval(modality_of(labels.paths) if verifier is None else verifier.modality)
+    else:
+        retrieval = open_retrieval(asked.model)
+    progress.stage("embedding", len(labels))
+    encoders = [retrieval] if verifier is None else [retrieval, verifier]
+    embedded = embed_files(labels.paths, encoders, done=progress.advance)
+    progress.stage("measuring", None)
+    models = {
+        "retrieval": "packaged ImageNet features" if asked.model is None else "trained",
+        "retrieval_digest": retrieval.digest,
+        "modality": str(retrieval.modality),
+    }
+    if verifier is not None:
+        models["verifier_digest"] = verifier.digest
+    found = evaluate(
+        labels.keep(embedded.places, embedded.excluded),
+        distance_scores(embedded.vectors[0]),
+        None if verifier is None else verifier_scores(embedded.vectors[1], verifier),
+        models=models,
+        calibration=_calibration(asked.model if verifier is None else asked.verifier),
+        target=asked.target,
+    )
+    if asked.output is not None:
+        _write(asked.output, found)
+    return found
+
+
+def _calibration(model: Path | None) -> Calibration | None:
+    """What the model was calibrated to when it was made, if it was."""
+    from medsanitize.verifiers.calibration import Calibration
+    from medsanitize.verifiers.models.open import stored_calibration
+
+    stored = None if model is None else stored_calibration(model)
+    return None if stored is None else Calibration.from_json(stored.decode("utf-8", "replace"))
+
+
+def _write(output: Path, found: Evaluation) -> None:
+    from medsanitize.verifiers.evaluation.page import evaluation_page
+
+    results = json.dumps(found.to_json(), indent=1, sort_keys=True, allow_nan=False)
+    write_atomic(output / RESULTS, results.encode() + b"\n")
+    write_atomic(output / PAGE, evaluation_page(found))

@@ -1,0 +1,78 @@
+"""The command evaluate, from files to result and page, with the packaged features."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from medsanitize.cli import cli
+from PIL import Image
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six pictures of three patients, one file that is none, and tables that name them."""
+    base = tmp_path_factory.mktemp("evaluate")
+    rng = np.random.default_rng(0)
+    rows = ["picture,who,part"]
+    for patient in range(3):
+        look = rng.integers(0, 256, (6, 6))
+        for visit in range(2):
+            pixels = np.kron(np.roll(look, visit), np.ones((16, 16))).astype(np.uint8)
+            Image.fromarray(pixels).save(base / f"{patient}-{visit}.png")
+            rows.append(f"{patient}-{visit}.png,{patient},test")
+    (base / "table.csv").write_text("\n".join(rows) + "\n")
+    (base / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (base / "broken.csv").write_text("\n".join([*rows, "broken.png,0,test", "gone.png,1,test"]) + "\n")
+    return base
+
+
+def call(folder: Path, table: str, *more: str, split: str = "test") -> tuple[int, str]:
+    columns = [
+        part for name in ("file=picture", "patient_id=who", "split=part") for part in ("--column", name)
+    ]
+    where = ["--images", str(folder), "--labels", str(folder / table), "--split", split]
+    done = CliRunner().invoke(cli, ["evaluate", *where, *columns, *more])
+    return done.exit_code, done.stdout + done.stderr
+
+
+def test_images_and_a_table_become_a_result_and_a_page(folder: Path, tmp_path: Path) -> None:
+    code, text = call(folder, "table.csv", "--json", "--output", str(tmp_path / "out"))
+    facts = json.loads(text.splitlines()[0])
+    assert code == facts["exit_code"] == 0
+    assert (facts["images"], facts["patients"], facts["excluded"]) == (6, 3, {})
+    assert 0 <= facts["retrieval"]["precision_at_1"] <= 1
+    assert 0 <= facts["verification"]["auc"] <= 1
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"results.json", "evaluation.html"}
+    stored = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert stored["retrieval"] == facts["retrieval"]
+
+
+def test_what_cannot_be_read_is_counted_and_changes_the_exit_code(folder: Path) -> None:
+    code, text = call(folder, "broken.csv")
+    assert code == 1
+    assert "Left out: 2" in text
+    assert "image not there: 1" in text
+    assert "not readable" in text
+    assert "broken" not in text
+    assert "gone" not in text
+
+
+@pytest.mark.parametrize(
+    ("more", "split", "said"),
+    [
+        ((), "train", "No row of the table"),
+        (("--column", "patient=who"), "test", "--column is not NAME=COLUMN"),
+        (("--model", "nowhere"), "test", "model"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_sentence(
+    folder: Path, more: tuple[str, ...], split: str, said: str
+) -> None:
+    code, text = call(folder, "table.csv", *more, split=split)
+    assert code == 2
+    assert said in text
+    assert "Traceback" not in text
