@@ -43,7 +43,7 @@ def anatomy(patient: int, size: int, seed: int) -> Anatomy:
     texture = noise(random, 60, size) * 0.35 + noise(random, 25, size) * 0.4 + noise(random, 9, size) * 0.4
     lung = lung * (1 - 0.06 * texture) * (1 - 0.6 * heart)
     still = chest.body(x, y, random) + bones + chest.mediastinum(x, y)
-    still += inside * (vessels * 0.3) + noise(random, 7, size) * 0.03
+    still += inside * (vessels * 0.36) + noise(random, 7, size) * 0.05 + _marks(random, size)
     return Anatomy(still.astype(np.float32), lung.astype(np.float32), heart, inside)
 
 
@@ -76,25 +76,25 @@ class _Chest:
         def about(mean: float, spread: float) -> float:
             return float(mean + spread * np.clip(random.standard_normal(), -2, 2))
 
-        right = about(0.50, 0.07)
+        right = about(0.48, 0.10)
         return cls(
-            width=about(0.76, 0.045),
-            apex=about(-0.80, 0.04),
-            middle=about(0.22, 0.08),
+            width=about(0.76, 0.07),
+            apex=about(-0.79, 0.065),
+            middle=about(0.2, 0.12),
             right_dome=right,
-            left_dome=right + about(0.06, 0.03),
-            dome_curve=about(1.1, 0.3),
-            central=about(0.115, 0.018),
-            knob=about(0.055, 0.025),
-            knob_y=about(-0.36, 0.05),
-            heart_x=about(0.13, 0.035),
-            heart_y=about(0.30, 0.04),
-            heart_wide=about(0.33, 0.05),
-            heart_high=about(0.29, 0.04),
-            heart_tilt=about(0.5, 0.2),
-            bend=about(0.0, 0.03),
-            thick=about(1.0, 0.14),
-            breasts=max(about(0.03, 0.07), 0.0),
+            left_dome=right + about(0.06, 0.05),
+            dome_curve=about(1.1, 0.45),
+            central=about(0.125, 0.028),
+            knob=about(0.055, 0.035),
+            knob_y=about(-0.36, 0.07),
+            heart_x=about(0.13, 0.05),
+            heart_y=about(0.30, 0.06),
+            heart_wide=about(0.34, 0.07),
+            heart_high=about(0.29, 0.055),
+            heart_tilt=about(0.5, 0.3),
+            bend=about(0.0, 0.045),
+            thick=about(1.0, 0.16),
+            breasts=max(about(0.03, 0.1), 0.0),
         )
 
     def body(self, x: Field, y: Field, random: np.random.Generator) -> Field:
@@ -163,39 +163,41 @@ class _Chest:
     def ribs(self, x: Field, y: Field, random: np.random.Generator) -> Field:
         """Twelve pairs, each rib with a place and a thickness of its own; behind, and fainter in front."""
         total = np.zeros(np.broadcast_shapes(x.shape, y.shape), np.float32)
-        spacing = 0.148 + 0.008 * random.standard_normal()
-        slope, curve = 0.02 + 0.06 * random.standard_normal(), 0.48 + 0.09 * random.standard_normal()
-        front = 0.52 + 0.1 * random.standard_normal()
+        spacing = 0.15 + 0.013 * random.standard_normal()
+        slope, curve = 0.02 + 0.1 * random.standard_normal(), 0.48 + 0.14 * random.standard_normal()
+        front = 0.52 + 0.15 * random.standard_normal()
+        strength, fainter = np.exp(0.3 * random.standard_normal(2)) * [0.16, 0.075]
         for side in (-1, 1):
             mask = soft(x * side - 0.05, 0.02)
             across = np.abs(x)
             tilt = slope + 0.02 * random.standard_normal()
             bow = curve + 0.04 * random.standard_normal()
             back = y - tilt * across - bow * across**2
-            total += 0.16 * mask * _bands(back, -1.0, spacing, random)
+            total += strength * mask * _bands(back, -1.0, spacing, random)
             ahead = y + front * across - 0.14 * across**3 - 0.25
             visible = soft(across - 0.22 - 0.03 * random.standard_normal(), 0.06)
-            total += 0.075 * mask * visible * _bands(ahead, -0.85, spacing * 1.06, random)
+            total += fainter * mask * visible * _bands(ahead, -0.85, spacing * 1.06, random)
         return total * soft(self.width + 0.07 - np.abs(x), 0.02) * soft(0.85 - y, 0.2)
 
     def clavicles(self, x: Field, y: Field, random: np.random.Generator) -> Field:
         """Two S-shaped bones at the top."""
         total = np.zeros(np.broadcast_shapes(x.shape, y.shape), np.float32)
-        level = self.apex + 0.17 + 0.03 * random.standard_normal()
+        strength = 0.2 * np.exp(0.25 * random.standard_normal())
+        level = self.apex + 0.17 + 0.05 * random.standard_normal()
         for side in (-1, 1):
             across = x * side
-            tilt = -0.16 + 0.07 * random.standard_normal()
+            tilt = -0.16 + 0.11 * random.standard_normal()
             line = level + tilt * across + 0.03 * np.sin(6.5 * across + 0.5 * random.standard_normal())
             half = 0.026 + 0.004 * random.standard_normal()
             ends = soft(across - 0.07, 0.015) * soft(0.85 - across, 0.03)
-            total += 0.2 * ends * _cortex((y - line) / half)
+            total += strength * ends * _cortex((y - line) / half)
         return total
 
     def scapulae(self, x: Field, y: Field, random: np.random.Generator) -> Field:
         """Shoulder blades at the outer upper edge."""
         total = np.zeros(np.broadcast_shapes(x.shape, y.shape), np.float32)
         for side in (-1, 1):
-            border = 0.66 + 0.05 * random.standard_normal() + 0.16 * (y + 0.2)
+            border = 0.66 + 0.07 * random.standard_normal() + 0.16 * (y + 0.2)
             blade = soft(x * side - border, 0.015) * soft(0.12 + 0.1 * random.standard_normal() - y, 0.04)
             edge = bump((x * side - border) / 0.018) * soft(0.1 - y, 0.04)
             total += (0.1 * blade + 0.07 * edge) * soft(y + 0.72, 0.05)
@@ -205,8 +207,8 @@ class _Chest:
 def _bands(at: Field, first: float, spacing: float, random: np.random.Generator) -> Field:
     """Bones every ``spacing``, jittered, each with its own thickness."""
     steps = np.arange(_RIBS + 2) * spacing + first
-    places = np.sort(steps + 0.012 * random.standard_normal(_RIBS + 2))
-    thick = 0.036 + 0.005 * random.standard_normal(_RIBS + 2)
+    places = np.sort(steps + 0.016 * random.standard_normal(_RIBS + 2))
+    thick = 0.036 + 0.004 * random.standard_normal() + 0.005 * random.standard_normal(_RIBS + 2)
     number = np.interp(at, places, np.arange(_RIBS + 2)).astype(np.float32)
     nearest = np.rint(number).astype(np.int32)
     return _cortex(
@@ -218,6 +220,24 @@ def _cortex(distance: Field) -> Field:
     """A bone across: 1 inside, brighter at its edges, 0 beyond a distance of 1."""
     away = np.abs(distance)
     return soft(1 - away, 0.22) * (0.7 + 0.5 * bump((away - 0.8) / 0.25))
+
+
+def _marks(random: np.random.Generator, size: int) -> Field:
+    """What a life leaves in a chest: calcified spots, and in some wires or a pacemaker."""
+    x, y = grid(size)
+    spots = random.poisson(2.5)
+    places = random.uniform((-0.6, -0.7), (0.6, 0.5), (spots, 2))
+    total = np.zeros((size, size), np.float32)
+    for (across, down), radius in zip(places, random.uniform(0.012, 0.03, spots), strict=True):
+        total += 0.22 * soft(1 - np.hypot(x - across, y - down) / radius, 0.4)
+    if random.random() < 0.12:
+        for level in random.uniform(-0.02, 0.02, 5) + np.linspace(-0.45, 0.2, 5):
+            away = np.hypot((x - 0.01) / 0.05, (y - level) / 0.022)
+            total += 0.3 * bump((away - 1) / 0.18)
+    if random.random() < 0.08:
+        box = np.maximum(np.abs(x - random.uniform(0.42, 0.52)) / 0.11, np.abs(y + 0.5) / 0.1)
+        total += 0.55 * soft(1 - box, 0.1)
+    return total
 
 
 def _vessels(random: np.random.Generator, size: int, chest: _Chest) -> Field:

@@ -15,7 +15,7 @@ from medsanitize.generators.phantoms.fields import Field, blurred, bump, noise, 
 from numpy.typing import NDArray
 
 FINDINGS = ("none", "opacity", "effusion", "nodule", "cardiomegaly")
-_CHANCES = (0.4, 0.25, 0.15, 0.1, 0.1)
+_CHANCES = (0.5, 0.2, 0.1, 0.1, 0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Visit:
     """What is different at one visit.
 
     ``view`` is PA or AP, ``finding`` one of FINDINGS, ``days`` since the first visit, ``devices`` how many
-    lines and leads are seen. The rest is pose (shifts and widths in canvas units, angle in radians) and exposure.
+    lines and leads are seen. The rest is pose (lengths in canvas units, angle in radians) and exposure.
     """
 
     view: str
@@ -47,23 +47,23 @@ def chest_visit(patient: int, visit: int, *, seed: int = 0) -> Visit:
     """What visit number ``visit`` (from 0) of a patient was like."""
     random = stream(seed, patient, 2, visit)
     earlier = chest_visit(patient, visit - 1, seed=seed).days if visit else 0
-    bedside = random.random() < 0.3
+    bedside = random.random() < 0.2
     finding = str(random.choice(FINDINGS, p=_CHANCES))
     return Visit(
         view="AP" if bedside else "PA",
         finding=finding,
         days=earlier + (int(random.lognormal(4.2, 1.4)) + 1 if visit else 0),
-        devices=int(random.integers(1, 5)) if bedside else int(random.random() < 0.12),
-        shift=(float(random.normal(0, 0.035)), float(random.normal(0, 0.04))),
-        scale=float(np.exp(random.normal(0, 0.035)) * (1.05 if bedside else 1.0)),
+        devices=int(random.integers(0, 3)) if bedside else int(random.random() < 0.05),
+        shift=(float(random.normal(0, 0.025)), float(random.normal(0, 0.03))),
+        scale=float(np.exp(random.normal(0, 0.025)) * (1.05 if bedside else 1.0)),
         angle=float(random.normal(0, 0.035 if bedside else 0.018)),
         turn=float(random.normal(0, 0.03)),
         inspiration=float(random.normal(-0.05 if bedside else 0.0, 0.045)),
-        low=float(random.uniform(0.02, 0.16)),
-        high=float(random.uniform(1.35, 1.75)),
-        gamma=float(np.exp(random.normal(0, 0.16))),
-        grain=float(random.uniform(0.012, 0.035)),
-        blur=float(random.random()),
+        low=float(random.uniform(0.05, 0.11)),
+        high=float(random.uniform(1.47, 1.63)),
+        gamma=float(np.exp(random.normal(0, 0.09))),
+        grain=float(random.uniform(0.004, 0.009)),
+        blur=float(random.uniform(0, 0.3)),
     )
 
 
@@ -93,8 +93,7 @@ def chest_phantom(patient: int, visit: int, *, size: int = 256, seed: int = 0) -
         attenuation = attenuation + _devices(state.devices, random, size)
     x, y = _posed(state, size)
     seen = sampled(attenuation, x, y)
-    if state.blur > 0.5:
-        seen = blurred(seen)
+    seen = seen + np.float32(state.blur) * (blurred(seen) - seen)
     return _exposed(seen, state, random)
 
 
@@ -121,10 +120,10 @@ def _disease(finding: str, chest: Anatomy, random: np.random.Generator, size: in
             (y - place[1]) / random.uniform(0.1, 0.3)
         )
         patchy: Field = np.clip(0.75 + 0.4 * noise(random, 14, size), 0, None)
-        return chest.inside * cloud * patchy * np.float32(random.uniform(0.25, 0.6))
+        return chest.inside * cloud * patchy * np.float32(random.uniform(0.15, 0.45))
     if finding == "effusion":
         level = random.uniform(0.15, 0.5) - 0.18 * np.abs(x)
-        return chest.inside * soft(y - level, 0.07) * soft(x * side, 0.02) * np.float32(0.7)
+        return chest.inside * soft(y - level, 0.07) * soft(x * side, 0.02) * np.float32(0.55)
     if finding == "nodule":
         place = side * random.uniform(0.25, 0.55), random.uniform(-0.5, 0.35)
         away = np.hypot(x - place[0], y - place[1]) / random.uniform(0.025, 0.06)
@@ -142,7 +141,7 @@ def _devices(count: int, random: np.random.Generator, size: int) -> Field:
         ends = random.uniform(-0.9, 0.9, (4, 2)) * [0.8, 0.9]
         curve = (1 - t) ** 3 * ends[0] + 3 * (1 - t) ** 2 * t * ends[1]
         curve = curve + 3 * (1 - t) * t**2 * ends[2] + t**3 * ends[3]
-        lines += splat(curve, np.full(len(curve), 0.32), size)
+        lines += splat(curve, np.full(len(curve), 0.24), size)
         if random.random() < 0.5:
             disc = ends[3] + 0.022 * _DISC
             lines += splat(disc, np.full(len(disc), 0.5 * (size / 256) ** 2), size)
@@ -159,10 +158,10 @@ def _exposed(seen: Field, state: Visit, random: np.random.Generator) -> Field:
     size = seen.shape[0]
     tone = np.clip((seen - np.float32(state.low)) / np.float32(state.high - state.low), 0, 1)
     tone = tone ** np.float32(state.gamma)
-    shading = 1 + np.float32(0.05) * noise(random, 2, size)
+    shading = 1 + np.float32(0.015) * noise(random, 2, size)
     grain = random.standard_normal((size, size), np.float32) * np.float32(state.grain)
     picture = tone * shading + grain * (np.float32(0.4) + tone)
-    if random.random() < 0.25:
+    if random.random() < 0.1:
         edges = (random.random(4) * 0.06 * size).astype(int)
         picture[: edges[0]], picture[:, : edges[1]] = 0, 0
         picture[size - edges[2] :], picture[:, size - edges[3] :] = 0, 0
