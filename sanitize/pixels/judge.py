@@ -81,7 +81,7 @@ def _is_label(box: TextBox) -> bool:
 
 
 def _scraps(line: list[TextBox], chosen: set[TextBox], upright: bool) -> Iterator[TextBox]:
-    """A letter or two, or a label, straight beside what is chosen: they belong to it, and say who is meant."""
+    """A letter or two, or a label, straight beside what is chosen: they belong to it."""
     for one, other in pairwise(line):
         gap = _along(other, upright)[0] - _along(one, upright)[1]
         near = gap < _BESIDE * max(one.height, other.height)

@@ -157,7 +157,7 @@ def _runs_upwards(one: Bounds) -> bool:
 
 
 def _evened(frame: Frame, scale: float) -> Frame:
-    """The frame, to be looked at in ``scale``, with equal local contrast, but for noise that is left faint."""
+    """The frame, to be looked at in ``scale``, with equal local contrast; noise stays faint."""
     import cv2
 
     around = max(1, round(_AROUND / scale))
@@ -176,7 +176,7 @@ def _bounds(box: TextBox) -> Bounds:
 
 
 def _may_swallow(box: TextBox) -> bool:
-    """Whether a patch is large, and what was read there too little for its size: lines may be hidden in it."""
+    """Whether a patch is large and next to nothing was read there: lines may be hidden in it."""
     return box.height > _LARGE and sum(letter.isalnum() for letter in box.text) <= _FEW
 
 
