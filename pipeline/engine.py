@@ -20,11 +20,11 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.stop import Stop
-from medsanitize.pipeline.worker import Setup, Worker
+from medsanitize.pipeline.worker import Setup
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.search import Search
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-Task = Callable[[Worker, Sequence[Item]], Result]
+Task = Callable[[Any, Sequence[Item]], Result]
 
 _PRELOAD = [
     "medsanitize.pipeline.audit_stage",
@@ -44,7 +44,14 @@ _PRELOAD = [
 ]
 """Imported once, in the process that workers are forked from."""
 _DEATHS_IN_A_ROW = 10
-_worker: Worker | None = None
+_worker: Any = None
+
+
+class Equipment(Protocol):
+    """What every process is given; it travels pickled, and makes the worker that tasks are called with."""
+
+    def worker(self) -> Any:
+        """Make this process's worker."""
 
 
 class Died(Generic[Item]):
@@ -54,13 +61,13 @@ class Died(Generic[Item]):
         self.item = item
 
 
-def _start(setup: Setup) -> None:
+def _start(setup: Equipment) -> None:
     """Set up a worker process: the run's signals are the parent's business, its death ours."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _silence()
-    _worker = Worker(setup)
+    _worker = setup.worker()
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 
@@ -95,12 +102,12 @@ class Engine:
     ``cpu_seconds`` is what the worker processes used (not counting this process).
     """
 
-    def __init__(self, setup: Setup, workers: int, stop: Stop) -> None:
+    def __init__(self, setup: Equipment, workers: int, stop: Stop) -> None:
         self.workers = workers
         self.cpu_seconds = 0.0
         self._setup = setup
         self._stop = stop
-        self._local = Worker(setup)
+        self._local = setup.worker()
         self._pool: ProcessPoolExecutor | None = None
         self._deaths = 0
 
@@ -113,8 +120,10 @@ class Engine:
     def equip(self, search: Search) -> None:
         """Give every worker the audit's net (running workers are replaced)."""
         self._shut()
+        if not isinstance(self._setup, Setup):
+            raise TypeError("only a run's workers have an audit's net")
         self._setup = replace(self._setup, search=search)
-        self._local = Worker(self._setup)
+        self._local = self._setup.worker()
 
     def map(
         self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
@@ -124,7 +133,7 @@ class Engine:
         Parameters
         ----------
         task : callable
-            A module-level function; runs with a Worker and one batch.
+            A module-level function; runs with what the setup makes (a run: a Worker) and one batch.
         batches : iterable of sequences
             Consumed only a few batches ahead.
         isolate : bool

@@ -41,6 +41,10 @@ class Setup:
     def __repr__(self) -> str:
         return "Setup(...)"
 
+    def worker(self) -> Worker:
+        """The worker of this process."""
+        return Worker(self)
+
 
 class Worker:
     """One worker's own things, built when first used."""

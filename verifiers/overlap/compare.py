@@ -201,7 +201,7 @@ def _ids(sides: tuple[Seen, Seen], numbers: tuple[int, int]) -> Iterator[Pair]:
 def _first_images(side: Seen) -> dict[str, int]:
     found: dict[str, int] = {}
     for image, patient in enumerate(side.patients.tolist()):
-        if side.names[patient]:
+        if patient >= 0 and side.names[patient]:
             found.setdefault(side.names[patient], image)
     return found
 
@@ -264,7 +264,7 @@ def _apart(sides: tuple[Seen, Seen], modalities: frozenset[Modality]) -> int:
     """Patients of whom no image could be compared by a model with the other side."""
     count = 0
     for side in sides:
-        all_of = set(side.patients.tolist())
+        all_of = set(side.patients.tolist()) - {-1}
         for modality in modalities:
             all_of -= set(side.vectors[modality].patients.tolist())
         count += len(all_of)

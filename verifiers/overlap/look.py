@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_IMAGE: Final = "no-image"
-"""Of what is no image at all: reports, plans, tables. Nothing in it could be compared by look."""
+"""Of what is no image at all: reports, plans; tables and texts, whose bytes do not count either."""
 OTHER_KIND: Final = "other-kind"
 """An image of a kind that no model here is made for, such as CT: it is compared byte by byte only."""
 CHANGED: Final = "changed"
@@ -102,7 +102,7 @@ def _visit(image: Image) -> tuple[Look, Picture | None]:
     head = _head(image.path)
     # The main file of a slide of several may be text.
     if not image.parts and (is_text(head) or head[:4] == _TABLE):
-        return Look(digest, trouble=NO_IMAGE), None
+        return Look(trouble=NO_IMAGE), None
     parsed = _parsed(image.path, head)
     look = Look(digest, patient="" if image.patient or parsed is None else _text(parsed, _PATIENT))
     if parsed is not None and parsed.value(_ROWS) is None:

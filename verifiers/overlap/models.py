@@ -41,6 +41,15 @@ class Models:
         return "+".join(found)
 
 
+class _WithPackaged(dict[Modality, Retrieval]):
+    """Retrieval models by modality; the packaged one comes when it is first asked for."""
+
+    def __missing__(self, modality: Modality) -> Retrieval:
+        from medsanitize.verifiers.models.packaged import packaged_retrieval
+
+        return self.setdefault(modality, packaged_retrieval(modality))
+
+
 @lru_cache(maxsize=2)
 def open_models(paths: Paths) -> Models:
     """Open the models of a comparison once a process, every byte checked.
@@ -55,7 +64,6 @@ def open_models(paths: Paths) -> Models:
         When the packaged model is needed and not installed.
     """
     from medsanitize.verifiers.models.open import open_retrieval, open_verification
-    from medsanitize.verifiers.models.packaged import packaged_retrieval
 
     retrieval = {one.modality: one for one in map(open_retrieval, paths.retrieval)}
     verification = {one.modality: one for one in map(open_verification, paths.verification)}
@@ -63,10 +71,7 @@ def open_models(paths: Paths) -> Models:
         raise UsageError("Two models of one kind are for one modality", "Name one for each modality")
     distances = _calibrations(paths.retrieval, list(retrieval))
     scores = _calibrations(paths.verification, list(verification))
-    for modality in Modality:
-        if modality not in retrieval:
-            retrieval[modality] = packaged_retrieval(modality)
-    return Models(retrieval, verification, distances, scores)
+    return Models(_WithPackaged(retrieval), verification, distances, scores)
 
 
 def _calibrations(folders: Sequence[Path], modalities: Sequence[Modality]) -> dict[Modality, Calibration]:

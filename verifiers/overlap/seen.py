@@ -39,7 +39,8 @@ class Seen:
     title, images
         As in the side.
     patients
-        Number of each image's patient; an image whose patient is unknown is a patient of its own.
+        Number of each image's patient; an image whose patient is unknown is a patient of its own, and what
+        is no data of anybody (texts, tables) has -1.
     names
         What each patient is called; empty where unknown. For the holder alone.
     digests, pixels, prints
@@ -82,6 +83,9 @@ def gather(side: Side, looks: Iterable[Look]) -> Seen:
     patients = []
     for image, look in zip(side.images, found, strict=True):
         name = image.patient or look.patient
+        if look.digest is None and look.trouble == NO_IMAGE:
+            patients.append(-1)
+            continue
         if not name or name not in numbers:
             numbers[name] = len(names)
             names.append(name)

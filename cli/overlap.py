@@ -1,0 +1,124 @@
+"""Whether datasets share patients: overlap."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.tables import COLUMN, columns_of
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.overlap import Asked
+    from medsanitize.verifiers.overlap.overlap import Overlap
+
+_LETTERS = "abcdef"
+_CODES = {"exclusive": 0, "cannot tell": 1, "overlapping": 3}
+
+
+def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add --labels-a, --labels-b and so on."""
+    for letter in reversed(_LETTERS):
+        help_ = "Table of who is in which file of the first folder." if letter == "a" else None
+        option = click.option(
+            f"--labels-{letter}", type=FILE, metavar="TABLE", help=help_, hidden=letter > "c"
+        )
+        function = option(function)
+    return function
+
+
+@command(cli, "overlap", "medsanitize overlap release-2023 release-2024 --output for-us-alone")
+@click.argument("datasets", type=FILE, nargs=-1)
+@_labels_options
+@click.option("--labels", type=FILE, metavar="TABLE", help="Compare the splits of this table instead.")
+@click.option("--images", type=FILE, metavar="ROOT", help="Folder that the files of --labels are in.")
+@COLUMN
+@click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one a modality.")
+@click.option("--verifier", type=FILE, multiple=True, help="Folder of a verification model; one a modality.")
+@click.option("--calibration", type=FILE, help="Calibration of the score that decides.")
+@click.option(
+    "--false-match-rate",
+    "target",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=1e-3,
+    show_default=True,
+    help="Rate, over pairs of patients, that the threshold is set for.",
+)
+@click.option(
+    "--output", type=FILE, metavar="FOLDER", help="Write pairs.parquet, pairs.html and overlap.json there."
+)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+def overlap(
+    datasets: tuple[Path, ...], workers: int | None, *, as_json: bool, log_json: bool, **options: Any
+) -> int:
+    """Tell whether datasets share patients: releases, or plain folders of images.
+
+    Equal bytes, equal pixels and copies are sought, then a model compares the patients. The verdict is
+    exclusive (exit code 0), overlapping (3) or cannot tell (1), with the bound that it rests on. What
+    --output holds shows patients: it is for you alone.
+    """
+    from medsanitize.pipeline.console import close, progress_for
+    from medsanitize.pipeline.overlap import run_overlap
+    from medsanitize.pipeline.stop import on_signals
+    from medsanitize.verifiers.overlap.told import result_json
+
+    asked = _asked(datasets, options)
+    progress = progress_for(log_json)
+    try:
+        with on_signals() as stop:
+            found = run_overlap(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
+    finally:
+        close(progress)
+    code = _CODES[found.result]
+    tell(as_json, {**result_json(found), "exit_code": code}, "\n".join(_lines(found, asked)))
+    return code
+
+
+def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> Asked:
+    from medsanitize.errors import UsageError
+    from medsanitize.pipeline.overlap import Asked
+    from medsanitize.verifiers.overlap.models import Paths
+
+    table, images = options["labels"], options["images"]
+    if (table is None) != (images is None) or bool(datasets) == (table is not None):
+        raise UsageError(
+            "Name either datasets, or --labels and --images", "For the splits of a table give the last two"
+        )
+    if len(datasets) > len(_LETTERS) or (datasets and len(datasets) < 2):
+        raise UsageError(f"Between two and {len(_LETTERS)} datasets can be compared", "Compare them by turns")
+    labels = tuple(options[f"labels_{letter}"] for letter in _LETTERS)
+    if any(one is not None for one in labels[len(datasets) :]):
+        raise UsageError("There is a table for a dataset that is not named", "Leave it out")
+    return Asked(
+        paths=datasets,
+        labels=labels[: len(datasets)],
+        table=table,
+        images=images,
+        columns=columns_of(options["renamed"]),
+        models=Paths(options["model"], options["verifier"]),
+        calibration=options["calibration"],
+        target=options["target"],
+        output=options["output"],
+    )
+
+
+def _lines(found: Overlap, asked: Asked) -> list[str]:
+    lines = [
+        f"{side.title}: {len(side.images) - side.no_images:,} images of {len(side.names):,} patients."
+        for side in found.sides
+    ]
+    for modality, limit in sorted(found.limits.items()):
+        match, miss = limit.false_match, limit.false_non_match
+        lines.append(
+            f"Threshold for {modality.value}s {limit.threshold:.4f}, calibrated on: {limit.source}. False"
+            f" match rate {match.share:.2g} of {limit.pairs:,} pairs of patients (bound {match.upper:.2g}),"
+            f" false non-match rate {miss.share:.2g} of {miss.of:,} patients (bound {miss.upper:.2g})."
+        )
+        lines += [f"The bound is {limit.not_calibratable}."] if limit.not_calibratable else []
+    lines += [one.verdict.sentence for one in found.comparisons]
+    if asked.output is not None:
+        lines.append("Written: pairs.parquet, pairs.html and overlap.json. They show patients: keep them.")
+    return lines

@@ -1,0 +1,160 @@
+"""The command ``overlap``: sides visited by worker processes, the outcome written for the holder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.extras import check_verify_extra
+from medsanitize.pipeline.overlap_sides import side_of
+from medsanitize.pipeline.progress import Progress
+from medsanitize.pipeline.stop import Stop
+from medsanitize.release.canonical import document_json
+from medsanitize.release.store import storage, write_atomic
+from medsanitize.verifiers.calibration import Calibration
+from medsanitize.verifiers.labels import Columns
+from medsanitize.verifiers.overlap.figure import FIGURE, write_figure
+from medsanitize.verifiers.overlap.look import Look, look_at
+from medsanitize.verifiers.overlap.models import Models, Paths, open_models
+from medsanitize.verifiers.overlap.overlap import TARGET, Overlap, overlap
+from medsanitize.verifiers.overlap.side import Image, Side, split_sides
+from medsanitize.verifiers.overlap.told import PAIRS, result_json, write_pairs
+from medsanitize.verifiers.pictures.picture import Modality
+
+RESULT = "overlap.json"
+DIED = "decoder-died"
+"""Of an image whose decoder took its process with it, twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be compared; see the command ``overlap``.
+
+    Attributes
+    ----------
+    paths, labels
+        Releases or folders, and for each a table of who is who, or None.
+    table, images
+        A table of splits, and the folder its files are in, in place of ``paths``.
+    models, calibration
+        Folders of models, and the file of a calibration of the score that decides, or None.
+    output
+        Folder of the holder's for pairs, figure and result; None writes nothing.
+    """
+
+    paths: tuple[Path, ...] = ()
+    labels: tuple[Path | None, ...] = ()
+    table: Path | None = None
+    images: Path | None = None
+    columns: Columns = field(default_factory=Columns)
+    models: Paths = field(default_factory=Paths)
+    calibration: Path | None = None
+    target: float = TARGET
+    output: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookers:
+    """What each worker is equipped with."""
+
+    paths: Paths
+
+    def worker(self) -> Models:
+        """The models, opened once a process."""
+        return open_models(self.paths)
+
+
+def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -> Overlap:
+    """Compare, and write what was found.
+
+    Raises
+    ------
+    UsageError
+        When the sides cannot be compared, or a library is missing.
+    IntegrityError
+        When a model, a manifest or a calibration was changed.
+    """
+    check_verify_extra()
+    sides = _sides(asked)
+    models = open_models(asked.models)
+    given = calibrations_of(asked.calibration, asked.models, models)
+    with Engine(Lookers(asked.models), workers, stop) as engine:
+        progress.stage("looking", sum(len(side.images) for side in sides))
+        found = overlap(
+            *sides,
+            models=models,
+            calibrations=given,
+            target=asked.target,
+            same_ids=asked.table is not None,
+            visit=partial(visit, engine, progress),
+        )
+    if asked.output is not None:
+        _write(found, asked.output)
+    return found
+
+
+def calibrations_of(path: Path | None, paths: Paths, models: Models) -> dict[Modality, Calibration]:
+    """A calibration from a file: of the models that are named, else of the packaged one for radiographs.
+
+    Raises
+    ------
+    UsageError
+        When the file cannot be read.
+    IntegrityError
+        When it holds no calibration.
+    """
+    if path is None:
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UsageError("The calibration cannot be read", "Name the file that holds it") from None
+    read = Calibration.from_json(text)
+    if paths.verification:
+        return dict.fromkeys(models.verification, read)
+    named = [modality for modality in models.retrieval if modality in _named(paths, models)]
+    return dict.fromkeys(named or [Modality.RADIOGRAPH], read)
+
+
+def _named(paths: Paths, models: Models) -> list[Modality]:
+    """Modalities of the retrieval models that a folder was named for; they were opened in that order."""
+    return list(models.retrieval)[: len(paths.retrieval)]
+
+
+def visit(engine: Engine, progress: Progress, batches: Iterable[Sequence[Image]]) -> Iterator[Sequence[Look]]:
+    """Look at batches of images in processes apart: a decoder that crashes is no news of the others."""
+    for result in engine.map(look_batch, batches, isolate=True):
+        looks = [Look(trouble=DIED)] if isinstance(result, Died) else result
+        progress.advance(len(looks))
+        yield looks
+
+
+def look_batch(models: Models, batch: Sequence[Image]) -> list[Look]:
+    """Look at images; one that fails in an unforeseen way fails alone."""
+    try:
+        return look_at(batch, models)
+    except Exception:  # noqa: BLE001  whatever a decoder raises, the image was not compared, and that is said
+        if len(batch) == 1:
+            return [Look(trouble="decoder-failed")]
+        return [look for image in batch for look in look_batch(models, [image])]
+
+
+def _sides(asked: Asked) -> tuple[Side, ...]:
+    if asked.table is not None and asked.images is not None:
+        return split_sides(asked.table, asked.images, asked.columns)
+    return tuple(
+        side_of(path, chr(ord("A") + number), labels, asked.columns)
+        for number, (path, labels) in enumerate(zip(asked.paths, asked.labels, strict=True))
+    )
+
+
+def _write(found: Overlap, output: Path) -> None:
+    with storage():
+        output.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_pairs(found, output / PAIRS)
+    write_figure(found, output / FIGURE)
+    write_atomic(output / RESULT, document_json(result_json(found)))

@@ -1,0 +1,92 @@
+"""A page of the closest pairs, side by side, to look at. It shows patients: for the holder alone."""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+from medsanitize.errors import UnreadablePicture
+from medsanitize.release.store import storage
+from medsanitize.verifiers.overlap.compare import Pair
+from medsanitize.verifiers.overlap.overlap import Overlap
+from medsanitize.verifiers.overlap.side import Image
+
+FIGURE: Final = "pairs.html"
+_SHOWN: Final = 40
+_SIDE: Final = 320
+_HEAD: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>Closest pairs</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
+.keep { background: #b00020; color: #fff; padding: .6rem 1rem; }
+figure { margin: 1.5rem 0; border-top: 1px solid #ccc; padding-top: 1rem; }
+img { max-width: 48%; margin-right: 1%; background: #000; vertical-align: top; }
+figcaption { margin-bottom: .5rem; }
+.match { color: #b00020; font-weight: 600; }
+code { overflow-wrap: anywhere; }
+</style></head><body>
+<h1>Closest pairs</h1>
+<p class="keep">This page shows patients. It is for the holder of the images alone: never publish it.</p>
+"""
+
+
+def write_figure(found: Overlap, path: Path) -> None:
+    """Write the page: verdicts, then matches and the pairs nearest to one, at most forty.
+
+    Raises
+    ------
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    verdicts = "".join(f"<p>{html.escape(one.verdict.sentence)}</p>\n" for one in found.comparisons)
+    shown = found.pairs[:_SHOWN]
+    count = f"<p>{len(shown)} of {len(found.pairs)} pairs, the most alike first.</p>\n"
+    figures = "".join(_figure(found, number, pair) for number, pair in enumerate(shown, 1))
+    with storage():
+        path.unlink(missing_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(f"{_HEAD}{verdicts}{count}{figures}</body></html>\n")
+
+
+def _figure(found: Overlap, number: int, pair: Pair) -> str:
+    images = [found.sides[side].images[image] for side, image in zip(pair.sides, pair.images, strict=True)]
+    titles = [found.sides[side].title for side in pair.sides]
+    said = [f"by {pair.basis}"]
+    said += [f"score {pair.score:.4f}"] if pair.score is not None else []
+    said += [f"fingerprints differ in {pair.bits} bits"] if pair.bits is not None else []
+    said += [f"group {pair.group}"] if pair.group else []
+    mark = ' class="match"' if pair.matched else ""
+    names = " and ".join(
+        f"{html.escape(title)}: <code>{html.escape(image.name)}</code>"
+        for title, image in zip(titles, images, strict=True)
+    )
+    caption = f"{number}. <span{mark}>{pair.decision}</span>, {', '.join(said)}<br>{names}"
+    pictures = "".join(
+        _picture(image, f"image of {title}") for title, image in zip(titles, images, strict=True)
+    )
+    return f"<figure><figcaption>{caption}</figcaption>{pictures}</figure>\n"
+
+
+def _picture(image: Image, label: str) -> str:
+    import numpy as np
+    from medsanitize.verifiers.pictures.read import read_picture
+    from PIL import Image as Pillow
+
+    try:
+        pixels = read_picture(image.path).pixels
+    except UnreadablePicture:
+        return "<em>cannot be shown</em>"
+    small = Pillow.fromarray(np.clip(pixels * 255 + 0.5, 0, 255).astype(np.uint8))
+    small.thumbnail((_SIDE, _SIDE))
+    stream = BytesIO()
+    small.save(stream, "PNG")
+    data = base64.b64encode(stream.getvalue()).decode()
+    return f'<img alt="{html.escape(label)}" src="data:image/png;base64,{data}">'
