@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain
@@ -79,30 +80,37 @@ def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], 
     findings: set[Finding] = set()
     sums: dict[Path, str] = {}
     joined: list[bytes] = []
-    try:
-        layouts = tiles_of(staged.main, staged.files[1:])
-        words: list[bytes] = []
-        for source in staged.sources[:1]:
-            words = list(texts_of(source, staged.sources[1:]))
-        tokens = identifying(words)
-        net = search.with_words(token for token in tokens if len(token) >= _LEAST_OF_SOURCE)
-        for path, tiles in layouts.items():
-            if path.stat().st_size == 0:
-                findings.add(STRUCTURE)
-                continue
-            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                one = Pass(data, tiles.base)
-                gaps = _gaps(tiles.every, len(data))
-                findings.update(_known(data, gaps, chain(_outside(data, gaps, net), one.hits(net))))
-                sums[path] = one.sha256
-                joined.append(one.tiles)
-                findings.update(_search(data, tiles, tokens, metadata=staged.metadata))
-        findings.update(differences(staged.main, staged.stated, staged.sources))
-    except Unsound:
-        findings.add(STRUCTURE)
+    with ThreadPoolExecutor(1) as viewer:
+        # Decoding does not hold the interpreter's lock: the viewer looks while the bytes are searched.
+        seen = viewer.submit(lambda: list(differences(staged.main, staged.stated, staged.sources)))
+        try:
+            findings.update(_in_bytes(staged, search, sums, joined))
+        except Unsound:
+            findings.add(STRUCTURE)
+        findings.update(seen.result())
     findings.update(_digests(staged, sums))
     ordered = sorted(findings, key=lambda finding: (finding.place, finding.rule))
     return tuple(ordered), _of_tiles(joined)
+
+
+def _in_bytes(
+    staged: Staged, search: Search, sums: dict[Path, str], joined: list[bytes]
+) -> Iterator[Finding]:
+    """What is found in every file, each read once; digests go to ``sums``, sums of tiles to ``joined``."""
+    layouts = tiles_of(staged.main, staged.files[1:])
+    tokens = identifying(list(texts_of(staged.sources[0], staged.sources[1:])) if staged.sources else ())
+    net = search.with_words(token for token in tokens if len(token) >= _LEAST_OF_SOURCE)
+    for path, tiles in layouts.items():
+        if path.stat().st_size == 0:
+            yield STRUCTURE
+            continue
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            one = Pass(data, tiles.base)
+            gaps = _gaps(tiles.every, len(data))
+            yield from _known(data, gaps, chain(_outside(data, gaps, net), one.hits(net)))
+            sums[path] = one.sha256
+            joined.append(one.tiles)
+            yield from _search(data, tiles, tokens, metadata=staged.metadata)
 
 
 def tile_digest(main: Path, others: Sequence[Path]) -> str | None:

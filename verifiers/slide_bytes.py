@@ -12,6 +12,7 @@ from io import BytesIO
 from typing import Final
 
 from medsanitize.verifiers.slide_layout import JPEG, Tiles
+from medsanitize.verifiers.slide_pass import NO_HEAD, SCAN, head_of
 
 Tokens = frozenset[bytes]
 """Words of the source that could identify, folded to lower case."""
@@ -114,8 +115,7 @@ def tile_faults(data: mmap.mmap, tiles: Tiles, *, metadata: bool) -> Iterator[st
 
     ``metadata``: the policy keeps comments and application segments of tiles.
     """
-    sound: set[bytes] = set()
-    looked_at = 0
+    head, looked_at = NO_HEAD, 0
     for start, end in tiles.every:
         looked_at += end - start
         if looked_at > _FORGET:
@@ -123,13 +123,10 @@ def tile_faults(data: mmap.mmap, tiles: Tiles, *, metadata: bool) -> Iterator[st
             looked_at = 0
         if data[start : start + 2] != JPEG:
             continue
-        scan = data.find(b"\xff\xda", start, min(end, start + (1 << 17)))
-        head = data[start:scan] if scan > 0 else b""
-        if head not in sound and not metadata:
-            if not _plain_header(head):
-                yield "tile-metadata"
-                break
-            sound.add(head)
+        last, head = head, head_of(data, start, end, head)
+        if (head is not last or not head) and not (metadata or _plain_header(head[: -len(SCAN)])):
+            yield "tile-metadata"
+            break
         if data[end - 2 : end] != b"\xff\xd9":
             yield "tile-slack"
             break

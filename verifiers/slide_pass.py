@@ -9,7 +9,9 @@ import mmap
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
+from struct import Struct
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from medsanitize.verifiers.search import CHUNK, OVERLAP
 from medsanitize.verifiers.slide_layout import JPEG, Range
@@ -17,14 +19,17 @@ from medsanitize.verifiers.slide_layout import JPEG, Range
 if TYPE_CHECKING:
     from medsanitize.verifiers.search import Hit, Search
 
-_DIGEST: Final = 32
+_SUM: Final = Struct(">QI")
+SCAN: Final = b"\xff\xda"
+NO_HEAD: Final = b""
 
 
 class TileSums:
-    """Digests of tiles, taken in the order of the file and given in the order of the picture.
+    """Length and CRC-32 of tiles, taken in the order of the file and given in the order of the picture.
 
     Of a JPEG tile what follows the tables and the frame counts, so that comments, and tables here or there,
-    change nothing.
+    change nothing. Thousands of sums tell scans apart as well as one long digest, in a third of its time;
+    nobody gains anything by two scans that agree.
 
     Parameters
     ----------
@@ -36,35 +41,29 @@ class TileSums:
     def __init__(self, data: mmap.mmap, tiles: Sequence[Range]) -> None:
         self._data, self._tiles = data, tiles
         self._order = iter(sorted(range(len(tiles)), key=tiles.__getitem__))
-        self._sums = bytearray(_DIGEST * len(tiles))
-        self._last: tuple[Range, bytes] = ((-1, -1), b"")
-        self._sum = sha256()
-        self._current, self._begin, self._at, self._stop = -1, 0, 0, 0
+        self._sums = bytearray(_SUM.size * len(tiles))
+        self._last: tuple[Range, int, int] = ((-1, -1), 0, 0)
+        self._head = NO_HEAD
+        self._current, self._begin, self._at, self._stop, self._sum = -1, 0, 0, 0, 0
         self._next()
 
     def reach(self, end: int) -> None:
         """Take in what lies before ``end``; calls go forward through the file."""
         while self._at < min(end, self._stop) or (self._current >= 0 and self._stop <= end):
             upto = max(self._at, min(end, self._stop))
-            with memoryview(self._data) as view, view[self._at : upto] as part:
-                self._sum.update(part)
+            self._sum = crc32(self._data[self._at : upto], self._sum)
             self._at = upto
             if upto == self._stop:
-                self._close()
+                self._last = self._tiles[self._current], self._stop - self._begin, self._sum
+                self._put()
                 self._next()
 
     def joined(self) -> bytes:
-        """The digests of all tiles in the order of the picture, once the end was reached."""
+        """The sums of all tiles in the order of the picture, once the end was reached."""
         return bytes(self._sums)
 
-    def _close(self) -> None:
-        whole = self._tiles[self._current]
-        self._sum.update((self._stop - self._begin).to_bytes(8, "big"))
-        self._last = whole, self._sum.digest()
-        self._put(self._last[1])
-
-    def _put(self, digest: bytes) -> None:
-        self._sums[_DIGEST * self._current : _DIGEST * (self._current + 1)] = digest
+    def _put(self) -> None:
+        _SUM.pack_into(self._sums, _SUM.size * self._current, *self._last[1:])
 
     def _next(self) -> None:
         """Go to the next tile; one that lies where the last did is the same."""
@@ -72,15 +71,21 @@ class TileSums:
             self._current = number
             start, self._stop = self._tiles[number]
             if (start, self._stop) == self._last[0]:
-                self._put(self._last[1])
+                self._put()
                 continue
-            if self._data[start : start + 2] == JPEG:
-                scan = self._data.find(b"\xff\xda", start, self._stop)
-                start = scan if scan > 0 else start
-            self._begin = self._at = start
-            self._sum = sha256()
+            self._head = head_of(self._data, start, self._stop, self._head)
+            self._begin = self._at = start + max(len(self._head) - len(SCAN), 0)
+            self._sum = 0
             return
         self._current, self._begin, self._at, self._stop = -1, 0, 0, 0
+
+
+def head_of(data: mmap.mmap, start: int, end: int, last: bytes) -> bytes:
+    """A JPEG up to its first scan's marker, or `NO_HEAD`; most begin as the ``last`` one did."""
+    if last and data[start : min(start + len(last), end)] == last:
+        return last
+    scan = data.find(SCAN, start, end) if data[start : start + len(JPEG)] == JPEG else -1
+    return data[start : scan + len(SCAN)] if scan > 0 else NO_HEAD
 
 
 class Pass:
@@ -115,5 +120,5 @@ class Pass:
 
     @property
     def tiles(self) -> bytes:
-        """The digests of the tiles (`TileSums`), once `hits` ended."""
+        """The sums of the tiles (`TileSums`), once `hits` ended."""
         return self._tiles.joined()
