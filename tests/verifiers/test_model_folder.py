@@ -13,24 +13,25 @@ from medsanitize.verifiers.models.folder import LIST, read_folder
 from medsanitize.verifiers.models.open import open_retrieval, open_verification
 from medsanitize.verifiers.models.packaged import DEVIATION, MEAN, imagenet_weights
 from medsanitize.verifiers.models.preprocess import Channels, Fit, Preprocessing
-from medsanitize.verifiers.models.save import TOLERANCE, Trained, save_model
+from medsanitize.verifiers.models.save import TOLERANCE, Exported, Papers, export, save_model
 from medsanitize.verifiers.pictures.picture import Modality, Picture
 
 SIZE = 64
+PAPERS = Papers({"recipe": "none"})
 
 
 @pytest.fixture(scope="module")
-def trained() -> Trained:
+def trained() -> Exported:
     how = Preprocessing(SIZE, Fit.CROP, Channels.GREY, MEAN, DEVIATION)
     network = {"name": "lite0-features", "size": SIZE, "groups": [4], "grid": 2}
     config = Config(Kind.RETRIEVAL, Modality.RADIOGRAPH, network, 112 * 4 + 1280, how)
     weights = {f"backbone.{name}": value for name, value in imagenet_weights().items()}
-    return Trained(config, weights, {"recipe": "none"})
+    return export(config, weights)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, trained: Trained) -> Path:
-    save_model(tmp_path / "model", trained)
+def folder(tmp_path: Path, trained: Exported) -> Path:
+    save_model(tmp_path / "model", trained, {}, PAPERS)
     return tmp_path / "model"
 
 
@@ -39,7 +40,7 @@ def picture(seed: int, modality: Modality = Modality.RADIOGRAPH) -> Picture:
     return Picture(pixels, modality)
 
 
-def test_a_folder_opens_as_the_model_that_was_saved(folder: Path, trained: Trained) -> None:
+def test_a_folder_opens_as_the_model_that_was_saved(folder: Path, trained: Exported) -> None:
     import torch
     from medsanitize.verifiers.models.networks.build import build_network
     from medsanitize.verifiers.models.preprocess import prepare
@@ -64,8 +65,8 @@ def test_a_vector_does_not_depend_on_its_company_or_on_threads(folder: Path) -> 
     assert np.array_equal(together, alone[::-1])
 
 
-def test_the_same_network_gives_the_same_folder(folder: Path, trained: Trained, tmp_path: Path) -> None:
-    digest = save_model(tmp_path / "again", trained)
+def test_the_same_network_gives_the_same_folder(folder: Path, trained: Exported, tmp_path: Path) -> None:
+    digest = save_model(tmp_path / "again", trained, {}, PAPERS)
     assert digest == open_retrieval(folder).digest
     for one in folder.iterdir():
         assert one.read_bytes() == (tmp_path / "again" / one.name).read_bytes()
@@ -107,9 +108,9 @@ def test_a_link_in_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
         open_retrieval(folder)
 
 
-def test_a_model_is_not_written_over_another(folder: Path, trained: Trained) -> None:
+def test_a_model_is_not_written_over_another(folder: Path, trained: Exported) -> None:
     with pytest.raises(UsageError, match="There is a model"):
-        save_model(folder, trained)
+        save_model(folder, trained, {}, PAPERS)
 
 
 def test_a_folder_without_a_model_says_what_to_give(tmp_path: Path) -> None:
@@ -127,14 +128,14 @@ def test_pictures_of_another_modality_are_refused(folder: Path) -> None:
         open_retrieval(folder).embed([picture(0), picture(1, Modality.SLIDE)])
 
 
-def test_another_schema_version_is_refused(trained: Trained) -> None:
+def test_another_schema_version_is_refused(trained: Exported) -> None:
     facts = json.loads(trained.config.to_bytes())
     with pytest.raises(IntegrityError, match="schema version"):
         read_config(json.dumps({**facts, "schema": 2}).encode())
 
 
 @pytest.mark.parametrize("change", [{"network": 3}, {"kind": "x"}, {"preprocessing": {}}, {"dimension": "a"}])
-def test_a_configuration_that_makes_no_sense_is_refused(trained: Trained, change: dict[str, object]) -> None:
+def test_a_configuration_that_makes_no_sense_is_refused(trained: Exported, change: dict[str, object]) -> None:
     facts = json.loads(trained.config.to_bytes())
     with pytest.raises(IntegrityError, match="cannot be understood"):
         read_config(json.dumps({**facts, **change}).encode())

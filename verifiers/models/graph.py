@@ -121,7 +121,7 @@ def _convolution(writer: _Writer, layer: nn.Conv2d, maps: str) -> str:
     )  # fmt: skip
 
 
-def _normalisation(writer: _Writer, layer: nn.BatchNorm2d, maps: str) -> str:
+def _normalisation(writer: _Writer, layer: nn.BatchNorm1d | nn.BatchNorm2d, maps: str) -> str:
     values = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
     names = [writer.constant(value.detach().numpy()) for value in values if value is not None]
     return writer.node("BatchNormalization", maps, *names, epsilon=layer.eps)
@@ -210,12 +210,14 @@ def _relu6(writer: _Writer, _layer: nn.ReLU6, value: str) -> str:
 
 _LAYERS: tuple[tuple[type[nn.Module], Callable[..., str]], ...] = (
     (nn.Conv2d, _convolution),
+    (nn.BatchNorm1d, _normalisation),
     (nn.BatchNorm2d, _normalisation),
     (nn.Linear, _linear),
     (nn.MaxPool2d, _largest),
     (nn.ReLU6, _relu6),
     (nn.ReLU, lambda writer, _layer, value: writer.node("Relu", value)),
     (nn.Identity, lambda _writer, _layer, value: value),
+    (nn.Dropout, lambda _writer, _layer, value: value),
     (nn.Flatten, lambda writer, layer, value: _flatten(writer, value, layer.start_dim)),
     (SamePad, _padding),
     (GridPool, _grid),

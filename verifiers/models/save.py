@@ -21,56 +21,48 @@ TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """A network with its weights and what is known of how it came to be.
+class Exported:
+    """A network with its weights, and its ONNX graph that was compared with it.
 
     Attributes
     ----------
     config
-        What it is; its network facts rebuild it.
+        What it is; its network facts rebuild it, ``deviation`` is what the comparison found.
     weights
         State of the network by name.
-    score
-        Weights of the score of a pair by name (``score.weight``, ``score.bias``); empty for retrieval.
+    graph
+        ONNX.
+    """
+
+    config: Config
+    weights: Mapping[str, Tensor]
+    graph: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """What is known of how a model came to be.
+
+    Attributes
+    ----------
     training
         Provenance as plain data: recipe, counts and digests; no file name and no patient.
     documents
         Further files of the folder by name: calibration, card, log, curves.
     """
 
-    config: Config
-    weights: Mapping[str, Tensor]
     training: Mapping[str, Any]
-    score: Mapping[str, Tensor] = field(default_factory=dict)
     documents: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def save_model(folder: Path, trained: Trained) -> str:
-    """Write the folder and return the model's digest.
+def export(config: Config, weights: Mapping[str, Tensor]) -> Exported:
+    """Make the ONNX graph of a network and compare it with torch on random images.
 
     Raises
     ------
     MedsanitizeError
         If ONNX Runtime and torch disagree by more than the tolerance.
-    UsageError
-        If a model is there already.
     """
-    from safetensors.torch import save
-
-    graph, deviation = checked_graph(trained.config, trained.weights)
-    weights = {**trained.weights, **trained.score}
-    content = {
-        CONFIG: replace(trained.config, deviation=deviation).to_bytes(),
-        GRAPH: graph,
-        WEIGHTS: save({name: weights[name].detach().cpu().contiguous() for name in sorted(weights)}),
-        TRAINING: (json.dumps(trained.training, indent=1, sort_keys=True) + "\n").encode(),
-        **trained.documents,
-    }
-    return write_folder(folder, content)
-
-
-def checked_graph(config: Config, weights: Mapping[str, Tensor]) -> tuple[bytes, float]:
-    """The ONNX graph of a network, and by how much of a vector's length it differs from torch."""
     import numpy as np
     import torch
     from medsanitize.verifiers.models.graph import to_onnx
@@ -91,4 +83,30 @@ def checked_graph(config: Config, weights: Mapping[str, Tensor]) -> tuple[bytes,
             f"ONNX Runtime and torch disagree by {deviation:.1e} of a vector's length",
             "Report this: the model was not written",
         )
-    return graph, deviation
+    return Exported(replace(config, deviation=deviation), weights, graph)
+
+
+def save_model(folder: Path, exported: Exported, score: Mapping[str, Tensor], papers: Papers) -> str:
+    """Write the folder and return the model's digest.
+
+    Parameters
+    ----------
+    score
+        Weights of the score of a pair by name; empty for retrieval.
+
+    Raises
+    ------
+    UsageError
+        If a model is there already.
+    """
+    from safetensors.torch import save
+
+    weights = {**exported.weights, **score}
+    content = {
+        CONFIG: exported.config.to_bytes(),
+        GRAPH: exported.graph,
+        WEIGHTS: save({name: weights[name].detach().cpu().contiguous() for name in sorted(weights)}),
+        TRAINING: (json.dumps(papers.training, indent=1, sort_keys=True) + "\n").encode(),
+        **papers.documents,
+    }
+    return write_folder(folder, content)

@@ -1,0 +1,131 @@
+"""Training models on the holder's own images: train retrieval, train verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.tables import columns_of, table_options
+
+
+@cli.group()
+def train() -> None:
+    """Train models on your own images, from a table that says which image is of which patient."""
+
+
+def _options(function: Callable[..., int]) -> Callable[..., int]:
+    """What both commands take."""
+    options = (
+        table_options,
+        click.option("--split", help="Rows of this split only; without it, all rows."),
+        click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model."),
+        click.option(
+            "--recipe",
+            metavar="NAME",
+            help="frozen (the default without a GPU), paper (with one), paper-224, augmented-512 or tiny.",
+        ),
+        click.option(
+            "--weights",
+            metavar="FILE",
+            help="ImageNet weights of a ResNet-50 for the paper's recipes: .safetensors, a hub's owner/name,"
+            " or random.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+_EXAMPLE = "--images scans --labels labels.csv --split train --output model"
+
+
+@command(train, "retrieval", f"medsanitize train retrieval {_EXAMPLE}")
+@_options
+def train_retrieval(
+    images: Path,
+    labels: Path,
+    renamed: tuple[str, ...],
+    split: str | None,
+    output: Path,
+    recipe: str | None,
+    weights: str | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Train a model that finds the images of the same patient.
+
+    A part of the patients is kept back to choose the epoch and to calibrate. Stopped by Ctrl-C, the same
+    command goes on where it was.
+    """
+    table = (images, labels, renamed, split)
+    return _train("retrieval", table, output, (recipe, weights), (as_json, log_json))
+
+
+@command(train, "verification", f"medsanitize train verification {_EXAMPLE}")
+@_options
+def train_verification(
+    images: Path,
+    labels: Path,
+    renamed: tuple[str, ...],
+    split: str | None,
+    output: Path,
+    recipe: str | None,
+    weights: str | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Train a model that says whether two images show the same patient.
+
+    A part of the patients is kept back to choose the epoch and to calibrate. Stopped by Ctrl-C, the same
+    command goes on where it was.
+    """
+    table = (images, labels, renamed, split)
+    return _train("verification", table, output, (recipe, weights), (as_json, log_json))
+
+
+def _train(
+    name: str,
+    table: tuple[Path, Path, tuple[str, ...], str | None],
+    output: Path,
+    how: tuple[str | None, str | None],
+    told: tuple[bool, bool],
+) -> int:
+    from medsanitize.pipeline.console import close, progress_for
+    from medsanitize.pipeline.extras import check_verify_extra
+    from medsanitize.pipeline.stop import on_signals
+    from medsanitize.verifiers.labels import read_labels
+
+    check_verify_extra()
+    from medsanitize.verifiers.models.config import Kind
+    from medsanitize.verifiers.training.recipes import recipe_for
+    from medsanitize.verifiers.training.train import train as train_model
+
+    images, labels, renamed, split = table
+    kind = Kind(name)
+    recipe = recipe_for(kind, how[0])
+    rows = read_labels(labels, images, columns_of(renamed), split)
+    progress = progress_for(told[1])
+    try:
+        with on_signals() as stop:
+            made = train_model(kind, rows, recipe, how[1], output, progress, stop)
+    finally:
+        close(progress)
+    code = 1 if made.excluded else 0
+    counts = made.counts
+    lines = [
+        f"A {kind} model by the recipe {recipe.name}: {counts['fit_images']:,} images of"
+        f" {counts['fit_patients']:,} patients, {counts['validation_images']:,} of"
+        f" {counts['validation_patients']:,} kept back to choose and calibrate.",
+        *(f"Left out: {count:,} ({reason})." for reason, count in made.excluded.items()),
+        f"Digest of the model: {made.digest}",
+    ]
+    facts = {"kind": str(kind), "recipe": recipe.name, "digest": made.digest, "counts": dict(counts)}
+    last = dict(made.log[-1]) if made.log else {}
+    tell(
+        told[0], {**facts, "excluded": dict(made.excluded), "last": last, "exit_code": code}, "\n".join(lines)
+    )
+    return code

@@ -1,0 +1,56 @@
+"""Which images go together into a batch; functions of the seed and the epoch alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def patient_batches(
+    patients: NDArray[np.int64], batch: int, together: int, draw: np.random.Generator
+) -> list[NDArray[np.intp]]:
+    """Every image that has a mate, once; images of a patient side by side.
+
+    A patient's images are parted into runs of ``together`` at most and two at least, runs are shuffled and
+    the row is cut into batches. What is left over and smaller than half a batch joins the last.
+    """
+    order = np.argsort(patients, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(patients[order])) + 1)
+    runs = [
+        run
+        for group in groups
+        if len(group) > 1
+        for run in np.array_split(draw.permutation(group), -(-len(group) // together))
+    ]
+    row = np.concatenate([runs[place] for place in draw.permutation(len(runs))])
+    cuts = list(range(batch, len(row), batch))
+    if cuts and len(row) - cuts[-1] < batch / 2:
+        cuts.pop()
+    return np.split(row, cuts)
+
+
+def genuine_pairs(patients: NDArray[np.int64]) -> NDArray[np.intp]:
+    """All pairs of images of one patient, ``(n, 2)``."""
+    order = np.argsort(patients, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(patients[order])) + 1)
+    pairs = [np.stack(np.triu_indices(len(group), 1), 1) for group in groups]
+    return np.concatenate([group[pair] for group, pair in zip(groups, pairs, strict=True)])
+
+
+def impostor_pairs(patients: NDArray[np.int64], count: int, draw: np.random.Generator) -> NDArray[np.intp]:
+    """Random pairs of images of two patients, ``(count, 2)``."""
+    found = np.empty((0, 2), np.intp)
+    while len(found) < count:
+        pairs = draw.integers(len(patients), size=(count, 2))
+        found = np.concatenate([found, pairs[patients[pairs[:, 0]] != patients[pairs[:, 1]]]])
+    return found[:count]
+
+
+def pair_batches(
+    patients: NDArray[np.int64], batch: int, draw: np.random.Generator
+) -> list[NDArray[np.intp]]:
+    """All genuine pairs and as many impostor pairs, drawn anew, shuffled: batches of ``(n, 2)``."""
+    genuine = genuine_pairs(patients)
+    pairs = np.concatenate([genuine, impostor_pairs(patients, len(genuine), draw)])
+    pairs = pairs[draw.permutation(len(pairs))]
+    return np.split(pairs, list(range(batch, len(pairs), batch)))

@@ -1,0 +1,194 @@
+"""From a table and a recipe to a model folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.calibration import Calibration
+from medsanitize.verifiers.evaluation.pairs import add_up
+from medsanitize.verifiers.evaluation.scores import distance_scores, verifier_scores
+from medsanitize.verifiers.labels import Labels
+from medsanitize.verifiers.models.config import Config, Kind
+from medsanitize.verifiers.models.encoder import GraphVerification
+from medsanitize.verifiers.models.folder import CALIBRATION, CARD, CURVES, LIST, LOG, digest_of
+from medsanitize.verifiers.models.networks.start import RANDOM
+from medsanitize.verifiers.models.save import Exported, Papers, export, save_model
+from medsanitize.verifiers.models.session import open_session
+from medsanitize.verifiers.training.card import card, curves
+from medsanitize.verifiers.training.examples import Examples, Hears, Stops, gather, split_patients
+from medsanitize.verifiers.training.frozen import FrozenRecipe, train_frozen
+from medsanitize.verifiers.training.learned import Learned
+from medsanitize.verifiers.training.recipes import Recipe
+from medsanitize.verifiers.training.siamese import train_siamese
+
+# More patients than that make the bounds no better that matter, and every pair is scored.
+MOST_CALIBRATED = 4000
+CARD_TARGET = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a training made.
+
+    Attributes
+    ----------
+    digest
+        Of the model folder.
+    counts
+        Images and patients of both parts by name.
+    excluded
+        Rows that were not used, by reason.
+    log
+        One entry an epoch.
+    """
+
+    digest: str
+    counts: Mapping[str, int]
+    excluded: Mapping[str, int]
+    log: tuple[Mapping[str, float], ...]
+
+
+def train(
+    kind: Kind,
+    labels: Labels,
+    recipe: Recipe,
+    weights: str | None,
+    output: Path,
+    hears: Hears,
+    stops: Stops,
+) -> Made:
+    """Train a model and write its folder.
+
+    Parameters
+    ----------
+    labels
+        Rows of the split to train on.
+    weights
+        Where the backbone of a siamese network starts from; see ``networks.start.start_from``.
+    output
+        Folder of the model. What an unfinished training needs lies beside it, in the folder of the same name
+        that ends in ``.training``; the same call goes on from there.
+
+    Raises
+    ------
+    UsageError
+        If a model is in the output, the patients are too few, or the recipe lacks something.
+    """
+    if (output / LIST).exists():
+        raise UsageError("There is a model in the output folder", "Choose another folder")
+    unfinished = output.with_name(output.name + ".training")
+    examples, excluded = gather(labels, hears, stops)
+    fit, validation = split_patients(examples, recipe.seed)
+    if isinstance(recipe, FrozenRecipe):
+        learned = train_frozen(kind, fit, validation, recipe, hears, stops)
+    else:
+        learned = train_siamese(fit, validation, recipe, weights, unfinished, hears, stops)
+    config = Config(
+        kind,
+        examples.modality,
+        dict(learned.network),
+        learned.dimension,
+        learned.preprocessing,
+        learned.scoring,
+    )
+    exported = export(config, learned.weights)
+    calibration = _calibrate(exported, learned, validation, hears, stops)
+    counts = _counts(fit, validation)
+    training = {
+        "counts": counts,
+        "excluded": dict(excluded),
+        "images": examples.digest,
+        "recipe": asdict(recipe),
+        "start": "packaged" if isinstance(recipe, FrozenRecipe) else _start(weights),
+    }
+    documents = _documents(exported.config, recipe, training, learned, calibration)
+    digest = save_model(output, exported, learned.score, Papers(training, documents))
+    shutil.rmtree(unfinished, ignore_errors=True)
+    return Made(digest, counts, excluded, learned.log)
+
+
+def _calibrate(
+    exported: Exported, learned: Learned, validation: Examples, hears: Hears, stops: Stops
+) -> Calibration:
+    """Score every pair of the validation part as the finished model will, on the CPU."""
+    model = GraphVerification(
+        digest_of({}),
+        exported.config.modality,
+        exported.config.dimension,
+        exported.config.preprocessing,
+        open_session(exported.graph, os.cpu_count() or 1),
+        learned.scoring,
+        {name: tensor.detach().cpu().numpy() for name, tensor in learned.score.items()},
+    )
+    chosen = validation.part(_first_patients(validation.patients, MOST_CALIBRATED))
+    hears.stage("calibrate", len(chosen))
+    vectors = np.empty((len(chosen), model.dimension), np.float32)
+    for place in range(len(chosen)):
+        stops.check()
+        vectors[place] = model.embed([chosen.picture(place)])[0]
+        hears.advance(1)
+    scores = verifier_scores(vectors, model) if learned.score else distance_scores(vectors)
+    return add_up(scores, np.unique(chosen.patients, return_inverse=True)[1]).calibration()
+
+
+def _first_patients(
+    patients: np.ndarray[Any, np.dtype[np.int64]], most: int
+) -> np.ndarray[Any, np.dtype[np.intp]]:
+    """Places of the images of the first patients, of whom none is cut, up to so many images."""
+    numbers, counts = np.unique(patients, return_counts=True)
+    kept = numbers[np.cumsum(counts) <= max(most, int(counts[:2].sum()))]
+    return np.flatnonzero(np.isin(patients, kept))
+
+
+def _counts(fit: Examples, validation: Examples) -> dict[str, int]:
+    return {
+        "fit_images": len(fit),
+        "fit_patients": len(np.unique(fit.patients)),
+        "validation_images": len(validation),
+        "validation_patients": len(np.unique(validation.patients)),
+    }
+
+
+def _start(weights: str | None) -> str:
+    """Digest of the file of weights that the backbone started from, a hub's name, or ``random``."""
+    if weights is None:
+        return RANDOM
+    path = Path(weights)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else weights
+
+
+def _documents(
+    config: Config,
+    recipe: Recipe,
+    training: Mapping[str, Any],
+    learned: Learned,
+    calibration: Calibration,
+) -> dict[str, bytes]:
+    lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in learned.log)
+    return {
+        CALIBRATION: (calibration.to_json() + "\n").encode(),
+        CARD: card(config, recipe, training, _sentence(calibration)),
+        CURVES: curves(learned.log),
+        LOG: lines.encode(),
+    }
+
+
+def _sentence(calibration: Calibration) -> str:
+    """What the calibration says, for the card."""
+    point = calibration.for_false_match(CARD_TARGET)
+    match, miss = point.false_match, point.false_non_match
+    sentence = (
+        f"At a threshold of {point.threshold:.4f} (a retrieval model's score is minus the distance) the"
+        f" false match rate over pairs of patients was {match.share:.4f} (at most {match.upper:.4f}),"
+        f" the false non-match rate {miss.share:.4f} (at most {miss.upper:.4f})."
+    )
+    return f"{sentence} The bound is {point.not_calibratable}." if point.not_calibratable else sentence
