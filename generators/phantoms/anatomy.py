@@ -107,13 +107,15 @@ class _Chest:
             bump((x - side * (0.42 + 0.04 * random.standard_normal())) / 0.22) * bump((y - 0.28) / 0.2)
             for side in (-1, 1)
         )
-        return self.thick * depth * (0.95 + belly) + self.breasts * breast * 1.6
+        total: Field = self.thick * depth * (0.95 + belly) + self.breasts * breast * 1.6
+        return total
 
     def _outer(self, y: Field) -> Field:
         """Half the inner width of the chest at each height."""
         up = np.clip((self.middle - y) / (self.middle - self.apex), 0, None)
         down = np.clip(y - self.middle, 0, None)
-        return self.width * np.sqrt(np.clip(1 - up**2.4, 0, 1)) - 0.06 * down * down
+        half: Field = self.width * np.sqrt(np.clip(1 - up**2.4, 0, 1)) - 0.06 * down * down
+        return half
 
     def lungs(self, x: Field, y: Field) -> tuple[Field, Field]:
         """The area of both lungs, and the air in them."""
@@ -211,9 +213,9 @@ def _bands(at: Field, first: float, spacing: float, random: np.random.Generator)
     thick = 0.036 + 0.004 * random.standard_normal() + 0.005 * random.standard_normal(_RIBS + 2)
     number = np.interp(at, places, np.arange(_RIBS + 2)).astype(np.float32)
     nearest = np.rint(number).astype(np.int32)
-    return _cortex(
-        (at - places[nearest].astype(np.float32)) / np.maximum(thick, 0.02)[nearest].astype(np.float32)
-    )
+    half = np.maximum(thick, 0.02).astype(np.float32)
+    away: Field = (at - places.astype(np.float32)[nearest]) / half[nearest]
+    return _cortex(away)
 
 
 def _cortex(distance: Field) -> Field:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Field = NDArray[np.float32]
+Field = NDArray[np.floating[Any]]
+"""Values of a picture or a layer of it."""
 
 _REACH = 1.2
 """A canvas shows -1.2 to 1.2 in both directions, so that a pose never looks past its edge."""
