@@ -18,7 +18,7 @@ from medsanitize.policies.model import OPTION_CODES, Policy
 from medsanitize.release.canonical import canonical_json
 from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
 from medsanitize.release.parts import parts_to_json
-from medsanitize.release.summary import Gate, Summary, TableSummary
+from medsanitize.release.summary import Gate, Guideline, Summary, TableSummary
 from medsanitize.sanitize.keys import SubKeys, mac
 from medsanitize.sanitize.record import Check, Record
 
@@ -181,7 +181,12 @@ def write_manifests(state: State, subkeys: SubKeys, policy: Policy, staging: Pat
 
 
 def summarize(
-    state: State, policy: Policy, tally: Tally, gates: tuple[Gate, ...], tables: tuple[TableSummary, ...]
+    state: State,
+    policy: Policy,
+    tally: Tally,
+    gates: tuple[Gate, ...],
+    tables: tuple[TableSummary, ...],
+    guidelines: tuple[Guideline, ...] = (),
 ) -> Summary:
     """The public account of the run."""
     counts = outcome_counts(state)
@@ -214,6 +219,7 @@ def summarize(
         supersedes=notes.get("supersedes"),
         public_prior=tuple(notes.get("public_prior", ())),
         tables=tables,
+        guidelines=guidelines,
     )
 
 
@@ -233,6 +239,7 @@ def summary_from_json(text: str, policy: Policy) -> Summary:
         TableSummary(**{**table, "columns": tuple(table["columns"])}) for table in facts["tables"]
     )
     facts["public_prior"] = tuple(facts["public_prior"])
+    facts["guidelines"] = tuple(Guideline(**guideline) for guideline in facts.get("guidelines", ()))
     return Summary(**facts)
 
 

@@ -62,6 +62,7 @@ from medsanitize.release.layout import STAGING
 from medsanitize.release.publish import publish, require_unchanged, staged_digest, vouchers
 from medsanitize.release.summary import Summary
 from medsanitize.sanitize.keys import SubKeys
+from medsanitize.verifiers.linkage.guidelines import guidelines_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +264,8 @@ def _judge(run: Run, options: Options) -> RunResult:
     with run.stage("evidence", None):
         findings = object_findings(state)
         tally = write_manifests(state, run.subkeys, policy, staging)
-        summary = summarize(state, policy, tally, gates_of(state, policy, findings, search, tally), tables)
+        gates = gates_of(state, policy, findings, search, tally)
+        summary = summarize(state, policy, tally, gates, tables, guidelines_of(policy, staging))
         write_evidence(staging, summary, signing_key=policy.keys.signing)
         findings += audit_evidence(search, staging)
         digest = staged_digest(staging)

@@ -9,6 +9,7 @@ from typing import Literal
 from medsanitize.policies.model import Release
 
 GateResult = Literal["passed", "flagged", "refused", "not made", "not applicable"]
+Standing = Literal["met", "not met", "needs a human"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,16 @@ class Gate:
     name: str
     result: GateResult
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Guideline:
+    """How the release stands by one of the guidelines A1 to A7 of Holub et al. 2023; ``why`` is public."""
+
+    code: str
+    name: str
+    result: Standing
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,8 @@ class Summary:
         ``name version`` of earlier releases that the policy lists as public and that overlap.
     tables : tuple of TableSummary
         Accompanying tables.
+    guidelines : tuple of Guideline
+        The checklist of Holub et al. 2023, in its order; empty when it was not gone through.
     """
 
     release: Release
@@ -102,6 +115,7 @@ class Summary:
     supersedes: str | None = None
     public_prior: tuple[str, ...] = ()
     tables: tuple[TableSummary, ...] = ()
+    guidelines: tuple[Guideline, ...] = ()
 
     def missing_metadata(self) -> tuple[str, ...]:
         """Return the public fields of the release that its owner left out, in the policy's order."""

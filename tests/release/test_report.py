@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from medsanitize.policies.model import Release
 from medsanitize.release.report import Link, render_report, verdict, write_holder_report
-from medsanitize.release.summary import Gate
+from medsanitize.release.summary import Gate, Guideline
 
 Make = Callable[..., Any]
 VOID = {"meta", "br", "rect", "circle", "path", "link", "img", "input", "hr"}
@@ -164,3 +164,16 @@ def test_the_same_summary_gives_the_same_page(summary: Make) -> None:
     assert render_report(summary(modalities={"CT": 5, "MR": 1}), signer=None) == render_report(
         summary(modalities=turned), signer=None
     )
+
+
+def test_guidelines_are_shown_with_how_they_stand_and_why(summary: Make) -> None:
+    guidelines = (
+        Guideline("A2", "Dissociate from patient records", "not met", "The link <stays>."),
+        Guideline("A7", "Contract", "needs a human", "A licence is stated."),
+    )
+    page = render_report(summary(guidelines=guidelines), signer=None)
+    outline(page)
+    shown = text(page)
+    assert "A2 Dissociate from patient records ✕ not met The link &lt;stays&gt;." in shown
+    assert "A7 Contract ? needs a human A licence is stated." in shown
+    assert "Guidelines A1" not in text(render_report(summary(), signer=None))

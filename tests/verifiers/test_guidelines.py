@@ -1,0 +1,118 @@
+"""The checklist A1 to A7: what makes each of them met, not met or a human's to answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from medsanitize.policies.load import loads
+from medsanitize.release.manifest import ObjectRow, write_objects
+from medsanitize.sanitize.record import Check
+from medsanitize.verifiers.calibration import Rate
+from medsanitize.verifiers.linkage.guidelines import Facts, checklist, facts_of
+
+BEST = Facts(
+    anonymous=True,
+    kept=(),
+    licence=True,
+    patients=80,
+    objects=160,
+    slides=0,
+    unsearched=0,
+    unread=0,
+    uncompared=0,
+    found_before=0,
+    blocks=0,
+    shared_blocks=0,
+    without_block=0,
+)
+NOBODY = Rate(0.0, 0, 80, 0.0, 0.037)
+SOME = Rate(0.1, 8, 80, 0.05, 0.17)
+
+
+def standing(code: str, linked: Rate | None = None, **changes: Any) -> str:
+    return {one.code: one.result for one in checklist(replace(BEST, **changes), linked)}[code]
+
+
+@pytest.mark.parametrize(
+    ("code", "linked", "changes", "result"),
+    [
+        ("A1", None, {}, "met"),
+        ("A1", None, {"kept": ("true dates",)}, "not met"),
+        ("A1", None, {"unsearched": 1}, "needs a human"),
+        ("A1", None, {"unread": 1}, "needs a human"),
+        ("A2", None, {}, "needs a human"),
+        ("A2", None, {"anonymous": False}, "not met"),
+        ("A3", NOBODY, {}, "met"),
+        ("A3", SOME, {}, "not met"),
+        ("A3", NOBODY, {"found_before": 1}, "not met"),
+        ("A3", NOBODY, {"uncompared": 1}, "needs a human"),
+        ("A3", None, {}, "needs a human"),
+        ("A4", None, {}, "met"),
+        ("A4", None, {"slides": 9, "blocks": 3, "shared_blocks": 2}, "needs a human"),
+        ("A4", None, {"slides": 9, "without_block": 9}, "needs a human"),
+        ("A4", SOME, {"slides": 9}, "not met"),
+        ("A5", NOBODY, {}, "needs a human"),
+        ("A6", None, {}, "needs a human"),
+        ("A6", None, {"patients": 4}, "not met"),
+        ("A7", None, {}, "needs a human"),
+        ("A7", None, {"licence": False}, "not met"),
+    ],
+)
+def test_each_guideline_stands_as_the_facts_say(
+    code: str, linked: Rate | None, changes: dict[str, Any], result: str
+) -> None:
+    assert standing(code, linked, **changes) == result
+
+
+def test_all_seven_are_there_in_order_and_say_why() -> None:
+    found = checklist(BEST, SOME)
+    assert [one.code for one in found] == [f"A{n}" for n in range(1, 8)]
+    assert all(one.why.endswith(".") for one in found)
+    assert "linked 8 of 80 patients" in found[2].why
+    assert "at most 17.0 %" in found[2].why
+
+
+POLICY = """\
+version: 1
+preset: research
+release: {name: a, version: "1.0", mode: anonymous, license: CC-BY-4.0}
+inputs: [./in]
+output: ./out
+state: ./state
+dicom: {options: {retain_uids: true}}
+"""
+
+
+def row(number: int, **changes: Any) -> ObjectRow:
+    path = f"data/P{number // 2}/2.25.1/2.25.2/2.25.{number}.svs"
+    ids = (path, "slide", "SM", "", "", f"P{number // 2}", "2.25.1", "2.25.2", f"2.25.{number}")
+    return replace(ObjectRow(f"o{number}", *ids, 1, "0" * 64), **changes)
+
+
+def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
+    rows = [
+        row(0, slide_block="B1", check_registry=Check.PASSED),
+        row(1, slide_block="B1", check_registry=Check.FLAGGED, check_identifiers=Check.PASSED),
+        row(2, slide_block="B2", check_pixels=Check.PASSED),
+        row(3, check_pixels=Check.NOT_APPLICABLE),
+    ]
+    write_objects(rows, tmp_path, metadata={})
+    found = facts_of(loads(POLICY, base=tmp_path), tmp_path)
+    assert found == Facts(
+        anonymous=True,
+        kept=("UIDs",),
+        licence=True,
+        patients=2,
+        objects=4,
+        slides=4,
+        unsearched=3,
+        unread=2,
+        uncompared=2,
+        found_before=1,
+        blocks=2,
+        shared_blocks=1,
+        without_block=1,
+    )
