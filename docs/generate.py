@@ -129,8 +129,11 @@ def _type(field: FieldInfo) -> str:
 
 def _bounds(constraints: Iterable[Any]) -> str:
     """What numbers are allowed, where not all are."""
+    constraints = list(constraints)
     names = ("gt", "ge", "le")
     found = {name: getattr(one, name) for one in constraints for name in names if hasattr(one, name)}
+    if any(hasattr(one, "lt") for one in constraints):
+        return ", between 0 and 1"
     least = found["gt"] + 1 if "gt" in found else found.get("ge")
     if least is None:
         return ""
@@ -154,7 +157,16 @@ def _kind(annotation: Any) -> str:
     if hasattr(annotation, "__metadata__"):
         fields = [one for one in annotation.__metadata__ if isinstance(one, FieldInfo)]
         return _kind(parts[0]) + "".join(_bounds(field.metadata) for field in fields)
-    return {bool: "`true`, `false`", int: "whole number", str: "text", Path: "path"}[annotation]
+    return _KINDS[annotation]
+
+
+_KINDS: Mapping[Any, str] = {
+    bool: "`true`, `false`",
+    int: "whole number",
+    float: "number",
+    str: "text",
+    Path: "path",
+}
 
 
 def _default(path: str, field: FieldInfo) -> str:

@@ -60,7 +60,19 @@ class Draft:
 
 def check(draft: Draft) -> Iterator[Problem]:
     """Yield every contradiction of a policy."""
-    for rule in (_published, _keys, _anonymous, _dates, _faces, _overrides, _paths, _files, _inputs, _tables):
+    for rule in (
+        _published,
+        _keys,
+        _registry,
+        _anonymous,
+        _dates,
+        _faces,
+        _overrides,
+        _paths,
+        _files,
+        _inputs,
+        _tables,
+    ):
         yield from rule(draft)
 
 
@@ -68,6 +80,8 @@ def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     """Where a policy names files and folders."""
     yield from (("output",), ("state",), ("exclude",), ("keys", "file"), ("keys", "signing"))
     yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "places", "file"))
+    yield ("registry", "key", "file")
+    yield from (("overlap", name) for name in ("model", "verifier", "calibration"))
     for section, rest in (("inputs", ()), ("tables", ("file",))):
         values = data.get(section)
         for index in range(len(values) if isinstance(values, list) else 0):
@@ -114,6 +128,17 @@ def _keys(draft: Draft) -> Iterator[Problem]:
             "The release key comes from nowhere",
             "Write keys: {file: ./release.key} and make the file with: medsanitize keygen ./release.key",
         )
+
+
+def _registry(draft: Draft) -> Iterator[Problem]:
+    given = [name for name in ("file", "env") if draft.get("registry", "key", name) is not None]
+    remedy = "Write registry.key: {file: ./registry.key} and make it with: medsanitize keygen ./registry.key"
+    if draft.get("registry", "key") is not None and len(given) != 1:
+        what = "The key of the registry must come from exactly one place: file or env"
+        yield draft.problem(("registry", "key"), what, remedy)
+    elif draft.get("overlap") is not None and not given:
+        what = "overlap needs the embeddings in the registry, which are encrypted, and names no key"
+        yield draft.problem(("overlap",), what, remedy)
 
 
 def _anonymous(draft: Draft) -> Iterator[Problem]:

@@ -23,6 +23,11 @@ def policy_digest(policy: Policy) -> str:
     content["registry"] = {"public": sorted(set(policy.registry.public))}
     content["dicom"]["safe_private"] = _safe_private(policy)
     content["release"].pop("approve")
+    if policy.overlap is None:
+        content.pop("overlap")
+    else:
+        for name in ("model", "verifier", "calibration"):
+            content["overlap"][name] = content["overlap"][name] is not None
     for table in content["tables"]:
         table.pop("file")
     return sha256(_canonical(content)).hexdigest()

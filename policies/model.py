@@ -361,6 +361,15 @@ class Table(Section):
     """Columns released as they are."""
 
 
+class RegistryKey(Section):
+    """Where the key that encrypts embeddings in the registry comes from: file or env."""
+
+    file: Path | None = None
+    """File of mode 0600 that holds the key; ``medsanitize keygen FILE`` makes one."""
+    env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
+    """Name of the environment variable that holds the key."""
+
+
 class Registry(Section):
     """The registry of earlier releases."""
 
@@ -368,6 +377,26 @@ class Registry(Section):
     """Folder of the registry; without one it lies in ``state``."""
     public: tuple[Text, ...] = ()
     """Names of releases that manifests may name."""
+    key: RegistryKey | None = None
+    """Where the key of the embeddings in it comes from; needed for ``overlap``."""
+
+
+class Overlap(Section):
+    """Whether patients of the release are in earlier releases, told by models that compare images."""
+
+    against: Literal["registry"] = "registry"
+    """What is compared with: the releases of other names in the registry."""
+    model: Path | None = None
+    """Folder of a retrieval model; without one, packaged ImageNet features, which are much weaker."""
+    verifier: Path | None = None
+    """Folder of a verification model that scores the pairs; without one the distance of the first decides."""
+    calibration: Path | None = None
+    """Calibration of the score that decides; without one, these images' own or the model's."""
+    false_match_rate: Annotated[float, Field(gt=0, lt=1)] = 0.001
+    """Rate, over pairs of patients, that the threshold is set for."""
+    action: Literal["flag", "drop", "quarantine", "fail"] = "flag"
+    """What happens to every object of a patient who matches; ``fail`` publishes nothing where patients match
+    or it cannot be told."""
 
 
 class Engine(Section):
@@ -416,5 +445,7 @@ class Policy(Section):
     """What happens to whole-slide images."""
     deduplicate: Deduplicate = Deduplicate()
     """What happens to duplicates."""
+    overlap: Overlap | None = None
+    """Whether patients are in earlier releases; without it, that is not checked."""
     engine: Engine = Engine()
     """Who does the work."""

@@ -15,7 +15,7 @@ import subprocess
 from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError
-from medsanitize.policies.model import Keys
+from medsanitize.policies.model import Keys, RegistryKey
 
 MIN_BYTES = 32
 MIN_DISTINCT = 16
@@ -42,15 +42,29 @@ def read_release_key(keys: Keys) -> bytes:
     if keys.file is not None:
         raw = read_private_file(keys.file, name="keys.file", remedy=_MAKE)
     elif keys.env is not None:
-        raw = _from_environment(keys.env)
+        raw = _from_environment(keys.env, "keys.env")
     else:
         raw = _from_command(keys.command or ())
+    return _strong(raw, "release key")
+
+
+def read_registry_key(key: RegistryKey) -> bytes:
+    """Read the key of the embeddings in a registry; errors as `read_release_key`."""
+    if key.file is not None:
+        raw = read_private_file(key.file, name="the registry's key", remedy=_MAKE)
+    else:
+        raw = _from_environment(key.env or "", "registry.key.env")
+    return _strong(raw, "key of the registry")
+
+
+def _strong(raw: bytes, what: str) -> bytes:
     material = _material(raw)
     if len(material) < MIN_BYTES:
-        raise KeyMaterialError(f"The release key has fewer than {MIN_BYTES} bytes", _MAKE)
+        raise KeyMaterialError(f"The {what} has fewer than {MIN_BYTES} bytes", _MAKE)
     if len(set(material)) < MIN_DISTINCT:
-        what = f"The release key is evidently weak: fewer than {MIN_DISTINCT} distinct bytes"
-        raise KeyMaterialError(what, _MAKE)
+        raise KeyMaterialError(
+            f"The {what} is evidently weak: fewer than {MIN_DISTINCT} distinct bytes", _MAKE
+        )
     return material
 
 
@@ -163,12 +177,12 @@ def _read_all(handle: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _from_environment(name: str) -> bytes:
+def _from_environment(name: str, setting: str) -> bytes:
     value = os.environb.get(os.fsencode(name))
     if not value:
         # The name is not repeated: it may be the key itself, written there by mistake.
-        what = "The environment variable that keys.env names is not set"
-        raise KeyMaterialError(what, "Set it to the key, or use keys.file")
+        what = f"The environment variable that {setting} names is not set"
+        raise KeyMaterialError(what, "Set it to the key, or name a file")
     return value
 
 

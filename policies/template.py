@@ -77,6 +77,15 @@ keys:
 #registry:
 #  path: ./registry
 #  public: [chest-ct]
+#  key: {{file: ./registry.key}}
+
+# Whether patients of this release are in earlier ones, told by models that compare images: flag, drop,
+# quarantine or fail. Needs registry.key, and embeddings: medsanitize registry add RELEASE --embed.
+#overlap:
+#  model: ./retrieval-model
+#  verifier: ./verification-model
+#  false_match_rate: 0.001
+#  action: fail
 
 # What pseudonyms look like. The table (patient_id,pseudonym) holds those that you have already given.
 #pseudonyms:
