@@ -1,7 +1,7 @@
 """The registry of earlier releases: which digests were published before, and where.
 
 An SQLite file in a folder of mode 0700 on the holder's side. It holds digests of released files
-and pixels and the names of releases, nothing of a source.
+and pixels and the names of releases, nothing of a source; and embeddings, sealed under a key of its own.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Final, Literal
 
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.release import embeddings as sealed
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
+from medsanitize.release.embeddings import Embeddings, Vault
 from medsanitize.release.manifest import read_objects
 from medsanitize.release.verify import verify
 
 DATABASE: Final = "registry.sqlite"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _ADD_AT_ONCE: Final = 200_000
 _LOOK_UP_AT_ONCE: Final = 20_000
 _SCHEMA: Final = f"""
@@ -34,8 +36,10 @@ CREATE TABLE release (
 CREATE TABLE by_bytes (digest BLOB, release INTEGER, PRIMARY KEY (digest, release)) STRICT, WITHOUT ROWID;
 CREATE TABLE by_pixels (digest BLOB, release INTEGER, PRIMARY KEY (digest, release)) STRICT, WITHOUT ROWID;
 CREATE TABLE relies (release INTEGER, prior INTEGER, PRIMARY KEY (release, prior)) STRICT, WITHOUT ROWID;
+{sealed.SCHEMA}
 PRAGMA user_version = {_VERSION};
 """
+_UPGRADE: Final = f"BEGIN IMMEDIATE; {sealed.SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;"
 _ENTRY: Final = "SELECT name, version, mode, supersedes, root, objects FROM release"
 
 
@@ -137,14 +141,49 @@ class Registry:
                         "Another release of this name and version is registered",
                         "Give the new one another version, or remove the old one first",
                     )
+                _insert_tiles(db, _number(db, entry.name, entry.version), tiles)
                 return entry
             number = _insert_release(db, entry)
             for name, version in sorted(set(relies_on)):
                 db.execute("INSERT INTO relies VALUES (?, ?)", (number, _number(db, name, version)))
             _insert_digests(db, number, release)
-            rows = ((digest, number) for digest in sorted(set(tiles)))
-            db.executemany("INSERT OR IGNORE INTO by_pixels VALUES (?, ?)", rows)
+            _insert_tiles(db, number, tiles)
         return entry
+
+    def add_embeddings(
+        self, entry: Entry, model: str, batches: Iterable[Embeddings], vault: Vault, *, missing: int
+    ) -> None:
+        """Store what models see of a registered release; what was there of these models is replaced.
+
+        Parameters
+        ----------
+        entry, model : Entry, str
+            The release, as `add` returned it, and the digest that names the models.
+        batches : iterable of Embeddings
+            At most `embeddings.PART` images each.
+        missing : int
+            Objects of the release that no model could look at.
+
+        Raises
+        ------
+        UsageError
+            When the release is not registered.
+        KeyMaterialError
+            When the registry has embeddings under another key.
+        """
+        counts: dict[str, int] = {}
+        with self._open(write=True) as db, db:
+            db.execute("BEGIN IMMEDIATE")
+            _require_key(db, vault)
+            number = _number(db, entry.name, entry.version)
+            for table in sealed.TABLES:
+                db.execute(f"DELETE FROM {table} WHERE release = ? AND model = ?", (number, model))  # noqa: S608
+            for part, batch in enumerate(batches):
+                sealed.insert(db, number, entry.root, model, batch, part, vault)
+                counts[batch.modality] = counts.get(batch.modality, 0) + len(batch.patients)
+            rows = [(number, model, modality, count) for modality, count in sorted(counts.items())]
+            db.executemany("INSERT INTO embedded VALUES (?, ?, ?, ?)", rows)
+            db.execute("INSERT INTO not_embedded VALUES (?, ?, ?)", (number, model, missing))
 
     def list(self) -> tuple[Entry, ...]:
         """Return the registered releases by name, in the order they were added."""
@@ -166,6 +205,8 @@ class Registry:
             for table, column in (("by_bytes", "release"), ("by_pixels", "release"), ("release", "id")):
                 db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608  names from the line above
             db.execute("DELETE FROM relies WHERE release = ? OR prior = ?", (number, number))
+            for table in sealed.TABLES:
+                db.execute(f"DELETE FROM {table} WHERE release = ?", (number,))  # noqa: S608
         return affected
 
     def lookup(self, digests: Iterable[tuple[str, str | None]]) -> Iterator[Hit]:
@@ -187,6 +228,37 @@ class Registry:
                 for i, by, name, version in db.execute(_LOOK_UP).fetchall():
                     yield Hit(i, by, name, version)
 
+    def missing(self, name: str, version: str, model: str) -> int | None:
+        """How many objects of a release these models could not look at; None where they did not look."""
+        with self._open(write=False) as db:
+            if db.execute("PRAGMA user_version").fetchone() == (1,):
+                return None
+            row = db.execute(
+                "SELECT not_embedded.objects FROM not_embedded JOIN release ON release.id = not_embedded.release"
+                " WHERE name = ? AND version = ? AND model = ?",
+                (name, version, model),
+            ).fetchone()
+        return None if row is None else int(row[0])
+
+    def embeddings(self, entry: Entry, model: str, vault: Vault) -> Iterator[Embeddings]:
+        """Yield what models saw of a release, by modality.
+
+        Raises
+        ------
+        KeyMaterialError
+            When the key is not that of the registry, or something was changed.
+        """
+        with self._open(write=False) as db:
+            if db.execute("PRAGMA user_version").fetchone() == (1,):
+                return
+            number = _number(db, entry.name, entry.version)
+            rows = db.execute(
+                "SELECT modality FROM embedded WHERE release = ? AND model = ? ORDER BY modality",
+                (number, model),
+            )
+            for (modality,) in rows.fetchall():
+                yield from sealed.select(db, number, entry.root, model, modality, vault)
+
     @contextlib.contextmanager
     def _open(self, *, write: bool) -> Iterator[sqlite3.Connection]:
         """Open for one call; to look up, read-only, so that a registry on a read-only disk serves."""
@@ -201,7 +273,9 @@ class Registry:
                 db.execute("PRAGMA cache_size = -131072")  # KiB
                 if not present or (write and db.execute("PRAGMA user_version").fetchone() == (0,)):
                     db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
-                if db.execute("PRAGMA user_version").fetchone() != (_VERSION,):
+                if write and db.execute("PRAGMA user_version").fetchone() == (1,):
+                    db.executescript(_UPGRADE)
+                if db.execute("PRAGMA user_version").fetchone() not in ((1,), (_VERSION,)):
                     raise IntegrityError("The registry is of another version", "Use the program that made it")
                 yield db
 
@@ -276,6 +350,21 @@ def _insert_digests(db: sqlite3.Connection, number: int, release: Path) -> None:
         while batch := sorted({bytes.fromhex(value) for value in islice(values, _ADD_AT_ONCE)}):
             rows = ((digest, number) for digest in batch)
             db.executemany(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", rows)  # noqa: S608
+
+
+def _insert_tiles(db: sqlite3.Connection, number: int, tiles: Iterable[bytes]) -> None:
+    rows = ((digest, number) for digest in sorted(set(tiles)))
+    db.executemany("INSERT OR IGNORE INTO by_pixels VALUES (?, ?)", rows)
+
+
+def _require_key(db: sqlite3.Connection, vault: Vault) -> None:
+    """One registry has one key: try it on any part that is there."""
+    row = db.execute(
+        "SELECT sealed, root, embedding.model, modality, part FROM embedding"
+        " JOIN release ON release.id = embedding.release LIMIT 1"
+    ).fetchone()
+    if row is not None:
+        vault.open(row[0], sealed.place_of(*row[1:]))
 
 
 def _number(db: sqlite3.Connection, name: str, version: str) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.errors import EnvironmentFailure, IntegrityError, KeyMaterialError, UsageError
 from medsanitize.policies.model import Release
+from medsanitize.release.embeddings import Embeddings, Vault
 from medsanitize.release.registry import DATABASE, Affected, Hit, Registry
 
 Make = Callable[..., Any]
@@ -166,3 +169,103 @@ def test_a_busy_registry_may_be_retried(
     with pytest.raises(EnvironmentFailure, match="Another process"):
         registry.add(release)
     holder.close()
+
+
+# -- embeddings -----------------------------------------------------------------------------
+
+KEY = bytes(range(40))
+
+
+def seen_in(modality: str, count: int, first: int = 0, second: int | None = None) -> Embeddings:
+    random = np.random.default_rng(first)
+    return Embeddings(
+        modality=modality,
+        patients=tuple(f"SECRETP{first + n}" for n in range(count)),
+        instances=tuple(f"2.25.{first + n}" for n in range(count)),
+        prints=tuple(bytes([n]) * 32 for n in range(count)),
+        first=random.random((count, 6), np.float32),
+        second=None if second is None else random.random((count, second), np.float32),
+    )
+
+
+def test_embeddings_come_back_as_they_were_and_are_nowhere_in_the_clear(
+    registry: Registry, publish_as: Make
+) -> None:
+    entry = registry.add(publish_as("ct", "1.0", [b"a"]))
+    given = [seen_in("radiograph", 3), seen_in("radiograph", 2, 3), seen_in("slide", 1, 9, second=4)]
+    registry.add_embeddings(entry, "m", given, Vault(KEY), missing=7)
+    found = list(registry.embeddings(entry, "m", Vault(KEY)))
+    assert [one.patients for one in found] == [one.patients for one in given]
+    assert all((a.first == b.first).all() for a, b in zip(found, given, strict=True))
+    assert found[2].second is not None
+    assert registry.missing("ct", "1.0", "m") == 7
+    raw = (registry.path / DATABASE).read_bytes()
+    assert b"SECRETP" not in raw
+    assert given[0].first.tobytes()[:16] not in raw
+
+
+def test_embeddings_of_other_models_are_not_there(registry: Registry, publish_as: Make) -> None:
+    entry = registry.add(publish_as("ct", "1.0", [b"a"]))
+    registry.add_embeddings(entry, "m", [seen_in("radiograph", 3)], Vault(KEY), missing=0)
+    assert registry.missing("ct", "1.0", "other") is None
+    assert list(registry.embeddings(entry, "other", Vault(KEY))) == []
+
+
+def test_adding_embeddings_again_replaces_those_of_the_same_models(
+    registry: Registry, publish_as: Make
+) -> None:
+    entry = registry.add(publish_as("ct", "1.0", [b"a"]))
+    for model, count in (("m", 3), ("n", 2), ("m", 1)):
+        registry.add_embeddings(entry, model, [seen_in("slide", count)], Vault(KEY), missing=0)
+    assert [len(one.patients) for one in registry.embeddings(entry, "m", Vault(KEY))] == [1]
+    assert [len(one.patients) for one in registry.embeddings(entry, "n", Vault(KEY))] == [2]
+
+
+def test_another_key_opens_nothing_and_adds_nothing(registry: Registry, publish_as: Make) -> None:
+    entry = registry.add(publish_as("ct", "1.0", [b"a"]))
+    registry.add_embeddings(entry, "m", [seen_in("slide", 1)], Vault(KEY), missing=0)
+    with pytest.raises(KeyMaterialError, match="another key"):
+        list(registry.embeddings(entry, "m", Vault(KEY[::-1])))
+    with pytest.raises(KeyMaterialError, match="another key"):
+        registry.add_embeddings(entry, "n", [seen_in("slide", 1)], Vault(KEY[::-1]), missing=0)
+
+
+def test_parts_cannot_be_moved_between_releases(registry: Registry, publish_as: Make) -> None:
+    entries = [registry.add(publish_as("ct", version, [version.encode()])) for version in ("1.0", "2.0")]
+    for number, entry in enumerate(entries):
+        registry.add_embeddings(entry, "m", [seen_in("slide", 1, number)], Vault(KEY), missing=0)
+    with closing(sqlite3.connect(registry.path / DATABASE)) as db, db:
+        db.execute("UPDATE embedding SET sealed = (SELECT sealed FROM embedding WHERE release = 2)")
+    with pytest.raises(KeyMaterialError, match="were changed"):
+        list(registry.embeddings(entries[0], "m", Vault(KEY)))
+
+
+def test_a_removed_release_takes_its_embeddings_along(registry: Registry, publish_as: Make) -> None:
+    entry = registry.add(publish_as("ct", "1.0", [b"a"]))
+    registry.add_embeddings(entry, "m", [seen_in("slide", 1)], Vault(KEY), missing=0)
+    registry.remove("ct", "1.0")
+    with closing(sqlite3.connect(registry.path / DATABASE)) as db:
+        assert db.execute("SELECT count(*) FROM embedding").fetchone() == (0,)
+
+
+def test_a_registry_made_before_embeddings_is_read_and_grows_when_written(
+    registry: Registry, publish_as: Make
+) -> None:
+    entry = registry.add(publish_as("ct", "1.0", [b"a"]))
+    with closing(sqlite3.connect(registry.path / DATABASE)) as db:
+        db.executescript(
+            "DROP TABLE embedding; DROP TABLE embedded; DROP TABLE not_embedded; PRAGMA user_version = 1;"
+        )
+    assert registry.list() == (entry,)
+    assert registry.missing("ct", "1.0", "m") is None
+    assert list(registry.embeddings(entry, "m", Vault(KEY))) == []
+    registry.add_embeddings(entry, "m", [seen_in("slide", 1)], Vault(KEY), missing=0)
+    assert registry.missing("ct", "1.0", "m") == 0
+
+
+def test_tiles_are_added_to_a_release_that_is_there_already(registry: Registry, publish_as: Make) -> None:
+    release = publish_as("slides", "1.0", [b"a"])
+    registry.add(release)
+    registry.add(release, tiles=[b"t" * 32])
+    hits = list(registry.lookup([("0" * 64, (b"t" * 32).hex())]))
+    assert [hit.by for hit in hits] == ["pixels"]

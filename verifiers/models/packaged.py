@@ -70,8 +70,15 @@ def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
     network = build_network(config.network).eval()
     network.get_submodule("backbone").load_state_dict(imagenet_weights())
     session = open_session(to_onnx(network, config.preprocessing.size), threads)
-    digest = hashlib.sha256(config.to_bytes() + SHA256.encode()).hexdigest()
-    return GraphRetrieval(digest, modality, config.dimension, config.preprocessing, session)
+    return GraphRetrieval(
+        packaged_digest(modality), modality, config.dimension, config.preprocessing, session
+    )
+
+
+def packaged_digest(modality: Modality) -> str:
+    """The digest of the packaged model, without opening it."""
+    config = RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
+    return hashlib.sha256(config.to_bytes() + SHA256.encode()).hexdigest()
 
 
 def imagenet_weights() -> dict[str, Tensor]:

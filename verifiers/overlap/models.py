@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,11 +35,24 @@ class Models:
     distances: Mapping[Modality, Calibration] = field(default_factory=dict)
     scores: Mapping[Modality, Calibration] = field(default_factory=dict)
 
+    @property
+    def identity(self) -> str:
+        """One digest for all of them: only what equal models saw can be compared."""
+        lines = [f"{one} {_digest(self.retrieval, one)}" for one in Modality]
+        lines += [f"verifier {one} {model.digest}" for one, model in sorted(self.verification.items())]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
     def digest(self, modality: Modality) -> str:
         """Which models look at this modality: digests joined by a plus sign."""
         found = [self.retrieval[modality].digest]
         found += [self.verification[modality].digest] if modality in self.verification else []
         return "+".join(found)
+
+
+def _digest(models: Mapping[Modality, Retrieval], modality: Modality) -> str:
+    from medsanitize.verifiers.models.packaged import packaged_digest
+
+    return models[modality].digest if modality in models else packaged_digest(modality)
 
 
 class _WithPackaged(dict[Modality, Retrieval]):

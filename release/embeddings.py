@@ -1,0 +1,178 @@
+"""Embeddings of registered releases: sealed, because an embedding can be turned back into an image.
+
+A part is a thousand images of one modality, seen by the same models. It is bound to its release, so that
+parts cannot be exchanged. Only numbers of vectors, models and modalities stand in the clear.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from medsanitize.errors import KeyMaterialError
+from medsanitize.sanitize.keys import derive
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS embedded (
+    release INTEGER, model TEXT, modality TEXT, vectors INTEGER NOT NULL,
+    PRIMARY KEY (release, model, modality)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS not_embedded (
+    release INTEGER, model TEXT, objects INTEGER NOT NULL, PRIMARY KEY (release, model)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS embedding (
+    release INTEGER, model TEXT, modality TEXT, part INTEGER, sealed BLOB NOT NULL,
+    PRIMARY KEY (release, model, modality, part)
+) STRICT;
+"""
+TABLES: Final = ("embedded", "not_embedded", "embedding")
+PART: Final = 1024
+_NONCE: Final = 12
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Embeddings:
+    """Images of one modality of a release, as models see them; rows belong together.
+
+    Attributes
+    ----------
+    modality
+        What kind of images they are.
+    patients, instances
+        Pseudonyms of patient and object.
+    prints
+        Fingerprint of each look; empty where there is none.
+    first, second
+        Vectors of the retrieval model and, where one looked, of the verification model.
+    """
+
+    modality: str
+    patients: tuple[str, ...]
+    instances: tuple[str, ...]
+    prints: tuple[bytes, ...]
+    first: NDArray[np.float32]
+    second: NDArray[np.float32] | None
+
+    def __repr__(self) -> str:
+        return f"Embeddings({len(self.patients)} of {self.modality})"
+
+
+class Vault:
+    """Seals embeddings with AES-256-GCM under a sub-key of the registry's key.
+
+    Nonces are random (96 bits), which NIST SP 800-38D allows for 2**32 parts under one key.
+    """
+
+    def __init__(self, material: bytes) -> None:
+        self._cipher = AESGCM(derive(material, scope="registry").state)
+
+    def __repr__(self) -> str:
+        return "Vault(...)"
+
+    def seal(self, content: bytes, place: str) -> bytes:
+        """Encrypt; ``place`` is bound to it."""
+        nonce = os.urandom(_NONCE)
+        return nonce + self._cipher.encrypt(nonce, content, place.encode())
+
+    def open(self, sealed: bytes, place: str) -> bytes:
+        """Decrypt.
+
+        Raises
+        ------
+        KeyMaterialError
+            When it was sealed under another key or for another place, or was changed.
+        """
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], place.encode())
+        except InvalidTag:
+            raise KeyMaterialError(
+                "The embeddings in the registry were sealed under another key, or were changed",
+                "Use the key they were added with, or remove the release and add it again",
+            ) from None
+
+
+def insert(
+    db: sqlite3.Connection, number: int, root: str, model: str, batch: Embeddings, part: int, vault: Vault
+) -> None:
+    """Seal a batch and insert it as one part."""
+    content = vault.seal(_packed(batch), place_of(root, model, batch.modality, part))
+    row = (number, model, batch.modality, part, content)
+    db.execute("INSERT INTO embedding VALUES (?, ?, ?, ?, ?)", row)
+
+
+def select(
+    db: sqlite3.Connection, number: int, root: str, model: str, modality: str, vault: Vault
+) -> Iterator[Embeddings]:
+    """Open the parts of a release in order."""
+    rows = db.execute(
+        "SELECT part, sealed FROM embedding WHERE release = ? AND model = ? AND modality = ? ORDER BY part",
+        (number, model, modality),
+    )
+    for part, sealed in rows:
+        yield _unpacked(vault.open(sealed, place_of(root, model, modality, part)), modality)
+
+
+def place_of(root: str, model: str, modality: str, part: int) -> str:
+    """Where a part belongs, which is bound to it."""
+    return f"{root} {model} {modality} {part}"
+
+
+def _packed(batch: Embeddings) -> bytes:
+    """Arrow, which is read back without running anything of it."""
+    import pyarrow as pa
+
+    columns = {
+        "patient": pa.array(batch.patients, pa.string()),
+        "instance": pa.array(batch.instances, pa.string()),
+        "print": pa.array(batch.prints, pa.binary()),
+        "first": _rows(batch.first),
+    }
+    if batch.second is not None:
+        columns["second"] = _rows(batch.second)
+    table = pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _rows(vectors: NDArray[np.float32]) -> object:
+    import numpy as np
+    import pyarrow as pa
+
+    flat = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+
+
+def _unpacked(content: bytes, modality: str) -> Embeddings:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(content) as reader:
+        table = reader.read_all()
+    second = _matrix(table["second"]) if "second" in table.column_names else None
+    return Embeddings(
+        modality=modality,
+        patients=tuple(table["patient"].to_pylist()),
+        instances=tuple(table["instance"].to_pylist()),
+        prints=tuple(table["print"].to_pylist()),
+        first=_matrix(table["first"]),
+        second=second,
+    )
+
+
+def _matrix(column: object) -> NDArray[np.float32]:
+    import pyarrow as pa
+
+    whole = pa.chunked_array(column.chunks).combine_chunks()  # type: ignore[attr-defined]
+    found: NDArray[np.float32] = whole.flatten().to_numpy().reshape(len(whole), -1)
+    return found
