@@ -234,7 +234,7 @@ class Registry:
             if db.execute("PRAGMA user_version").fetchone() == (1,):
                 return None
             row = db.execute(
-                "SELECT not_embedded.objects FROM not_embedded JOIN release ON release.id = not_embedded.release"
+                "SELECT looked.objects FROM not_embedded AS looked JOIN release ON release.id = looked.release"
                 " WHERE name = ? AND version = ? AND model = ?",
                 (name, version, model),
             ).fetchone()
