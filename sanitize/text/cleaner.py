@@ -19,6 +19,7 @@ from medsanitize.policies.model import TextRules
 from medsanitize.sanitize.text.entities import EntityFinder
 from medsanitize.sanitize.text.known import Cut, Terms, known_spans
 from medsanitize.sanitize.text.lexicon import Kind
+from medsanitize.sanitize.text.marks import is_mark
 from medsanitize.sanitize.text.quantities import quantities
 from medsanitize.sanitize.text.reading import Reading, judge, read
 from medsanitize.sanitize.text.recognisers import found
@@ -125,7 +126,7 @@ class TextCleaner:
         if known_spans(text, terms) or is_named(text, terms.ban):
             return True
         return any(
-            not (noisy and _is_dirt(text[cut.start : cut.end], cut.rule)) for cut in self._judged(text)
+            not (noisy and _is_harmless(text[cut.start : cut.end], cut.rule)) for cut in self._judged(text)
         )
 
     def _judged(self, text: str) -> Iterator[Cut]:
@@ -306,6 +307,11 @@ def _joined(text: str, cuts: list[Cut]) -> str:
 
 def _spaced(gap: str) -> str:
     return " " * gap.startswith((" ", "\t")) + _GAP + " " * gap.endswith((" ", "\t"))
+
+
+def _is_harmless(text: str, rule: str) -> bool:
+    """What stands in images and names nobody, unless the patient or another word of the line says so."""
+    return _is_dirt(text, rule) or (rule in ("unknown-word", "doubtful-word") and is_mark(text))
 
 
 def _is_dirt(text: str, rule: str) -> bool:
