@@ -234,7 +234,7 @@ class Registry:
             if db.execute("PRAGMA user_version").fetchone() == (1,):
                 return None
             row = db.execute(
-                "SELECT looked.objects FROM not_embedded AS looked JOIN release ON release.id = looked.release"
+                "SELECT n.objects FROM not_embedded AS n JOIN release ON release.id = n.release"
                 " WHERE name = ? AND version = ? AND model = ?",
                 (name, version, model),
             ).fetchone()
