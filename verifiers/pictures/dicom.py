@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 MOST_FRAME_BYTES = 512 << 20
-"""Largest decoded frame."""
+"""Largest frame, as numbers of 32 bits."""
 _MOST_BYTES = 4 << 30
 _VIEWS = {
     **{"399348003": "AP", "272479007": "PA", "399198007": "RL", "399173006": "LL", "399067008": "LATERAL"},
@@ -116,7 +116,7 @@ def _decoded(ds: Dataset, frame: int, frames: int) -> tuple[NDArray[np.float32] 
     from pydicom.pixels.utils import pixel_array
 
     geometry = _geometry(ds, frames)
-    if geometry.frame_bits > 8 * MOST_FRAME_BYTES:
+    if geometry.rows * geometry.columns * geometry.samples * 4 > MOST_FRAME_BYTES:
         raise UnreadablePicture("too-large", "pixels")
     if ds.file_meta.TransferSyntaxUID.is_encapsulated:
         found = _from_stream(ds, frame, geometry)

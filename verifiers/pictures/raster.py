@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_BYTES = 512 << 20
-"""Largest decoded picture."""
+"""Largest picture, as numbers of 32 bits."""
 _FORMATS = ("PNG", "JPEG", "TIFF")
 _PHOTOMETRIC = 262
 _COLOURED = 0.12
@@ -41,7 +41,7 @@ def read_raster(path: Path) -> Picture:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path, formats=_FORMATS) as image:
-                if image.width * image.height * _depth(image.mode) > MOST_BYTES:
+                if image.width * image.height * _channels(image.mode) * 4 > MOST_BYTES:
                     raise UnreadablePicture("too-large", "pixels")
                 pixels = _pixels(ImageOps.exif_transpose(image), _is_inverted(image))
     except UnidentifiedImageError:
@@ -65,9 +65,9 @@ def plain(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     return pixels
 
 
-def _depth(mode: str) -> int:
-    """Bytes of one decoded pixel."""
-    return {"1": 1, "L": 1, "P": 4, "I;16": 2, "I;16B": 2, "LA": 2, "RGB": 3}.get(mode, 4)
+def _channels(mode: str) -> int:
+    """Numbers of one decoded pixel."""
+    return 1 if mode in ("1", "L", "I", "F") or mode.startswith("I;") else 4 if "A" in mode.upper() else 3
 
 
 def _is_inverted(image: Any) -> bool:
