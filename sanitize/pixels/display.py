@@ -99,7 +99,7 @@ def _faint(samples: Samples) -> list[Picture]:
         values, reach = values.sum(axis=2), reach * samples.shape[2]
     above = values - np.median(values)
     near = np.abs(above) <= reach
-    if float(near.mean()) < _MOSTLY or not above[near].any():
+    if float((above == 0).mean()) < _MOSTLY or not above[near].any():
         return []
     return [_scaled(np.where(near, above, 0), -reach, reach)]
 

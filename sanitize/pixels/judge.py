@@ -12,13 +12,13 @@ from medsanitize.sanitize.pixels.ocr import Frame, TextReader
 Terms = TypeVar("Terms", contravariant=True)
 
 _LEGIBLE = 0.6
-_LETTERS = 4
+_LETTERS = 5
 _LARGEST = 64
 _TALL = 1.5
 _GAP = 3.0
 _SIZES = 2.0
 _BESIDE = 1.3
-_SCRAP = 2
+_SCRAP = 3
 _LABEL_ENDS = (":", "：")
 
 
@@ -81,7 +81,7 @@ def _is_label(box: TextBox) -> bool:
 
 
 def _scraps(line: list[TextBox], chosen: set[TextBox], upright: bool) -> Iterator[TextBox]:
-    """A letter or two, or a label, straight beside what is chosen: they belong to it."""
+    """A few letters, or a label, straight beside what is chosen: they belong to it."""
     for one, other in pairwise(line):
         gap = _along(other, upright)[0] - _along(one, upright)[1]
         near = gap < _BESIDE * max(one.height, other.height)
