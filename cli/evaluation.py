@@ -49,11 +49,13 @@ def evaluate(
     """
     from medsanitize.pipeline.console import close, progress_for
     from medsanitize.pipeline.evaluation import Asked, run_evaluation
+    from medsanitize.pipeline.stop import on_signals
 
     asked = Asked(images, labels, columns_of(renamed), split, model, verifier, target, output)
     progress = progress_for(log_json)
     try:
-        found = run_evaluation(asked, progress)
+        with on_signals() as stop:
+            found = run_evaluation(asked, progress, stop)
     finally:
         close(progress)
     code = 1 if found.excluded else 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.extras import check_verify_extra
 from medsanitize.pipeline.progress import Progress
+from medsanitize.pipeline.stop import Stop
 from medsanitize.release.store import write_atomic
 from medsanitize.verifiers.labels import Columns, read_labels
 
@@ -34,7 +36,7 @@ class Asked:
     output: Path | None
 
 
-def run_evaluation(asked: Asked, progress: Progress) -> Evaluation:
+def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
     """Read, embed, measure, write.
 
     Raises
@@ -59,7 +61,7 @@ def run_evaluation(asked: Asked, progress: Progress) -> Evaluation:
         retrieval = open_retrieval(asked.model)
     progress.stage("embedding", len(labels))
     encoders = [retrieval] if verifier is None else [retrieval, verifier]
-    embedded = embed_files(labels.paths, encoders, done=progress.advance)
+    embedded = embed_files(labels.paths, encoders, done=counted(progress, stop))
     progress.stage("measuring", None)
     models = {
         "retrieval": "packaged ImageNet features" if asked.model is None else "trained",
@@ -79,6 +81,16 @@ def run_evaluation(asked: Asked, progress: Progress) -> Evaluation:
     if asked.output is not None:
         _write(asked.output, found)
     return found
+
+
+def counted(progress: Progress, stop: Stop) -> Callable[[int], None]:
+    """Tell of images as they are done, and stop between two of them when a signal asked for it."""
+
+    def done(images: int) -> None:
+        progress.advance(images)
+        stop.check()
+
+    return done
 
 
 def _calibration(model: Path | None) -> Calibration | None:

@@ -78,10 +78,11 @@ def test_all_seven_are_there_in_order_and_say_why() -> None:
 POLICY = """\
 version: 1
 preset: research
-release: {name: a, version: "1.0", mode: anonymous, license: CC-BY-4.0}
+release: {name: a, version: "1.0", mode: pseudonymous, license: CC-BY-4.0}
 inputs: [./in]
 output: ./out
 state: ./state
+keys: {env: A_KEY}
 dicom: {options: {retain_uids: true}}
 """
 
@@ -102,7 +103,7 @@ def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
     write_objects(rows, tmp_path, metadata={})
     found = facts_of(loads(POLICY, base=tmp_path), tmp_path)
     assert found == Facts(
-        anonymous=True,
+        anonymous=False,
         kept=("UIDs",),
         licence=True,
         patients=2,

@@ -81,12 +81,16 @@ def embed_files(
     parts: list[list[NDArray[np.float32]]] = []
     excluded: Counter[str] = Counter()
     threads = min(os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1, 8)
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         for chunk, (kept, vectors, reasons) in zip(chunks, pool.map(work, chunks), strict=True):
             places += kept
             parts.append(vectors)
             excluded += reasons
             done(len(chunk))
+    finally:
+        # Whoever stops the command must not wait for images that nobody will ask for.
+        pool.shutdown(cancel_futures=True)
     if not places:
         reasons_told = ", ".join(f"{reason}: {count}" for reason, count in sorted(excluded.items()))
         raise UsageError(f"No image can be compared ({reasons_told})", "Check the images and the model")
