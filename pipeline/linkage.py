@@ -70,7 +70,11 @@ def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
         raise UsageError("The guidelines are asked of releases", "Leave out --policy, or name a release")
     policy = None if asked.policy is None else load(asked.policy)
     ours = _images(asked.release, asked.labels, asked.columns)
-    itself = asked.release.resolve() == asked.background.resolve()
+    # One folder may hold both sides, each with a table of its own.
+    itself = asked.release.resolve() == asked.background.resolve() and asked.background_labels in (
+        None,
+        asked.labels,
+    )
     theirs = ours if itself else _images(asked.background, asked.background_labels, asked.columns)
     found = _attacked(asked, ours, None if itself else theirs, progress, stop)
     if policy is not None:

@@ -132,9 +132,11 @@ def attack(one: Pool) -> Attack:
     import numpy as np
 
     patients = one.patients
+    if not len(patients) and one.same:
+        raise UsageError("There is nothing to link: no patient has two images", "Attack with another dataset")
     if not len(patients):
         raise UsageError(
-            "No patient is in both, so there is nothing to link",
+            "There is nothing to link: no patient is in both",
             "Give releases under one key (keys.scope: project), or tables that call patients the same",
         )
     found = one.background[np.argmax(one.similarity, axis=1)]

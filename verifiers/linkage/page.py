@@ -73,8 +73,7 @@ def _rates(found: Linkage) -> Section:
         "Rs with everything the attacker has",
         (
             "The attacker knows who is in the background and gives each probe to the patient of the most"
-            " similar background image. Rs is the share of patients with a probe that went to them. "
-            + mates,
+            " similar background image. Rs is the share of patients with a probe that went to them. " + mates,
             "The interval is from 10,000 draws of patients; the upper bound is exact (Clopper and Pearson).",
         ),
         tables=(Table("Rs", head, rows),),
@@ -162,9 +161,7 @@ def _guidelines(found: tuple[Guideline, ...]) -> Section:
     table = Table("Guidelines with how the release stands", ("guideline", "stands", "why"), rows, texts=3)
     return Section(
         "Guidelines A1 to A7",
-        (
-            "What is asked of slides released as de facto anonymous data, by policy, manifest and attack.",
-        ),
+        ("What is asked of slides released as de facto anonymous data, by policy, manifest and attack.",),
         tables=(table,),
     )
 
