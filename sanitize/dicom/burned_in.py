@@ -27,6 +27,7 @@ Judge = Callable[[tuple[TextBox, ...]], tuple[TextBox, ...]]
 
 _PLACE = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\d{1,9}),(\d{1,9}))?)?")
 _SAME = 0.7
+_FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,7 @@ class _Job:
     shown: dict[int, Picture] = field(default_factory=dict)
     checks: Readings | None = None
     judged: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
+    seen_near: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
 
     def look(self) -> None:
         """The first reading: what is blanked in each frame by what stands there."""
@@ -170,6 +172,9 @@ class _Job:
             pictures = self.image.pictures(self.image.samples(frame), frame)
             lanes = readings.read(pictures)
             chosen = self.chosen(lanes)
+            if not (self.order.everything or self.everything):
+                near = [self.beside(*one) for one in zip(pictures, lanes, strict=True)]
+                chosen += [box for boxes in near for box in boxes if not self.is_kept(box)]
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             areas = [self.grown(box) for box in (*chosen, *asked)]
             self.own.append(merged(areas))
@@ -179,6 +184,21 @@ class _Job:
             if self.image.geometry.frames > 1 and pictures:
                 for area in self.own[-1]:
                     self.repeated.add(area, pictures[0])
+
+    def beside(self, picture: Picture, lane: tuple[TextBox, ...]) -> list[TextBox]:
+        """What goes with the lines of ``lane`` that identify and was not seen at the first look."""
+        chosen = self.judge(lane)
+        near = self.near(picture, chosen) if chosen else ()
+        new = tuple(box for box in near if not any(inside(_bounds(box), self.grown(one)) for one in lane))
+        identify = set(self.judge(lane + new))
+        touched = [self.grown(box) for box in (*chosen, *new) if box in identify]
+        return [box for box in new if box in identify or _is_scrap(box, touched)]
+
+    def near(self, picture: Picture, chosen: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
+        """All that is read around ``chosen``, once for the same lines."""
+        if chosen not in self.seen_near:
+            self.seen_near[chosen] = self.reader.read_closely(picture, chosen)
+        return self.seen_near[chosen]
 
     def any_area(self) -> bool:
         """Whether anything is to be blanked in any frame."""
@@ -253,6 +273,12 @@ class _Job:
 
 def _bounds(box: TextBox) -> Area:
     return box.left, box.top, box.right, box.bottom
+
+
+def _is_scrap(box: TextBox, areas: Sequence[Area]) -> bool:
+    """Whether a box holds a few letters at most and touches one of the areas."""
+    few = sum(letter.isalnum() for letter in box.text) <= _FEW
+    return few and any(share(_bounds(box), area) > 0 for area in areas)
 
 
 def _decided(decisions: Sequence[Decision]) -> tuple[tuple[Area, ...], dict[int, list[Area]], bool]:

@@ -61,7 +61,7 @@ def identifying(boxes: tuple[TextBox, ...], cleaner: Cleaner[Terms], terms: Term
     for upright in (False, True):
         mine = [box for box in read if _upright(box) is upright or _letters(box) <= _SCRAP]
         for line in _lines(mine, upright):
-            chosen.update(_scraps(line, chosen, upright))
+            chosen.update(list(_scraps(line, chosen, upright)))
     return tuple(box for box in boxes if box in chosen)
 
 

@@ -7,6 +7,8 @@ turned by a quarter, reduced if it is large, for lines that run upwards.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from medsanitize.sanitize.pixels.areas import share
 from medsanitize.sanitize.pixels.boxes import TextBox
@@ -31,6 +33,9 @@ _ALIKE = 2.5
 _LARGE = 40
 _FEW = 3
 _HALF = 0.5
+_CLOSE = 0.3
+_LINE = 32
+_LETTERS_ON = 5
 
 
 class TextReader:
@@ -60,14 +65,39 @@ class TextReader:
         if frame.size == 0 or frame.min() == frame.max():
             return ()
         scale = _upright_scale(frame.size) if enlarged else 1.0
-        found = self._look(_evened(frame, scale), scale)
+        found = self._look(_evened(frame, _AROUND / scale), scale)
         if enlarged:
             reduced = min(1.0, _scale(frame.size))
-            found += self._look_turned(_evened(frame, reduced), reduced, found)
+            found += self._look_turned(_evened(frame, _AROUND / reduced), reduced, found)
         boxes = self._read(frame, found)
         if enlarged:
             boxes += self._read(frame, self._look_within(frame, boxes, scale))
         return tuple(sorted(boxes, key=lambda box: (box.top, box.left, box.bottom, box.right)))
+
+    def read_closely(self, frame: Frame, boxes: Sequence[TextBox]) -> tuple[TextBox, ...]:
+        """What goes on beside lines that were found: their faint ends, and lines close above and below.
+
+        Contrast is evened within a letter's height here, so that bright ground nearby hides nothing.
+
+        Parameters
+        ----------
+        frame : array of uint8, shape (rows, columns)
+        boxes : sequence of TextBox
+            Lines of that frame.
+        """
+        near: list[TextBox] = []
+        for box in boxes:
+            turned = box.bottom - box.top > _UPRIGHT * (box.right - box.left)
+            left, top, right, bottom = _surroundings(box, frame.shape, turned=turned)
+            crop = frame[top:bottom, left:right]
+            even = _evened(np.ascontiguousarray(np.rot90(crop)) if turned else crop, _CLOSE * box.height)
+            patches = self._look(even, min(_MOST_ENLARGED, max(1.0, _LINE / box.height)))
+            for patch, text in zip(
+                patches, self._texts([even[t:b, x:r] for x, t, r, b in patches]), strict=True
+            ):
+                x0, y0, x1, y1 = _turned_back(patch, crop.shape[1]) if turned else patch
+                near.append(TextBox(x0 + left, y0 + top, x1 + left, y1 + top, *text))
+        return tuple(near)
 
     def _read(self, frame: Frame, found: list[Bounds]) -> list[TextBox]:
         """The patches with what stands in them."""
@@ -156,11 +186,11 @@ def _runs_upwards(one: Bounds) -> bool:
     return one[3] - one[1] > _UPRIGHT * (one[2] - one[0])
 
 
-def _evened(frame: Frame, scale: float) -> Frame:
-    """The frame, to be looked at in ``scale``, with equal local contrast; noise stays faint."""
+def _evened(frame: Frame, reach: float) -> Frame:
+    """The frame with equal contrast wherever one looks ``reach`` pixels around; noise stays faint."""
     import cv2
 
-    around = max(1, round(_AROUND / scale))
+    around = max(1, round(reach))
     values = frame.astype(np.float32)
     window = (2 * around + 1, 2 * around + 1)
     mean = cv2.blur(values, window, borderType=cv2.BORDER_REFLECT_101)
@@ -173,6 +203,18 @@ def _evened(frame: Frame, scale: float) -> Frame:
 
 def _bounds(box: TextBox) -> Bounds:
     return box.left, box.top, box.right, box.bottom
+
+
+def _surroundings(box: TextBox, shape: tuple[int, ...], *, turned: bool) -> Bounds:
+    """The box with some letters' room at its ends and a line's above and below."""
+    along, across = _LETTERS_ON * box.height, round(1.5 * box.height)
+    x, y = (across, along) if turned else (along, across)
+    return (
+        max(0, box.left - x),
+        max(0, box.top - y),
+        min(shape[1], box.right + x),
+        min(shape[0], box.bottom + y),
+    )
 
 
 def _may_swallow(box: TextBox) -> bool:
