@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from medsanitize.cli.frame import FILE, cli, command, tell
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.registering import Added
+    from medsanitize.release.registry import Registry
+
+_KEY_VARIABLE: Final = "MEDSANITIZE_REGISTRY_KEY"
 
 
 @command(cli, "verify", "medsanitize verify release --key signing.key.pub")
@@ -82,14 +89,64 @@ _REGISTRY_FOLDER = click.option(
 @command(registry, "add", "medsanitize registry add release --registry registry")
 @click.argument("release", type=FILE)
 @_REGISTRY_FOLDER
-def registry_add(release: Path, folder: Path, *, as_json: bool, **_: Any) -> int:
-    """Verify a published release and add its digests."""
+@click.option("--embed", is_flag=True, help="Keep what models see, too, encrypted: for the policy's overlap.")
+@click.option("--model", type=FILE, multiple=True, help="Retrieval model to embed with; one a modality.")
+@click.option(
+    "--verifier", type=FILE, multiple=True, help="Verification model to embed with; one a modality."
+)
+@click.option(
+    "--key", type=FILE, help=f"Key of the registry (keygen); without it, {_KEY_VARIABLE} of the environment."
+)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+def registry_add(
+    release: Path, folder: Path, *, as_json: bool, log_json: bool, embed: bool, **options: Any
+) -> int:
+    """Verify a published release and add its digests; with --embed, what models see of it.
+
+    Adding a release again with other models keeps a set of embeddings for each choice of models: only what
+    equal models saw is ever compared.
+    """
+    from medsanitize.pipeline.registering import register
     from medsanitize.release.registry import Registry
 
-    entry = Registry(folder).add(release)
-    text = f"Added {entry.name} {entry.version}: {entry.objects:,} objects."
-    tell(as_json, {"name": entry.name, "version": entry.version, "objects": entry.objects}, text)
+    if embed or options["model"] or options["verifier"]:
+        added = _embed(release, Registry(folder), options, log_json=log_json)
+    else:
+        added = register(release, Registry(folder))
+    entry = added.entry
+    text = f"Added {entry.name} {entry.version}: {entry.objects:,} objects, {added.embeddings:,} embeddings."
+    text += f" {added.missing:,} objects could not be embedded." if added.missing else ""
+    facts = {"name": entry.name, "version": entry.version, "objects": entry.objects}
+    tell(as_json, {**facts, "embeddings": added.embeddings, "not_embedded": added.missing}, text)
     return 0
+
+
+def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_json: bool) -> Added:
+    from medsanitize.pipeline.console import close, progress_for
+    from medsanitize.pipeline.registering import register_with_embeddings
+    from medsanitize.pipeline.stop import on_signals
+    from medsanitize.policies.model import RegistryKey
+    from medsanitize.policies.secrets import read_registry_key
+    from medsanitize.release.embeddings import Vault
+    from medsanitize.verifiers.overlap.models import Paths
+
+    key = options["key"]
+    vault = Vault(read_registry_key(RegistryKey(file=key, env=None if key else _KEY_VARIABLE)))
+    workers = options["workers"] or len(os.sched_getaffinity(0))
+    progress = progress_for(log_json)
+    try:
+        with on_signals() as stop:
+            return register_with_embeddings(
+                release,
+                registry,
+                Paths(options["model"], options["verifier"]),
+                vault,
+                progress,
+                stop,
+                workers=workers,
+            )
+    finally:
+        close(progress)
 
 
 @command(registry, "list", "medsanitize registry list --registry registry")

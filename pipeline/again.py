@@ -12,7 +12,10 @@ AGAIN = "again"
 """Rule of an object that waits to be sanitised again; no run ends with it."""
 REVIEW = "review"
 """Rule of an object that a person quarantined."""
-_JUDGED = ("contests", "duplicates", "refused-bytes", "refused-pixels", "refused-registry", "judged")
+_JUDGED = (
+    *("contests", "duplicates", "refused-bytes", "refused-pixels", "refused-registry", "judged"),
+    *("overlap", "overlapped", "refused-overlap"),
+)
 _CLEARED = (
     "outcome = NULL, rule = NULL, staged = 0, p_patient = NULL, p_study = NULL, p_series = NULL,"
     " p_instance = NULL, bytes = NULL, sha256 = NULL, native = NULL, pixels = NULL, pixels_check = 0,"
@@ -38,7 +41,7 @@ def set_free(state: State, staging: Path) -> None:
         with state.transaction() as db:
             db.execute("UPDATE objects SET again = 0 WHERE again")
             db.execute(f"UPDATE objects SET again = 1, {_CLEARED} WHERE rule = ?", (AGAIN,))  # noqa: S608
-            for table in ("doubted", "unseen", "findings"):
+            for table in ("doubted", "unseen", "findings", "looks"):
                 db.execute(f"DELETE FROM {table} WHERE id IN (SELECT id FROM objects WHERE again)")  # noqa: S608
             # Who looked at an object has not looked at what it becomes now.
             db.execute(
@@ -58,6 +61,6 @@ def start_over(state: State) -> None:
     with state.transaction() as db:
         undo_verdicts(db)
         db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (AGAIN,))  # noqa: S608
-        for table in ("doubted", "unseen", "findings"):
+        for table in ("doubted", "unseen", "findings", "looks"):
             db.execute(f"DELETE FROM {table} WHERE id IN (SELECT id FROM objects WHERE outcome IS NULL)")  # noqa: S608
         db.execute("DELETE FROM meta WHERE name IN ('withdrawn', 'publishing', 'vouched')")

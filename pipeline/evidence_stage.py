@@ -97,10 +97,12 @@ def released_rows(state: State, columns: str) -> Iterator[tuple[object, ...]]:
 def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) -> Iterator[ObjectRow]:
     """Yield the rows of the manifest, counting them on the way."""
     columns = "p_suffix, bytes, sha256, pixels, pixels_check, flags, audited, payload"
+    columns += ", (SELECT trouble FROM looks WHERE looks.id = objects.id)"
+    overlapped = json.loads(state.get("overlapped") or "{}")
     registry_made = policy.deduplicate.registry != "ignore"
     for row in released_rows(state, columns):
         names = tuple(str(name) for name in row[:4])
-        suffix, size, digest, pixels, looked, flags, audited, payload = row[4:]
+        suffix, size, digest, pixels, looked, flags, audited, payload, trouble = row[4:]
         record = open_record(state, "released", names, payload)  # type: ignore[arg-type]
         found = set(str(flags).split(","))
         actions = count_actions(record.rules)
@@ -130,6 +132,7 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             check_identifiers=Check.PASSED if audited else Check.NOT_MADE,
             check_duplicates=_duplicate_check(found, looked == 1),
             check_registry=_registry_check(found, registry_made),
+            check_overlap=_overlap_check(found, trouble, overlapped),
             actions_replaced=actions["replaced"],
             actions_emptied=actions["emptied"],
             actions_removed=actions["removed"],
@@ -169,6 +172,17 @@ def _registry_check(found: set[str], made: bool) -> Check:
     if not made:
         return Check.NOT_MADE
     return Check.FLAGGED if "registry" in found else Check.PASSED
+
+
+def _overlap_check(found: set[str], trouble: object, notes: Mapping[str, Any]) -> Check:
+    """Passed only where the image was compared and the comparison bears that conclusion."""
+    if "overlap" in found:
+        return Check.FLAGGED
+    if not notes.get("releases") or trouble is None:
+        return Check.NOT_MADE
+    if trouble == "no-image":
+        return Check.NOT_APPLICABLE
+    return Check.PASSED if trouble == "" and not notes["unclear"] else Check.NOT_MADE
 
 
 def write_manifests(state: State, subkeys: SubKeys, policy: Policy, staging: Path) -> Tally:

@@ -24,7 +24,11 @@ def needed(policy: Policy) -> tuple[str, ...]:
         or policy.raster.action == "clean"
         or policy.documents.pdf == "rebuild"
     )
-    extras = [("text", "clean" in actions or reads_pixels), ("pixels", reads_pixels)]
+    extras = [
+        ("text", "clean" in actions or reads_pixels),
+        ("pixels", reads_pixels),
+        ("verify", policy.overlap is not None),
+    ]
     return tuple(name for name, wanted in extras if wanted)
 
 

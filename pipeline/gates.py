@@ -23,7 +23,6 @@ AUDIT_FILE = "audit.json"
 _LINKS_SHOWN = 1000
 Finding3 = tuple[str, str, str]
 NOT_BUILT = (
-    ("overlap", "Other releases were not searched for the same patients."),
     ("linkage attack", "No attack on the released images was made."),
     ("small groups", "Disclosure risk by rare combinations was not measured."),
 )
@@ -41,8 +40,30 @@ def gates_of(
         duplicate_gate(state, "registry", "earlier releases", policy.deduplicate.registry),
         _burned_in(policy, tally),
         _review(state),
+        overlap_gate(state, policy),
         *(Gate(name, "not made", detail) for name, detail in NOT_BUILT),
     )
+
+
+def overlap_gate(state: State, policy: Policy) -> Gate:
+    """Whether patients of this release are in earlier ones, in public words: no sizes of other releases."""
+    name, section = "overlap", policy.overlap
+    if section is None:
+        return Gate(name, "not made", "Other releases were not searched for the same patients.")
+    notes = json.loads(state.get("overlapped") or "{}")
+    if not notes.get("releases"):
+        return Gate(name, "not made", "The registry holds no release of another name to compare with.")
+    found = f"Compared with {notes['releases']} earlier releases: {notes['patients']} patients match"
+    found += f" ({section.action}, {notes['objects']} objects)." if notes["patients"] else "."
+    if notes["miss"] is not None and not notes["patients"]:
+        found += f" One who is in both would be overlooked with a chance of at most {notes['miss']:.1%}."
+    if notes["unclear"]:
+        found += " It cannot be told for certain: images, model or calibration do not bear a conclusion."
+    if state.plain("refused-overlap") is not None:
+        return Gate(name, "refused", found)
+    settled = section.action in ("drop", "quarantine") and not notes["unclear"]
+    passed = notes["result"] == "exclusive" or settled
+    return Gate(name, "passed" if passed else "flagged", found)
 
 
 def _review(state: State) -> Gate:
@@ -115,6 +136,7 @@ def write_holder_files(state: State, policy: Policy, summary: Summary, findings:
         "excluded": json.loads(state.get("excluded") or "{}"),
         "tables": json.loads(state.get("blanked") or "{}"),
         "earlier_releases": notes.get("links", {}),
+        "overlap": json.loads(state.get("overlapped") or "{}"),
     }
     path = policy.state / AUDIT_FILE
     write_atomic(path, document_json(facts))

@@ -11,6 +11,7 @@ from medsanitize.pipeline.gates import NOT_BUILT, duplicate_gate
 from medsanitize.pipeline.inventory import take_inventory
 from medsanitize.pipeline.opening import release_keys
 from medsanitize.pipeline.outcome import RunResult, StageTiming
+from medsanitize.pipeline.overlap_stage import check_overlap
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, read_pseudonyms, resolve
 from medsanitize.pipeline.run import Options, Run, judge_run_faces, workers_of
@@ -42,6 +43,7 @@ def plan(
     read_excluded(policy.exclude)
     check_tables(policy)
     check_places(policy)
+    check_overlap(policy)
     state = State(None, subkeys)
     try:
         setup = Setup(policy, subkeys, staging=None, keep_links=False)
@@ -73,6 +75,11 @@ def _look(run: Run) -> Tally:
     return tally
 
 
+def _overlap(policy: Policy) -> Gate:
+    detail = "The policy does not ask for it." if policy.overlap is None else "A plan embeds no images."
+    return Gate("overlap", "not made", detail)
+
+
 def _result(state: State, policy: Policy, tally: Tally, stages: tuple[StageTiming, ...]) -> RunResult:
     return RunResult(
         ending="planned",
@@ -87,6 +94,7 @@ def _result(state: State, policy: Policy, tally: Tally, stages: tuple[StageTimin
             duplicate_gate(state, "bytes", "duplicates by bytes", policy.deduplicate.bytes),
             Gate("duplicates by pixels", "not made", "A plan decodes no pixels."),
             duplicate_gate(state, "registry", "earlier releases", policy.deduplicate.registry),
+            _overlap(policy),
             *(Gate(name, "not made", detail) for name, detail in NOT_BUILT),
         ),
         stages=stages,

@@ -120,6 +120,10 @@ _EXACT = {
         "The policy quarantines objects with equal pixels.",
         "Keep one of them in the export.",
     ),
+    "overlap": (
+        "Its patient is in an earlier release, as far as images can tell.",
+        "Look at the pairs in the state folder; leave the patient out, or let the policy flag (overlap).",
+    ),
     "duplicate-registry": ("An earlier release holds it already.", "Leave it out of this export."),
 }
 _ENDINGS = {

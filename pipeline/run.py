@@ -41,6 +41,13 @@ from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_fil
 from medsanitize.pipeline.inventory import take_inventory
 from medsanitize.pipeline.opening import difference, open_state, release_keys, remove_pages, state_path
 from medsanitize.pipeline.outcome import RunResult, StageTiming
+from medsanitize.pipeline.overlap_stage import (
+    check_overlap,
+    judge_overlap,
+    look_at_staged,
+    register_embeddings,
+    to_look,
+)
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import (
     check_pseudonyms,
@@ -143,6 +150,7 @@ def run(
     read_excluded(policy.exclude)
     check_tables(policy)
     check_places(policy)
+    check_overlap(policy)
     if policy.keys.signing is not None:
         load_signing_key(policy.keys.signing)
     preflight.prepare_folders(policy)
@@ -259,6 +267,9 @@ def _judge(run: Run, options: Options) -> RunResult:
         digest_compressed(state, policy, run.engine, advance)
     with run.stage("deduplicate", None):
         judge_duplicates(state, policy, staging)
+    with run.stage("overlap", to_look(state) if policy.overlap else None) as advance:
+        look_at_staged(state, policy, run.engine, advance)
+        judge_overlap(state, policy, staging)
     with run.stage("tables", None):
         tables = write_tables(state, policy, run.subkeys, staging)
     with run.stage("evidence", None):
@@ -324,12 +335,13 @@ def _publish(run: Run, summary: Summary) -> RunResult:
         publish(policy.output / STAGING, policy.output, summary)
         if policy.release.mode == "pseudonymous":
             relies_on = json.loads(state.get("registry") or "{}").get("relies_on", [])
-            registry_of(policy).add(
+            entry = registry_of(policy).add(
                 policy.output,
                 relies_on=list(map(tuple, relies_on)),
                 verified=True,
                 tiles=tiles_of_slides(state),
             )
+            register_embeddings(state, policy, entry)
         state.put_plain("published", b"1")
         state.commit()
         remove_pages(policy)

@@ -72,6 +72,9 @@ CREATE TABLE IF NOT EXISTS doubted (id INTEGER NOT NULL, name BLOB NOT NULL, PRI
   WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS doubted_name ON doubted (name);
 CREATE TABLE IF NOT EXISTS unseen (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);  -- doubts left out
+CREATE TABLE IF NOT EXISTS looks (  -- of models at staged objects; value: fingerprint and vectors, sealed
+  id INTEGER PRIMARY KEY, trouble TEXT NOT NULL, modality TEXT, value BLOB
+);
 CREATE TABLE IF NOT EXISTS decisions (  -- of a person; place '' is the whole object
   id INTEGER NOT NULL, place TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, place)
 ) WITHOUT ROWID;

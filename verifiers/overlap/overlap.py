@@ -85,9 +85,39 @@ def overlap(
         raise UsageError("There is nothing to compare with", "Name at least two datasets")
     visit = visit or (lambda batches: (look_at(batch, models) for batch in batches))
     seen = tuple(gather(side, _looks(side, visit)) for side in sides)
-    limits = limits_of(seen, models, calibrations or {}, target)
+    both = tuple(combinations(range(len(seen)), 2))
+    return _concluded(seen, both, models, calibrations or {}, target, same_ids=same_ids)
+
+
+def against(
+    ours: Seen,
+    theirs: Sequence[Seen],
+    *,
+    models: Models,
+    calibrations: Mapping[Modality, Calibration],
+    target: float,
+) -> Overlap:
+    """Compare what was seen of one dataset with each of others, not these with each other.
+
+    See `overlap` for the parameters.
+    """
+    seen = (ours, *theirs)
+    both = tuple((0, other) for other in range(1, len(seen)))
+    return _concluded(seen, both, models, calibrations, target, same_ids=False)
+
+
+def _concluded(
+    seen: tuple[Seen, ...],
+    both: Sequence[tuple[int, int]],
+    models: Models,
+    calibrations: Mapping[Modality, Calibration],
+    target: float,
+    *,
+    same_ids: bool,
+) -> Overlap:
+    limits = limits_of(seen, models, calibrations, target)
     comparisons, pairs = [], list[Pair]()
-    for one, other in combinations(range(len(seen)), 2):
+    for one, other in both:
         comparison, found = compare((seen[one], seen[other]), (one, other), models, limits, same_ids=same_ids)
         comparisons.append(comparison)
         pairs.extend(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,15 +73,20 @@ def gather(side: Side, looks: Iterable[Look]) -> Seen:
     UsageError
         When the side has no image at all.
     """
-    import numpy as np
-
     found = list(looks)
     if not any(one.trouble != NO_IMAGE for one in found) and not side.unread:
         raise UsageError(f"{side.title} holds no image", "Name a release, or a folder of images")
+    return seen_of(side.title, side.images, found, side.unread)
+
+
+def seen_of(title: str, images: Sequence[Image], found: Sequence[Look], left: Mapping[str, int]) -> Seen:
+    """Put together images and what was seen of each; ``left`` counts what could not even be looked at."""
+    import numpy as np
+
     numbers: dict[str, int] = {}
     names: list[str] = []
     patients = []
-    for image, look in zip(side.images, found, strict=True):
+    for image, look in zip(images, found, strict=True):
         name = image.patient or look.patient
         if look.digest is None and look.trouble == NO_IMAGE:
             patients.append(-1)
@@ -90,12 +95,12 @@ def gather(side: Side, looks: Iterable[Look]) -> Seen:
             numbers[name] = len(names)
             names.append(name)
         patients.append(numbers[name])
-    unread = Counter(side.unread)
+    unread = Counter(left)
     unread.update(one.trouble for one in found if one.trouble and one.trouble != NO_IMAGE)
     codes = np.array(patients, np.int64)
     return Seen(
-        title=side.title,
-        images=side.images,
+        title=title,
+        images=tuple(images),
         patients=codes,
         names=tuple(names),
         digests=tuple(one.digest for one in found),
@@ -111,7 +116,7 @@ def gather(side: Side, looks: Iterable[Look]) -> Seen:
     )
 
 
-def _vectors(looks: list[Look], patients: NDArray[np.int64], modality: Modality) -> Vectors:
+def _vectors(looks: Sequence[Look], patients: NDArray[np.int64], modality: Modality) -> Vectors:
     import numpy as np
 
     rows = [n for n, one in enumerate(looks) if one.modality is modality]

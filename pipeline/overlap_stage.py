@@ -1,0 +1,328 @@
+"""The stage overlap: are patients of this release in earlier releases of the registry?
+
+Every staged object is looked at once; embeddings wait sealed in the state. The verdict is one transaction
+over the whole set and depends on what was seen alone, so it is the same whoever finished first.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.dedup_stage import Staged, registry_of
+from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.resolution import PAGE
+from medsanitize.pipeline.sanitize_stage import all_paths, remove_unreleased
+from medsanitize.pipeline.state import State
+from medsanitize.pipeline.worker import Worker
+from medsanitize.policies.model import Overlap, Policy, RegistryKey
+from medsanitize.policies.secrets import read_registry_key
+from medsanitize.release.embeddings import Vault
+from medsanitize.release.registry import Entry
+from medsanitize.release.store import storage
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.overlap.look import Look
+    from medsanitize.verifiers.overlap.models import Models, Paths
+    from medsanitize.verifiers.overlap.overlap import Overlap as Found
+    from medsanitize.verifiers.overlap.seen import Seen
+
+BATCH: Final = 16
+RULE: Final = "overlap"
+_PURPOSE: Final = b"look"
+_LENGTHS: Final = struct.Struct("<III")
+_TO_LOOK: Final = "outcome = 'released' AND id NOT IN (SELECT id FROM looks)"
+
+
+def check_overlap(policy: Policy) -> None:
+    """Refuse what cannot work before anything is read: models, key, and what the registry holds.
+
+    Raises
+    ------
+    UsageError
+        When an earlier release was not looked at by these models.
+    KeyMaterialError
+        When the key of the registry cannot be used.
+    IntegrityError
+        When a model or calibration was changed.
+    """
+    if policy.overlap is None:
+        return
+    from medsanitize.pipeline.overlap import calibrations_of
+    from medsanitize.verifiers.overlap.models import open_models
+
+    paths = paths_of(policy.overlap)
+    models = open_models(paths)
+    calibrations_of(policy.overlap.calibration, paths, models)
+    vault, registry = vault_of(policy), registry_of(policy)
+    lacking = 0
+    for entry in earlier(policy):
+        if registry.missing(entry.name, entry.version, models.identity) is None:
+            lacking += 1
+        else:
+            next(registry.embeddings(entry, models.identity, vault), None)
+    if lacking:
+        raise UsageError(
+            f"overlap: {lacking} earlier releases in the registry were not embedded by these models",
+            "Add each again: medsanitize registry add RELEASE --embed, with the models that the policy names",
+        )
+
+
+def earlier(policy: Policy) -> list[Entry]:
+    """Releases of other names: earlier versions of this one hold the same patients on purpose."""
+    return [entry for entry in registry_of(policy).list() if entry.name != policy.release.name]
+
+
+def paths_of(section: Overlap) -> Paths:
+    """The models that a policy names."""
+    from medsanitize.verifiers.overlap.models import Paths
+
+    model, verifier = section.model, section.verifier
+    return Paths((model,) if model else (), (verifier,) if verifier else ())
+
+
+def vault_of(policy: Policy) -> Vault:
+    """The lock of the registry's embeddings."""
+    return Vault(read_registry_key(policy.registry.key or RegistryKey()))
+
+
+# -- looking ------------------------------------------------------------------------------
+
+
+def look_at_staged(
+    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
+) -> None:
+    """Look at every staged object, in processes apart; resumes where it left off."""
+    if policy.overlap is None:
+        return
+    from medsanitize.pipeline.overlap import DIED
+    from medsanitize.verifiers.overlap.models import open_models
+
+    _forget_other_models(state, open_models(paths_of(policy.overlap)).identity)
+    for result in engine.map(look_batch, _batches(_to_look(state)), isolate=True):
+        rows = [(result.item.id, DIED, None, None)] if isinstance(result, Died) else result
+        state.write("INSERT OR REPLACE INTO looks VALUES (?, ?, ?, ?)", rows)
+        state.wrote(len(rows))
+        on_objects(len(rows))
+    state.commit()
+
+
+def to_look(state: State) -> int:
+    """How many staged objects were not looked at yet."""
+    return state.count(_TO_LOOK)
+
+
+def _forget_other_models(state: State, identity: str) -> None:
+    if state.get("looked-by") != identity:
+        with state.transaction() as db:
+            db.execute("DELETE FROM looks")
+            state.put("looked-by", identity)
+
+
+def _to_look(state: State) -> Iterator[Staged]:
+    after = -1
+    while True:
+        page = state.db.execute(
+            "SELECT id, kind, p_parts, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"  # noqa: S608
+            f" WHERE {_TO_LOOK} AND id > ? ORDER BY id LIMIT ?",
+            (after, PAGE),
+        ).fetchall()
+        if not page:
+            return
+        for number, kind, parts, *names in page:
+            yield Staged(number, kind, tuple(all_paths(names, parts)))
+        after = page[-1][0]
+
+
+def _batches(items: Iterator[Staged]) -> Iterator[Sequence[Staged]]:
+    while batch := list(islice(items, BATCH)):
+        yield batch
+
+
+def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, str, str | None, bytes | None]]:
+    """Look at staged objects: row, trouble, modality, and what was seen, sealed."""
+    from medsanitize.pipeline.overlap import look_batch as look
+    from medsanitize.verifiers.overlap.models import open_models
+    from medsanitize.verifiers.overlap.side import Image
+
+    staging, section = worker.setup.staging, worker.setup.policy.overlap
+    if staging is None or section is None:
+        return []
+    models = open_models(paths_of(section))
+    images = [
+        Image(staging / one.paths[0], "", "-", tuple(staging / path for path in one.paths[1:]))
+        for one in batch
+    ]
+    return [
+        (one.id, seen.trouble, seen.modality, worker.seal.close(_packed(seen), _PURPOSE))
+        for one, seen in zip(batch, look(models, images), strict=True)
+    ]
+
+
+def _packed(look: Look) -> bytes:
+    parts = [look.print or b""]
+    parts += [b"" if one is None else one.astype("<f4").tobytes() for one in (look.vector, look.second)]
+    return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
+
+
+def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | None) -> Look:
+    import numpy as np
+    from medsanitize.verifiers.overlap.look import Look
+    from medsanitize.verifiers.pictures.picture import Modality
+
+    if value is None:
+        return Look(trouble=trouble)
+    content = state.seal.open(value, _PURPOSE)
+    lengths, parts, start = _LENGTHS.unpack_from(content), [], _LENGTHS.size
+    for length in lengths:
+        parts.append(content[start : start + length])
+        start += length
+    first, second = (np.frombuffer(part, "<f4") if part else None for part in parts[1:])
+    kind = Modality(modality) if modality else None
+    return Look(print=parts[0] or None, modality=kind, vector=first, second=second, trouble=trouble)
+
+
+def visited(state: State) -> Iterator[tuple[str, str, Look]]:
+    """Patient, path and look of every released object, in the order of their pseudonyms."""
+    from medsanitize.pipeline.evidence_stage import released_rows
+
+    columns = "p_suffix, (SELECT trouble FROM looks WHERE looks.id = objects.id)"
+    columns += ", (SELECT modality FROM looks WHERE looks.id = objects.id)"
+    columns += ", (SELECT value FROM looks WHERE looks.id = objects.id)"
+    for row in released_rows(state, columns):
+        names = [str(name) for name in row[:5]]
+        look = _unpacked(state, "not-looked-at" if row[5] is None else str(row[5]), row[6], row[7])  # type: ignore[arg-type]
+        yield names[0], next(all_paths(names, "")), look
+
+
+# -- the verdict --------------------------------------------------------------------------
+
+
+def judge_overlap(state: State, policy: Policy, staging: Path) -> None:
+    """Compare with every earlier release, and let the policy's action follow."""
+    if policy.overlap is None:
+        return
+    if state.plain("overlap") is None:
+        found = _found(state, policy)
+        with state.transaction():
+            _act(state, policy.overlap, found)
+            state.put_plain("overlap", b"1")
+        if found is not None and policy.release.mode == "pseudonymous":
+            _write_pairs(policy, found)
+    remove_unreleased(state, staging)
+
+
+def pairs_path(policy: Policy) -> Path:
+    """The table of pairs, for the holder alone: it links releases."""
+    return policy.state / f"{policy.release.name}-{policy.release.version}.overlap.parquet"
+
+
+def _write_pairs(policy: Policy, found: Found) -> None:
+    from medsanitize.verifiers.overlap.told import write_pairs
+
+    with storage():
+        write_pairs(found, pairs_path(policy))
+
+
+def _found(state: State, policy: Policy) -> Found | None:
+    """What comparing with each earlier release found; None where there is none."""
+    from medsanitize.pipeline.overlap import calibrations_of
+    from medsanitize.verifiers.overlap.models import open_models
+    from medsanitize.verifiers.overlap.overlap import against
+
+    section, entries = policy.overlap, earlier(policy)
+    if section is None or not entries:
+        return None
+    paths = paths_of(section)
+    models = open_models(paths)
+    ours = _ours(state)
+    theirs = [
+        _theirs(policy, models, entry, f"earlier release {number}") for number, entry in enumerate(entries, 1)
+    ]
+    given = calibrations_of(section.calibration, paths, models)
+    return against(ours, theirs, models=models, calibrations=given, target=section.false_match_rate)
+
+
+def _ours(state: State) -> Seen:
+    from medsanitize.verifiers.overlap.seen import seen_of
+    from medsanitize.verifiers.overlap.side import Image
+
+    rows = [(Image(Path(), path, patient), look) for patient, path, look in visited(state)]
+    return seen_of("this release", [image for image, _ in rows], [look for _, look in rows], {})
+
+
+def _theirs(policy: Policy, models: Models, entry: Entry, title: str) -> Seen:
+    from medsanitize.verifiers.overlap.look import Look
+    from medsanitize.verifiers.overlap.seen import seen_of
+    from medsanitize.verifiers.overlap.side import Image
+    from medsanitize.verifiers.pictures.picture import Modality
+
+    registry = registry_of(policy)
+    images, looks = [], []
+    for batch in registry.embeddings(entry, models.identity, vault_of(policy)):
+        kind = Modality(batch.modality)
+        second = [None] * len(batch.patients) if batch.second is None else batch.second
+        columns = (batch.patients, batch.instances, batch.prints, batch.first, second)
+        for patient, path, print_, first, other in zip(*columns, strict=True):
+            images.append(Image(Path(), path, patient))
+            looks.append(Look(print=print_ or None, modality=kind, vector=first, second=other))
+    missing = registry.missing(entry.name, entry.version, models.identity)
+    unread = {"not-embedded": missing} if missing else {}
+    return seen_of(title, images, looks, unread)
+
+
+def _act(state: State, section: Overlap, found: Found | None) -> None:
+    notes: dict[str, Any] = {"releases": 0}
+    if found is not None:
+        ours = found.sides[0]
+        matched = sorted({ours.names[pair.patients[0]] for pair in found.pairs if pair.matched})
+        misses = [one.verdict.miss for one in found.comparisons]
+        notes = {
+            "releases": len(found.comparisons),
+            "result": found.result,
+            "patients": len(matched),
+            "objects": _mark(state, section.action, matched),
+            "miss": max(misses) if all(misses) else None,  # type: ignore[type-var]
+            "unclear": sum(one.verdict.result == "cannot tell" for one in found.comparisons),
+            "sentences": [one.verdict.sentence for one in found.comparisons],
+            "limits": sorted(modality.value for modality in found.limits),
+        }
+        if section.action == "fail" and found.result != "exclusive":
+            state.put_plain("refused-overlap", b"1")
+    state.put("overlapped", json.dumps(notes))
+
+
+def _mark(state: State, action: str, patients: Sequence[str]) -> int:
+    """Rule out or flag every object of these patients; returns how many."""
+    outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(action)
+    rows = [(patient,) for patient in patients]
+    where = "WHERE outcome = 'released' AND p_patient = ?"
+    count = sum(
+        int(state.db.execute(f"SELECT count(*) FROM objects {where}", row).fetchone()[0])  # noqa: S608
+        for row in rows
+    )
+    if outcome:
+        state.db.executemany(
+            f"UPDATE objects SET outcome = '{outcome}', rule = '{RULE}' {where}",  # noqa: S608
+            rows,
+        )
+    else:
+        state.db.executemany(f"UPDATE objects SET flags = flags || 'overlap,' {where}", rows)  # noqa: S608
+    return count
+
+
+def register_embeddings(state: State, policy: Policy, entry: Entry) -> None:
+    """Keep what was seen of this release in the registry, so that later ones can be compared with it."""
+    if policy.overlap is None:
+        return
+    from medsanitize.pipeline.registering import count_missing, embeddings_of
+
+    missing = count_missing(look for _, _, look in visited(state))
+    identity = state.get("looked-by") or ""
+    batches = embeddings_of(visited(state))
+    registry_of(policy).add_embeddings(entry, identity, batches, vault_of(policy), missing=missing)
