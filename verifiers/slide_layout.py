@@ -18,6 +18,16 @@ Range = tuple[int, int]
 JPEG: Final = b"\xff\xd8"
 _MOST: Final = 1 << 22
 _LEVEL = struct.Struct("<4i")
+_NOT_BUILT_SO: Final = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    struct.error,
+    RuntimeError,
+)
+"""What readers raise on files that contradict themselves; TiffFileError is a ValueError."""
 
 
 class Unsound(Exception):
@@ -54,7 +64,7 @@ def tiles_of(main: Path, others: Sequence[Path]) -> dict[Path, Tiles]:
         if suffix == ".czi":
             return {main: _czi(main)}
         return {main: _tiff(main)}
-    except (ValueError, LookupError, struct.error, configparser.Error, OSError, RuntimeError):
+    except (*_NOT_BUILT_SO, configparser.Error, OSError):
         raise Unsound from None
 
 
@@ -92,7 +102,7 @@ def texts_of(main: Path, others: Sequence[Path]) -> Iterator[bytes]:
                     for tag in page.tags.values():
                         if int(tag.dtype) in (1, 2, 7) and tag.count > 5:
                             yield data[tag.valueoffset : tag.valueoffset + min(tag.count, _MOST)]
-        except (ValueError, LookupError, struct.error, RuntimeError, tifffile.TiffFileError):
+        except _NOT_BUILT_SO:
             raise Unsound from None
 
 

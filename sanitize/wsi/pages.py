@@ -58,6 +58,8 @@ _NUMERIC = frozenset([1, 3, 4, 5])
 _BYTES = frozenset([1, 7])
 _POINTERS = frozenset([3, 4, 16])
 _MOST_PIXELS = 1 << 44
+_MOST_TILES, _MOST_STRIPS, _LEAST_SIDE = 1 << 20, 1 << 16, 16
+"""Of a page: four times the tiles of a whole glass at 40 times; TIFF 6.0 wants sides of 16, 32 ... pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
         raise Refused("tiff-structure", "structure")
     if shape.tiled:
         across, down = tiff.number(directory, TILE_WIDTH, 0) or 0, tiff.number(directory, TILE_LENGTH, 0) or 0
-        if not across or not down:
+        if across < _LEAST_SIDE or down < _LEAST_SIDE:
             raise Refused("tiff-structure", "structure")
         expected = -(-shape.width // across) * -(-shape.height // down)
     else:
@@ -199,10 +201,17 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
         expected = -(-shape.height // down)
     if len(offsets) != len(counts) or len(offsets) != expected * (samples if planar else 1):
         raise Refused("tiff-structure", "structure")
+    if len(offsets) > (_MOST_TILES if shape.tiled else _MOST_STRIPS):
+        raise Refused("tiff-too-many-values", "structure")
     row = (across * depth * (1 if planar else samples) + 7) // 8
     segments: list[tuple[Piece, ...]] = []
-    for index, (offset, count) in enumerate(zip(offsets.tolist(), counts.tolist(), strict=True)):
+    last: tuple[int, int, int] = (-1, -1, -1)
+    clean: tuple[Piece, ...] = ()
+    for index in range(len(offsets)):
         strip = index % expected
         rows = down if shape.tiled else min(down, shape.height - strip * down)
-        segments.append(cleaner.clean(offset, count, shape.compression, row * rows))
+        one = (int(offsets[index]), int(counts[index]), row * rows)
+        if one != last:
+            last, clean = one, cleaner.clean(one[0], one[1], shape.compression, one[2])
+        segments.append(clean)
     return segments

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.wsi import SlideName, SlideView, plan_edits, vendor_of
-from medsanitize.sanitize.wsi.rewrite import numbers
+from medsanitize.sanitize.wsi import SlideName, SlideView, SourceFile, plan_edits, vendor_of
+from medsanitize.sanitize.wsi.rewrite import Page, numbers
 from medsanitize.sanitize.wsi.tiff import read_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.xml import parse_xml
@@ -274,3 +274,21 @@ def test_a_text_larger_than_any_slide_needs_is_refused_before_it_is_copied() -> 
     data += bytes(110 << 20)
 
     assert refused(bytes(data)) in ("tiff-too-many-values", "tiff-structure")
+
+
+@pytest.mark.parametrize(
+    ("across", "side", "rule"), [(40, 8, "tiff-structure"), (1025, 16, "tiff-too-many-values")]
+)
+def test_tiles_too_small_or_too_many_for_a_slide_are_refused(across: int, side: int, rule: str) -> None:
+    picture = slides.tissue(64)
+    page = slides.page(slides.BIG, picture, {270: "Aperio Image Library v1|AppMag = 40"})
+    longs = {256: across * side, 257: across * side, 322: side, 323: side}
+    page.values.update({tag: numbers(slides.BIG, 4, [value]) for tag, value in longs.items()})
+    whole = Page(page.values, [page.segments[0]] * across * across, True)
+    source = SlideView((SourceFile("slide.svs", slides.tiff(slides.BIG, [whole])),))
+
+    started = time.process_time()
+    with pytest.raises(Refused) as refused:
+        plan_edits(source, RULES, NAME)
+
+    assert (refused.value.rule, time.process_time() - started < 2) == (rule, True)
