@@ -165,11 +165,11 @@ def success_rate(
 
 
 def _by_probes(one: Pool, patients: NDArray[np.intp]) -> Iterator[Draws]:
-    """By number of probes, always of the same patients: those with as many as half of all have."""
+    """By number of probes, always of the same patients: the quarter or more that has as many."""
     import numpy as np
 
     counts = np.array([np.sum(one.probes == patient) for patient in patients]) - int(one.same)
-    most = min(int(np.median(counts)), _PROBES)
+    most = min(int(np.quantile(counts, 0.75, method="lower")), _PROBES)
     with_most = patients[counts >= most]
     if len(with_most) > 1:
         yield from (_draws(one, with_most, len(with_most), probes) for probes in range(1, most + 1))

@@ -113,7 +113,7 @@ def _drawn(name: str, one: Attack) -> Section:
             " the other dataset) as probes. Boxes: median and quartiles; whiskers: least and most.",
         ),
         figures=tuple(figures),
-        tables=(Table("Rs by patients and probes", head, rows, texts=0),),
+        tables=(Table("Rs by patients and probes", head, rows),),
     )
 
 
