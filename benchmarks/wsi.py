@@ -32,6 +32,17 @@ _TOLD = re.compile(
 _REPEATED = 8
 
 
+def planted(out: Path, seed: int, *, plain: bool) -> tuple[Path, Path]:
+    """Make the slides: a folder of them, and another of what was planted and how it looks."""
+    export, side = out / "slides", out / "side"
+    side.mkdir()
+    flags = ["--plain"] if plain else []
+    script(shared() / "bench" / "wsi" / "make_slides.py", export, "--seed", str(seed), *flags)
+    for name in ("markers.json", "ref"):
+        shutil.move(export / name, side / name)
+    return export, side
+
+
 def measure(where: Path) -> ModuleType:
     """The scoring script of bench/wsi as a module."""
     spec = importlib.util.spec_from_file_location("measure", where / "bench" / "wsi" / "measure.py")
@@ -160,12 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(arguments)
     out, where = fresh(given.out), shared()
-    export, side = out / "slides", out / "side"
-    side.mkdir()
-    flags = ["--plain"] if given.plain else []
-    script(where / "bench" / "wsi" / "make_slides.py", export, "--seed", str(given.seed), *flags)
-    for name in ("markers.json", "ref"):
-        shutil.move(export / name, side / name)
+    export, side = planted(out, given.seed, plain=given.plain)
     ran = run(out / "run", export, "research", workers=given.workers)
     sorted_out(ran, export, out / "sorted")
     score = measure(where)

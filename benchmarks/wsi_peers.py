@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from common import fresh, machine, run, script, shared, table
-from wsi import measure, real_ones, scores, sorted_out, told_by
+from common import fresh, machine, run, shared, table
+from wsi import measure, planted, real_ones, scores, sorted_out, told_by
 
 TIFFTOOLS = """
 import re, sys
@@ -174,12 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args(arguments)
     out, where = fresh(given.out), shared()
-    export, side = out / "slides", out / "side"
-    side.mkdir()
-    flags = ["--plain"] if given.plain else []
-    script(where / "bench" / "wsi" / "make_slides.py", export, "--seed", str(given.seed), *flags)
-    for name in ("markers.json", "ref"):
-        shutil.move(export / name, side / name)
+    export, side = planted(out, given.seed, plain=given.plain)
     cells: dict[str, dict[str, str]] = {}
     seconds: dict[str, float] = {}
     for name, tool in TOOLS.items():

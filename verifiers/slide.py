@@ -18,7 +18,7 @@ from medsanitize.release.parts import digest_of_parts
 from medsanitize.sanitize.record import Finding, Part, Slide
 from medsanitize.verifiers.search import CHUNK, OVERLAP, Hit, Search, stands_alone
 from medsanitize.verifiers.sieve import LONG
-from medsanitize.verifiers.slide_bytes import Tokens, hidden_in, identifying, profile_mark, tile_faults
+from medsanitize.verifiers.slide_bytes import Tokens, coded, hidden_in, identifying, profile_mark, tile_faults
 from medsanitize.verifiers.slide_layout import Tiles, Unsound, texts_of, tiles_of
 from medsanitize.verifiers.slide_pass import Pass, TileSums
 from medsanitize.verifiers.slide_pixels import differences
@@ -98,8 +98,9 @@ def _in_bytes(
 ) -> Iterator[Finding]:
     """What is found in every file, each read once; digests go to ``sums``, sums of tiles to ``joined``."""
     layouts = tiles_of(staged.main, staged.files[1:])
-    tokens = identifying(list(texts_of(staged.sources[0], staged.sources[1:])) if staged.sources else ())
-    net = search.with_words(token for token in tokens if len(token) >= _LEAST_OF_SOURCE)
+    texts = list(texts_of(staged.sources[0], staged.sources[1:])) if staged.sources else []
+    tokens = identifying(texts)
+    net = search.with_words(word for word in (*tokens, *coded(texts)) if len(word) >= _LEAST_OF_SOURCE)
     for path, tiles in layouts.items():
         if path.stat().st_size == 0:
             yield STRUCTURE

@@ -69,17 +69,28 @@ _FORGET: Final = 64 << 20
 
 def identifying(texts: Sequence[bytes]) -> Tokens:
     """Those words of a source that are no measures and no keys: long ones with digits, and dates."""
-    found = set()
+    return frozenset(word.lower() for word in _identifying(texts))
+
+
+def coded(texts: Sequence[bytes]) -> Iterator[bytes]:
+    """The same words as base64 writes them, in lower case, wherever in a coded text they stand."""
+    for word in set(_identifying(texts)):
+        for before in range(3):
+            whole = base64.b64encode(bytes(before) + word)
+            yield whole[-(-before * 8 // 6) : (before + len(word)) * 8 // 6].lower()
+
+
+def _identifying(texts: Sequence[bytes]) -> Iterator[bytes]:
     for text in texts:
         plain = text.replace(b"\0", b"") if text.count(b"\0") * 3 > len(text) else text
         for word in _WORD.findall(_FORMULAS.sub(b" ", plain)):
-            lower = word.lower().strip(b"._-@")
+            stripped = word.strip(b"._-@")
+            lower = stripped.lower()
             digits = sum(48 <= one < 58 for one in lower)
             if len(lower) < 6 or not digits:
                 continue
             if _COMPACT_DATE.fullmatch(lower) or (not _PLAIN.fullmatch(lower) and len(lower) >= 8):
-                found.add(lower)
-    return frozenset(found)
+                yield stripped
 
 
 def hidden_in(outside: bytes, tokens: Tokens) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.structure import Buffer
-from medsanitize.sanitize.wsi.tiff import Tiff, read_tiff
+from medsanitize.sanitize.wsi.tiff import Tiff, looks_like_tiff, read_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 
 
@@ -56,6 +56,10 @@ class SlideView:
         if not self._tiff:
             self._tiff.append(read_tiff(self.data))
         return self._tiff[0]
+
+    def said(self, tag: int) -> str:
+        """A text of the main file's first directory; nothing where there is none, or the file is no TIFF."""
+        return self.tiff.text(self.tiff.directories[0], tag) if looks_like_tiff(self.data) else ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

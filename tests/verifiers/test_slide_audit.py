@@ -94,6 +94,16 @@ def test_what_the_run_knows_is_found_everywhere(tmp_path: Path) -> None:
     assert "audit:id" in rules(staged("generic", tmp_path, behind=b" MRN7734190 "), search)
 
 
+@pytest.mark.parametrize("before", [b"", b"x", b"xy"])
+def test_a_word_of_the_source_is_found_coded_within_image_data(before: bytes, tmp_path: Path) -> None:
+    one = staged("aperio", tmp_path)
+    data = one.main.read_bytes()
+    place = data.index(b"\xff\xda") + 300
+    word = base64.b64encode(before + slides.MARKER.encode() + b"z")
+    one.main.write_bytes(data[:place] + word + data[place + len(word) :])
+    assert "audit:source-text" in rules(one)
+
+
 def test_a_comment_in_a_tile_is_found(tmp_path: Path) -> None:
     view = slides.generic()
     source = saved(view, tmp_path)[0]

@@ -15,7 +15,7 @@ from medsanitize.sanitize.wsi.label import label_page, label_size
 from medsanitize.sanitize.wsi.pages import Shape, is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "aperio"
@@ -31,10 +31,7 @@ _LABEL_OR_MACRO = frozenset([1, 9])
 
 def recognises(view: SlideView) -> bool:
     """Whether the first page says that it is Aperio's."""
-    if not looks_like_tiff(view.data):
-        return False
-    tiff = view.tiff
-    return tiff.text(tiff.directories[0], DESCRIPTION).startswith("Aperio")
+    return view.said(DESCRIPTION).startswith("Aperio")
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:

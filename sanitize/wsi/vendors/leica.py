@@ -13,7 +13,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import child_text, children, local, numbers_of, parse_xml, tag
 
@@ -37,10 +37,7 @@ class _Image:
 
 def recognises(view: SlideView) -> bool:
     """Whether the first description is Leica's XML."""
-    if not looks_like_tiff(view.data):
-        return False
-    tiff = view.tiff
-    return "http://www.leica-microsystems.com/scn/" in tiff.text(tiff.directories[0], DESCRIPTION)[:4096]
+    return "http://www.leica-microsystems.com/scn/" in view.said(DESCRIPTION)[:4096]
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:

@@ -14,7 +14,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, children, copy_allowed, local, parse_xml, tag
@@ -64,11 +64,8 @@ class _Block:
 
 def recognises(view: SlideView) -> bool:
     """Whether the first description is OME-XML and the first page is tiled."""
-    if not looks_like_tiff(view.data):
-        return False
-    tiff = view.tiff
-    first = tiff.directories[0]
-    return shape_of(tiff, first).tiled and "openmicroscopy.org/Schemas/OME" in tiff.text(first, DESCRIPTION)
+    named = "openmicroscopy.org/Schemas/OME" in view.said(DESCRIPTION)
+    return named and shape_of(view.tiff, view.tiff.directories[0]).tiled
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:

@@ -16,7 +16,7 @@ from medsanitize.sanitize.wsi.label import label_page
 from medsanitize.sanitize.wsi.pages import is_padded_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import children, local, parse_xml
 
@@ -55,13 +55,7 @@ _TAGS = {
 
 def recognises(view: SlideView) -> bool:
     """Whether the software is Philips's and the first description its XML."""
-    if not looks_like_tiff(view.data):
-        return False
-    tiff = view.tiff
-    first = tiff.directories[0]
-    return tiff.text(first, _SOFTWARE).startswith("Philips") and "DPUfsImport" in tiff.text(
-        first, DESCRIPTION
-    )
+    return view.said(_SOFTWARE).startswith("Philips") and "DPUfsImport" in view.said(DESCRIPTION)
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:

@@ -12,7 +12,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "trestle"
@@ -28,10 +28,7 @@ _KEPT = {
 
 def recognises(view: SlideView) -> bool:
     """Whether its software calls itself MedScan."""
-    if not looks_like_tiff(view.data):
-        return False
-    tiff = view.tiff
-    return tiff.text(tiff.directories[0], _SOFTWARE).startswith("MedScan")
+    return view.said(_SOFTWARE).startswith("MedScan")
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
