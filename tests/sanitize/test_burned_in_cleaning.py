@@ -223,21 +223,40 @@ def test_objects_that_show_no_text_load_no_model(
 
 
 class _Seeing:
-    """Reads a name in every frame, whatever it shows."""
+    """Reads a name in every frame, whatever it shows, and lower each time if it ``moves``."""
+
+    def __init__(self, *, moves: bool) -> None:
+        self.step, self.seen = 9 * moves, 0
 
     def read(self, frame: Frame, *, enlarged: bool = True) -> tuple[TextBox, ...]:  # noqa: ARG002
-        return (TextBox(10, 10, 40, 20, NAME, 0.99),)
+        top = min(self.step * self.seen, 27)
+        self.seen += 1
+        return (TextBox(10, top, 40, top + 5, NAME, 0.99),)
+
+    def read_closely(self, frame: Frame, boxes: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return ()
 
 
-def test_what_can_still_be_read_after_a_second_round_is_refused() -> None:
+def _noise() -> Image:
     geometry = Geometry(40, 60, 1, 1, 8, 8, 7, False, "MONOCHROME2")
     raw = np.random.default_rng(3).integers(0, 256, 2400, np.uint8).tobytes()
     pixels = Pixels([b"head", raw], [], 0, PIXEL_DATA)
     syntax = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
-    image = Image(Stored(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
+    return Image(Stored(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
+
+
+def test_what_can_still_be_read_after_a_second_round_is_refused() -> None:
+    reader: Any = _Seeing(moves=True)
 
     with pytest.raises(Refused) as refused:
-        clean(image, Order(lambda boxes: boxes), _Seeing(), decompress=True, most_bytes=1 << 20)  # type: ignore[arg-type]
+        clean(_noise(), Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20)
 
     assert refused.value.rule == "burned-in-text-remains"
-    assert [doubt.place for doubt in refused.value.doubts] == ["pixels/frame 1/box 10,10,40,20"]
+    assert [doubt.place for doubt in refused.value.doubts] == ["pixels/frame 1/box 10,18,40,23"]
+
+
+def test_a_line_read_where_all_is_blank_now_is_not_refused() -> None:
+    reader: Any = _Seeing(moves=False)
+    assert (
+        clean(_noise(), Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20).regions == 1
+    )

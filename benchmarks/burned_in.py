@@ -1,0 +1,351 @@
+"""Which texts drawn into pictures are blanked, by font, size, angle, contrast, ground and language.
+
+    python benchmarks/burned_in.py [--pictures 40] [--seed 1] [--show OUT]
+
+Draws lines that identify and words of machines on real slices, on made-up ultrasound and X-ray grounds and
+on plain ones, reads every picture once, and prints by property how many identifying lines are blanked
+whole and how many machine words stay. With --show, pictures with a miss are written to OUT as they were
+and with what would be blanked. Exits 1 when a line in ten or more is not blanked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import table
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+Frame = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+LINES = {
+    "English": ("Doe, Margaret 1961-04-07", "MRN 44719026", "Lakeview Memorial Hospital", "DOB: 11.02.1958"),
+    "German": ("Pat: SCHÖNFELD, JÜRGEN  M", "geb. 03.09.1947", "Klinikum Weidental", "Fallnr. 8830217"),
+    "French": ("Nom: LEFÈVRE HÉLÈNE", "née le 14/07/1952", "Hôpital Saint-Anselme", "N° ACC77201934"),
+    "Spanish": ("PEÑALVER IÑIGO", "Hosp. Virgen del Robledal", "NHC 55120987", "F.Nac 21/12/1970"),
+    "Polish": ("WIŚNIEWSKA MAŁGORZATA", "Szpital w Brzezinach", "PESEL 68051312345", "ur. 1968-05-13"),
+    "Portuguese": ("CONCEIÇÃO JOÃO", "Nasc. 30/08/1949", "Santa Casa de Vilarinho", "Prontuário 6620981"),
+    "Swedish": ("ÅKERSTRÖM BJÖRN", "Pnr 19530412-1234", "Lasarettet Granby", "2021-10-30 68Y"),
+    "Turkish": ("YILDIRIM AYŞEGÜL", "Protokol 90231177", "Çamlıca Hastanesi", "D.T. 17.01.1944"),
+}
+WORDS = (
+    *("R", "L", "PORTABLE", "AP", "LAT", "kVp 120", "80 kV 2.5 mAs", "5 cm", "10 cm", "MI 0.9", "TIS 0.4"),
+    *(
+        "SUPINE",
+        "ERECT",
+        "DEPTH 14 cm",
+        "Gain 52%",
+        "FR 38 Hz",
+        "2D",
+        "T2 TSE",
+        "W 400 L 40",
+        "Zoom 1.5",
+        "liegend",
+    ),
+)
+POLICY = {
+    **{"version": 1, "preset": "research", "inputs": ["./in"], "output": "./out", "state": "./state"},
+    **{"release": {"name": "b", "version": "1.0", "mode": "pseudonymous"}, "keys": {"file": "./key"}},
+}
+SYSTEM_FONTS = (
+    *("dejavu/DejaVuSans.ttf", "dejavu/DejaVuSansMono.ttf", "liberation/LiberationSans-Bold.ttf"),
+    *("liberation/LiberationSansNarrow-Regular.ttf", "liberation/LiberationMono-Regular.ttf"),
+    "liberation/LiberationSerif-Regular.ttf",
+)
+FOLDER = Path("/usr/share/fonts/truetype")
+SIZES = (8, 9, 10, 11, 12, 14, 18, 26, 40)
+INKS = (0.1, 0.18, 0.3, 0.5, 0.8, 1.0)
+ANGLES = (0, 0, 0, 90, 180, 270)
+STYLES = ("plain", "plain", "plain", "outlined", "boxed")
+WHOLE, KEPT = 0.97, 0.2
+LEAST = 0.9
+LEGIBLE = 2.0
+"""Ink above the ground, in deviations of the ground's own grain, from which a line counts."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One text in a picture: its glyphs, whether it identifies, and its properties by name."""
+
+    text: str
+    glyphs: Mask
+    identifies: bool
+    properties: dict[str, str]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw, read, print; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pictures", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", type=Path)
+    given = parser.parse_args(arguments)
+    blank, tallies = blanker(), defaultdict(lambda: [0, 0])
+    start = time.process_time()
+    pixels = 0
+    for number in range(given.pictures):
+        frame, texts = picture(np.random.default_rng([given.seed, number]))
+        covered = blank(frame)
+        pixels += frame.size
+        missed = [one for one in texts if not fits(one, covered)]
+        for one in texts:
+            for name, value in (*one.properties.items(), ("all", "")):
+                tally = tallies[one.identifies, name, value]
+                tally[0] += fits(one, covered)
+                tally[1] += 1
+        if missed and given.show:
+            show(given.show, number, frame, covered, missed)
+    rows = [
+        (name, value, *cells(tallies, name, value)) for name, value in sorted({key[1:] for key in tallies})
+    ]
+    print(table(("property", "value", "lines blanked", "machine words kept"), rows))
+    took = time.process_time() - start
+    print(f"\n{given.pictures} pictures, {pixels / 1e6:.1f} megapixels, {took:.0f} s of CPU")
+    hidden, of = tallies[True, "all", ""]
+    return int(hidden < LEAST * of)
+
+
+def cells(tallies: dict[tuple[bool, str, str], list[int]], name: str, value: str) -> Iterator[str]:
+    """``hits of all`` of the lines and of the words with one property."""
+    for identifies in (True, False):
+        hits, of = tallies.get((identifies, name, value), (0, 0))
+        yield f"{hits} of {of}" if of else ""
+
+
+def fits(one: Drawn, covered: Mask) -> bool:
+    """Whether a line is blanked whole, or a word stays."""
+    share = float((one.glyphs & covered).sum() / max(one.glyphs.sum(), 1))
+    return share >= WHOLE if one.identifies else share <= KEPT
+
+
+def blanker() -> Callable[[Frame], Mask]:
+    """What becomes of a frame under ``research``, for a patient of whom nothing is known.
+
+    A refused frame counts as blanked whole: it is not released.
+    """
+    from medsanitize.policies.load import loads
+    from medsanitize.sanitize.dicom.refusal import Refused
+    from medsanitize.sanitize.raster.burned_in import PictureReader
+    from medsanitize.sanitize.text.cleaner import TextCleaner
+    from medsanitize.sanitize.text.known import terms
+
+    policy = loads(json.dumps(POLICY), base=Path())
+    reader, nobody = PictureReader(policy, TextCleaner(policy.text)), terms(())
+
+    def blank(frame: Frame) -> Mask:
+        try:
+            found = reader.look([frame[:, :, None]], nobody, ())
+        except Refused:
+            return np.ones(frame.shape, bool)
+        return found.masks.get(0, np.zeros(frame.shape, bool))
+
+    return blank
+
+
+def picture(rng: np.random.Generator) -> tuple[Frame, list[Drawn]]:
+    """A ground with lines and words at random places that do not meet."""
+    kind = str(rng.choice(list(GROUNDS)))
+    rows, columns = ((256, 256), (480, 640), (512, 512), (512, 512), (768, 1024))[rng.integers(5)]
+    frame = GROUNDS[kind](rng, rows, columns)
+    taken: Mask = np.zeros(frame.shape, bool)
+    drawn = []
+    for turn in range(10):
+        one = draw(rng, frame, taken, identifies=turn < 7, ground=kind)
+        if one is not None:
+            drawn.append(one)
+    return frame, drawn
+
+
+def draw(
+    rng: np.random.Generator, frame: Frame, taken: Mask, *, identifies: bool, ground: str
+) -> Drawn | None:
+    """Draw one text where nothing was drawn yet; ``None`` when there is no room or it would be illegible."""
+    language = str(rng.choice(list(LINES))) if identifies else "machine"
+    text = str(rng.choice(LINES[language] if identifies else WORDS))
+    font, size = str(rng.choice(list(fonts()))), int(rng.choice(SIZES if identifies else SIZES[4:]))
+    angle = int(rng.choice(ANGLES)) if identifies else 0
+    style, ink = str(rng.choice(STYLES)), float(rng.choice(INKS if identifies else INKS[2:]))
+    glyphs, edge = fonts()[font](text, size)
+    glyphs, edge = (np.rot90(one, angle // 90) for one in (glyphs, edge))
+    place = somewhere(rng, glyphs.shape, taken)
+    if place is None:
+        return None
+    area, at_border = place
+    under = frame[area].astype(float)
+    level, grain = float(under.mean()), float(np.diff(under, axis=1).std())
+    bright = bool(rng.integers(2)) if 255 * ink < min(level, 255 - level) else level < 128
+    value = level + 255 * ink * (1 if bright else -1)
+    value = min(max(value, 0.0), 255.0)
+    if style != "boxed" and abs(value - level) < LEGIBLE * grain:
+        return None
+    if style == "boxed":
+        under[:] = 0 if bright else 255
+        value = 255 * max(ink, 0.18) if bright else 255 - 255 * max(ink, 0.18)
+    elif style == "outlined":
+        under = under * (1 - edge) + (0 if bright else 255) * edge
+    frame[area] = np.round(under * (1 - glyphs) + value * glyphs).astype(np.uint8)
+    taken[area] = True
+    mask: Mask = np.zeros(frame.shape, bool)
+    mask[area] = glyphs > 0.45
+    properties = {
+        **{"angle": f"{angle:3}", "font": font, "size": f"{size:2}", "ground": ground, "language": language},
+        **{"ink": f"{ink:.2f}" if style == "plain" else style, "polarity": "bright" if bright else "dark"},
+        **{"place": "border" if at_border else "inside", "frame": f"{frame.shape[1]:4} wide"},
+    }
+    return Drawn(text, mask, identifies, properties)
+
+
+def somewhere(
+    rng: np.random.Generator, shape: tuple[int, ...], taken: Mask
+) -> tuple[tuple[slice, slice], bool] | None:
+    """A free place for a text of ``shape``, often at the border."""
+    rows, columns = taken.shape
+    if shape[0] > rows or shape[1] > columns:
+        return None
+    for _ in range(30):
+        top, left = int(rng.integers(rows - shape[0] + 1)), int(rng.integers(columns - shape[1] + 1))
+        border = bool(rng.integers(3) == 0)
+        if border:
+            top = 0 if rng.integers(2) else rows - shape[0]
+        around = taken[max(0, top - 12) : top + shape[0] + 12, max(0, left - 40) : left + shape[1] + 40]
+        if not around.any():
+            return np.s_[top : top + shape[0], left : left + shape[1]], border
+    return None
+
+
+Glyphs = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""How much of each pixel a glyph covers, and how much its outline of one pixel, 0 to 1."""
+
+
+def fonts() -> dict[str, Callable[[str, int], Glyphs]]:
+    """Every font there is here, by name: the system's, Pillow's two, and strokes as plotters draw them."""
+    made: dict[str, Callable[[str, int], Glyphs]] = {
+        Path(name).stem: lambda text, size, name=name: typeset(text, ImageFont.truetype(FOLDER / name, size))
+        for name in SYSTEM_FONTS
+        if (FOLDER / name).exists()
+    }
+    made["Pillow's own"] = lambda text, size: typeset(text, ImageFont.load_default(size))
+    made["Pillow's bitmap"] = bitmap
+    made["Hershey simplex"] = lambda text, size: strokes(text, size, face=0)
+    made["Hershey plain"] = lambda text, size: strokes(text, size, face=1)
+    return made
+
+
+def typeset(text: str, font: Any) -> Glyphs:
+    """A line in an outline font."""
+    left, top, right, bottom = (int(side) for side in font.getbbox(text))
+    layers = []
+    for width in (0, 1):
+        layer = Image.new("L", (right - left + 4, bottom - top + 4))
+        ImageDraw.Draw(layer).text((2 - left, 2 - top), text, fill=255, font=font, stroke_width=width)
+        layers.append(np.asarray(layer) / 255.0)
+    return layers[0], layers[1]
+
+
+def bitmap(text: str, _: int) -> Glyphs:
+    """A line in Pillow's bitmap font of 11 pixels, which has Latin 1 alone."""
+    plain = text.encode("latin-1", "replace").decode("latin-1")
+    return typeset(plain, ImageFont.load_default_imagefont())
+
+
+def strokes(text: str, size: int, *, face: int) -> Glyphs:
+    """A line in a vector font of ASCII letters."""
+    import cv2
+
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    scale = cv2.getFontScaleFromHeight(face, max(6, round(size * 0.72)), 1)
+    (width, height), below = cv2.getTextSize(plain, face, scale, 1)
+    layers = []
+    for thick in (1, 3):
+        layer = np.zeros((height + below + 4, width + 4), np.uint8)
+        cv2.putText(layer, plain, (2, height + 2), face, scale, 255, thick, cv2.LINE_AA)
+        layers.append(layer / 255.0)
+    return layers[0], layers[1]
+
+
+def slice_of(name: str) -> Callable[[np.random.Generator, int, int], Frame]:
+    """A ground from one of pydicom's own files, enlarged."""
+
+    def ground(_: np.random.Generator, rows: int, columns: int) -> Frame:
+        import pydicom
+        from pydicom.data import get_testdata_file
+        from pydicom.pixels import pixel_array
+
+        values = pixel_array(pydicom.dcmread(str(get_testdata_file(name, download=False)))).astype(float)
+        low, high = np.percentile(values, (0.5, 99.5))
+        grey = np.clip((values - low) / (high - low) * 255, 0, 255).astype(np.uint8)
+        return np.asarray(Image.fromarray(grey).resize((columns, rows), Image.Resampling.BICUBIC)).copy()
+
+    return ground
+
+
+def ultrasound(rng: np.random.Generator, rows: int, columns: int) -> Frame:
+    """A sector of speckle on black."""
+    import cv2
+
+    y, x = np.mgrid[:rows, :columns]
+    away, across = np.hypot(y + 0.1 * rows, x - columns / 2), np.arctan2(x - columns / 2, y + 0.1 * rows)
+    speckle = cv2.GaussianBlur(rng.rayleigh(1, (rows, columns)), (0, 0), 1.2)
+    depth = 0.5 + 0.5 * np.sin(away / rows * 9 + rng.uniform(0, 6))
+    inside = (np.abs(across) < 0.65) & (away > 0.25 * rows) & (away < 0.98 * rows)
+    return np.clip(60 * speckle * depth * inside, 0, 255).astype(np.uint8)
+
+
+def xray(rng: np.random.Generator, rows: int, columns: int) -> Frame:
+    """Soft shadows under film grain."""
+    import cv2
+
+    shadows = cv2.GaussianBlur(rng.normal(0, 1, (rows, columns)), (0, 0), rows / 12)
+    shadows = (shadows - shadows.min()) / np.ptp(shadows)
+    return np.clip(255 * shadows + rng.normal(0, 3, (rows, columns)), 0, 255).astype(np.uint8)
+
+
+def plain(value: int) -> Callable[[np.random.Generator, int, int], Frame]:
+    """One value everywhere but for a few odd pixels."""
+
+    def ground(rng: np.random.Generator, rows: int, columns: int) -> Frame:
+        frame = np.full((rows, columns), value, np.uint8)
+        frame[rng.integers(rows, size=9), rng.integers(columns, size=9)] = 128
+        return frame
+
+    return ground
+
+
+GROUNDS: dict[str, Callable[[np.random.Generator, int, int], Frame]] = {
+    "CT": slice_of("CT_small.dcm"),
+    "MR": slice_of("MR_small.dcm"),
+    "ultrasound": ultrasound,
+    "X-ray": xray,
+    "black": plain(0),
+    "white": plain(245),
+}
+
+
+def show(out: Path, number: int, frame: Frame, covered: Mask, missed: Sequence[Drawn]) -> None:
+    """Write a picture as it was and with what is blanked, and say what was missed."""
+    out.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.hstack([frame, np.where(covered, np.uint8(90), frame)])).save(out / f"{number:03}.png")
+    for one in missed:
+        share = float((one.glyphs & covered).sum() / max(one.glyphs.sum(), 1))
+        where = np.argwhere(one.glyphs).min(axis=0)
+        facts = ", ".join(one.properties.values())
+        print(
+            f"{number:03} at {where[1]},{where[0]} covered {share:.2f}: {one.text} ({facts})", file=sys.stderr
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
