@@ -18,6 +18,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", type=Path)
     given = parser.parse_args(arguments)
-    blank, tallies = blanker(), defaultdict(lambda: [0, 0])
+    blank = blanker()
+    tallies: defaultdict[tuple[bool, str, str], list[int]] = defaultdict(lambda: [0, 0])
     start = time.process_time()
     pixels = 0
     for number in range(given.pictures):
@@ -233,15 +235,18 @@ Glyphs = tuple[NDArray[np.float64], NDArray[np.float64]]
 def fonts() -> dict[str, Callable[[str, int], Glyphs]]:
     """Every font there is here, by name: the system's, Pillow's two, and strokes as plotters draw them."""
     made: dict[str, Callable[[str, int], Glyphs]] = {
-        Path(name).stem: lambda text, size, name=name: typeset(text, ImageFont.truetype(FOLDER / name, size))
-        for name in SYSTEM_FONTS
-        if (FOLDER / name).exists()
+        path.stem: partial(outline, path) for name in SYSTEM_FONTS if (path := FOLDER / name).exists()
     }
     made["Pillow's own"] = lambda text, size: typeset(text, ImageFont.load_default(size))
     made["Pillow's bitmap"] = bitmap
     made["Hershey simplex"] = lambda text, size: strokes(text, size, face=0)
     made["Hershey plain"] = lambda text, size: strokes(text, size, face=1)
     return made
+
+
+def outline(path: Path, text: str, size: int) -> Glyphs:
+    """A line in a font of the system's."""
+    return typeset(text, ImageFont.truetype(path, size))
 
 
 def typeset(text: str, font: Any) -> Glyphs:
@@ -282,9 +287,8 @@ def slice_of(name: str) -> Callable[[np.random.Generator, int, int], Frame]:
     def ground(_: np.random.Generator, rows: int, columns: int) -> Frame:
         import pydicom
         from pydicom.data import get_testdata_file
-        from pydicom.pixels import pixel_array
 
-        values = pixel_array(pydicom.dcmread(str(get_testdata_file(name, download=False)))).astype(float)
+        values = pydicom.dcmread(str(get_testdata_file(name, download=False))).pixel_array.astype(float)
         low, high = np.percentile(values, (0.5, 99.5))
         grey = np.clip((values - low) / (high - low) * 255, 0, 255).astype(np.uint8)
         return np.asarray(Image.fromarray(grey).resize((columns, rows), Image.Resampling.BICUBIC)).copy()
@@ -301,7 +305,7 @@ def ultrasound(rng: np.random.Generator, rows: int, columns: int) -> Frame:
     speckle = cv2.GaussianBlur(rng.rayleigh(1, (rows, columns)), (0, 0), 1.2)
     depth = 0.5 + 0.5 * np.sin(away / rows * 9 + rng.uniform(0, 6))
     inside = (np.abs(across) < 0.65) & (away > 0.25 * rows) & (away < 0.98 * rows)
-    return np.clip(60 * speckle * depth * inside, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(60 * speckle * depth * inside, 0, 255), np.uint8)
 
 
 def xray(rng: np.random.Generator, rows: int, columns: int) -> Frame:
@@ -310,7 +314,7 @@ def xray(rng: np.random.Generator, rows: int, columns: int) -> Frame:
 
     shadows = cv2.GaussianBlur(rng.normal(0, 1, (rows, columns)), (0, 0), rows / 12)
     shadows = (shadows - shadows.min()) / np.ptp(shadows)
-    return np.clip(255 * shadows + rng.normal(0, 3, (rows, columns)), 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(255 * shadows + rng.normal(0, 3, (rows, columns)), 0, 255), np.uint8)
 
 
 def plain(value: int) -> Callable[[np.random.Generator, int, int], Frame]:
