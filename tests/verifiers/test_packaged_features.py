@@ -8,6 +8,7 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.models.packaged import imagenet_weights, packaged_retrieval
 from medsanitize.verifiers.models.preprocess import Channels, Fit, Preprocessing, prepare
 from medsanitize.verifiers.pictures.picture import Modality, Picture
+from PIL import Image
 
 PLAIN = {"mean": (0.0, 0.0, 0.0), "deviation": (1.0, 1.0, 1.0)}
 
@@ -86,6 +87,25 @@ def test_halving_takes_the_mean_of_neighbours_and_not_one_of_them() -> None:
         Picture(stripes, Modality.RADIOGRAPH), Preprocessing(8, Fit.STRETCH, Channels.GREY, **PLAIN)
     )
     assert np.abs(small[0, :, 1:-1] - 0.5).max() < 0.01
+
+
+@pytest.mark.parametrize("shape", [(300, 200), (37, 90), (16, 16), (5, 7)])
+@pytest.mark.parametrize("fit", list(Fit))
+def test_scaling_is_that_of_pillow(shape: tuple[int, int], fit: Fit) -> None:
+    pixels = np.random.default_rng(0).random(shape, np.float32)
+    rows, columns = shape
+    side = min(shape)
+    box = (0.0, 0.0, float(columns), float(rows))
+    if fit is Fit.CROP:
+        left, top = (columns - side) / 2, (rows - side) / 2
+        box = (left, top, left + side, top + side)
+    across, down = 32, 32
+    if fit is Fit.PAD:
+        across, down = round(32 * columns / max(shape)), round(32 * rows / max(shape))
+    expected = np.asarray(Image.fromarray(pixels).resize((across, down), Image.Resampling.BILINEAR, box))
+    found = prepare(Picture(pixels, Modality.RADIOGRAPH), Preprocessing(32, fit, Channels.GREY, **PLAIN))[0]
+    above, before = (32 - down) // 2, (32 - across) // 2
+    assert np.abs(found[above : above + down, before : before + across] - expected).max() < 1e-5
 
 
 def test_colour_is_kept_in_order_and_grey_is_luma() -> None:
