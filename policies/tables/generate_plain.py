@@ -1,9 +1,10 @@
 """Make the lists of ordinary words that cleaned texts may keep.
 
-``python -m medsanitize.policies.tables.generate_plain`` writes ``vocabulary_plain.txt`` and
-``vocabulary_doubtful.txt`` beside this module, from the hand-written ``plain_*.txt``, one a language. Run by
-a maintainer, never at run time. It needs Faker for its lists of names, and simplemma, which is asked whether
-an inflected form is a word of the language and of the same lemma; nothing of either is shipped.
+``python -m medsanitize.policies.tables.generate_plain`` writes ``vocabulary_plain.txt``,
+``vocabulary_doubtful.txt`` and ``vocabulary_parts.txt`` beside this module, from the hand-written
+``plain_*.txt``, one a language. Run by a maintainer, never at run time. It needs what ``generate_open`` needs:
+lists of names, and simplemma, which is asked whether an inflected form is a word of the language and of the
+same lemma; nothing of these is shipped.
 """
 
 # ruff: noqa: E501  (one language a paragraph)
@@ -12,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 
+from medsanitize.policies.tables.generate_open import is_frequent, may_stay, other_names
 from medsanitize.policies.tables.generate_vocabulary import keep_words, name_words, stop_words
 from medsanitize.policies.tables.vocabulary import fold, words
 
@@ -24,6 +27,9 @@ SHORT = 3
 """Words up to this length that a person listed are taken for what they mean there."""
 LONGEST_CUT = 3
 SAME_LETTERS = 4
+SHORTEST_PART = 5
+WIDE = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa", "æ": "ae", "œ": "oe"})
+PLAIN = str.maketrans({"ł": "l", "ø": "o", "æ": "ae", "œ": "oe", "ı": "i", "đ": "d"})
 
 ENDINGS = {
     "en": "s es ed d ing er ers ly ion ions al ally ment ments ness y ies ied ier iest est 's able",
@@ -43,6 +49,14 @@ ENDINGS = {
     "niem niom niach ek ki ka kę ką ku kiem kach kom ość ości ością c ce cy dz dze ż że sz szy ź",
     "sv": "a e n t s en et ar er or na an arna erna orna ade at ad ades as de da t te ta tt r are ast aste ande ende ning ningar "
     "ningen ningarna het heter isk iskt iska lig ligt liga ns ts ens ets arnas ernas",
+    "da": "e en er et s ens erne ene ers ets n t r ede et te ende else elser elsen elserne ing inger ingen ingerne isk iske lig lige ligt "
+    "hed heder ere est este",
+    "cs": "a u y e i o ou ě í é á ý ů ům ám ech ích ách emi ami em ím ém ého ému ými ých ší ejší ost osti ostí ní ného nému ním nými ných "
+    "ová ové ový ového ovou ově al ala alo ali el ela elo eli en ena eno eny án ána áno ány it at ět ovat uje ují ován ována ováno nost "
+    "nosti ce ci cí k ka ky ku kem kou ek",
+    "tr": "ı i u ü sı si su sü nın nin nun nün ın in un ün da de ta te dan den tan ten nda nde ndan nden a e ya ye na ne lar ler ları leri "
+    "larda lerde lardan lerden ların lerin lı li lu lü sız siz suz süz lık lik luk lük dır dir dur dür tır tir mış miş muş müş dı di du dü "
+    "tı ti ıyor iyor uyor üyor an en lan len ması mesi ma me mak mek makta mekte ar er ır ir ur ür la le yla yle ca ce",
 }  # fmt: skip
 """What inflection puts at the end of words, by language."""
 
@@ -65,11 +79,34 @@ def main(argv: list[str] | None = None) -> None:
         for word in found - kept
         if word in stopped or (word in names and not (len(word) <= SHORT and word in listed_by_hand))
     }
-    plain = {word for word in found - doubtful - words() if word.isalpha() and len(word) > 1}
+    rare = {word for word in found - listed_by_hand - kept if word in other_names() and not is_frequent(word)}
+    bare = {form for word in found - doubtful - rare for form in unaccented(word) if may_stay(form)}
+    plain = {word for word in (found | bare) - doubtful - rare - words() if word.isalpha() and len(word) > 1}
     _write(options.out / "vocabulary_plain.txt", plain)
+    _write(options.out / "vocabulary_parts.txt", set(parts(typed, names)))
     _write(options.out / "vocabulary_doubtful.txt", doubtful & listed_by_hand)
     if options.collisions:
         print(" ".join(sorted(doubtful & listed_by_hand)))
+
+
+def unaccented(word: str) -> Iterator[str]:
+    """How a word is written where there are no accents: ``Schaedel``, ``GEFÄSS``, ``torax``, ``kirik``."""
+    if not word.isascii():
+        sharp = word.replace("ß", "ss")
+        yield sharp
+        yield sharp.translate(WIDE)
+        spread = unicodedata.normalize("NFD", sharp.translate(PLAIN))
+        yield "".join(char for char in spread if not unicodedata.combining(char))
+
+
+def parts(typed: Mapping[str, frozenset[str]], names: frozenset[str]) -> Iterator[str]:
+    """Listed words that may stand in compounds: no name begins or ends with one of them."""
+    ends = set()
+    for name in names | other_names():
+        ends.update(name[:size] for size in range(SHORTEST_PART, len(name) - 1))
+        ends.update(name[-size:] for size in range(SHORTEST_PART, len(name) - 1))
+    for language in ("da", "de", "nl", "sv"):
+        yield from (word for word in typed[language] - ends - names if len(word) >= SHORTEST_PART)
 
 
 def listed(language: str) -> frozenset[str]:
@@ -118,11 +155,11 @@ def inflected(ordinary: frozenset[str], language: str) -> Iterator[str]:
             for ending in ("", *endings):
                 form = stem + ending
                 known = form != word and len(form) > SHORT and simplemma.is_known(form, lang=language)
-                if known and _related(simplemma.lemmatize(form, lang=language), lemma):
+                if known and related(simplemma.lemmatize(form, lang=language), lemma):
                     yield fold(form)
 
 
-def _related(one: str, other: str) -> bool:
+def related(one: str, other: str) -> bool:
     """Whether two lemmas are one, or words derived from one another: equal but for their last letters."""
     pairs = zip(one.lower(), other.lower(), strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -14,14 +15,14 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def fold(text: str) -> str:
-    """Form in which words and phrases are compared: NFC, lower case.
+    """Form in which words and phrases are compared: NFC, lower case, a Turkish capital İ as i.
 
     Examples
     --------
     >>> fold("Fuß")
     'fuß'
     """
-    return unicodedata.normalize("NFC", text).lower()
+    return unicodedata.normalize("NFC", text).replace("İ", "i").lower()
 
 
 def split_words(text: str) -> list[str]:
@@ -49,6 +50,33 @@ def words() -> frozenset[str]:
 def plain_words() -> frozenset[str]:
     """Ordinary and clinical words of nine languages, beside ``words``, that are nobody's name; folded."""
     return frozenset(_read("vocabulary_plain.txt").split())
+
+
+@cache
+def open_words() -> WordBlock:
+    """Words in use of open word lists of twelve languages, that no list of names has; folded."""
+    return WordBlock((files(__package__) / "vocabulary_open.txt").read_bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class WordBlock:
+    """Sorted words, one a line, searched by halving: a set of as many takes ten times the memory and time."""
+
+    lines: bytes
+
+    def __contains__(self, word: str) -> bool:
+        sought, low, high = word.encode(), 0, len(self.lines)
+        while low < high:
+            middle = (low + high) // 2
+            start, end = self.lines.rfind(b"\n", low, middle) + 1 or low, self.lines.find(b"\n", middle)
+            line = self.lines[start:end]
+            if line == sought:
+                return True
+            if line < sought:
+                low = end + 1
+            else:
+                high = start
+        return False
 
 
 @cache
@@ -85,8 +113,8 @@ def morphemes() -> tuple[frozenset[str], frozenset[str]]:
 
 @cache
 def compounding() -> frozenset[str]:
-    """Words that German, Dutch and Swedish run together with others of their kind."""
-    return _plain_lines("vocabulary_compounding.txt")
+    """Words that German, Dutch, Swedish and Danish run together with others of their kind."""
+    return _plain_lines("vocabulary_compounding.txt") | _plain_lines("vocabulary_parts.txt")
 
 
 def _plain_lines(name: str) -> frozenset[str]:

@@ -43,9 +43,15 @@ ADDRESSES: tuple[re.Pattern[str], ...] = tuple(
         # Calle Mayor 5, 28013 Madrid; via Roma 1; Rua do Ouro, 12; ul. Długa 5
         rf"(?<![\w])(?i:calle|c/|cl\.|avda\.?|avenida|av\.|plaza|pza\.?|paseo|pº|camino|carretera|ctra\.?|ronda|travesía|via|v\.le|viale|piazza|p\.za|piazzale|"
         rf"corso|c\.so|largo|vicolo|lungomare|contrada|strada|rua|r\.|travessa|praça|estrada|alameda|ul\.?|ulica|ulicy|al\.|aleja|aleje|alei|pl\.|os\.|osiedle|plac)"
-        rf"\s{{0,2}}{_JOIN}{{0,3}}(?:\d{{1,2}}\s)?{_NAME}(?:[\s-]{_JOIN}{{0,2}}{_NAME}){{0,4}},?\s{{1,2}}(?:n[º°o.]{{0,2}}\s?)?{_NUMBER}{_AFTER}{_TOWN}",
+        rf"\s{{0,2}}{_JOIN}{{0,3}}(?:\d{{1,2}}\s)?{_NAME}(?:[\s-]{_JOIN}{{0,2}}{_NAME}){{0,4}},?\s{{1,2}}(?:n[º°o.]{{0,2}}\s?)?{_NUMBER}{_AFTER}(?:\sm\.\s?\d{{1,4}}|,?\s\d{{1,2}}\.?[ºª]\s?(?:[A-Z]|[Ee]sq\.?|[Dd]to\.?|[Ii]zq\.?|[Dd]cha\.?)(?![^\W_]))?{_TOWN}(?:\s\([A-Z]{{2}}\))?",
+        # Ihlamur Sokak No: 12 D 3, Gül Mah. 3. Sok. 12/4
+        rf"(?<![\w])(?:{_NAME}\s{{1,2}}){{1,3}}(?:(?:\d{{1,5}}\.\s)?(?i:sokağı|sokak|sok\.?|sk\.?|caddesi|cadde|cad\.?|cd\.?|bulvarı|blv\.?|mahallesi|mah\.?))(?:\s\d{{1,5}}\.\s(?i:sok|cad|sokak|cadde)\b\.?)?"
+        rf"(?:\s(?i:no)\s?[.:]?)?\s?\d{{1,5}}(?:[/-]\d{{1,4}})?(?:\s(?i:d|daire|kat|k)[.:]?\s?\d{{1,3}})*{_TOWN}",
+        # Springfield, IL; Bad Homburg
+        rf"(?<![^\W_]){_NAME},\s(?:AL|AK|AZ|AR|CA|CO|CT|DE|FL|GA|HI|IA|ID|IL|IN|KS|KY|LA|MA|MD|ME|MI|MN|MO|MS|MT|NC|ND|NE|NH|NJ|NM|NV|NY|OH|OK|OR|PA|RI|SC|SD|TN|TX|UT|VA|VT|WA|WI|WV|WY)(?=$|[.,;)]|\s\d{{5}})",
+        rf"(?<![^\W_])Bad\s(?!Axe|Order){_CAP}[a-zäöüß]{{3,30}}(?![^\W_])",
         # post boxes
-        rf"(?<![\w])(?i:p\.?\s?o\.?\s{{0,2}}box|post\s?box|postfach|postbus|bo[iî]te\spostale|apartado(?:\sde\scorreos)?|casella\spostale|caixa\spostal|skr\.\s?poczt\.|postboks)\s{{0,2}}\w{{0,3}}\d\w{{0,8}}{_TOWN}",
+        rf"(?<![\w])(?i:p\.?\s?o\.?\s{{0,2}}box|post\s?box|postfach|postbus|bp|cs|bo[iî]te\spostale|apartado(?:\sde\scorreos)?|casella\spostale|caixa\spostal|skr\.\s?poczt\.|postboks)\s{{0,2}}\w{{0,3}}\d\w{{0,8}}{_TOWN}",
         # postcodes with a town, and those that are a postcode by their form
         rf"(?<![\w.,])(?:(?:D|A|CH|F|I|E|NL|B|L|PL|SE|DK|CZ)-)?\d{{4,5}},?\s{{1,2}}(?!MM|CM|ML|MG|MS|HU|HZ|KV|Hz|Gy|MBq|HZ|SLICES|IMAGES){_CAP}[a-zà-ÿß'’.-]{{2,40}}(?:[\s-]{{1,2}}(?:am|an\sder|bei|im|sur|en|la|le|de|del|di)?\s?{_NAME}){{0,3}}",
         rf"(?<![\w.,])\d{{2}}-\d{{3}}(?![\w-])(?:\s{_NAME}(?:[\s-]{_NAME}){{0,2}})?",

@@ -17,12 +17,13 @@ from sys import maxsize
 
 from medsanitize.policies.model import TextRules
 from medsanitize.sanitize.text.entities import EntityFinder
+from medsanitize.sanitize.text.judging import judge
 from medsanitize.sanitize.text.known import Cut, Terms, known_spans
 from medsanitize.sanitize.text.lexicon import Kind
 from medsanitize.sanitize.text.marks import is_mark
 from medsanitize.sanitize.text.quantities import quantities
-from medsanitize.sanitize.text.reading import Reading, judge, read
-from medsanitize.sanitize.text.recognisers import found
+from medsanitize.sanitize.text.reading import Reading, read
+from medsanitize.sanitize.text.recognisers import Found, found, whole
 from medsanitize.sanitize.text.vocabulary import is_named, paired
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\u0080-\u009f\u200b-\u200f\u2028-\u202f\ufeff\ufffd]")
@@ -257,7 +258,8 @@ def _numbers(reading: Reading, quantified: list[tuple[int, int]]) -> Iterator[Cu
     for place, word in enumerate(reading.words):
         long = word.kind is Kind.NUMBER and len(word.text) > _BARE_DIGITS
         if long and place not in reading.cut and not _inside(word.start, word.end, quantified):
-            yield Cut(word.start, word.end, "bare-number")
+            number = whole(reading.text, Found(word.start, word.end, "bare-number"))
+            yield Cut(number.start, number.end, number.rule)
 
 
 def _codes(reading: Reading, quantified: list[tuple[int, int]]) -> Iterator[Cut]:

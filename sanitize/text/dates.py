@@ -29,6 +29,14 @@ _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _ORDINAL = r"(?:st|nd|rd|th|er|re|e|\.º|º|ª|°|\.|a|de|:e)?"
 _YEAR = r"(?:(?:19|20|21)\d{2}|['’]\d{2})"
 _OF = r"(?:of|de|del|di|do|der|den|d')?"
+_NUMBER_WORD = (
+    r"(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|sixteenth"
+    r"|seventeenth|eighteenth|nineteenth|twentieth|thirtieth|(?:twenty|thirty)[ -](?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth)"
+    r"|(?:ers|zwei|drit|vier|fünf|sechs|sieb|sieben|ach|neun|zehn|elf|zwölf|[a-zäöü]{3,6}zehn|[a-zäöü]{0,14}zigs|dreißigs)te[nr]|premier|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|onze|douze|treize|quatorze|quinze|seize|vingt|trente"
+    r"|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce|quince|veinte|treinta|veinti[a-zéó]{3,6}|primero"
+    r"|due|tre|quattro|cinque|sei|sette|otto|nove|dieci|undici|dodici|tredici|quattordici|quindici|sedici|venti[a-zé]{0,7}|trenta|primo"
+    r"|dois|três|quatro|sete|oito|dez|doze|treze|catorze|vinte|primeiro)"
+)
 _UNIT = r"(?!\s?(?:mm|cm|ml|mg|kg|kv|kvp|ma|mas|ms|sec|s|t|hz|gy|%|°|x|f|fr|min)(?![^\W_]))"
 _CUE = (
     r"(?:dob|d\.o\.b|born|birth(?:date|day)?|bday|dated?|since|geb(?:oren)?|geb\.?datum|geburtsdatum|geburtstag|datum|am|vom"
@@ -63,10 +71,19 @@ DATES: tuple[re.Pattern[str], ...] = tuple(
         rf"(?<![\w.,])(?P<cut>{_DAY}(?:st|nd|rd|th)?[\s.\-_]{{0,2}}(?:jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec|okt|dez|mrz)(?![^\W\d_]))",
         rf"(?<![^\W_])(?P<cut>(?:{_ANY})(?![^\W_])\.?[\s.,\-/_]{{0,3}}{_OF}\s?{_YEAR})(?!\d)",
         rf"(?<![^\W_])(?P<cut>(?:{_LONG}))(?<!mars)(?<!marco)(?<!mai)(?<!march)(?<!mei)(?<!mart)(?<!marca)(?<!maja)(?<!maj)(?<!luty)(?<!marco)(?![^\W_])",
+        # twelfth of May, trois mai, tres de mayo, 3rd of May, Q1 2019, 14/3
+        rf"(?<![^\W_])(?P<cut>{_NUMBER_WORD}\s(?:of\s|de\s|di\s)?(?:{_LONG}|may)(?![^\W_])(?:\s(?:de\s|of\s)?{_YEAR})?)",
+        rf"(?<![\w.,])(?P<cut>{_DAY}(?:st|nd|rd|th)?\s(?:of\s)?may)(?![^\W_])",
+        r"(?<![^\W_])(?P<cut>q[1-4][\s/-]{0,2}(?:19|20)\d{2})(?!\d)",
+        r"(?<![\w./,-])(?<!slice )(?<!image )(?<!phase )(?<!frame )(?<!series )(?P<cut>(?:1[3-9]|2\d|3[01])/(?:0?[1-9]|1[0-2]))(?![\w/.,])"
+        + _UNIT,
         # times of day: 14:32, 14h30, 2 pm, 14.32 Uhr
         r"(?<![\d.,:])(?P<cut>(?:[01]?\d|2[0-3])[:h][0-5]\d(?:[:.][0-5]\d(?:\.\d{1,6})?)?(?:\s?[ap]\.?m\b\.?|\s?uhr\b)?)(?![\d:])(?!\s?(?:min|sec|delay)\b)",
         r"(?<![\w.,])(?P<cut>(?:0?[1-9]|1[0-2])(?:[:.][0-5]\d)?\s?[ap]\.?m)(?![^\W_])(?!\s?(?:view|spot))\.?",
-        r"(?<![\w.,])(?P<cut>(?:[01]?\d|2[0-3])(?:[:.][0-5]\d)?\s?(?:uhr|heures|o'clock|godz))(?![^\W_])",
+        r"(?<![\w.,])(?P<cut>(?:[01]?\d|2[0-3])(?:[:.][0-5]\d)?\s?(?:uhr|heures|o'clock|godz|uur|hod\b\.?)(?:\s[0-5]\d(?!\d))?)(?![^\W_])",
+        r"(?<![\w.,])(?P<cut>(?:[01]?\d|2[0-3])(?:\sh\s[0-5]\d|[.:][0-5]\d\s?h|[0-5]\d\s?h(?:rs)?))(?![^\W_])(?!/)",
+        r"(?<![^\W_])(?:um|alle|ore|om|godz|kl|klokken|klockan|saat|a\slas|à|às|gegen|vers|ab)[.:]?\s(?P<cut>(?:[01]\d|2[0-3])[.:h][0-5]\d)(?![\w.,]*\d)"
+        + _UNIT,
     )
 )
 """Patterns whose group ``cut`` is a date, a part of one finer than the year, or a time of day."""

@@ -59,16 +59,17 @@ def kind(word: str) -> Kind:
     if folded in vocabulary.doubtful_words():
         return Kind.DOUBTFUL
     if len(word) == 1:
-        return Kind.SAFE if word.isascii() or "\xc0" <= word <= "\u024f" else Kind.UNKNOWN
+        return Kind.SAFE if word.isascii() or word in "ªº" or "\xc0" <= word <= "\u024f" else Kind.UNKNOWN
     if not word.isalpha():
         return Kind.TERM if word.isascii() and _is_term(folded) else Kind.UNKNOWN
     return Kind.SAFE if is_clinical(folded) else Kind.UNKNOWN
 
 
 @cache
-def _ordinary() -> tuple[frozenset[str], ...]:
+def _ordinary() -> tuple[frozenset[str] | vocabulary.WordBlock, ...]:
     cues = vocabulary.cues()
-    return vocabulary.words(), vocabulary.plain_words(), cues["title"] | cues["relation"] | cues["by"]
+    said = cues["title"] | cues["relation"] | cues["by"]
+    return vocabulary.words(), vocabulary.plain_words(), said, vocabulary.open_words()
 
 
 def is_word(folded: str) -> bool:

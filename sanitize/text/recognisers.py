@@ -28,6 +28,9 @@ class Found:
     rule: str
 
 
+_PREFIX = re.compile(r"(?<![^\W_])((?:MRN|PID|ID|Nr|No)[.:\s]{1,3})?(?<![^\W_])([A-Z]{1,3})([-/. ])$")
+_SUFFIX = re.compile(r"[-/][A-Z]{1,2}(?![^\W_])")
+_LONGEST_PREFIX = 10
 _BEHIND_POSTCODE = re.compile(r"(?<=\d{4}),\s+")
 _OLD_AGE = (
     # 92 yo, 93-year-old, 91 jährig, 95 ans, 90F
@@ -124,7 +127,22 @@ def found(text: str) -> Iterator[Found]:
     for rule, pattern in _compiled():
         for match in pattern.finditer(text):
             span = _span(rule, match)
-            yield span if rule != "address" else Found(span.start, _town_ends(text, span), rule)
+            if rule == "address":
+                yield Found(span.start, _town_ends(text, span), rule)
+            else:
+                yield whole(text, span) if rule in ("number", "phone") else span
+
+
+def whole(text: str, span: Found) -> Found:
+    """The number with the letters that belong to it: ``A-20391187``, ``12.345.678-Z``, ``MRN AB 12 34``."""
+    start, end = span.start, span.end
+    before = _PREFIX.search(text, max(0, start - _LONGEST_PREFIX), start)
+    if before and (before[1] or before[3] != " "):
+        letters = before[2]
+        if before[1] or len(letters) == 1 or letters.lower() not in vocabulary.words():
+            start = before.start(2)
+    after = _SUFFIX.match(text, end)
+    return Found(start, after.end() if after else end, span.rule)
 
 
 def _town_ends(text: str, span: Found) -> int:
