@@ -24,7 +24,8 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--recipe",
             metavar="NAME",
-            help="frozen (the default without a GPU), paper (with one), paper-224, augmented-512 or tiny.",
+            help="moments (the default without a GPU), frozen, paper (with a GPU), paper-224, augmented-512"
+            " or tiny.",
         ),
         click.option(
             "--weights",

@@ -14,6 +14,16 @@ NETWORKS: list[dict[str, Any]] = [
     {"name": "siamese-retrieval", "size": 96, "grid": 2, "hidden": 24, **SMALL},
     {"name": "siamese-verification", **SMALL},
     {"name": "lite0-projected", "size": 96, "groups": [6], "grid": 2, "dimension": 8},
+    {
+        "name": "lite0-moments",
+        "size": 96,
+        "groups": [2, 6],
+        "kept": [5, 6],
+        "grid": 3,
+        "regions": 2,
+        "products": 7,
+        "dimension": 16,
+    },
 ]
 
 

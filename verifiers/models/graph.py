@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import torch
 from medsanitize.verifiers.models.networks.layers import GridPool, SamePad
+from medsanitize.verifiers.models.networks.moments import RegionMoments, Scramble
 from onnx import TensorProto, helper, numpy_helper
 from torch import fx, nn
 from torch.nn import functional as F
@@ -28,7 +29,9 @@ class _Tracer(fx.Tracer):
     """Stops at the layers that have an operator of their own."""
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        return isinstance(module, GridPool | SamePad) or super().is_leaf_module(module, name)
+        return isinstance(module, GridPool | SamePad | RegionMoments | Scramble) or super().is_leaf_module(
+            module, name
+        )
 
 
 class _Writer:
@@ -162,6 +165,33 @@ def _grid(writer: _Writer, layer: GridPool, maps: str) -> str:
     return maps
 
 
+def _moments(writer: _Writer, layer: RegionMoments, cells: str) -> str:
+    """The cells of a map in a row; 0 keeps a side and -1 takes the rest."""
+    regions, places = layer.weights.shape
+    channels = writer.node("Slice", writer.node("Shape", cells), *_numbers(writer, 1, 2, 0))
+    shape = writer.node("Concat", *_numbers(writer, -1, 1), channels, *_numbers(writer, places), axis=0)
+    flat = writer.node("Reshape", cells, shape)
+    weighted = writer.node("Mul", flat, writer.constant(layer.weights[None, :, None].numpy()))
+    products = writer.node("MatMul", weighted, writer.node("Transpose", flat, perm=[0, 1, 3, 2]))
+    end = writer.node("Concat", *_numbers(writer, 0, regions, -1), axis=0)
+    return writer.node("Reshape", products, end)
+
+
+def _scramble(writer: _Writer, layer: Scramble, vectors: str) -> str:
+    pads = np.array([0, 0, 0, len(layer.signs) - layer.length], np.int64)
+    padded = writer.node("Pad", vectors, writer.constant(pads))
+    signed = writer.node("Mul", padded, writer.constant(layer.signs.numpy()))
+    shape = writer.constant(np.array([-1, layer.rows, layer.columns], np.int64))
+    mixed = writer.node("MatMul", writer.constant(layer.left.numpy()), writer.node("Reshape", signed, shape))
+    mixed = writer.node("MatMul", mixed, writer.constant(layer.right.numpy()))
+    row = writer.node("Flatten", mixed, axis=1)
+    return writer.node("Gather", row, writer.constant(layer.kept.numpy()), axis=1)
+
+
+def _numbers(writer: _Writer, *numbers: int) -> list[str]:
+    return [writer.constant(np.array([number], np.int64)) for number in numbers]
+
+
 def _binary(kind: str) -> Callable[..., str]:
     def write(writer: _Writer, one: Any, other: Any) -> str:
         names = [
@@ -221,6 +251,8 @@ _LAYERS: tuple[tuple[type[nn.Module], Callable[..., str]], ...] = (
     (nn.Flatten, lambda writer, layer, value: _flatten(writer, value, layer.start_dim)),
     (SamePad, _padding),
     (GridPool, _grid),
+    (RegionMoments, _moments),
+    (Scramble, _scramble),
 )
 _FUNCTIONS: dict[Any, Callable[..., str]] = {
     operator.add: _binary("Add"),

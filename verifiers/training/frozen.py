@@ -61,7 +61,7 @@ def train_frozen(
     features = {f"features.backbone.{name}": value for name, value in imagenet_weights().items()}
     score: dict[str, Tensor] = {}
     if kind is Kind.VERIFICATION:
-        score = _fit_score(_project(fit_features, *learned), fit.patients)
+        score = fit_score(_project(fit_features, *learned), fit.patients)
     facts: dict[str, Any] = {**config.network, "name": "lite0-projected", "dimension": len(weight)}
     return Learned(
         network=facts,
@@ -138,7 +138,7 @@ def _adapt(
     return best, log
 
 
-def _fit_score(vectors: NDArray[np.float32], patients: NDArray[np.int64]) -> dict[str, Tensor]:
+def fit_score(vectors: NDArray[np.float32], patients: NDArray[np.int64]) -> dict[str, Tensor]:
     """Logistic regression of "same patient" on the distance, both answers weighing the same."""
     one, other = np.triu_indices(len(vectors), 1)
     distances = torch.from_numpy(np.linalg.norm(vectors[one] - vectors[other], axis=1)).double()

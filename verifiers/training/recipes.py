@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.models.config import Kind
 from medsanitize.verifiers.training.frozen import FrozenRecipe
+from medsanitize.verifiers.training.moments import MomentsRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +103,11 @@ class VerificationRecipe:
     seed: int = 0
 
 
-Recipe = FrozenRecipe | RetrievalRecipe | VerificationRecipe
+Recipe = MomentsRecipe | FrozenRecipe | RetrievalRecipe | VerificationRecipe
 
 _ONE_EACH = (1, 1, 1, 1)
 RETRIEVAL: dict[str, Recipe] = {
+    "moments": MomentsRecipe(),
     "frozen": FrozenRecipe(),
     "paper": RetrievalRecipe("paper", 1024),
     "paper-224": RetrievalRecipe("paper-224", 224),
@@ -127,6 +129,7 @@ RETRIEVAL: dict[str, Recipe] = {
     ),
 }
 VERIFICATION: dict[str, Recipe] = {
+    "moments": MomentsRecipe(),
     "frozen": FrozenRecipe(),
     "paper": VerificationRecipe("paper"),
     "augmented-512": VerificationRecipe("augmented-512", 512, augmentation=MILD),
@@ -145,7 +148,7 @@ VERIFICATION: dict[str, Recipe] = {
 
 
 def recipe_for(kind: Kind, name: str | None) -> Recipe:
-    """The recipe of a name; without one the paper's with a GPU and the frozen features without.
+    """The recipe of a name; without one the paper's with a GPU and moments of frozen features without.
 
     Raises
     ------
@@ -155,7 +158,7 @@ def recipe_for(kind: Kind, name: str | None) -> Recipe:
     import torch
 
     known = RETRIEVAL if kind is Kind.RETRIEVAL else VERIFICATION
-    name = name or ("paper" if torch.cuda.is_available() else "frozen")
+    name = name or ("paper" if torch.cuda.is_available() else "moments")
     if name not in known:
         raise UsageError("There is no recipe of that name", f"Use one of {', '.join(known)}")
     return known[name]

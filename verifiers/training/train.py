@@ -27,6 +27,7 @@ from medsanitize.verifiers.training.card import card, curves
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops, gather, split_patients
 from medsanitize.verifiers.training.frozen import FrozenRecipe, train_frozen
 from medsanitize.verifiers.training.learned import Learned
+from medsanitize.verifiers.training.moments import MomentsRecipe, train_moments
 from medsanitize.verifiers.training.recipes import Recipe
 from medsanitize.verifiers.training.siamese import train_siamese
 
@@ -88,7 +89,9 @@ def train(
     unfinished = output.with_name(output.name + ".training")
     examples, excluded = gather(labels, hears, stops)
     fit, validation = split_patients(examples, recipe.seed)
-    if isinstance(recipe, FrozenRecipe):
+    if isinstance(recipe, MomentsRecipe):
+        learned = train_moments(kind, fit, validation, recipe, hears, stops)
+    elif isinstance(recipe, FrozenRecipe):
         learned = train_frozen(kind, fit, validation, recipe, hears, stops)
     else:
         learned = train_siamese(fit, validation, recipe, weights, unfinished, hears, stops)
@@ -108,7 +111,7 @@ def train(
         "excluded": dict(excluded),
         "images": examples.digest,
         "recipe": asdict(recipe),
-        "start": "packaged" if isinstance(recipe, FrozenRecipe) else _start(weights),
+        "start": "packaged" if isinstance(recipe, FrozenRecipe | MomentsRecipe) else _start(weights),
     }
     documents = _documents(exported.config, recipe, training, learned, calibration)
     digest = save_model(output, exported, learned.score, Papers(training, documents))

@@ -1,0 +1,196 @@
+"""The recipe for a CPU: what ImageNet taught stays; which of it tells people apart is learned.
+
+Features of radiographs by a network that never saw one agree in almost everything: all chests have ribs. What
+is learned is what that everything is, so that it can be taken off: the mean chest at every place, the
+directions along which features vary anyway, and those along which their products do. No patient is looked at
+for it, so that images of patients with one image count in full, and nothing can be learned by heart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from medsanitize.verifiers.models.config import Kind
+from medsanitize.verifiers.models.networks.moments import Branch, LiteMoments
+from medsanitize.verifiers.models.packaged import default_config, imagenet_weights
+from medsanitize.verifiers.models.preprocess import Look, Preprocessing, prepare
+from medsanitize.verifiers.models.scoring import Scoring
+from medsanitize.verifiers.pictures.picture import Modality
+from medsanitize.verifiers.training.examples import Examples, Hears, Stops
+from medsanitize.verifiers.training.frozen import fit_score
+from medsanitize.verifiers.training.learned import Learned
+from medsanitize.verifiers.training.measures import mean_average_precision
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+# Variances below these shares of the largest are noise and not divided by.
+CHANNEL_FLOOR, PRODUCT_FLOOR = 1e-4, 1e-4
+# Cells by which the mean chest is smoothed: a few hundred images know no finer one.
+SMOOTH = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsRecipe:
+    """Every choice of the recipe.
+
+    Attributes
+    ----------
+    size
+        Side of the square, pixels.
+    groups, kept, grid, regions, products, dimension
+        Of the network; see `LiteMoments`.
+    most
+        Images that the statistics are taken from, at most.
+    """
+
+    name: str = "moments"
+    size: int = 384
+    groups: tuple[int, ...] = (2, 4, 6)
+    kept: tuple[int, ...] = (40, 64, 64)
+    grid: int = 12
+    regions: int = 6
+    products: int = 384
+    dimension: int = 8192
+    most: int = 2000
+    seed: int = 0
+
+
+def train_moments(
+    kind: Kind,
+    fit: Examples,
+    validation: Examples,
+    recipe: MomentsRecipe,
+    hears: Hears,
+    stops: Stops,
+) -> Learned:
+    """Take the statistics and, for verification, fit the score to the distances.
+
+    The same examples and recipe give the same weights. Minutes at most: nothing is kept for resuming.
+    """
+    how = _preprocessing(fit.modality, recipe.size)
+    facts: dict[str, Any] = {
+        "name": "lite0-moments", "size": recipe.size, "groups": list(recipe.groups),
+        "kept": list(recipe.kept), "grid": recipe.grid, "regions": recipe.regions,
+        "products": recipe.products, "dimension": recipe.dimension,
+    }  # fmt: skip
+    arguments = {name: value for name, value in facts.items() if name != "name"}
+    network = LiteMoments(**arguments).eval()
+    network.backbone.load_state_dict(imagenet_weights())
+    draw = np.random.default_rng(recipe.seed)
+    chosen = np.sort(draw.permutation(len(fit))[: recipe.most])
+    with torch.no_grad():
+        pooled = _pooled(network, fit.part(chosen), how, hears, stops)
+        hears.stage("statistics", len(network.branches))
+        for branch, cells in zip(network.branches, pooled, strict=True):
+            stops.check()
+            learn_cells(branch, cells)
+            learn_products(branch, cells)
+            hears.advance(1)
+        seen = _vectors(network, validation, how, hears, stops)
+    found = mean_average_precision(seen, validation.patients)
+    score: dict[str, Tensor] = {}
+    if kind is Kind.VERIFICATION:
+        mates = fit.part(chosen)
+        score = fit_score(_vectors(network, mates, how, hears, stops), mates.patients)
+    return Learned(
+        network=facts,
+        weights=network.state_dict(),
+        dimension=recipe.dimension,
+        preprocessing=how,
+        scoring=Scoring.DISTANCE if score else Scoring.NONE,
+        score=score,
+        log=({"epoch": 1, "loss": 1 - found, "map_at_r": found},),
+    )
+
+
+def _preprocessing(modality: Modality, size: int) -> Preprocessing:
+    """The default of the modality at this size; a radiograph is evened first."""
+    look = Look.EVEN if modality is Modality.RADIOGRAPH else Look.AS_IS
+    return replace(default_config(modality).preprocessing, size=size, look=look)
+
+
+def _pooled(
+    network: LiteMoments, examples: Examples, how: Preprocessing, hears: Hears, stops: Stops
+) -> list[Tensor]:
+    """Maps of each branch's group on its grid, ``(n, channels, grid, grid)``."""
+    hears.stage("features", len(examples))
+    found: list[list[Tensor]] = [[] for _ in network.taken]
+    for place in range(len(examples)):
+        stops.check()
+        after, _ = network.backbone(_image(examples, place, how))
+        for group, branch, kept in zip(network.taken, network.branches, found, strict=True):
+            kept.append(branch.cells.pool(after[group])[0])
+        hears.advance(1)
+    return [torch.stack(kept) for kept in found]
+
+
+def _vectors(
+    network: LiteMoments, examples: Examples, how: Preprocessing, hears: Hears, stops: Stops
+) -> NDArray[np.float32]:
+    hears.stage("vectors", len(examples))
+    vectors = []
+    for place in range(len(examples)):
+        stops.check()
+        vectors.append(network(_image(examples, place, how))[0].numpy())
+        hears.advance(1)
+    return np.stack(vectors)
+
+
+def _image(examples: Examples, place: int, how: Preprocessing) -> Tensor:
+    return torch.from_numpy(prepare(examples.picture(place), how))[None]
+
+
+def learn_cells(branch: Branch, pooled: Tensor) -> None:
+    """Mean map and whitening of the channels, from maps on the grid ``(n, channels, grid, grid)``."""
+    mean = _smooth(pooled.mean(0))
+    rows = (pooled - mean).permute(0, 2, 3, 1).flatten(0, 2).double()
+    values, directions = torch.linalg.eigh(rows.T @ rows / len(rows))
+    kept = len(branch.cells.whiten.weight)
+    scale = values.clamp(min=float(values[-1]) * CHANNEL_FLOOR + 1e-12).rsqrt()
+    branch.cells.mean.copy_(mean)
+    branch.cells.whiten.weight.copy_((directions * scale)[:, -kept:].T[:, :, None, None].float())
+
+
+def learn_products(branch: Branch, pooled: Tensor) -> None:
+    """Mean of each region's products and the whitening that all regions share."""
+    channels = len(branch.cells.whiten.weight)
+    one, other = torch.triu_indices(channels, channels)
+    # Each product of two different channels stands twice in the moments.
+    twice = torch.where(one == other, 1.0, 2**0.5)
+    regions = len(branch.mean)
+    covariance = torch.zeros(len(one), len(one))
+    found = torch.stack([_products(branch, maps, one, other) * twice for maps in pooled])
+    mean = found.mean(0)
+    for part in torch.split((found - mean).flatten(0, 1), 4096):
+        covariance += part.T @ part
+    values, directions = torch.linalg.eigh(covariance.double() / (len(found) * regions))
+    kept = branch.whiten.out_features
+    scale = values.clamp(min=float(values[-1]) * PRODUCT_FLOOR + 1e-12).rsqrt()
+    half = (directions * scale)[:, -kept:].T.float() * twice / 2
+    weight = torch.zeros(kept, channels, channels)
+    weight[:, one, other] += half
+    weight[:, other, one] += half
+    branch.whiten.weight[: len(weight)].copy_(weight.flatten(1))
+    branch.mean[:, : len(weight)].copy_(mean @ (directions * scale)[:, -kept:].float())
+
+
+def _products(branch: Branch, maps: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    cells = F.normalize(branch.cells.whiten(maps[None] - branch.cells.mean), dim=1)
+    channels = cells.shape[1]
+    moments: Tensor = branch.moments(cells)[0]
+    return moments.reshape(-1, channels, channels)[:, one, other]
+
+
+def _smooth(maps: Tensor) -> Tensor:
+    """A Gaussian along rows and columns; beyond an edge the edge goes on."""
+    reach = 3
+    line = torch.exp(-(torch.arange(-reach, reach + 1.0) ** 2) / (2 * SMOOTH**2))
+    line = (line / line.sum())[None, None]
+    for _ in range(2):
+        flat = F.pad(maps.flatten(0, 1)[:, None], (reach, reach), mode="replicate")
+        maps = F.conv1d(flat, line)[:, 0].reshape(maps.shape).transpose(1, 2)
+    return maps
