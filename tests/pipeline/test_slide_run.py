@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +18,12 @@ from medsanitize.pipeline import extras
 from medsanitize.pipeline.ledger import export_ledger
 from medsanitize.pipeline.outcome import RunResult
 from medsanitize.pipeline.plan import plan
+from medsanitize.pipeline.registering import register
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.source import walk
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import ObjectRow, read_rows
+from medsanitize.release.registry import DATABASE, Registry
 from medsanitize.release.verify import verify
 from medsanitize.sanitize.wsi import SlideView
 from medsanitize.verifiers.audit import audit_release
@@ -284,3 +288,21 @@ def test_the_registry_finds_a_slide_of_an_earlier_release_in_another_container(t
     fill(second.inputs[0], ("generic",))
     run(second, ONE)
     assert slides_of(second)["generic-tiff"].check_registry == "flagged"
+
+
+def test_a_release_added_by_hand_brings_what_its_run_brought(
+    ran: tuple[Policy, RunResult], tmp_path: Path
+) -> None:
+    policy, _ = ran
+    register(policy.output, Registry(tmp_path))
+    by_hand, by_run = (digests(folder) for folder in (tmp_path, policy.state / "registry"))
+    assert by_hand == by_run
+    assert by_hand["by_pixels"]
+
+
+def digests(registry: Path) -> dict[str, list[bytes]]:
+    """What a registry compares with, by bytes and by pixels or tiles."""
+    with closing(sqlite3.connect(registry / DATABASE)) as db:
+        bytes_, tiles = "SELECT digest FROM by_bytes", "SELECT digest FROM by_pixels"
+        found = {"by_bytes": bytes_, "by_pixels": tiles}
+        return {name: [row[0] for row in db.execute(query)] for name, query in found.items()}
