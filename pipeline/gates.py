@@ -23,7 +23,7 @@ AUDIT_FILE = "audit.json"
 _LINKS_SHOWN = 1000
 Finding3 = tuple[str, str, str]
 NOT_BUILT = (
-    ("linkage attack", "No attack on the released images was made: `attack linkage` makes one."),
+    ("linkage attack", "No attack on the released images was made. The command attack linkage makes one."),
     ("small groups", "Disclosure risk by rare combinations was not measured."),
 )
 

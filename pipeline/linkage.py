@@ -78,7 +78,9 @@ def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
     theirs = ours if itself else _images(asked.background, asked.background_labels, asked.columns)
     found = _attacked(asked, ours, None if itself else theirs, progress, stop)
     if policy is not None:
-        found = replace(found, guidelines=guidelines_of(policy, asked.release, found.worst))
+        found = replace(
+            found, guidelines=guidelines_of(policy, asked.release, found.worst, itself=found.itself)
+        )
     if asked.output is not None:
         _write(asked.output, found)
     return found

@@ -67,6 +67,18 @@ def test_each_guideline_stands_as_the_facts_say(
     assert standing(code, linked, **changes) == result
 
 
+def test_an_attack_with_itself_says_nothing_of_other_data() -> None:
+    found = {one.code: one for one in checklist(replace(BEST, slides=9), SOME, itself=True)}
+    assert found["A3"].result == "needs a human"
+    assert "not attacked" in found["A3"].why
+    assert found["A4"].result == "not met"
+
+
+def test_what_is_open_is_told_in_whole_sentences() -> None:
+    why = checklist(replace(BEST, unread=1))[0].why
+    assert why == "1 object may show text that was not read."
+
+
 def test_all_seven_are_there_in_order_and_say_why() -> None:
     found = checklist(BEST, SOME)
     assert [one.code for one in found] == [f"A{n}" for n in range(1, 8)]

@@ -65,7 +65,9 @@ class Facts:
     without_block: int
 
 
-def guidelines_of(policy: Policy, release: Path, linked: Rate | None = None) -> tuple[Guideline, ...]:
+def guidelines_of(
+    policy: Policy, release: Path, linked: Rate | None = None, *, itself: bool = False
+) -> tuple[Guideline, ...]:
     """Go through the checklist for a release, published or staged.
 
     Parameters
@@ -75,9 +77,11 @@ def guidelines_of(policy: Policy, release: Path, linked: Rate | None = None) -> 
     release : Path
         Folder with its manifest.
     linked : Rate, optional
-        Rs of a linking attack against another dataset, with its bounds.
+        Rs of a linking attack, with its bounds.
+    itself : bool
+        Whether the release was attacked with itself, not with another dataset.
     """
-    return checklist(facts_of(policy, release), linked)
+    return checklist(facts_of(policy, release), linked, itself=itself)
 
 
 def facts_of(policy: Policy, release: Path) -> Facts:
@@ -115,12 +119,12 @@ def facts_of(policy: Policy, release: Path) -> Facts:
     )
 
 
-def checklist(facts: Facts, linked: Rate | None = None) -> tuple[Guideline, ...]:
+def checklist(facts: Facts, linked: Rate | None = None, *, itself: bool = False) -> tuple[Guideline, ...]:
     """Judge each guideline; see `guidelines_of`."""
     names = {
         "A1": ("Minimize metadata", _metadata(facts)),
         "A2": ("Dissociate from patient records", _records(facts)),
-        "A3": ("Consider other data sets", _other_data(facts, linked)),
+        "A3": ("Consider other data sets", _other_data(facts, None if itself else linked)),
         "A4": ("Slides from the same block", _blocks(facts, linked)),
         "A5": ("Consider what can be inferred", _inference()),
         "A6": ("Consider small populations", _population(facts)),
@@ -133,10 +137,16 @@ def _metadata(facts: Facts) -> tuple[Standing, str]:
     if facts.kept:
         return "not met", f"The policy keeps {', '.join(facts.kept)}."
     if facts.unsearched or facts.unread:
-        return _NEEDS, (
-            f"{facts.unsearched:,} objects were not searched for known identifiers, and {facts.unread:,} may"
-            " show text that was not read."
+        open_ = {
+            "were not searched for known identifiers": facts.unsearched,
+            "may show text that was not read": facts.unread,
+        }
+        told = (
+            f"{count:,} {'object' if count == 1 else 'objects'} {what}"
+            for what, count in open_.items()
+            if count
         )
+        return _NEEDS, " ".join(f"{one}." for one in told)
     return (
         "met",
         "Identifying metadata went by rule, and a search of every file for what is known found none.",
@@ -210,6 +220,6 @@ def _told(linked: Rate | None) -> str:
     if linked is None:
         return "Whether the look of images links patients to other data was not attacked."
     return (
-        f"An attack by the look of the images linked {linked.errors:,} of {linked.of:,} patients to another"
-        f" dataset (at most {100 * linked.upper:.1f} % at 95 % confidence)."
+        f"An attack by the look of the images linked {linked.errors:,} of {linked.of:,} patients to other"
+        f" images of theirs (at most {100 * linked.upper:.1f} % at 95 % confidence)."
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from medsanitize.release.summary import Guideline
 from medsanitize.verifiers.calibration import Rate
 from medsanitize.verifiers.linkage.attack import REPEATS, Attack
+
+NO_IMAGE: Final = "not readable: no-pixels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,9 @@ class Linkage:
 
     @property
     def excluded(self) -> int:
-        """Images of both sides that could not be compared."""
-        return sum(self.release.excluded.values()) + sum(self.background.excluded.values())
+        """Images that could not be compared; objects that are no images do not count."""
+        sides = (self.release,) if self.itself else (self.release, self.background)
+        return sum(count for one in sides for reason, count in one.excluded.items() if reason != NO_IMAGE)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON types."""
