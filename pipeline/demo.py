@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.demo_images import draw, frames, marked, scan, set_pixels
+from medsanitize.pipeline.demo_images import CHEST, chest, draw, frames, marked, scan, set_pixels
 from medsanitize.pipeline.demo_pictures import photograph, screenshot, sheet
 from medsanitize.pipeline.demo_slide import slide
 from medsanitize.pipeline.extras import missing
@@ -216,14 +216,13 @@ def _chest_radiograph(export: _Export, patient: _Patient) -> None:
     export.add(f"{patient.folder}/DX/IM_1.dcm", image)
     export.add(f"{patient.folder}/SR/report.dcm", _report(patient, image))
     later = _radiograph(patient, 2, "20230615")
-    later.PixelData = marked(later.PixelData, 7)
     export.add(f"{patient.folder}/DX/IM_2.dcm", later)
 
 
 def _radiograph(patient: _Patient, study: int, date: str) -> Dataset:
     image = _new(patient, _DX, "DX", study, 1, 1, date)
     image.PatientAge = "091Y"
-    set_pixels(image, scan(160, 128) // 2 + 20)
+    set_pixels(image, chest(CHEST, study - 1))
     image.ImageType = ["ORIGINAL", "PRIMARY", ""]
     image.BodyPartExamined, image.ViewPosition, image.ImageLaterality = "CHEST", "PA", "U"
     image.PresentationIntentType, image.BurnedInAnnotation = "FOR PRESENTATION", "NO"

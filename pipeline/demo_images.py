@@ -1,4 +1,4 @@
-"""Images of the demo export: rings on a dark ground, and letters burned into them."""
+"""Images of the demo export: rings on a dark ground, a chest, and letters burned into them."""
 
 from __future__ import annotations
 
@@ -47,6 +47,23 @@ def scan(rows: int, columns: int) -> NDArray[Any]:
     distance = np.hypot(y - rows / 2, x - columns / 2)
     rings: NDArray[Any] = ((np.cos(distance / 5) + 1) * 60 * (distance < rows / 2.2)).astype(np.uint8)
     return rings
+
+
+CHEST: Final = 5
+"""Number of the phantom whose chest the export shows."""
+
+
+def chest(patient: int, visit: int) -> NDArray[Any]:
+    """Return a chest-like radiograph of a phantom, 8 bits."""
+    import numpy as np
+    from medsanitize.generators.phantoms.chest import chest_phantom
+
+    shown: NDArray[Any] = np.rint(chest_phantom(patient, visit, size=CHEST_SIZE) * 255).astype(np.uint8)
+    return shown
+
+
+CHEST_SIZE: Final = 192
+"""Rows and columns of a chest."""
 
 
 def frames(count: int, rows: int, columns: int) -> NDArray[Any]:

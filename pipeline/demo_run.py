@@ -28,6 +28,9 @@ class Demo:
 def prepare_demo(folder: Path) -> Demo:
     """Make ``export``, ``policy.yaml``, ``release.key`` and ``signing.key`` in a new folder.
 
+    Where the extra ``verify`` is installed, ``elsewhere`` holds images of another hospital, which treated
+    one of the patients.
+
     Raises
     ------
     UsageError
@@ -45,9 +48,20 @@ def prepare_demo(folder: Path) -> Demo:
         export = make_export(folder / "export")
         policy = folder / "policy.yaml"
         policy.write_text(_with_signing(template("research", "demo")), encoding="utf-8")
+        _elsewhere(folder / "elsewhere")
     generate_release_key(folder / "release.key")
     generate_signing_key(folder / "signing.key")
     return Demo(policy, export.files, export.patients, tuple(_values(export.planted)))
+
+
+def _elsewhere(folder: Path) -> None:
+    """Chests as another hospital published them; one of them the export shows as well."""
+    from medsanitize.generators.phantoms.cohorts import write_chests
+    from medsanitize.pipeline.demo_images import CHEST, CHEST_SIZE
+    from medsanitize.pipeline.extras import missing
+
+    if not missing("verify"):
+        write_chests(folder, range(CHEST, CHEST + 4), visits=(1, 1), size=CHEST_SIZE)
 
 
 def _with_signing(text: str) -> str:
@@ -94,10 +108,13 @@ def show_demo(demo: Demo, result: RunResult, survivors: int) -> None:
     ]
     console = Console(soft_wrap=True, highlight=False)
     console.print(Panel("\n".join(lines)))
+    elsewhere = demo.policy.parent / "elsewhere"
+    again = f"Who is elsewhere:   medsanitize overlap {result.release} {elsewhere}"
     for line in (
         f"Read the report:    {result.release / 'report.html' if result.release else result.report}",
         f"Check the release:  medsanitize verify {result.release or 'RELEASE'}",
         f"Who became whom:    medsanitize ledger {demo.policy} --patients who.csv",
+        *([again] if result.release and elsewhere.exists() else []),
         f"Make it your own:   edit {demo.policy}, then medsanitize plan {demo.policy}",
     ):
         console.print(line)
