@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 from common import fresh, machine, run, table
+from medsanitize.sanitize.tiff_directory import Dialect
 from medsanitize.sanitize.wsi.rewrite import Page, numbers, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import Dialect
 from PIL import Image
 
 TARGET = 1.5

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.pipeline.demo_images import scan
 from medsanitize.pipeline.demo_pictures import Planted
+from medsanitize.sanitize.tiff_directory import Dialect
 from medsanitize.sanitize.wsi.rewrite import Page, numbers, text, write_tiff
-from medsanitize.sanitize.wsi.tiff import Dialect
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Image file directories of TIFF 6.0, BigTIFF and EXIF: bounds held, nothing judged."""
+"""Entries of TIFF 6.0, BigTIFF and EXIF with their values at hand, as pictures and EXIF need them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal
 
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.raster.sniff import Buffer
-from medsanitize.sanitize.tiff_types import RATIONAL, SIZES
+from medsanitize.sanitize.tiff_directory import Dialect, directory_at
+from medsanitize.sanitize.tiff_types import RATIONAL
 
 _NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
-_MOST_ENTRIES = 4096
 _MOST_VALUE = 1 << 28
 
 
@@ -74,24 +74,13 @@ def read_directory(data: Buffer, header: TiffHeader, pos: int) -> tuple[Director
     Raises
     ------
     Refused
-        ``tiff-structure`` where something lies outside the file, or an entry is there twice.
+        See `medsanitize.sanitize.tiff_directory.directory_at`.
     """
-    order, big = header.order, header.big
-    head, entry, inline = (8, 20, 8) if big else (2, 12, 4)
-    try:
-        count = unpack_from(f"{order}{'Q' if big else 'H'}", data, pos)[0]
-        if not 0 < count <= _MOST_ENTRIES:
-            raise Refused("tiff-structure")
-        directory: Directory = {}
-        for at in range(pos + head, pos + head + count * entry, entry):
-            tag, kind, number = unpack_from(f"{order}HH{'Q' if big else 'I'}", data, at)
-            size = SIZES.get(kind, 0) * number
-            start = at + entry - inline
-            if size > inline:
-                start = unpack_from(f"{order}{'Q' if big else 'I'}", data, start)[0]
-            if tag in directory or size > _MOST_VALUE or start + size > len(data):
-                raise Refused("tiff-structure")
-            directory[tag] = Entry(kind, number if size else 0, bytes(data[start : start + size]))
-        return directory, unpack_from(f"{order}{'Q' if big else 'I'}", data, pos + head + count * entry)[0]
-    except error:
-        raise Refused("tiff-structure") from None
+    found, following = directory_at(data, pos, Dialect(header.order, "big" if header.big else "classic"))
+    if any(field.size > _MOST_VALUE for field in found.fields.values()):
+        raise Refused("tiff-structure")
+    directory = {
+        tag: Entry(field.type, field.count, bytes(data[field.start : field.start + field.size]))
+        for tag, field in found.fields.items()
+    }
+    return directory, following

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from medsanitize.sanitize.tiff_directory import Dialect
 from medsanitize.sanitize.wsi.rewrite import Page, numbers, text
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Dialect
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION
 
 _LINE = 11
 """Characters a line, so that a UID of 44 makes four lines."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from medsanitize.sanitize.dicom.icc import numbers_of_profile
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.wsi.plan import Piece
 from medsanitize.sanitize.wsi.rewrite import Page, Value
 from medsanitize.sanitize.wsi.tiff import (
@@ -16,7 +17,6 @@ from medsanitize.sanitize.wsi.tiff import (
     TILE_COUNTS,
     TILE_OFFSETS,
     WIDTH,
-    Directory,
     Tiff,
 )
 from medsanitize.sanitize.wsi.tiles import TileCleaner, clean_tables

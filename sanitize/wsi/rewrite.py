@@ -7,16 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Dialect
 from medsanitize.sanitize.tiff_types import LONG, LONG8
 from medsanitize.sanitize.wsi.plan import Copy, OutFile, Piece
-from medsanitize.sanitize.wsi.tiff import (
-    STRIP_COUNTS,
-    STRIP_OFFSETS,
-    SUB_IFDS,
-    TILE_COUNTS,
-    TILE_OFFSETS,
-    Dialect,
-)
+from medsanitize.sanitize.wsi.tiff import STRIP_COUNTS, STRIP_OFFSETS, SUB_IFDS, TILE_COUNTS, TILE_OFFSETS
 
 _LIMIT = 1 << 32
 

@@ -2,10 +2,6 @@
 
 Nothing here looks at pixels. Every offset and count is checked against the file before it is used,
 and a file that contradicts itself is refused by a named rule.
-
-Sources: TIFF 6.0 (Adobe, 1992) section 2; the BigTIFF design (offsets and counts of 8 bytes, version 43).
-NDPI is little endian, with an offset of 8 bytes in the header and after each directory, and, behind that,
-the upper 32 bits of every entry's value.
 """
 
 from __future__ import annotations
@@ -16,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.structure import Buffer
-from medsanitize.sanitize.tiff_types import LONG, SIZES
+from medsanitize.sanitize.tiff_directory import MOST_ENTRIES, Dialect, Directory, Field, directory_at
+from medsanitize.sanitize.tiff_types import SIZES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,50 +24,9 @@ STRIP_OFFSETS, STRIP_COUNTS, TILE_OFFSETS, TILE_COUNTS, SUB_IFDS = 273, 279, 324
 NDPI_FLAG = 65420
 _INTEGERS = {1: "u1", 3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
 _MOST_DIRECTORIES = 4096
-_MOST_ENTRIES = 4096
 _MOST_VALUES = 1 << 22
 _MOST_BYTES = 64 << 20
 _MOST_FIELDS = 1 << 17
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How a TIFF writes its numbers: byte order, and the width of offsets and counts."""
-
-    order: Literal["<", ">"]
-    kind: Literal["classic", "big", "ndpi"]
-
-    @property
-    def inline(self) -> int:
-        """Bytes that an entry holds itself."""
-        return 8 if self.kind == "big" else 4
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One entry: its type, how many values, and where their bytes begin.
-
-    ``high`` is what NDPI adds to a single LONG that the entry holds itself: its upper 32 bits.
-    """
-
-    type: int
-    count: int
-    start: int
-    high: int = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes of all values."""
-        return SIZES[self.type] * self.count
-
-
-@dataclass(frozen=True, slots=True)
-class Directory:
-    """One image file directory: where it begins and ends, and its entries."""
-
-    start: int
-    end: int
-    fields: dict[int, Field]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +82,7 @@ class Tiff:
         known = {one.start for one in self.directories}
         if known & set(starts):
             raise Refused("tiff-directory-loop", "structure")
-        return tuple(_directory(self.data, start, self.dialect)[0] for start in starts)
+        return tuple(directory_at(self.data, start, self.dialect)[0] for start in starts)
 
 
 def looks_like_tiff(data: Buffer) -> bool:
@@ -171,7 +127,7 @@ def read_tiff(data: Buffer) -> Tiff:
         if len(seen) == _MOST_DIRECTORIES:
             raise Refused("tiff-too-many-directories", "structure")
         seen.add(start)
-        directory, start = _directory(data, start, dialect)
+        directory, start = directory_at(data, start, dialect)
         directories.append(directory)
         fields += len(directory.fields)
         if fields > _MOST_FIELDS:
@@ -186,43 +142,8 @@ def _is_ndpi(data: Buffer, start: int) -> bool:
     if start + 2 > len(data):
         return False
     count = struct.unpack_from("<H", data, start)[0]
-    if not 0 < count <= _MOST_ENTRIES or start + 2 + 12 * count > len(data):
+    if not 0 < count <= MOST_ENTRIES or start + 2 + 12 * count > len(data):
         return False
     return any(
         struct.unpack_from("<H", data, start + 2 + 12 * number)[0] == NDPI_FLAG for number in range(count)
     )
-
-
-def _directory(data: Buffer, start: int, dialect: Dialect) -> tuple[Directory, int]:
-    """The directory at ``start`` and where the next one begins (0: there is none)."""
-    big, ndpi, order = dialect.kind == "big", dialect.kind == "ndpi", dialect.order
-    head, entry, link = (8, 20, 8) if big else (2, 12, 8 if ndpi else 4)
-    if start + head > len(data):
-        raise Refused("tiff-structure", "structure")
-    count = struct.unpack_from(order + ("Q" if big else "H"), data, start)[0]
-    after = start + head + entry * count
-    end = after + link + (4 * count if ndpi else 0)
-    if not 0 < count <= _MOST_ENTRIES or end > len(data):
-        raise Refused("tiff-structure", "structure")
-    high = struct.unpack_from(f"<{count}I", data, after + link) if ndpi else (0,) * count
-    fields: dict[int, Field] = {}
-    for number in range(count):
-        at = start + head + entry * number
-        tag, kind, values = struct.unpack_from(order + ("HHQ" if big else "HHI"), data, at)
-        if tag in fields:
-            raise Refused("tiff-structure", "structure")
-        if kind in SIZES:
-            fields[tag] = _field(data, at + (12 if big else 8), kind, values, high[number], dialect)
-    following = struct.unpack_from(order + ("Q" if big or ndpi else "I"), data, after)[0]
-    return Directory(start, end, fields), following
-
-
-def _field(data: Buffer, at: int, kind: int, count: int, high: int, dialect: Dialect) -> Field:
-    size = SIZES[kind] * count
-    if size <= dialect.inline:
-        return Field(kind, count, at, high if kind == LONG and count == 1 else 0)
-    where = struct.unpack_from(dialect.order + ("Q" if dialect.kind == "big" else "I"), data, at)[0]
-    where |= high << 32
-    if where + size > len(data):
-        raise Refused("tiff-structure", "structure")
-    return Field(kind, count, where)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Dialect
 from medsanitize.sanitize.wsi import plan_edits
 from medsanitize.sanitize.wsi.plan import Copy, Piece
 from medsanitize.sanitize.wsi.rewrite import Page, directories_behind
-from medsanitize.sanitize.wsi.tiff import TILE_COUNTS, TILE_OFFSETS, Dialect
+from medsanitize.sanitize.wsi.tiff import TILE_COUNTS, TILE_OFFSETS
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import struct
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from medsanitize.sanitize.tiff_directory import Dialect
 from medsanitize.sanitize.wsi import Copy, EditPlan, SlideView, SourceFile, zisraw
 from medsanitize.sanitize.wsi.mirax_index import write_index
 from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, write_tiff
 from medsanitize.sanitize.wsi.rewrite import text as ascii_value
-from medsanitize.sanitize.wsi.tiff import Dialect
 from PIL import Image
 
 MARKER = "ZQ-DOE-JANE-77120"

@@ -10,10 +10,11 @@ from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.vendors.generic import mpp_of
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import NUMBER, child_text, parse_xml, tag

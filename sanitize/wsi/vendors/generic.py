@@ -6,10 +6,11 @@ import struct
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, tiff_file
-from medsanitize.sanitize.wsi.tiff import Directory, Tiff, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff import Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "generic-tiff"

@@ -10,11 +10,12 @@ import struct
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.tiff_types import LONG
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import Copy, EditPlan, Piece, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import NDPI_FLAG, Directory, Tiff, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff import NDPI_FLAG, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 

@@ -11,10 +11,11 @@ from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, children, copy_allowed, local, parse_xml, tag

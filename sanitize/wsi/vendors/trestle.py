@@ -9,10 +9,11 @@ import re
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Directory, Tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "trestle"

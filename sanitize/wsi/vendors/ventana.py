@@ -10,10 +10,11 @@ import re
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Dialect, Directory
 from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Dialect, Directory, Tiff, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, copy_allowed, local, parse_xml
 
