@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from math import inf
 from typing import Protocol, TypeVar
 
 from medsanitize.sanitize.pixels.boxes import TextBox
@@ -18,7 +19,9 @@ _TALL = 1.5
 _GAP = 3.0
 _SIZES = 2.0
 _BESIDE = 1.3
+_TOUCHING = 0.5
 _SCRAP = 3
+_SIDES = frozenset("R L RT LT RE LI D G DX SX H V AP PA LAT".split())
 _LABEL_ENDS = (":", "：")
 
 
@@ -84,15 +87,16 @@ def _scraps(line: list[TextBox], chosen: set[TextBox], upright: bool) -> Iterato
     """A few letters, or a label, straight beside what is chosen: they belong to it."""
     for one, other in pairwise(line):
         gap = _along(other, upright)[0] - _along(one, upright)[1]
-        near = gap < _BESIDE * max(one.height, other.height)
         for box, beside in ((one, other), (other, one)):
-            if (
-                near
-                and beside in chosen
-                and box not in chosen
-                and (_letters(box) <= _SCRAP or _is_label(box))
-            ):
+            if beside in chosen and gap < _reach(box) * max(one.height, other.height):
                 yield box
+
+
+def _reach(box: TextBox) -> float:
+    """How far from a line a box may stand and go with it, in heights; a side or projection stands alone."""
+    if _letters(box) > _SCRAP and not _is_label(box):
+        return -inf
+    return _TOUCHING if box.text.strip(" .").upper() in _SIDES else _BESIDE
 
 
 def _letters(box: TextBox) -> int:

@@ -63,6 +63,11 @@ def test_a_letter_straight_beside_a_name_goes_with_it_and_a_distant_one_stays() 
     assert chosen(name, sex, side) == ["KOWALSKA", "F"]
 
 
+def test_the_side_that_an_image_shows_stays_unless_it_touches_a_name() -> None:
+    assert chosen(line("KOWALSKA", 5, 5), line("R", 73, 5, width=8)) == ["KOWALSKA"]
+    assert chosen(line("KOWALSKA", 5, 5), line("R", 63, 5, width=8)) == ["KOWALSKA", "R"]
+
+
 def test_the_label_and_the_letters_of_a_line_that_runs_upwards_go_with_its_name() -> None:
     label, name = TextBox(5, 160, 17, 190, "Pat:", 0.9), TextBox(5, 100, 17, 156, "KOWALSKA", 0.9)
     sex = TextBox(5, 78, 17, 88, "F", 0.9)
