@@ -195,6 +195,13 @@ def test_the_papers_recipe_asks_for_weights(table: Path) -> None:
         train(Kind.RETRIEVAL, labels, RETRIEVAL["paper"], None, table.parent / "m", listener, listener)
 
 
+def test_a_recipe_with_weights_of_its_own_takes_no_others(table: Path) -> None:
+    labels = read_labels(table, table.parent, split="train")
+    listener = Listener()
+    with pytest.raises(UsageError, match="takes no others"):
+        train(Kind.RETRIEVAL, labels, RETRIEVAL["frozen"], "a/b", table.parent / "m", listener, listener)
+
+
 def test_an_unknown_recipe_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match="frozen"):
         recipe_for(Kind.RETRIEVAL, "best")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +23,7 @@ OTHER_MODALITY = "of another modality than most"
 # As large a share as the validation part of ChestX-ray14 is of its training data.
 VALIDATION_SHARE = 0.15
 FEWEST = 4
+AT_ONCE = 64
 
 
 class Hears(Protocol):
@@ -92,14 +95,14 @@ def gather(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, Mappin
     hears.stage("read images", len(labels))
     kinds: list[Modality | None] = []
     digests: list[str] = []
-    for path in labels.paths:
-        stops.check()
-        try:
-            kinds.append(read_picture(path).modality)
-        except UnreadablePicture:
-            kinds.append(None)
-        digests.append(_file_digest(path) if kinds[-1] else "")
-        hears.advance(1)
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
+        # In turns, so that a signal is heard soon and few decoded images wait.
+        for start in range(0, len(labels), AT_ONCE):
+            stops.check()
+            for kind, digest in pool.map(_look, labels.paths[start : start + AT_ONCE]):
+                kinds.append(kind)
+                digests.append(digest)
+                hears.advance(1)
     seen = Counter(kind for kind in kinds if kind is not None)
     if not seen:
         raise UsageError("No image of the split can be read", "Give DICOM, PNG, JPEG, TIFF or slides")
@@ -141,6 +144,14 @@ def split_patients(examples: Examples, seed: int) -> tuple[Examples, Examples]:
     ]
     chosen = np.isin(examples.patients, np.concatenate(validating))
     return examples.part(np.flatnonzero(~chosen)), examples.part(np.flatnonzero(chosen))
+
+
+def _look(path: Path) -> tuple[Modality | None, str]:
+    """Modality and digest of an image; no modality where it cannot be read."""
+    try:
+        return read_picture(path).modality, _file_digest(path)
+    except UnreadablePicture:
+        return None, ""
 
 
 def _file_digest(path: Path) -> str:

@@ -21,12 +21,14 @@ from medsanitize.verifiers.models.config import Config, Kind
 from medsanitize.verifiers.models.encoder import GraphVerification
 from medsanitize.verifiers.models.folder import CALIBRATION, CARD, CURVES, LIST, LOG, digest_of
 from medsanitize.verifiers.models.networks.start import RANDOM
+from medsanitize.verifiers.models.open import matching_of
 from medsanitize.verifiers.models.save import Exported, Papers, export, save_model
 from medsanitize.verifiers.models.session import open_session
 from medsanitize.verifiers.training.card import card, curves
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops, gather, split_patients
 from medsanitize.verifiers.training.frozen import FrozenRecipe, train_frozen
 from medsanitize.verifiers.training.learned import Learned
+from medsanitize.verifiers.training.match import MatchRecipe, train_match
 from medsanitize.verifiers.training.moments import MomentsRecipe, train_moments
 from medsanitize.verifiers.training.recipes import Recipe
 from medsanitize.verifiers.training.siamese import train_siamese
@@ -82,15 +84,21 @@ def train(
     Raises
     ------
     UsageError
-        If a model is in the output, the patients are too few, or the recipe lacks something.
+        If a model is in the output, the patients are too few, or the recipe lacks weights or takes none.
     """
     if (output / LIST).exists():
         raise UsageError("There is a model in the output folder", "Choose another folder")
+    if weights is not None and isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe):
+        raise UsageError(
+            "The recipe has packaged weights of its own and takes no others", "Leave --weights out"
+        )
     unfinished = output.with_name(output.name + ".training")
     examples, excluded = gather(labels, hears, stops)
     fit, validation = split_patients(examples, recipe.seed)
     if isinstance(recipe, MomentsRecipe):
-        learned = train_moments(kind, fit, validation, recipe, hears, stops)
+        learned = train_moments(fit, validation, recipe, hears, stops)
+    elif isinstance(recipe, MatchRecipe):
+        learned = train_match(fit, recipe, hears, stops)
     elif isinstance(recipe, FrozenRecipe):
         learned = train_frozen(kind, fit, validation, recipe, hears, stops)
     else:
@@ -111,7 +119,9 @@ def train(
         "excluded": dict(excluded),
         "images": examples.digest,
         "recipe": asdict(recipe),
-        "start": "packaged" if isinstance(recipe, FrozenRecipe | MomentsRecipe) else _start(weights),
+        "start": "packaged"
+        if isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe)
+        else _start(weights),
     }
     documents = _documents(exported.config, recipe, training, learned, calibration)
     digest = save_model(output, exported, learned.score, Papers(training, documents))
@@ -131,6 +141,7 @@ def _calibrate(
         open_session(exported.graph, os.cpu_count() or 1),
         learned.scoring,
         {name: tensor.detach().cpu().numpy() for name, tensor in learned.score.items()},
+        matching_of(exported.config),
     )
     chosen = validation.part(_first_patients(validation.patients, MOST_CALIBRATED))
     hears.stage("calibrate", len(chosen))
