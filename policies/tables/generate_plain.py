@@ -101,7 +101,7 @@ def unaccented(word: str) -> Iterator[str]:
 
 def parts(typed: Mapping[str, frozenset[str]], names: frozenset[str]) -> Iterator[str]:
     """Listed words that may stand in compounds: no name begins or ends with one of them."""
-    ends = set()
+    ends: set[str] = set()
     for name in names | other_names():
         ends.update(name[:size] for size in range(SHORTEST_PART, len(name) - 1))
         ends.update(name[-size:] for size in range(SHORTEST_PART, len(name) - 1))
