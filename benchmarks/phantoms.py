@@ -1,12 +1,16 @@
 """Patients in two datasets of phantoms, found by `medsanitize overlap`; an exclusive pair called exclusive.
 
     python benchmarks/phantoms.py OUT [--train N] [--patients N] [--draws N] [--model FOLDER]
+    python benchmarks/phantoms.py OUT --hardness
 
 Trains a retrieval model with the default recipe on phantoms of one seed (or takes the one named). Every draw
 makes people of another seed: dataset A, dataset B with 5 % of its patients from A at later visits, and
 dataset C with none. Prints how many of the shared patients the pairs of A and B name (recall), how many
 other pairs of patients they name, and the verdicts. Exits 1 when recall is below 0.99, more than one in a
 thousand pairs of patients is false, or a verdict is wrong.
+
+With --hardness it prints instead how well the packaged features find phantoms, and exits 1 when they find
+all or too few: AUC of 0.95 to 0.998 for chests, the same glass and the next section linked, distant ones less.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from common import fresh, machine, medsanitize, table
-from medsanitize.generators.phantoms.cohorts import write_chests
+from medsanitize.generators.phantoms.cohorts import write_chests, write_slides
 
 SHARED = 0.05
 RECALL, FALSE = 0.99, 1e-3
@@ -93,6 +97,27 @@ def drawn(out: Path, number: int, patients: int, model: Path) -> Draw:
     )
 
 
+def hardness(out: Path) -> int:
+    """Print how hard phantoms are for the packaged features; the exit code says whether hard enough."""
+    write_chests(out / "chests", range(100), visits=(2, 3), seed=5)
+    options = ("--images", out / "chests", "--labels", out / "chests" / "labels.csv", "--json")
+    done = medsanitize("evaluate", *options, cwd=out)
+    found: dict[str, Any] = loads(done.stdout)
+    auc, nearest = found["verification"]["auc"], found["retrieval"]["precision_at_1"]
+    print(f"{machine()}\nchests: AUC {auc:.3f}, P@1 {nearest:.3f}")
+    scans = {"another scanner": (0, 1), "next section": (1, 0), "section 8": (8, 0), "section 20": (20, 0)}
+    write_slides(out / "base", range(40), sections=(0,), seed=5)
+    rates = {}
+    for name, (section, scanned) in scans.items():
+        folder = out / name.replace(" ", "-")
+        write_slides(folder, range(40), sections=(section,), scanners=(scanned,), seed=5)
+        done = medsanitize("attack", "linkage", folder, "--background", out / "base", "--json", cwd=out)
+        rates[name] = loads(done.stdout)["whole"]["rs"]["share"]
+    print(table(["probe", "Rs of 40 patients"], [[name, f"{rate:.2f}"] for name, rate in rates.items()]))
+    near = min(rates["another scanner"], rates["next section"])
+    return int(not (0.95 <= auc <= 0.998 and near >= 0.95 > rates["section 20"]))
+
+
 def main() -> None:
     """Parse, train, draw, print, judge."""
     parser = argparse.ArgumentParser(
@@ -103,8 +128,11 @@ def main() -> None:
     parser.add_argument("--patients", type=int, default=200, help="patients in each dataset")
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--model", type=Path, help="a model trained on phantoms of seed 1 before")
+    parser.add_argument("--hardness", action="store_true", help="how hard phantoms are, without training")
     options = parser.parse_args()
     out = fresh(options.out)
+    if options.hardness:
+        sys.exit(hardness(out))
     model = options.model.resolve() if options.model else trained(out, options.train)
     draws = [drawn(out, number, options.patients, model) for number in range(options.draws)]
     print(machine())
