@@ -107,7 +107,7 @@ TOOLS: dict[str, Tool] = {
 
 def cell(row: Sequence[Any]) -> str:
     """What a row of `wsi.scores` says, in short."""
-    _, left, vendor, viewer, pictures, tiles = row
+    kind, left, vendor, viewer, pictures, tiles = row
     if vendor == "does not open":
         return "does not open"
     given = [str(left).replace(" of ", "/")]
@@ -115,8 +115,8 @@ def cell(row: Sequence[Any]) -> str:
     given += ["differs"] if viewer == "differ" and vendor != "lost" else []
     given += ["P"] if pictures not in ("none", "-") else []
     found = [int(one) for one in re.findall(r"\d+", str(tiles))]
-    apart = sum(found[2:])  # tiles of a macro, which ought to go
-    given += [f"tiles {found[0]}/{found[1] - apart}"] if found and found[0] + apart != found[1] else []
+    of_macro = found[2] if kind == "scn" and len(found) > 2 else 0
+    given += [f"tiles {found[0]}/{found[1] - of_macro}"] if found and found[0] + of_macro != found[1] else []
     return " ".join(given)
 
 
