@@ -24,8 +24,8 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--recipe",
             metavar="NAME",
-            help="moments (the default without a GPU), frozen, paper (with a GPU), paper-224, augmented-512"
-            " or tiny.",
+            help="moments (retrieval) and match (verification), the defaults without a GPU; frozen; paper"
+            " (the default with one), paper-224, augmented-512 or tiny.",
         ),
         click.option(
             "--weights",

@@ -88,7 +88,7 @@ def test_what_is_learned_whitens_channels_and_products() -> None:
     maps = torch.einsum("cd,ndij->ncij", mixing, torch.randn(200, 6, 4, 4, generator=draw)) + 3
     branch = Branch(Cells(6, 4, 4, 5), 4, 2, 5, 8)
     with torch.no_grad():
-        learn_cells(branch, maps)
+        learn_cells(branch.cells, maps)
         learn_products(branch, maps)
         cells = branch.cells.whiten(maps - branch.cells.mean).transpose(0, 1).flatten(1)
         products = branch.whiten(branch.moments(branch.cells(maps))) - branch.mean
@@ -96,3 +96,55 @@ def test_what_is_learned_whitens_channels_and_products() -> None:
     flat = products.flatten(0, 1)
     assert torch.allclose(flat.T @ flat / len(flat), torch.eye(8), atol=1e-3)
     assert products.mean(0).abs().max() < 1e-4
+
+
+def test_cells_match_within_reach_and_no_further() -> None:
+    from medsanitize.verifiers.models.matching import Matching
+
+    cells = np.eye(16, dtype=np.float32).reshape(16, 4, 4)
+    moved = np.roll(cells, 1, axis=2)
+    moved[:, :, 0] = 0
+    statistics = np.array([0.0, 1.0], np.float32)
+    one, other = (np.concatenate([each.ravel(), statistics])[None] for each in (cells, moved))
+    assert Matching(16, 4, 0).match(one, one)[0] == pytest.approx(1)
+    assert Matching(16, 4, 0).match(one, other)[0] == pytest.approx(0)
+    assert Matching(16, 4, 1).match(one, other)[0] == pytest.approx(0.75)
+
+
+def test_a_match_is_symmetric_and_counted_in_deviations_of_the_cohort() -> None:
+    from medsanitize.verifiers.models.matching import Matching
+
+    how = Matching(5, 3, 1)
+    vectors = np.random.default_rng(0).normal(size=(40, how.dimension)).astype(np.float32)
+    vectors[:, -1] = 0.5
+    one, other = vectors[:20], vectors[20:]
+    found = how.match(one, other)
+    assert np.allclose(found, how.match(other, one), atol=1e-5)
+    one[:, -2] -= 1
+    assert np.allclose(how.match(one, other) - found, 1, atol=1e-5)
+
+
+def test_the_cohort_matches_as_pairs_do() -> None:
+    import torch
+    from medsanitize.verifiers.models.matching import Matching
+    from medsanitize.verifiers.models.networks.match import Cohort
+
+    cohort = Cohort(6, 5, 3, 1)
+    cells = torch.randn(2, 5, 3, 3)
+    plain = np.array([0.0, 1.0], np.float32)
+    rows = [np.concatenate([each.numpy().ravel(), plain]) for each in (*cells, *cohort.cells)]
+    expected = [
+        [Matching(5, 3, 1).match(one[None], other[None])[0] for other in rows[2:]] for one in rows[:2]
+    ]
+    assert np.allclose(cohort.matches(cells).numpy(), expected, atol=1e-5)
+
+
+def test_a_line_separates_what_a_value_separates() -> None:
+    from medsanitize.verifiers.models.scoring import BIAS, WEIGHT
+    from medsanitize.verifiers.training.frozen import fit_line
+
+    values = np.array([0.1, 0.2, 0.3, 2.0, 2.1, 2.2], np.float32)
+    line, loss = fit_line(values, values > 1)
+    logits = values * float(line[WEIGHT]) + float(line[BIAS])
+    assert ((logits > 0) == (values > 1)).all()
+    assert loss < 0.3

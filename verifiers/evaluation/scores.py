@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ROWS: Final = 256
-_PAIRS: Final = 65_536
+_NUMBERS: Final = 2**23
+"""Of the vectors of one side of the pairs that are scored at once."""
 
 
 def distance_scores(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -36,8 +37,9 @@ def verifier_scores(vectors: NDArray[np.float32], verifier: Verification) -> NDA
 
     scores = np.ones((len(vectors), len(vectors)), dtype=np.float32)
     first, second = np.triu_indices(len(vectors), 1)
-    for start in range(0, len(first), _PAIRS):
-        one, other = first[start : start + _PAIRS], second[start : start + _PAIRS]
+    pairs = max(1, _NUMBERS // vectors.shape[1])
+    for start in range(0, len(first), pairs):
+        one, other = first[start : start + pairs], second[start : start + pairs]
         scores[one, other] = verifier.score(vectors[one], vectors[other])
         scores[other, one] = scores[one, other]
     return scores

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from medsanitize.verifiers.models.matching import Matching
 from medsanitize.verifiers.models.preprocess import Preprocessing
 from medsanitize.verifiers.models.scoring import Scoring, pair_scores
 from medsanitize.verifiers.models.session import check_modality, embed
@@ -40,6 +41,8 @@ class GraphVerification:
     ----------
     scoring, weights
         How, and with which weights by name.
+    matching
+        What the vectors hold where they are matched place by place.
     """
 
     digest: str
@@ -49,6 +52,7 @@ class GraphVerification:
     session: Any
     scoring: Scoring
     weights: Mapping[str, NDArray[np.float32]]
+    matching: Matching | None = None
 
     def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
         """Vectors of pictures, ``(n, dimension)``; pictures of another modality are a UsageError."""
@@ -57,4 +61,4 @@ class GraphVerification:
 
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score in [0, 1] for each row of ``one`` with the same row of ``other``."""
-        return pair_scores(self.scoring, self.weights, one, other)
+        return pair_scores(self.scoring, self.weights, one, other, self.matching)

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import torch
 from medsanitize.verifiers.models.networks.layers import GridPool, SamePad
+from medsanitize.verifiers.models.networks.match import Cohort
 from medsanitize.verifiers.models.networks.moments import RegionMoments, Scramble
 from onnx import TensorProto, helper, numpy_helper
 from torch import fx, nn
@@ -29,9 +30,9 @@ class _Tracer(fx.Tracer):
     """Stops at the layers that have an operator of their own."""
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        return isinstance(module, GridPool | SamePad | RegionMoments | Scramble) or super().is_leaf_module(
-            module, name
-        )
+        return isinstance(
+            module, GridPool | SamePad | RegionMoments | Scramble | Cohort
+        ) or super().is_leaf_module(module, name)
 
 
 class _Writer:
@@ -188,6 +189,25 @@ def _scramble(writer: _Writer, layer: Scramble, vectors: str) -> str:
     return writer.node("Gather", row, writer.constant(layer.kept.numpy()), axis=1)
 
 
+def _cohort(writer: _Writer, layer: Cohort, cells: str) -> str:
+    _, channels, places = layer.cells.shape
+    shape = writer.constant(np.array([-1, 1, channels, places], np.int64))
+    flat = writer.node("Transpose", writer.node("Reshape", cells, shape), perm=[0, 1, 3, 2])
+    products = writer.node("MatMul", flat, writer.constant(layer.cells.numpy()))
+    likeness = writer.node("Add", products, writer.constant(layer.outside.numpy()))
+    sides = [
+        writer.node(
+            "ReduceMean", writer.node("ReduceMax", likeness, axes=[axis], keepdims=0), axes=[2], keepdims=0
+        )
+        for axis in (3, 2)
+    ]
+    found = writer.node("Mul", writer.node("Add", *sides), writer.constant(np.float32(0.5)))
+    mean = writer.node("ReduceMean", found, axes=[1], keepdims=1)
+    apart = writer.node("Sub", found, mean)
+    spread = writer.node("ReduceMean", writer.node("Mul", apart, apart), axes=[1], keepdims=1)
+    return writer.node("Concat", mean, writer.node("Sqrt", spread), axis=1)
+
+
 def _numbers(writer: _Writer, *numbers: int) -> list[str]:
     return [writer.constant(np.array([number], np.int64)) for number in numbers]
 
@@ -253,6 +273,7 @@ _LAYERS: tuple[tuple[type[nn.Module], Callable[..., str]], ...] = (
     (GridPool, _grid),
     (RegionMoments, _moments),
     (Scramble, _scramble),
+    (Cohort, _cohort),
 )
 _FUNCTIONS: dict[Any, Callable[..., str]] = {
     operator.add: _binary("Add"),

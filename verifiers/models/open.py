@@ -9,6 +9,7 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.models.config import Config, Kind, read_config
 from medsanitize.verifiers.models.encoder import GraphRetrieval, GraphVerification
 from medsanitize.verifiers.models.folder import CALIBRATION, CONFIG, GRAPH, WEIGHTS, ModelFiles, read_folder
+from medsanitize.verifiers.models.matching import Matching
 from medsanitize.verifiers.models.protocols import Retrieval, Verification
 from medsanitize.verifiers.models.scoring import BIAS, WEIGHT, Scoring
 from medsanitize.verifiers.models.session import open_session
@@ -53,7 +54,28 @@ def open_verification(folder: Path, *, threads: int = 1) -> Verification:
         open_session(files.content[GRAPH], threads),
         config.scoring,
         _score_weights(files.content[WEIGHTS], config),
+        matching_of(config),
     )
+
+
+def matching_of(config: Config) -> Matching | None:
+    """How the vectors of a model are matched place by place; None where they are not.
+
+    Raises
+    ------
+    IntegrityError
+        If the configuration's network makes other vectors than the matching takes.
+    """
+    if config.scoring is not Scoring.MATCH:
+        return None
+    try:
+        facts = {name: int(config.network[name]) for name in ("kept", "grid", "reach")}
+    except (KeyError, TypeError, ValueError):
+        facts = {"kept": 0, "grid": 0, "reach": 0}
+    matching = Matching(facts["kept"], facts["grid"], facts["reach"])
+    if min(facts.values()) < 1 or matching.dimension != config.dimension:
+        raise IntegrityError("The model's vectors cannot be matched", "Fetch or train it again")
+    return matching
 
 
 def _score_weights(data: bytes, config: Config) -> dict[str, NDArray[np.float32]]:
@@ -61,7 +83,9 @@ def _score_weights(data: bytes, config: Config) -> dict[str, NDArray[np.float32]
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    length = {Scoring.SIGMOID_DIFFERENCE: config.dimension, Scoring.DISTANCE: 1}.get(config.scoring)
+    length = {Scoring.SIGMOID_DIFFERENCE: config.dimension, Scoring.DISTANCE: 1, Scoring.MATCH: 1}.get(
+        config.scoring
+    )
     try:
         weights = load(data)
         if (weights[WEIGHT].size, weights[BIAS].size) == (length, 1):

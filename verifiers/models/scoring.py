@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from medsanitize.verifiers.models.matching import Matching
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -20,6 +22,8 @@ class Scoring(StrEnum):
     """A weighted sum of ``|sigmoid(z1) - sigmoid(z2)|`` through a sigmoid (Packhäuser et al. 2022)."""
     DISTANCE = "distance"
     """The Euclidean distance, one weight and a bias through a sigmoid."""
+    MATCH = "match"
+    """How well the images match place by place (`Matching`), one weight and a bias through a sigmoid."""
 
 
 WEIGHT, BIAS = "score.weight", "score.bias"
@@ -30,11 +34,14 @@ def pair_scores(
     weights: Mapping[str, NDArray[np.float32]],
     one: NDArray[np.float32],
     other: NDArray[np.float32],
+    matching: Matching | None = None,
 ) -> NDArray[np.float32]:
-    """Score each row of ``one`` with the same row of ``other``, in [0, 1]."""
+    """Score each row of ``one`` with the same row of ``other``, in [0, 1]; MATCH needs a matching."""
     import numpy as np
 
-    if scoring is Scoring.DISTANCE:
+    if matching is not None:
+        apart = matching.match(one, other)[:, None]
+    elif scoring is Scoring.DISTANCE:
         apart = np.linalg.norm(one - other, axis=1, keepdims=True)
     else:
         apart = np.abs(_sigmoid(one) - _sigmoid(other))

@@ -61,7 +61,7 @@ def train_frozen(
     features = {f"features.backbone.{name}": value for name, value in imagenet_weights().items()}
     score: dict[str, Tensor] = {}
     if kind is Kind.VERIFICATION:
-        score = fit_score(_project(fit_features, *learned), fit.patients)
+        score = _fit_score(_project(fit_features, *learned), fit.patients)
     facts: dict[str, Any] = {**config.network, "name": "lite0-projected", "dimension": len(weight)}
     return Learned(
         network=facts,
@@ -138,23 +138,39 @@ def _adapt(
     return best, log
 
 
-def fit_score(vectors: NDArray[np.float32], patients: NDArray[np.int64]) -> dict[str, Tensor]:
-    """Logistic regression of "same patient" on the distance, both answers weighing the same."""
+def _fit_score(vectors: NDArray[np.float32], patients: NDArray[np.int64]) -> dict[str, Tensor]:
+    """From the distance of two vectors to a score."""
     one, other = np.triu_indices(len(vectors), 1)
-    distances = torch.from_numpy(np.linalg.norm(vectors[one] - vectors[other], axis=1)).double()
-    same = torch.from_numpy((patients[one] == patients[other]).astype(np.float64))
-    balance = torch.where(same > 0, 0.5 / same.sum(), 0.5 / (1 - same).sum())
-    line = torch.tensor([-5.0, 5.0], dtype=torch.float64, requires_grad=True)
+    distances = np.linalg.norm(vectors[one] - vectors[other], axis=1)
+    return fit_line(distances, patients[one] == patients[other])[0]
+
+
+def fit_line(values: NDArray[np.float32], same: NDArray[np.bool_]) -> tuple[dict[str, Tensor], float]:
+    """Logistic regression of "same patient" on a value of pairs, both answers weighing the same.
+
+    Returns the weight and the bias by name, and the loss.
+    """
+    given, wanted = torch.from_numpy(values).double(), torch.from_numpy(same).double()
+    centre, width = given.mean(), given.std().clamp(min=1e-9)
+    scaled = (given - centre) / width
+    balance = torch.where(wanted > 0, 0.5 / wanted.sum(), 0.5 / (1 - wanted).sum())
+    line = torch.zeros(2, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([line], max_iter=100, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        value = F.binary_cross_entropy_with_logits(
-            distances * line[0] + line[1], same, balance, reduction="sum"
-        )
+        logits = scaled * line[0] + line[1]
+        # A little decay keeps the line finite where the two are told apart without an error.
+        value = F.binary_cross_entropy_with_logits(logits, wanted, balance, reduction="sum")
+        value = value + 1e-4 * line[0] ** 2
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
-    found = line.detach().float()
-    return {WEIGHT: found[:1].reshape(1, 1), BIAS: found[1:]}
+    reached = float(loss().detach())
+    slope = line.detach()[0] / width
+    found = {
+        WEIGHT: slope.float().reshape(1, 1),
+        BIAS: (line.detach()[1] - slope * centre).float().reshape(1),
+    }
+    return found, reached

@@ -1,4 +1,4 @@
-"""The recipe for a CPU: what ImageNet taught stays; which of it tells people apart is learned.
+"""The retrieval recipe for a CPU: what ImageNet taught stays; which of it tells people apart is learned.
 
 Features of radiographs by a network that never saw one agree in almost everything: all chests have ribs. What
 is learned is what that everything is, so that it can be taken off: the mean chest at every place, the
@@ -13,14 +13,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from medsanitize.verifiers.models.config import Kind
-from medsanitize.verifiers.models.networks.moments import Branch, LiteMoments
+from medsanitize.verifiers.models.networks.moments import Branch, Cells, LiteMoments
 from medsanitize.verifiers.models.packaged import default_config, imagenet_weights
 from medsanitize.verifiers.models.preprocess import Look, Preprocessing, prepare
-from medsanitize.verifiers.models.scoring import Scoring
 from medsanitize.verifiers.pictures.picture import Modality
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops
-from medsanitize.verifiers.training.frozen import fit_score
 from medsanitize.verifiers.training.learned import Learned
 from medsanitize.verifiers.training.measures import mean_average_precision
 from numpy.typing import NDArray
@@ -60,18 +57,17 @@ class MomentsRecipe:
 
 
 def train_moments(
-    kind: Kind,
     fit: Examples,
     validation: Examples,
     recipe: MomentsRecipe,
     hears: Hears,
     stops: Stops,
 ) -> Learned:
-    """Take the statistics and, for verification, fit the score to the distances.
+    """Take the statistics of the images; whose they are is not asked.
 
     The same examples and recipe give the same weights. Minutes at most: nothing is kept for resuming.
     """
-    how = _preprocessing(fit.modality, recipe.size)
+    how = preprocessing_for(fit.modality, recipe.size)
     facts: dict[str, Any] = {
         "name": "lite0-moments", "size": recipe.size, "groups": list(recipe.groups),
         "kept": list(recipe.kept), "grid": recipe.grid, "regions": recipe.regions,
@@ -85,29 +81,23 @@ def train_moments(
     with torch.no_grad():
         pooled = _pooled(network, fit.part(chosen), how, hears, stops)
         hears.stage("statistics", len(network.branches))
-        for branch, cells in zip(network.branches, pooled, strict=True):
+        for branch, maps in zip(network.branches, pooled, strict=True):
             stops.check()
-            learn_cells(branch, cells)
-            learn_products(branch, cells)
+            learn_cells(branch.cells, maps)
+            learn_products(branch, maps)
             hears.advance(1)
         seen = _vectors(network, validation, how, hears, stops)
     found = mean_average_precision(seen, validation.patients)
-    score: dict[str, Tensor] = {}
-    if kind is Kind.VERIFICATION:
-        mates = fit.part(chosen)
-        score = fit_score(_vectors(network, mates, how, hears, stops), mates.patients)
     return Learned(
         network=facts,
         weights=network.state_dict(),
         dimension=recipe.dimension,
         preprocessing=how,
-        scoring=Scoring.DISTANCE if score else Scoring.NONE,
-        score=score,
         log=({"epoch": 1, "loss": 1 - found, "map_at_r": found},),
     )
 
 
-def _preprocessing(modality: Modality, size: int) -> Preprocessing:
+def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
     """The default of the modality at this size; a radiograph is evened first."""
     look = Look.EVEN if modality is Modality.RADIOGRAPH else Look.AS_IS
     return replace(default_config(modality).preprocessing, size=size, look=look)
@@ -121,7 +111,7 @@ def _pooled(
     found: list[list[Tensor]] = [[] for _ in network.taken]
     for place in range(len(examples)):
         stops.check()
-        after, _ = network.backbone(_image(examples, place, how))
+        after, _ = network.backbone(image(examples, place, how))
         for group, branch, kept in zip(network.taken, network.branches, found, strict=True):
             kept.append(branch.cells.pool(after[group])[0])
         hears.advance(1)
@@ -135,24 +125,25 @@ def _vectors(
     vectors = []
     for place in range(len(examples)):
         stops.check()
-        vectors.append(network(_image(examples, place, how))[0].numpy())
+        vectors.append(network(image(examples, place, how))[0].numpy())
         hears.advance(1)
     return np.stack(vectors)
 
 
-def _image(examples: Examples, place: int, how: Preprocessing) -> Tensor:
+def image(examples: Examples, place: int, how: Preprocessing) -> Tensor:
+    """One image as a network takes it, ``(1, 3, size, size)``."""
     return torch.from_numpy(prepare(examples.picture(place), how))[None]
 
 
-def learn_cells(branch: Branch, pooled: Tensor) -> None:
+def learn_cells(cells: Cells, pooled: Tensor) -> None:
     """Mean map and whitening of the channels, from maps on the grid ``(n, channels, grid, grid)``."""
     mean = _smooth(pooled.mean(0))
     rows = (pooled - mean).permute(0, 2, 3, 1).flatten(0, 2).double()
     values, directions = torch.linalg.eigh(rows.T @ rows / len(rows))
-    kept = len(branch.cells.whiten.weight)
+    kept = len(cells.whiten.weight)
     scale = values.clamp(min=float(values[-1]) * CHANNEL_FLOOR + 1e-12).rsqrt()
-    branch.cells.mean.copy_(mean)
-    branch.cells.whiten.weight.copy_((directions * scale)[:, -kept:].T[:, :, None, None].float())
+    cells.mean.copy_(mean)
+    cells.whiten.weight.copy_((directions * scale)[:, -kept:].T[:, :, None, None].float())
 
 
 def learn_products(branch: Branch, pooled: Tensor) -> None:
@@ -179,7 +170,7 @@ def learn_products(branch: Branch, pooled: Tensor) -> None:
 
 
 def _products(branch: Branch, maps: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    cells = F.normalize(branch.cells.whiten(maps[None] - branch.cells.mean), dim=1)
+    cells = branch.cells.whitened(maps[None])
     channels = cells.shape[1]
     moments: Tensor = branch.moments(cells)[0]
     return moments.reshape(-1, channels, channels)[:, one, other]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.models.config import Kind
 from medsanitize.verifiers.training.frozen import FrozenRecipe
+from medsanitize.verifiers.training.match import MatchRecipe
 from medsanitize.verifiers.training.moments import MomentsRecipe
 
 
@@ -103,7 +104,7 @@ class VerificationRecipe:
     seed: int = 0
 
 
-Recipe = MomentsRecipe | FrozenRecipe | RetrievalRecipe | VerificationRecipe
+Recipe = MomentsRecipe | MatchRecipe | FrozenRecipe | RetrievalRecipe | VerificationRecipe
 
 _ONE_EACH = (1, 1, 1, 1)
 RETRIEVAL: dict[str, Recipe] = {
@@ -129,7 +130,7 @@ RETRIEVAL: dict[str, Recipe] = {
     ),
 }
 VERIFICATION: dict[str, Recipe] = {
-    "moments": MomentsRecipe(),
+    "match": MatchRecipe(),
     "frozen": FrozenRecipe(),
     "paper": VerificationRecipe("paper"),
     "augmented-512": VerificationRecipe("augmented-512", 512, augmentation=MILD),
@@ -148,7 +149,7 @@ VERIFICATION: dict[str, Recipe] = {
 
 
 def recipe_for(kind: Kind, name: str | None) -> Recipe:
-    """The recipe of a name; without one the paper's with a GPU and moments of frozen features without.
+    """The recipe of a name; without one the paper's with a GPU and the first without: moments, match.
 
     Raises
     ------
@@ -158,7 +159,7 @@ def recipe_for(kind: Kind, name: str | None) -> Recipe:
     import torch
 
     known = RETRIEVAL if kind is Kind.RETRIEVAL else VERIFICATION
-    name = name or ("paper" if torch.cuda.is_available() else "moments")
+    name = name or ("paper" if torch.cuda.is_available() else next(iter(known)))
     if name not in known:
         raise UsageError("There is no recipe of that name", f"Use one of {', '.join(known)}")
     return known[name]

@@ -7,12 +7,14 @@ from typing import Any
 
 from medsanitize.errors import IntegrityError
 from medsanitize.verifiers.models.networks.lite import LiteFeatures, LiteProjected
+from medsanitize.verifiers.models.networks.match import LiteMatch
 from medsanitize.verifiers.models.networks.moments import LiteMoments
 from medsanitize.verifiers.models.networks.siamese import SiameseRetrieval, SiameseVerification
 from torch import nn
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "lite0-features": LiteFeatures,
+    "lite0-match": LiteMatch,
     "lite0-moments": LiteMoments,
     "lite0-projected": LiteProjected,
     "siamese-retrieval": SiameseRetrieval,

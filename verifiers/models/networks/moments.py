@@ -44,7 +44,11 @@ class Cells(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         """``(n, channels, side, side)`` to ``(n, kept, grid, grid)``."""
-        return F.normalize(self.whiten(self.pool(maps) - self.mean), dim=1)
+        return self.whitened(self.pool(maps))
+
+    def whitened(self, pooled: Tensor) -> Tensor:
+        """From maps that are on the grid already."""
+        return F.normalize(self.whiten(pooled - self.mean), dim=1)
 
 
 class RegionMoments(nn.Module):
