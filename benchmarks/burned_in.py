@@ -138,6 +138,7 @@ def blanker() -> Callable[[Frame], Mask]:
 
     A refused frame counts as blanked whole: it is not released.
     """
+    import cv2
     from medsanitize.policies.load import loads
     from medsanitize.sanitize.dicom.refusal import Refused
     from medsanitize.sanitize.raster.burned_in import PictureReader
@@ -152,7 +153,9 @@ def blanker() -> Callable[[Frame], Mask]:
             found = reader.look([frame[:, :, None]], nobody, ())
         except Refused:
             return np.ones(frame.shape, bool)
-        return found.masks.get(0, np.zeros(frame.shape, bool))
+        changed = found.masks.get(0, np.zeros(frame.shape, bool)).astype(np.uint8)
+        # Black letters stay as they were within what is blanked: holes of a letter's stroke are closed.
+        return cv2.morphologyEx(changed, cv2.MORPH_CLOSE, np.ones((9, 9), np.uint8)) > 0
 
     return blank
 

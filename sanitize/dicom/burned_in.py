@@ -18,6 +18,7 @@ from medsanitize.sanitize.pixels.boxes import TextBox, grow
 from medsanitize.sanitize.pixels.codecs import Samples, decode
 from medsanitize.sanitize.pixels.display import Palette, Picture, renderings
 from medsanitize.sanitize.pixels.doubts import MOST, Doubts, remains
+from medsanitize.sanitize.pixels.judge import LEGIBLE
 from medsanitize.sanitize.pixels.ocr import TextReader
 from medsanitize.sanitize.pixels.reading import Lanes, Readings
 from medsanitize.sanitize.pixels.redact import Area
@@ -156,6 +157,7 @@ class _Job:
     added: dict[int, list[Area]]
     everything: bool
     own: list[tuple[Area, ...]] = field(default_factory=list)
+    plain: list[tuple[Area, ...]] = field(default_factory=list)
     repeated: Repeated = field(default_factory=Repeated)
     used: set[Area] = field(default_factory=set)
     doubts: Doubts = field(default_factory=Doubts)
@@ -178,6 +180,8 @@ class _Job:
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             areas = [self.grown(box) for box in (*chosen, *asked)]
             self.own.append(merged(areas))
+            stay = (box for lane in lanes for box in lane if box not in chosen and box.score >= LEGIBLE)
+            self.plain.append(tuple(_bounds(box) for box in stay))
             for picture, lane in zip(pictures, lanes, strict=True):
                 for box in lane:
                     self.doubts.note(index + 1, box, picture, blanked=box in chosen)
@@ -248,7 +252,7 @@ class _Job:
             new = write(frame, areas)
             pictures = image.pictures(new[1], frame)
             # Where all is of one value now, a line was carried over from the frame read before.
-            found = self.left(self.checks.read(pictures))
+            found = self.left(index, self.checks.read(pictures))
             left = [box for box in found if not any(inside(_bounds(box), area) for area in areas)]
             if not left:
                 self.used.update(areas)
@@ -262,9 +266,21 @@ class _Job:
         shown = remains(index + 1, left, before[0], pictures[0]) if before else ()
         raise Refused("burned-in-text-remains", "pixels", shown)
 
-    def left(self, lanes: Lanes) -> list[TextBox]:
-        """What still identifies after blanking."""
-        return [box for lane in lanes for box in self.judge(lane) if not self.is_kept(box)]
+    def left(self, index: int, lanes: Lanes) -> list[TextBox]:
+        """What still identifies after blanking.
+
+        A line that was found harmless is not, though it be illegible once the range of the frame is another.
+        """
+        return [
+            box
+            for lane in lanes
+            for box in self.judge(lane)
+            if not self.is_kept(box) and not (box.score < LEGIBLE and self.was_plain(index, box))
+        ]
+
+    def was_plain(self, index: int, box: TextBox) -> bool:
+        """Whether the first look read a harmless line where ``box`` is."""
+        return any(share(_bounds(box), area) >= _SAME for area in self.plain[index])
 
     def after(self, number: int) -> Picture | None:
         """A frame (from 1) as it will be released."""

@@ -12,7 +12,8 @@ from medsanitize.sanitize.pixels.ocr import Frame, TextReader
 
 Terms = TypeVar("Terms", contravariant=True)
 
-_LEGIBLE = 0.6
+LEGIBLE = 0.6
+"""Certainty from which a line counts as read."""
 _LETTERS = 5
 _LARGEST = 64
 _TALL = 1.5
@@ -53,7 +54,7 @@ def identifying(boxes: tuple[TextBox, ...], cleaner: Cleaner[Terms], terms: Term
     """
     read = [box for box in boxes if _letters(box)]
     chosen = {box for box in read if _unreadable(box)}
-    legible = [box for box in read if box.score >= _LEGIBLE]
+    legible = [box for box in read if box.score >= LEGIBLE]
     chosen |= {box for box in legible if cleaner.identifying(box.text, terms, noisy=True)}
     for group in _groups(legible):
         rest = [box for box in group if box not in chosen]
@@ -105,7 +106,7 @@ def _letters(box: TextBox) -> int:
 
 def _unreadable(box: TextBox) -> bool:
     """Whether several letters stand here that cannot be told; large ones always can."""
-    return box.score < _LEGIBLE and _letters(box) >= _LETTERS and box.height <= _LARGEST
+    return box.score < LEGIBLE and _letters(box) >= _LETTERS and box.height <= _LARGEST
 
 
 def _together(group: list[TextBox], cleaner: Cleaner[Terms], terms: Terms) -> bool:
