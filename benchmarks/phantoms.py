@@ -10,7 +10,7 @@ other pairs of patients they name, and the verdicts. Exits 1 when recall is belo
 thousand pairs of patients is false, or a verdict is wrong.
 
 With --hardness it prints instead how well the packaged features find phantoms, and exits 1 when they find
-all or too few: AUC of 0.95 to 0.998 for chests, the same glass and the next section linked, distant ones less.
+all or too few: AUC of 0.95 to 0.998 for chests; the same glass and the next section linked, others less.
 """
 
 from __future__ import annotations
