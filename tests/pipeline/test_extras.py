@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,3 +62,13 @@ def test_a_policy_on_headers_alone_needs_nothing_more(
     check_extras(policy)
 
     assert needed(policy) == ()
+
+
+def test_a_transformers_model_needs_its_own_libraries(
+    make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without(monkeypatch, "spacy_huggingface_pipelines")
+    policy = make_policy("ps3.15-basic", text={"action": "clean", "model": str(tmp_path)})
+
+    with pytest.raises(UsageError, match="transformers model"):
+        check_extras(policy)
