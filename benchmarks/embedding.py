@@ -21,7 +21,7 @@ import torch
 from common import machine, table
 from medsanitize.verifiers.models.graph import to_onnx
 from medsanitize.verifiers.models.networks.build import build_network
-from medsanitize.verifiers.models.packaged import default_config, imagenet_weights, packaged_retrieval
+from medsanitize.verifiers.models.packaged import default_config, packaged_retrieval, packaged_weights
 from medsanitize.verifiers.models.preprocess import prepare
 from medsanitize.verifiers.models.save import TOLERANCE
 from medsanitize.verifiers.models.session import BATCH, open_session
@@ -45,7 +45,7 @@ def measure(modality: Modality, count: int) -> tuple[list[str], float, float]:
     """One row of the table, ONNX Runtime's rate from pixels, and the largest difference from torch."""
     config = default_config(modality)
     network = build_network(config.network).eval()
-    network.get_submodule("backbone").load_state_dict(imagenet_weights())
+    network.load_state_dict(packaged_weights(modality))
     session = open_session(to_onnx(network, config.preprocessing.size), 1)
     model = packaged_retrieval(modality)
     random = np.random.default_rng(0)

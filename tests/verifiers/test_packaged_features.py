@@ -8,6 +8,7 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.models.packaged import imagenet_weights, packaged_retrieval
 from medsanitize.verifiers.models.preprocess import Channels, Fit, Preprocessing, prepare
 from medsanitize.verifiers.pictures.picture import Modality, Picture
+from numpy.typing import NDArray
 from PIL import Image
 
 PLAIN = {"mean": (0.0, 0.0, 0.0), "deviation": (1.0, 1.0, 1.0)}
@@ -52,6 +53,19 @@ def test_the_network_sees_what_imagenet_taught_it() -> None:
     assert top.shape == (1, 1280, 2, 2)
     assert float(top.sum()) == pytest.approx(2611.2368, rel=1e-4)
     assert float(top.square().sum()) == pytest.approx(9368.5146, rel=1e-4)
+
+
+def test_what_phantoms_have_in_common_is_taken_away() -> None:
+    """Features that never fall below zero point one way; centred ones do not."""
+    vectors = packaged_retrieval(Modality.RADIOGRAPH).embed(
+        [Picture(wave(seed), Modality.RADIOGRAPH) for seed in range(4)]
+    )
+    assert vectors.min() < 0
+
+
+def wave(seed: int) -> NDArray[np.float32]:
+    rows, columns = np.mgrid[:60, :60]
+    return np.asarray(0.5 + 0.5 * np.sin(rows / (4 + seed)) * np.cos(columns / 6), np.float32)
 
 
 def test_weights_of_another_network_are_refused() -> None:

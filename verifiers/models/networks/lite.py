@@ -97,21 +97,32 @@ class LiteFeatures(nn.Module):
         Which groups' maps to take, 0 to 6; group 4 is the last at 1/16 of the side, 6 the last at 1/32.
     grid
         Side of the grid they are pooled to.
+    centred
+        A stored mean is taken away, and the rest made as long as one: values that no map lets fall below
+        zero share much that says nothing of the patient.
     """
 
-    def __init__(self, size: int, groups: Sequence[int] = (), grid: int = 1) -> None:
+    mean: Tensor
+
+    def __init__(
+        self, size: int, groups: Sequence[int] = (), grid: int = 1, *, centred: bool = False
+    ) -> None:
         super().__init__()
         self.backbone = Lite0()
         self.taken = tuple(groups)
         self.pools = nn.ModuleList(GridPool(size // STRIDES[group], grid) for group in groups)
         self.dimension = sum(GROUPS[group][4] for group in groups) * grid**2 + POOLED
+        self.centred = centred
+        if centred:
+            self.register_buffer("mean", torch.zeros(self.dimension))
 
     def forward(self, images: Tensor) -> Tensor:
         """Each block of the vector has unit length, and so has the whole."""
         after, top = self.backbone(images)
         blocks = [pool(after[group]).flatten(1) for group, pool in zip(self.taken, self.pools, strict=True)]
         blocks.append(top.mean((2, 3)))
-        return F.normalize(torch.cat([F.normalize(block) for block in blocks], 1))
+        vectors = F.normalize(torch.cat([F.normalize(block) for block in blocks], 1))
+        return F.normalize(vectors - self.mean) if self.centred else vectors
 
 
 class LiteProjected(nn.Module):
@@ -121,13 +132,21 @@ class LiteProjected(nn.Module):
     ----------
     dimension
         Length of a vector.
-    size, groups, grid
+    size, groups, grid, centred
         Of the features, see there.
     """
 
-    def __init__(self, dimension: int, size: int, groups: Sequence[int] = (), grid: int = 1) -> None:
+    def __init__(
+        self,
+        dimension: int,
+        size: int,
+        groups: Sequence[int] = (),
+        grid: int = 1,
+        *,
+        centred: bool = False,
+    ) -> None:
         super().__init__()
-        self.features = LiteFeatures(size, groups, grid)
+        self.features = LiteFeatures(size, groups, grid, centred=centred)
         self.projection = nn.Linear(self.features.dimension, dimension)
 
     def forward(self, images: Tensor) -> Tensor:
