@@ -29,6 +29,8 @@ Judge = Callable[[tuple[TextBox, ...]], tuple[TextBox, ...]]
 _PLACE = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\d{1,9}),(\d{1,9}))?)?")
 _SAME = 0.7
 _FEW = 3
+_SOMETHING = 0.5
+_SURE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class _Job:
             lanes = readings.read(pictures)
             chosen = self.chosen(lanes)
             if not (self.order.everything or self.everything):
-                near = [self.beside(*one) for one in zip(pictures, lanes, strict=True)]
+                near = [self.beside(*one, chosen) for one in zip(pictures, lanes, strict=True)]
                 chosen += [box for boxes in near for box in boxes if not self.is_kept(box)]
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             areas = [self.grown(box) for box in (*chosen, *asked)]
@@ -189,9 +191,9 @@ class _Job:
                 for area in self.own[-1]:
                     self.repeated.add(area, pictures[0])
 
-    def beside(self, picture: Picture, lane: tuple[TextBox, ...]) -> list[TextBox]:
-        """What goes with the lines of ``lane`` that identify and was not seen at the first look."""
-        chosen = self.judge(lane)
+    def beside(self, picture: Picture, lane: tuple[TextBox, ...], lines: Sequence[TextBox]) -> list[TextBox]:
+        """What goes with those of ``lines`` that are of ``lane``, and was not seen at the first look."""
+        chosen = tuple(box for box in lane if box in lines)
         near = self.near(picture, chosen) if chosen else ()
         new = tuple(box for box in near if not any(inside(_bounds(box), self.grown(one)) for one in lane))
         identify = set(self.judge(lane + new))
@@ -209,12 +211,18 @@ class _Job:
         return bool(self.order.fixed) or any(self.own)
 
     def chosen(self, lanes: Lanes) -> list[TextBox]:
-        """The lines to blank: all, or those that identify, less those that the review keeps."""
-        found = [
-            box
-            for lane in lanes
-            for box in (lane if self.order.everything or self.everything else self.judge(lane))
-        ]
+        """The lines to blank: all, or those that identify, less those that the review keeps.
+
+        What was read with certainty as the frame is shown first is not judged by another rendering.
+        """
+        if self.order.everything or self.everything:
+            return [box for lane in lanes for box in lane if not self.is_kept(box)]
+        found: list[TextBox] = []
+        sure: list[Area] = []
+        for lane in lanes:
+            mine = self.judge(lane)
+            found += [box for box in mine if not any(share(_bounds(box), area) >= _SAME for area in sure)]
+            sure += [_bounds(box) for box in lane if box not in mine and box.score >= _SURE]
         return [box for box in found if not self.is_kept(box)]
 
     def judge(self, lane: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
@@ -293,7 +301,7 @@ def _bounds(box: TextBox) -> Area:
 
 def _is_scrap(box: TextBox, areas: Sequence[Area]) -> bool:
     """Whether a box holds a few letters at most and touches one of the areas."""
-    few = sum(letter.isalnum() for letter in box.text) <= _FEW
+    few = sum(letter.isalnum() for letter in box.text) <= _FEW and box.score >= _SOMETHING
     return few and any(share(_bounds(box), area) > 0 for area in areas)
 
 
