@@ -46,6 +46,10 @@ class Visit:
 def chest_visit(patient: int, visit: int, *, seed: int = 0) -> Visit:
     """What visit number ``visit`` (from 0) of a patient was like."""
     random = stream(seed, patient, 2, visit)
+
+    def about(mean: float, spread: float) -> float:
+        return float(mean + spread * np.clip(random.standard_normal(), -1.7, 1.7))
+
     earlier = chest_visit(patient, visit - 1, seed=seed).days if visit else 0
     bedside = random.random() < 0.2
     finding = str(random.choice(FINDINGS, p=_CHANCES))
@@ -54,14 +58,14 @@ def chest_visit(patient: int, visit: int, *, seed: int = 0) -> Visit:
         finding=finding,
         days=earlier + (int(random.lognormal(4.2, 1.4)) + 1 if visit else 0),
         devices=int(random.integers(0, 3)) if bedside else int(random.random() < 0.05),
-        shift=(float(random.normal(0, 0.025)), float(random.normal(0, 0.03))),
-        scale=float(np.exp(random.normal(0, 0.025)) * (1.05 if bedside else 1.0)),
-        angle=float(random.normal(0, 0.035 if bedside else 0.018)),
-        turn=float(random.normal(0, 0.03)),
-        inspiration=float(random.normal(-0.05 if bedside else 0.0, 0.045)),
+        shift=(about(0, 0.025), about(0, 0.03)),
+        scale=(1.04 if bedside else 1.0) * (1 + about(0, 0.025)),
+        angle=about(0, 0.025 if bedside else 0.018),
+        turn=about(0, 0.028),
+        inspiration=about(-0.03 if bedside else 0.0, 0.035),
         low=float(random.uniform(0.05, 0.11)),
         high=float(random.uniform(1.47, 1.63)),
-        gamma=float(np.exp(random.normal(0, 0.09))),
+        gamma=float(np.exp(about(0, 0.09))),
         grain=float(random.uniform(0.004, 0.009)),
         blur=float(random.uniform(0, 0.3)),
     )
@@ -123,7 +127,7 @@ def _disease(finding: str, chest: Anatomy, random: np.random.Generator, size: in
         return chest.inside * cloud * patchy * np.float32(random.uniform(0.15, 0.45))
     if finding == "effusion":
         level = random.uniform(0.15, 0.5) - 0.18 * np.abs(x)
-        return chest.inside * soft(y - level, 0.07) * soft(x * side, 0.02) * np.float32(0.55)
+        return chest.inside * soft(y - level, 0.07) * soft(x * side, 0.02) * np.float32(0.42)
     if finding == "nodule":
         place = side * random.uniform(0.25, 0.55), random.uniform(-0.5, 0.35)
         away = np.hypot(x - place[0], y - place[1]) / random.uniform(0.025, 0.06)
