@@ -8,13 +8,14 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import openslide
 import pydicom
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.pipeline import extras
+from medsanitize.pipeline import audit_stage, extras
 from medsanitize.pipeline.ledger import export_ledger
 from medsanitize.pipeline.outcome import RunResult
 from medsanitize.pipeline.plan import plan
@@ -176,6 +177,22 @@ def test_damaged_slides_are_quarantined_and_never_dropped(
     for path in fill(policy.inputs[0], ("aperio", "hamamatsu", "leica", "philips", "ome", "zeiss")).values():
         path.write_bytes(damage(path.read_bytes()))
     assert plan(policy, ONE).outcomes == {"released": 0, "dropped": 0, "quarantined": 6}
+
+
+def test_a_viewer_that_crashes_quarantines_the_slide_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = prepare(tmp_path)
+    fill(policy.inputs[0], ("aperio", "leica"))
+    write_ct(policy.inputs[0] / "ct.dcm", 1)
+    monkeypatch.syspath_prepend(Path(__file__).parent)  # workers import the task by its module's name
+    tasks = import_module("engine_tasks")
+    monkeypatch.setattr(audit_stage, "audit_batch", tasks.audit_with_a_viewer_that_crashes)
+    result = run(policy, ONE)
+    assert (result.ending, result.quarantined) == ("published", {"audit:worker-died": 1})
+    assert set(slides_of(policy)) == {"leica"}
+    assert len(list(policy.output.rglob("*.dcm"))) == 1
+    assert not list(policy.output.rglob("*.svs"))
 
 
 def test_places_of_slides_become_pseudonyms(tmp_path: Path) -> None:
