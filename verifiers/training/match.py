@@ -14,12 +14,12 @@ import torch
 from medsanitize.verifiers.models.matching import Matching
 from medsanitize.verifiers.models.networks.match import LiteMatch
 from medsanitize.verifiers.models.packaged import imagenet_weights
-from medsanitize.verifiers.models.preprocess import Preprocessing
 from medsanitize.verifiers.models.scoring import Scoring
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops
+from medsanitize.verifiers.training.features import pooled_maps, preprocessing_for
 from medsanitize.verifiers.training.frozen import fit_line
 from medsanitize.verifiers.training.learned import Learned
-from medsanitize.verifiers.training.moments import image, learn_cells, preprocessing_for
+from medsanitize.verifiers.training.moments import learn_cells
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -68,7 +68,7 @@ def train_match(fit: Examples, recipe: MatchRecipe, hears: Hears, stops: Stops) 
     network = LiteMatch(**facts).eval()
     network.backbone.load_state_dict(imagenet_weights())
     with torch.no_grad():
-        pooled = _pooled(network, chosen, how, hears, stops)
+        (pooled,) = pooled_maps(chosen, how, (recipe.group,), recipe.grid, hears, stops)
         learn_cells(network.cells, pooled)
         cells = network.cells.whitened(pooled)
         network.cohort.cells.copy_(cells[cohort].flatten(2))
@@ -88,18 +88,6 @@ def train_match(fit: Examples, recipe: MatchRecipe, hears: Hears, stops: Stops) 
         score=score,
         log=({"epoch": 1, "loss": loss},),
     )
-
-
-def _pooled(network: LiteMatch, examples: Examples, how: Preprocessing, hears: Hears, stops: Stops) -> Tensor:
-    """Maps on the grid, ``(n, channels, grid, grid)``."""
-    hears.stage("features", len(examples))
-    found = []
-    for place in range(len(examples)):
-        stops.check()
-        after, _ = network.backbone(image(examples, place, how))
-        found.append(network.cells.pool(after[network.group])[0])
-        hears.advance(1)
-    return torch.stack(found)
 
 
 def _vectors(

@@ -8,19 +8,17 @@ for it, so that images of patients with one image count in full, and nothing can
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from medsanitize.verifiers.models.networks.moments import Branch, Cells, LiteMoments
-from medsanitize.verifiers.models.packaged import default_config, imagenet_weights
-from medsanitize.verifiers.models.preprocess import Look, Preprocessing, prepare
-from medsanitize.verifiers.pictures.picture import Modality
+from medsanitize.verifiers.models.packaged import imagenet_weights
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops
+from medsanitize.verifiers.training.features import pooled_maps, preprocessing_for, vectors_of
 from medsanitize.verifiers.training.learned import Learned
 from medsanitize.verifiers.training.measures import mean_average_precision
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -79,14 +77,14 @@ def train_moments(
     draw = np.random.default_rng(recipe.seed)
     chosen = np.sort(draw.permutation(len(fit))[: recipe.most])
     with torch.no_grad():
-        pooled = _pooled(network, fit.part(chosen), how, hears, stops)
+        pooled = pooled_maps(fit.part(chosen), how, recipe.groups, recipe.grid, hears, stops)
         hears.stage("statistics", len(network.branches))
         for branch, maps in zip(network.branches, pooled, strict=True):
             stops.check()
             learn_cells(branch.cells, maps)
             learn_products(branch, maps)
             hears.advance(1)
-        seen = _vectors(network, validation, how, hears, stops)
+    seen = vectors_of(network, recipe.dimension, validation, how, hears, stops)
     found = mean_average_precision(seen, validation.patients)
     return Learned(
         network=facts,
@@ -95,44 +93,6 @@ def train_moments(
         preprocessing=how,
         log=({"epoch": 1, "loss": 1 - found, "map_at_r": found},),
     )
-
-
-def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
-    """The default of the modality at this size; a radiograph is evened first."""
-    look = Look.EVEN if modality is Modality.RADIOGRAPH else Look.AS_IS
-    return replace(default_config(modality).preprocessing, size=size, look=look)
-
-
-def _pooled(
-    network: LiteMoments, examples: Examples, how: Preprocessing, hears: Hears, stops: Stops
-) -> list[Tensor]:
-    """Maps of each branch's group on its grid, ``(n, channels, grid, grid)``."""
-    hears.stage("features", len(examples))
-    found: list[list[Tensor]] = [[] for _ in network.taken]
-    for place in range(len(examples)):
-        stops.check()
-        after, _ = network.backbone(image(examples, place, how))
-        for group, branch, kept in zip(network.taken, network.branches, found, strict=True):
-            kept.append(branch.cells.pool(after[group])[0])
-        hears.advance(1)
-    return [torch.stack(kept) for kept in found]
-
-
-def _vectors(
-    network: LiteMoments, examples: Examples, how: Preprocessing, hears: Hears, stops: Stops
-) -> NDArray[np.float32]:
-    hears.stage("vectors", len(examples))
-    vectors = []
-    for place in range(len(examples)):
-        stops.check()
-        vectors.append(network(image(examples, place, how))[0].numpy())
-        hears.advance(1)
-    return np.stack(vectors)
-
-
-def image(examples: Examples, place: int, how: Preprocessing) -> Tensor:
-    """One image as a network takes it, ``(1, 3, size, size)``."""
-    return torch.from_numpy(prepare(examples.picture(place), how))[None]
 
 
 def learn_cells(cells: Cells, pooled: Tensor) -> None:
