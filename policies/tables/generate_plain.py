@@ -56,7 +56,7 @@ ENDINGS = {
     "nosti ce ci cí k ka ky ku kem kou ek",
     "tr": "ı i u ü sı si su sü nın nin nun nün ın in un ün da de ta te dan den tan ten nda nde ndan nden a e ya ye na ne lar ler ları leri "
     "larda lerde lardan lerden ların lerin lı li lu lü sız siz suz süz lık lik luk lük dır dir dur dür tır tir mış miş muş müş dı di du dü "
-    "tı ti ıyor iyor uyor üyor an en lan len ması mesi ma me mak mek makta mekte ar er ır ir ur ür la le yla yle ca ce",
+    "tı ti ıyor iyor uyor üyor lan len ması mesi ma me mak mek makta mekte ar er ır ir ur ür la le yla yle ca ce",
 }  # fmt: skip
 """What inflection puts at the end of words, by language."""
 

@@ -112,6 +112,12 @@ def morphemes() -> tuple[frozenset[str], frozenset[str]]:
 
 
 @cache
+def suffixes() -> tuple[str, ...]:
+    """Endings that make ordinary words of others in twelve languages, and that no list of names has."""
+    return tuple(sorted(_plain_lines("vocabulary_suffixes.txt")))
+
+
+@cache
 def compounding() -> frozenset[str]:
     """Words that German, Dutch, Swedish and Danish run together with others of their kind."""
     return _plain_lines("vocabulary_compounding.txt") | _plain_lines("vocabulary_parts.txt")

@@ -1,4 +1,4 @@
-"""Clinical words no list can hold all of: Greek and Latin parts put together, and compounds of known words.
+"""Words no list can hold all of: of Greek and Latin parts, compounds, or made by an ordinary ending.
 
 A word counts when it is made of nothing else. Surnames that end like a disease (Politis, Thoma) are not,
 because what is before their ending is no such part.
@@ -27,13 +27,20 @@ def is_clinical(word: str) -> bool:
     plain = _plain(word)
     if plain in _names():
         return False
-    return _is_classical(plain) or (len(word) >= _SHORTEST_COMPOUND and _is_compound(word))
+    if len(word) < _SHORTEST_COMPOUND:
+        return _is_classical(plain)
+    return plain.endswith(_suffixes()) or _is_classical(plain) or _is_compound(word)
 
 
 def _plain(word: str) -> str:
     spread = unicodedata.normalize(
         "NFKD",
-        word.replace("ß", "ss").replace("ł", "l").replace("ø", "o").replace("œ", "oe").replace("æ", "ae"),
+        word.replace("ß", "ss")
+        .replace("ı", "i")
+        .replace("ł", "l")
+        .replace("ø", "o")
+        .replace("œ", "oe")
+        .replace("æ", "ae"),
     )
     return "".join(char for char in spread if not unicodedata.combining(char))
 
@@ -41,6 +48,11 @@ def _plain(word: str) -> str:
 @cache
 def _names() -> frozenset[str]:
     return frozenset(_plain(word) for word in vocabulary.doubtful_words())
+
+
+@cache
+def _suffixes() -> tuple[str, ...]:
+    return tuple(sorted({_plain(suffix) for suffix in vocabulary.suffixes()}))
 
 
 @cache

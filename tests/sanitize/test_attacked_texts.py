@@ -68,3 +68,11 @@ def test_a_text_without_accents_is_read_as_the_one_with_them() -> None:
     text = "Schaedel nativ, GEFAESSE, Rontgen, Echographie, oedeme, torax, akciger grafisi, kregoslupa"
 
     assert CLEANER.clean(text, NOBODY).text == text
+
+
+def test_an_ending_makes_a_word_ordinary_and_no_name() -> None:
+    kept = "Digitalisierung issues, ossificazioni, calcificaciones, ossificações, verkalkungsbedingt"
+    names = "Petrovic Colosimi Sarkisian Demetrina Encarnación Conceição Hartung Fleischer Teteringen"
+
+    assert CLEANER.clean(kept, NOBODY).text == kept
+    assert CLEANER.clean(f"CHEST {names}", NOBODY).text == "CHEST"
