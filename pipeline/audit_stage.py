@@ -77,12 +77,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """One file's findings (place, rule), and its pixels: 1 compared, 0 to be decoded, -1 unreadable."""
+    """One file's findings (place, rule), and its pixels: 1 compared, 0 to be decoded, -1 unreadable.
+
+    ``scans`` are digests of tiles beside that of its pixels: of a DICOM slide, of each channel of an AFI.
+    """
 
     id: int
     findings: tuple[tuple[str, str], ...]
     pixels_check: int
     pixels: bytes | None
+    scans: tuple[bytes, ...] = ()
 
 
 def removed_categories(policy: Policy) -> frozenset[str]:
@@ -132,6 +136,9 @@ def audit_objects(
             "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
             [(one.pixels_check, one.pixels, one.id) for one in audited],
         )
+        scans = [(digest, one.id) for one in audited for digest in one.scans]
+        if scans:
+            state.write("INSERT OR IGNORE INTO scans VALUES (?, ?)", scans)
         found = [(one.id, place, rule) for one in audited for place, rule in one.findings]
         if found:
             state.write("INSERT OR IGNORE INTO findings VALUES (?, ?, ?)", found)
@@ -225,6 +232,7 @@ def audit_batch(worker: Worker, batch: Sequence[Target]) -> list[Audited]:
 
 def _audit_one(worker: Worker, target: Target) -> Audited:
     from medsanitize.verifiers.duplicates import pixel_digest
+    from medsanitize.verifiers.frames import frames_digest
     from medsanitize.verifiers.reader import Malformed, read
     from medsanitize.verifiers.residual import audit_parsed
 
@@ -240,6 +248,7 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
         subject = target.subject
         findings = audit_parsed(parsed, own=subject.own, search=search, expected=_expected(worker, target))
         digest = pixel_digest(parsed) if target.native else None
+        tiles = frames_digest(parsed) if target.native is False else None
     except Malformed as problem:
         return Audited(target.id, (("file", f"audit:malformed-{problem.rule}"),), -1, None)
     except OSError:
@@ -248,7 +257,8 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
         return Audited(target.id, (("file", "audit:internal-error"),), -1, None)
     check = 1 if target.native is None or digest else -1 if target.native else 0
     found = tuple((finding.place, finding.rule) for finding in findings)
-    return Audited(target.id, found, check, bytes.fromhex(digest) if digest else None)
+    scans = (bytes.fromhex(tiles),) if tiles else ()
+    return Audited(target.id, found, check, bytes.fromhex(digest) if digest else None, scans)
 
 
 def _audit_raster(target: Target, staging: Path, search: Search) -> Audited:
@@ -275,7 +285,8 @@ def _audit_slide(
     staged = Staged(staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept)
     findings, tiles = read_slide(staged, search=search)
     found = tuple((finding.place, finding.rule) for finding in findings)
-    return Audited(target.id, found, 1 if tiles else -1, bytes.fromhex(tiles) if tiles else None)
+    whole, *scans = map(bytes.fromhex, tiles) if tiles else (None,)
+    return Audited(target.id, found, 1 if tiles else -1, whole, tuple(scans))
 
 
 def _expected(worker: Worker, target: Target) -> Expected:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from medsanitize.pipeline.sanitize_stage import all_paths, contested_path, remov
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
 from medsanitize.policies.model import Policy
-from medsanitize.release.registry import Registry
+from medsanitize.release.registry import Hit, Registry
 from medsanitize.release.store import storage
 
 BATCH = 64
@@ -199,6 +199,7 @@ def judge_duplicates(state: State, policy: Policy, staging: Path | None) -> None
         with state.transaction() as db:
             db.execute("CREATE INDEX IF NOT EXISTS objects_sha256 ON objects (sha256)")
             db.execute("CREATE INDEX IF NOT EXISTS objects_pixels ON objects (pixels)")
+            db.execute("CREATE INDEX IF NOT EXISTS scans_id ON scans (id)")
             for column, verdict in (
                 ("sha256", policy.deduplicate.bytes),
                 ("pixels", policy.deduplicate.pixels),
@@ -209,6 +210,7 @@ def judge_duplicates(state: State, policy: Policy, staging: Path | None) -> None
                     f" GROUP BY {column} HAVING count(*) > 1 ORDER BY {column}"
                 ).fetchall():
                     _judge_group(state, column, digest, name, verdict)
+            _judge_scans(state, policy.deduplicate.pixels)
             _judge_registry(state, policy)
             state.put_plain("duplicates", b"1")
     if staging is not None:
@@ -233,6 +235,33 @@ def _judge_group(state: State, column: str, digest: bytes, name: str, verdict: s
             state.put_plain(f"refused-{name}", b"1")
 
 
+def _judge_scans(state: State, verdict: str) -> None:
+    """Tiles that are all of one object and part of another, or part of both: the same scan in two forms.
+
+    A verdict to drop takes the objects that are held whole by another (an SVS beside an AFI that lists it, or
+    beside a DICOM slide); two that only share a part are flagged, since each holds more than that.
+    """
+    for (digest,) in state.db.execute("SELECT DISTINCT digest FROM scans ORDER BY digest").fetchall():
+        whole, part = (
+            state.db.execute(
+                f"SELECT id FROM objects WHERE outcome = 'released' AND {held} ORDER BY {_ORDER}",  # noqa: S608
+                (digest,),
+            ).fetchall()
+            for held in ("pixels = ?", "id IN (SELECT id FROM scans WHERE digest = ?)")
+        )
+        if not part or len(whole) + len(part) < 2:
+            continue
+        if verdict == "drop":
+            _rule_out(state, whole, "dropped", "duplicate-pixels")
+            _flag(state, part if len(part) > 1 else (), "pixels")
+        elif verdict == "quarantine":
+            _rule_out(state, [*whole, *part], "quarantined", "duplicate-pixels")
+        elif verdict in ("flag", "fail"):
+            _flag(state, [*whole, *part], "pixels")
+            if verdict == "fail":
+                state.put_plain("refused-pixels", b"1")
+
+
 def _flag(state: State, rows: Sequence[Sequence[object]], name: str) -> None:
     state.db.executemany(
         "UPDATE objects SET flags = flags || ? WHERE id = ?", [(f"{name},", row[0]) for row in rows]
@@ -247,8 +276,8 @@ def registry_of(policy: Policy) -> Registry:
 def tiles_of_slides(state: State) -> Iterator[bytes]:
     """Digests of the tiles of released slides, for the registry alone."""
     rows = state.db.execute(
-        "SELECT DISTINCT pixels FROM objects"
-        " WHERE kind = 'slide' AND outcome = 'released' AND pixels NOT NULL"
+        "SELECT pixels FROM objects WHERE kind = 'slide' AND outcome = 'released' AND pixels NOT NULL"
+        " UNION SELECT digest FROM scans JOIN objects USING (id) WHERE outcome = 'released'"
     )
     yield from (bytes(digest) for (digest,) in rows)
 
@@ -269,11 +298,14 @@ def _against_registry(state: State, policy: Policy, registry: Registry, verdict:
     rows = released_rows(state, "id, sha256, pixels")
     while page := list(islice(rows, _REGISTRY_PAGE)):
         hit_rows: dict[object, tuple[object]] = {}
-        digests = ((_hex(row[5]) or "", _hex(row[6])) for row in page)
-        for hit in registry.lookup(digests):
-            if not hit.carried_over(policy.release.name):
+        seen: set[tuple[object, Hit]] = set()
+        wanted = list(_digests_of(state, page))
+        for hit in registry.lookup((whole, pixels) for _, whole, pixels in wanted):
+            number = wanted[hit.index][0]
+            once = (number, replace(hit, index=0))
+            if not hit.carried_over(policy.release.name) and once not in seen:
+                seen.add(once)
                 found[hit.name, hit.version, hit.by] += 1
-                number = page[hit.index][4]
                 hit_rows[number] = (number,)
         if outcome:
             _rule_out(state, list(hit_rows.values()), outcome, "duplicate-registry")
@@ -287,6 +319,18 @@ def _against_registry(state: State, policy: Policy, registry: Registry, verdict:
         "links": {f"{name} {version} by {by}": count for (name, version, by), count in sorted(found.items())},
         "relies_on": releases if verdict == "drop" else [],
     }
+
+
+def _digests_of(state: State, page: Sequence[Sequence[object]]) -> Iterator[tuple[object, str, str | None]]:
+    """Row, digest of the bytes, and each digest of pixels or tiles, of a page of released objects."""
+    any_scans = state.db.execute("SELECT EXISTS (SELECT 1 FROM scans)").fetchone() == (1,)
+    for row in page:
+        number, whole = row[4], _hex(row[5]) or ""
+        yield number, whole, _hex(row[6])
+        if not any_scans:
+            continue
+        for (digest,) in state.db.execute("SELECT digest FROM scans WHERE id = ? ORDER BY digest", (number,)):
+            yield number, whole, _hex(digest)
 
 
 def _hex(digest: object) -> str | None:

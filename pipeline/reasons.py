@@ -96,6 +96,10 @@ _EXACT = {
         "The slide is made of several files, and not all of them are there.",
         "Export the whole slide again, with the folder and files beside it.",
     ),
+    "slide-file-elsewhere": (
+        "The slide is made of several files, and names one in another folder.",
+        "Put the files into one folder and correct their names in the list.",
+    ),
     "slide-tile-structure": _NOT_INTACT,
     "empty-file": ("The file is empty.", "Export it again, or leave it out."),
     "worker-died": (

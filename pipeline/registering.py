@@ -18,6 +18,7 @@ from medsanitize.release.manifest import read_rows
 from medsanitize.release.parts import parts_of
 from medsanitize.release.registry import Entry, Registry
 from medsanitize.release.verify import verify
+from medsanitize.sanitize.wsi.sanitizer import MODALITY
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.overlap.look import Look
@@ -91,12 +92,16 @@ def register_with_embeddings(
 
 def tiles_of_release(release: Path) -> Iterator[bytes]:
     """Digests of the tiles of a release's slides, which its manifest does not state."""
-    from medsanitize.verifiers.slide import tile_digest
+    from medsanitize.verifiers.frames import frames_digest
+    from medsanitize.verifiers.reader import read
+    from medsanitize.verifiers.slide import tile_digests
 
     for row in read_rows(release):
         if row.kind == "slide":
             others = [release / path for path, _, _ in parts_of(row.path, row.parts)][1:]
-            digest = tile_digest(release / row.path, others)
+            yield from map(bytes.fromhex, tile_digests(release / row.path, others))
+        elif row.modality == MODALITY:
+            digest = frames_digest(read(release / row.path))
             if digest is not None:
                 yield bytes.fromhex(digest)
 

@@ -260,6 +260,7 @@ def _judge(run: Run, options: Options) -> RunResult:
     with state.transaction():
         state.db.execute("UPDATE objects SET audited = 0 WHERE outcome = 'released'")
         state.db.execute("DELETE FROM findings")
+        state.db.execute("DELETE FROM scans")
     with run.stage("audit", state.count("outcome = 'released' AND audited = 0")) as advance:
         settle_contests(state, policy, staging)
         search = audit_objects(state, policy, run.subkeys, run.engine, advance)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.wsi.vendors import hamamatsu_vms, mirax
+from medsanitize.sanitize.wsi.vendors import aperio_afi, hamamatsu_vms, mirax
 
 INI = b"Slidedat.ini"
 _MOST_BYTES = 4 << 20
@@ -44,6 +44,9 @@ def companions(folder: bytes, names: Sequence[bytes]) -> dict[bytes, tuple[bytes
             parts = _of_mirax(folder + b"/" + stem, stem)
         elif ending in (b".vms", b".vmu"):
             parts = tuple(part for part in _of_vms(folder + b"/" + name) if part in present and part != name)
+        elif ending == b".afi":
+            listed = _read(folder + b"/" + name) or b""
+            parts = tuple(part for part in _plain(aperio_afi.companions(listed)) if part in present)
         elif ending in _TIFFS and stem in macros:
             parts = (macros[stem],)
         if parts:

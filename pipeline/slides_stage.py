@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,7 @@ def place_slides(state: State, policy: Policy) -> None:
     Raises
     ------
     UsageError
-        The table names a slide twice.
+        The table names a slide twice, or gives files of one slide different places.
     """
     places = policy.wsi.places
     if places is None or state.plain("placed") is not None:
@@ -80,7 +81,7 @@ def place_slides(state: State, policy: Policy) -> None:
         ).fetchall():
             after = rows[-1][0]
             for number, source in rows:
-                found = table.get(_relative(roots, open_paths(state.seal, source)[0]))
+                found = _found_in(table, [_relative(roots, path) for path in open_paths(state.seal, source)])
                 if found is not None:
                     _place(state, number, found)
         state.put_plain("placed", b"1")
@@ -90,6 +91,21 @@ def place_of(state: State, number: int) -> Place | None:
     """Where a slide stands, or None when no table says."""
     row = state.db.execute("SELECT value FROM places WHERE id = ?", (number,)).fetchone()
     return None if row is None else Place(*json.loads(state.seal.open(row[0], b"place")))
+
+
+def _found_in(table: Mapping[str, Place], names: Sequence[str]) -> Place | None:
+    """What the table says of a slide by the name of its main file, else by those of its other files."""
+    if names[0] in table:
+        return table[names[0]]
+    found = {table[name] for name in names if name in table}
+    if len(found) > 1:
+        found = {replace(one, stain="") for one in found}  # each channel may have a stain of its own
+    if len(found) > 1:
+        raise UsageError(
+            "wsi.places gives files of one slide different places",
+            "Name the list (.afi) instead of its files",
+        )
+    return next(iter(found), None)
 
 
 def _place(state: State, number: int, place: Place) -> None:

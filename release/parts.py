@@ -21,6 +21,7 @@ SLIDE_FORMATS: Final = {
     "czi": "image/czi",
     "mrxs": "image/jpeg",
     "vms": "text/plain",
+    "afi": "application/xml",
 }
 """Name endings of released slides (their main files), and what such a file is."""
 

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from medsanitize.release.parts import digest_of_parts
 from medsanitize.sanitize.record import Finding, Part, Slide
-from medsanitize.verifiers.search import CHUNK, OVERLAP, Hit, Search, stands_alone
+from medsanitize.verifiers.search import OVERLAP, Hit, Search, stands_alone
 from medsanitize.verifiers.sieve import LONG
 from medsanitize.verifiers.slide_bytes import Tokens, coded, hidden_in, identifying, profile_mark, tile_faults
 from medsanitize.verifiers.slide_layout import Tiles, Unsound, texts_of, tiles_of
-from medsanitize.verifiers.slide_pass import Pass, TileSums
+from medsanitize.verifiers.slide_pass import Pass, sums_of
 from medsanitize.verifiers.slide_pixels import differences
 
 STRUCTURE: Final = Finding("structure", "audit:structure")
@@ -75,8 +75,8 @@ def audit_slide(staged: Staged, *, search: Search) -> tuple[Finding, ...]:
     return read_slide(staged, search=search)[0]
 
 
-def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], str | None]:
-    """Audit a slide as `audit_slide` does; the digest of its tiles (`tile_digest`) comes of the same pass."""
+def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Audit a slide as `audit_slide` does; digests of its tiles (`tile_digests`) come of the same pass."""
     findings: set[Finding] = set()
     sums: dict[Path, str] = {}
     joined: list[bytes] = []
@@ -90,7 +90,7 @@ def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], 
         findings.update(seen.result())
     findings.update(_digests(staged, sums))
     ordered = sorted(findings, key=lambda finding: (finding.place, finding.rule))
-    return tuple(ordered), _of_tiles(joined)
+    return tuple(ordered), _of_tiles(staged.main, joined)
 
 
 def _in_bytes(
@@ -115,34 +115,39 @@ def _in_bytes(
 
 
 def tile_digest(main: Path, others: Sequence[Path]) -> str | None:
+    """The first of `tile_digests`, which stands for the slide; None where the tiles cannot be found."""
+    return next(iter(tile_digests(main, others)), None)
+
+
+def tile_digests(main: Path, others: Sequence[Path]) -> tuple[str, ...]:
     """A digest of the tiles of the largest level, in order, whatever file they lie in.
 
     Of JPEG tiles what follows the header counts, so that comments, and tables here or there, change nothing.
 
     Returns
     -------
-    str or None
-        64 hexadecimal digits; None where the tiles cannot be found. For the holder's eyes alone: an
+    tuple of str
+        64 hexadecimal digits each: of the whole slide, and where it is a list of scans (AFI) of more than
+        one channel, of each channel. Empty where the tiles cannot be found. For the holder's eyes alone: an
         uncleaned copy of the slide has the same.
     """
     joined = []
     try:
         layouts = tiles_of(main, others)
     except Unsound:
-        return None
+        return ()
     for path, tiles in layouts.items():
         if tiles.base:
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                sums = TileSums(data, tiles.base)
-                for end in range(0, len(data), CHUNK):
-                    sums.reach(min(end + CHUNK, len(data)))
-                    data.madvise(mmap.MADV_DONTNEED)
-                joined.append(sums.joined())
-    return _of_tiles(joined)
+                joined.append(sums_of(data, tiles.base))
+    return _of_tiles(main, joined)
 
 
-def _of_tiles(joined: Sequence[bytes]) -> str | None:
-    return sha256(b"".join(joined)).hexdigest() if any(joined) else None
+def _of_tiles(main: Path, joined: Sequence[bytes]) -> tuple[str, ...]:
+    """Of all files together; of a list of scans, then of each."""
+    several = [one for one in joined if one]
+    apart = several if main.suffix.lower() == ".afi" and len(several) > 1 else []
+    return tuple(sha256(one).hexdigest() for one in (b"".join(several), *apart) if one)
 
 
 def _digests(staged: Staged, sums: Mapping[Path, str]) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import configparser
 import mmap
 import struct
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,11 +62,40 @@ def tiles_of(main: Path, others: Sequence[Path]) -> dict[Path, Tiles]:
         if suffix == ".vms":
             whole = {path: ((0, path.stat().st_size),) for path in others}
             return {main: Tiles((), ())} | {path: Tiles(one, one) for path, one in whole.items()}
+        if suffix == ".afi":
+            channels = channels_of(main, others)
+            return {main: Tiles((), ())} | {path: _tiff(path) for path in channels}
         if suffix == ".czi":
             return {main: _czi(main)}
         return {main: _tiff(main)}
     except (*_NOT_BUILT_SO, configparser.Error, OSError):
         raise Unsound from None
+
+
+def channels_of(main: Path, others: Sequence[Path]) -> tuple[Path, ...]:
+    """The SVS files of an AFI in the order of its list; ``others`` are all files that lie beside it.
+
+    Raises
+    ------
+    Unsound
+        The list cannot be read, or names other files than those.
+    """
+    content = main.read_bytes()
+    by_name = {path.name: path for path in others}
+    try:
+        if b"<!DOCTYPE" in content.replace(b"\0", b"").upper():
+            raise Unsound
+        wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+        parser = ET.XMLParser(encoding="utf-16" if wide else "utf-8")  # noqa: S314  no type, so no entities
+        root = ET.fromstring(content, parser)  # noqa: S314
+        paths = (one for one in root.iter() if one.tag.rpartition("}")[2] == "Path")
+        names = dict.fromkeys((one.text or "").strip() for one in paths)
+        found = tuple(by_name[name] for name in names)
+    except (ET.ParseError, LookupError, ValueError):
+        raise Unsound from None
+    if not found or len(found) != len(others):
+        raise Unsound
+    return found
 
 
 def tiff_pages(tif: Any) -> Iterator[Any]:
@@ -83,14 +113,21 @@ def texts_of(main: Path, others: Sequence[Path]) -> Iterator[bytes]:
     Unsound
         It cannot be read.
     """
-    import tifffile
-
     suffix = main.suffix.lower()
     for path in (main, *others):
-        if path.suffix.lower() in (".ini", ".vms", ".vmu"):
+        if path.suffix.lower() in (".ini", ".vms", ".vmu", ".afi"):
             yield path.read_bytes()[:_MOST]
-    if suffix in (".mrxs", ".vms", ".vmu"):
-        return
+    if suffix == ".afi":
+        for path in others:
+            yield from _said_in(path)
+    elif suffix not in (".mrxs", ".vms", ".vmu"):
+        yield from _said_in(main)
+
+
+def _said_in(main: Path) -> Iterator[bytes]:
+    """What a slide in one file says in words."""
+    import tifffile
+
     with main.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:10] == b"ZISRAWFILE":
             start = data.find(b"<ImageDocument")

@@ -33,12 +33,12 @@ class TileSums:
 
     Parameters
     ----------
-    data : mmap
+    data : bytes or mmap
     tiles : sequence of Range
         Tiles of the largest level in the order of the picture. None reaches into another.
     """
 
-    def __init__(self, data: mmap.mmap, tiles: Sequence[Range]) -> None:
+    def __init__(self, data: bytes | mmap.mmap, tiles: Sequence[Range]) -> None:
         self._data, self._tiles = data, tiles
         self._order = iter(sorted(range(len(tiles)), key=tiles.__getitem__))
         self._sums = bytearray(_SUM.size * len(tiles))
@@ -80,7 +80,17 @@ class TileSums:
         self._current, self._begin, self._at, self._stop = -1, 0, 0, 0
 
 
-def head_of(data: mmap.mmap, start: int, end: int, last: bytes) -> bytes:
+def sums_of(data: bytes | mmap.mmap, tiles: Sequence[Range]) -> bytes:
+    """The sums of tiles (`TileSums`) of a file of which nothing else is asked."""
+    sums = TileSums(data, tiles)
+    for end in range(0, len(data), CHUNK):
+        sums.reach(min(end + CHUNK, len(data)))
+        if isinstance(data, mmap.mmap):
+            data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
+    return sums.joined()
+
+
+def head_of(data: bytes | mmap.mmap, start: int, end: int, last: bytes) -> bytes:
     """A JPEG up to its first scan's marker, or `NO_HEAD`; most begin as the ``last`` one did."""
     if last and data[start : min(start + len(last), end)] == last:
         return last

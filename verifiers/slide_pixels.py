@@ -31,7 +31,33 @@ def differences(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[
     """
     if stated.vendor == "zeiss":
         yield from _czi(main, sources)
+    elif main.suffix == ".afi":
+        yield from _channels(main, stated, sources)
+    else:
+        yield from _one(main, stated, sources)
+
+
+def _channels(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+    """OpenSlide opens no AFI: each SVS that it names is held against that of the source's list."""
+    from medsanitize.verifiers.slide_layout import Unsound, channels_of
+
+    beside = sorted(main.parent.glob(f"{main.stem}_*.svs"))
+    try:
+        ours = channels_of(main, beside)
+        theirs = channels_of(sources[0], sources[1:]) if sources else ()
+    except (Unsound, OSError):
+        yield _VIEWER
         return
+    if sources and len(ours) != len(theirs):
+        yield _VIEWER
+        return
+    for number, path in enumerate(ours):
+        # The record speaks of the first channel.
+        own = stated if number == 0 else Slide(stated.vendor, stated.levels)
+        yield from _one(path, own, theirs[number : number + 1])
+
+
+def _one(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
     from openslide import OpenSlide, OpenSlideError
 
     opened = None

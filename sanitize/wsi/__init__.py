@@ -12,6 +12,7 @@ from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece, SlideF
 from medsanitize.sanitize.wsi.vendors import (
     akoya,
     aperio,
+    aperio_afi,
     generic,
     hamamatsu,
     hamamatsu_vms,
@@ -40,6 +41,7 @@ __all__ = [
 
 _VENDORS: tuple[ModuleType, ...] = (
     aperio,
+    aperio_afi,
     hamamatsu,
     leica,
     philips,

@@ -13,7 +13,7 @@ from medsanitize.sanitize.wsi.tiff import Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.view import SlideView
 from medsanitize.sanitize.wsi.zisraw import looks_like_zisraw, read_zisraw
 
-_OF_SEVERAL = frozenset(["mirax", "hamamatsu", "trestle"])
+_OF_SEVERAL = frozenset(["mirax", "hamamatsu", "trestle", "aperio-afi"])
 _ENDS, _WINDOWS, _WINDOW = 1 << 16, 256, 1 << 10
 _MOST_TEXT = 1 << 18
 _TEXTS = frozenset([1, 2, 7])
@@ -64,10 +64,12 @@ def slide_key(view: SlideView) -> str:
 
 
 def _known(view: SlideView) -> Iterator[Known]:
-    """Its file name, and the values of keys that name people and numbers; as many as are plainly such."""
-    stem = view.files[0].name.rpartition("/")[2].rpartition(".")[0]
-    if len(stem) > 5 and any(map(str.isdigit, stem)):
-        yield Known("id", stem)
+    """Its file names, and the values of keys that name people and numbers; as many as are plainly such."""
+    for file in view.files:
+        if file is view.files[0] or file.name.lower().endswith(".svs"):
+            stem = file.name.rpartition("/")[2].rpartition(".")[0]
+            if len(stem) > 5 and any(map(str.isdigit, stem)):
+                yield Known("id", stem)
     for text in _texts(view):
         for found in _KEYED.findall(text):
             value = found.strip()
@@ -77,14 +79,15 @@ def _known(view: SlideView) -> Iterator[Known]:
 
 def _texts(view: SlideView) -> Iterator[str]:
     try:
-        if looks_like_tiff(view.data):
-            yield from _tiff_texts(view.tiff)
-        elif looks_like_zisraw(view.data):
+        for file in view.files:
+            if looks_like_tiff(file.data):
+                yield from _tiff_texts((view if file is view.files[0] else SlideView((file,))).tiff)
+        if looks_like_zisraw(view.data):
             yield _decoded(read_zisraw(view.data).xml)
     except Refused:
         return  # the object function reads it again and names the rule
     for file in view.files:
-        if file.name.lower().endswith((".ini", ".vms", ".vmu")):
+        if file.name.lower().endswith((".ini", ".vms", ".vmu", ".afi")):
             yield _decoded(bytes(file.data[:_MOST_TEXT]))
 
 

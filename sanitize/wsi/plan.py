@@ -49,8 +49,12 @@ class SlideFacts:
 
 @dataclass(frozen=True, slots=True)
 class EditPlan:
-    """The edit script of one slide, the facts about it, and how often each rule applied."""
+    """The edit script of one slide, the facts about it, and how often each rule applied.
+
+    ``names`` are (name in the source, name in the release) of further files that people know by name.
+    """
 
     files: tuple[OutFile, ...]
     facts: SlideFacts
     rules: dict[str, int]
+    names: tuple[tuple[str, str], ...] = ()

@@ -92,7 +92,7 @@ class SlideSanitizer:
             main = view.files[0].name.rpartition("/")[2]
             if context.place is not None and context.place.patient:
                 links = (*links, (context.place.patient, patient))
-            return SanitizedSlide(record, plan.files, (*links, (main, name.instance)))
+            return SanitizedSlide(record, plan.files, (*links, (main, name.instance), *plan.names))
         except Refused as refused:
             finding = Finding(refused.place, refused.rule)
             return SanitizedSlide(Record(Outcome.QUARANTINED, "slide", (finding,)))

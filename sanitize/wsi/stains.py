@@ -1,4 +1,4 @@
-"""Stains that a release may name: common ones, spelled one way; any other text is no stain."""
+"""Stains and channels that a release may name: common ones; any other text is none."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ def _folded(text: str) -> str:
 
 
 _KNOWN = {_folded(name): name for name in _NAMES} | _ALSO
+
+
+_CHANNELS = re.compile(
+    r"DAPI|FITC|Cy3|Cy5|Cy7|Texas ?Red|TRITC|CFP|GFP|YFP|mCherry|Autofluorescence|AF|Brightfield|"
+    r"Opal ?(?:480|520|540|570|620|650|690|780)|Alexa ?\d{3}",
+    re.IGNORECASE,
+)
+
+
+def known_channel(text: str) -> str:
+    """The channel of a fluorescence scan as it is spelled, less its blank, or nothing."""
+    return text.replace(" ", "") if _CHANNELS.fullmatch(text) else ""
 
 
 def known_stain(text: str) -> str:

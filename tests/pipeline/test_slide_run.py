@@ -160,6 +160,111 @@ def test_a_file_that_a_slide_only_claims_is_none_of_its_own(tmp_path: Path) -> N
     assert [(Path(one.path.decode()).name, one.parts) for one in found] == [("ct.dcm", ()), ("x.vms", ())]
 
 
+# -- lists of channels --------------------------------------------------------------------
+
+
+def fill_afi(root: Path, *channels: str) -> Path:
+    """A list of channels in a folder: files of these names that are slides, each with other pixels."""
+    root.mkdir(parents=True, exist_ok=True)
+    makers = (slides.aperio, slides.aperio_gt450)
+    for name, make in zip(channels, makers, strict=False):
+        (root / name).write_bytes(bytes(make().data))
+    listed = "".join(f"<Image><Path>{name}</Path><ID>{slides.MARKER}</ID></Image>" for name in channels)
+    main = root / f"S26-{CANARIES[0]}-1234.afi"
+    main.write_text(f"<ImageList>{listed}</ImageList>")
+    return main
+
+
+def test_a_list_of_channels_and_its_slides_are_one_object(tmp_path: Path) -> None:
+    policy = prepare(tmp_path)
+    fill_afi(policy.inputs[0], f"{CANARIES[1]}_DAPI.svs", f"{CANARIES[1]}_other.svs")
+    result = run(policy, ONE)
+    row = slides_of(policy)["aperio"]
+    assert (result.ending, result.outcomes["released"]) == ("published", 1)
+    assert row.path.endswith(f"{row.instance}.afi")
+    listed = (policy.output / row.path).read_text()
+    stem = (policy.output / row.path).with_suffix("")
+    for name in (f"{stem.name}_1_DAPI.svs", f"{stem.name}_2.svs"):
+        assert f"<Path>{name}</Path>" in listed
+        assert openslide.OpenSlide.detect_format(stem.parent / name) == "aperio"
+    assert audit_release(policy.output).findings == ()
+    everything = b"".join(path.read_bytes() for path in policy.output.rglob("*") if path.is_file())
+    assert not any(one.encode() in everything for one in (*CANARIES, slides.MARKER))
+
+
+def test_the_ledger_says_which_channel_became_which(tmp_path: Path) -> None:
+    policy = prepare(tmp_path)
+    fill_afi(policy.inputs[0], "one_FITC.svs", "two.svs")
+    run(policy, ONE)
+    export_ledger(policy, uids=tmp_path / "uids.csv", patients=None)
+    told, instance = (tmp_path / "uids.csv").read_text(), slides_of(policy)["aperio"].instance
+    assert f"one_FITC.svs,{instance}_1_FITC.svs" in told
+    assert f"S26-{CANARIES[0]}-1234.afi,{instance}\n" in told.replace("\r", "")
+
+
+@pytest.mark.parametrize(
+    ("missing", "rule"),
+    [("gone.svs", "slide-file-missing"), ("../far/b.svs", "slide-file-elsewhere"), ("ct.dcm", "")],
+)
+def test_a_list_whose_files_are_not_all_beside_it_is_quarantined_whole(
+    tmp_path: Path, missing: str, rule: str
+) -> None:
+    policy = prepare(tmp_path)
+    root = policy.inputs[0]
+    fill_afi(root / "near", "a.svs").write_text(
+        f"<ImageList><Path>a.svs</Path><Path>{missing}</Path></ImageList>"
+    )
+    fill_afi(root / "far", "b.svs").unlink()
+    write_ct(root / "near" / "ct.dcm", 1)
+    result = plan(policy, ONE)
+    assert result.outcomes == {"released": 2, "dropped": 0, "quarantined": 1}
+    assert result.quarantined == {rule or "slide-file-missing": 1}
+
+
+def test_a_list_that_names_nothing_of_the_inputs_is_quarantined(tmp_path: Path) -> None:
+    policy = prepare(tmp_path)
+    fill_afi(policy.inputs[0]).write_text("<ImageList><Path>a.svs</Path><Path>b.svs</Path></ImageList>")
+    assert plan(policy, ONE).quarantined == {"slide-file-missing": 1}
+
+
+@pytest.mark.parametrize(("verdict", "left"), [("flag", [".afi", ".svs"]), ("drop", [".afi"])])
+def test_a_channel_is_found_in_its_list_and_alone(tmp_path: Path, verdict: str, left: list[str]) -> None:
+    policy = prepare(tmp_path, deduplicate=f"{{pixels: {verdict}}}")
+    fill_afi(policy.inputs[0] / "a", "a_DAPI.svs", "b_FITC.svs")
+    (policy.inputs[0] / "a" / "b_FITC.svs").write_bytes(bytes(slides.aperio(7).data))
+    save(slides.aperio(), policy.inputs[0] / "z", "alone")
+    assert run(policy, ONE).ending == "published"
+    rows = [row for row in read_rows(policy.output) if row.kind == "slide"]
+    assert sorted(Path(row.path).suffix for row in rows) == left
+    assert {row.check_duplicates for row in rows} == {"flagged" if verdict == "flag" else "passed"}
+
+
+def test_a_table_may_place_a_list_by_its_channels(tmp_path: Path) -> None:
+    policy = prepare(tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p, stain: st}}")
+    fill_afi(policy.inputs[0], "a_DAPI.svs", "b_FITC.svs")
+    write_ct(policy.inputs[0] / "ct.dcm", 1)
+    (tmp_path / "places.csv").write_text(
+        f"f,p,st\na_DAPI.svs,{CANARIES[1]},DAPI\nb_FITC.svs,{CANARIES[1]},GFAP\n"
+    )
+    run(policy, ONE)
+    ct = next(row for row in read_rows(policy.output) if row.kind == "dicom")
+    assert (slides_of(policy)["aperio"].patient, slides_of(policy)["aperio"].slide_stain) == (
+        ct.patient,
+        None,
+    )
+
+
+def test_a_table_that_gives_channels_to_two_patients_is_refused(tmp_path: Path) -> None:
+    policy = prepare(tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p}}")
+    fill_afi(policy.inputs[0], "a_DAPI.svs", "b_FITC.svs")
+    (tmp_path / "places.csv").write_text("f,p\na_DAPI.svs,one\nb_FITC.svs,two\n")
+    with pytest.raises(UsageError, match="one slide different places"):
+        run(policy, ONE)
+
+
+# -- damage -------------------------------------------------------------------------------
+
+
 def cut(data: bytes) -> bytes:
     return data[: len(data) // 2]
 

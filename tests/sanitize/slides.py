@@ -10,12 +10,14 @@ import struct
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pydicom
 from medsanitize.sanitize.tiff_directory import Dialect
 from medsanitize.sanitize.wsi import Copy, EditPlan, SlideView, SourceFile, zisraw
 from medsanitize.sanitize.wsi.mirax_index import write_index
 from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, write_tiff
 from medsanitize.sanitize.wsi.rewrite import text as ascii_value
 from PIL import Image
+from pydicom.encaps import encapsulate
 
 MARKER = "ZQ-DOE-JANE-77120"
 """Planted in every text, name, comment and picture's metadata that must go."""
@@ -100,10 +102,34 @@ def written(source: SlideView, plan: EditPlan) -> dict[str, bytes]:
 _COMMON = {305: f"Scanner {MARKER}", 306: "2026:03:14 13:37:23", 315: MARKER, 316: MARKER, 33432: MARKER}
 
 
-def aperio() -> SlideView:
-    """Levels, thumbnail, label and macro of a ScanScope."""
+def dicom(encoded: Sequence[bytes] | None = None) -> pydicom.Dataset:
+    """The largest level of the other slides as DICOM, of the very same tiles unless others are given."""
+    made = tiles(levels()[0]) if encoded is None else encoded
+    data = pydicom.Dataset()
+    data.file_meta = pydicom.dataset.FileMetaDataset()
+    data.file_meta.TransferSyntaxUID = pydicom.uid.JPEGBaseline8Bit
+    data.SOPClassUID = data.file_meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.77.1.6"
+    data.SOPInstanceUID = data.file_meta.MediaStorageSOPInstanceUID = "1.2.3.77120"
+    data.StudyInstanceUID, data.SeriesInstanceUID, data.Modality = "1.2.3.1", "1.2.3.2", "SM"
+    data.PatientID, data.PatientName, data.ImageType = (
+        MARKER,
+        MARKER,
+        ["DERIVED", "PRIMARY", "VOLUME", "NONE"],
+    )
+    data.Rows, data.Columns, data.NumberOfFrames = TILE, TILE, len(made)
+    data.TotalPixelMatrixRows = data.TotalPixelMatrixColumns = 256
+    data.SamplesPerPixel, data.PhotometricInterpretation, data.PlanarConfiguration = 3, "YBR_FULL", 0
+    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 8, 8, 7, 0
+    data.SpecimenLabelInImage, data.BurnedInAnnotation, data.LossyImageCompression = "NO", "NO", "01"
+    data.PixelData = encapsulate(list(made))
+    data["PixelData"].VR = "OB"
+    return data
+
+
+def aperio(turned: int = 0) -> SlideView:
+    """Levels, thumbnail, label and macro of a ScanScope; ``turned`` pixels make it another scan."""
     said = f"Aperio Image Library v12\r\n256x256 (64x64) JPEG/RGB Q=85|AppMag = 20|MPP = 0.5|User = {MARKER}"
-    first, second = levels()
+    first, second = (np.roll(one, turned, axis=0) for one in levels())
     pages = [
         page(CLASSIC, first, _COMMON | {270: said}),
         page(CLASSIC, tissue(96), {270: said}, tiled=False),
@@ -112,6 +138,15 @@ def aperio() -> SlideView:
         page(CLASSIC, tissue(120)[:40], {270: f"Aperio\r\nmacro 120x40|{MARKER}"}, tiled=False, subfile=9),
     ]
     return view(("x.svs", tiff(CLASSIC, pages)))
+
+
+def afi() -> SlideView:
+    """A list of two channels, each an SVS with its label."""
+    first, second = (bytes(made().data) for made in (aperio, aperio_gt450))
+    names = (f"S26-{MARKER}_DAPI.svs", f"S26-{MARKER}_two.svs")
+    listed = "".join(f"<Image><Path>{name}</Path><ID>{MARKER}</ID></Image>" for name in names)
+    xml = f'<?xml version="1.0"?>\r\n<ImageList>{listed}<Date>2026-03-14</Date></ImageList>'
+    return view(("x.afi", xml.encode()), *zip(names, (first, second), strict=True))
 
 
 def aperio_gt450() -> SlideView:
@@ -408,6 +443,7 @@ def zeiss() -> SlideView:
 MAKERS: dict[str, Callable[[], SlideView]] = {
     "aperio": aperio,
     "aperio-gt450": aperio_gt450,
+    "afi": afi,
     "hamamatsu": hamamatsu,
     "leica": leica,
     "philips": philips,

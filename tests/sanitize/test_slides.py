@@ -19,14 +19,15 @@ from medsanitize.sanitize.wsi import SlideName, SlideView, SourceFile, plan_edit
 from medsanitize.sanitize.wsi.rewrite import Page, numbers
 from medsanitize.sanitize.wsi.tiff import read_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
+from medsanitize.sanitize.wsi.vendors import aperio_afi
 from medsanitize.sanitize.wsi.xml import parse_xml
 
 from tests.sanitize import slides
 
 NAME = SlideName("2.25.4711", b"k" * 32)
 RULES = WholeSlides()
-OPENABLE = [name for name in slides.MAKERS if name not in ("akoya", "zeiss")]
-"""QPTIFF is no format of OpenSlide's; of CZI it reads whole-slide images only."""
+OPENABLE = [name for name in slides.MAKERS if name not in ("akoya", "zeiss", "afi")]
+"""QPTIFF and AFI are no formats of OpenSlide's; of CZI it reads whole-slide images only."""
 
 
 def released(source: SlideView, rules: WholeSlides = RULES) -> dict[str, bytes]:
@@ -292,3 +293,89 @@ def test_tiles_too_small_or_too_many_for_a_slide_are_refused(across: int, side: 
         plan_edits(source, RULES, NAME)
 
     assert (refused.value.rule, time.process_time() - started < 2) == (rule, True)
+
+
+# -- lists of channels --------------------------------------------------------------------
+
+
+def listing(*paths: str) -> SlideView:
+    """The list of two channels, with other names in it."""
+    source = slides.afi()
+    images = "".join(f"<Image><Path>{path}</Path></Image>" for path in paths)
+    xml = f"<ImageList>{images}</ImageList>".encode()
+    return SlideView((SourceFile("x.afi", xml), *source.files[1:]))
+
+
+def channel_names() -> list[str]:
+    return [file.name for file in slides.afi().files[1:]]
+
+
+def test_a_list_names_the_released_channels_and_says_nothing_else() -> None:
+    files = released(slides.afi())
+
+    assert list(files) == [".afi", "_1_DAPI.svs", "_2.svs"]
+    assert files[".afi"].split() == [
+        b"<?xml",
+        b'version="1.0"?>',
+        b"<ImageList><Image><Path>2.25.4711_1_DAPI.svs</Path></Image>"
+        b"<Image><Path>2.25.4711_2.svs</Path></Image></ImageList>",
+    ]
+
+
+def test_a_viewer_sees_each_channel_as_before(tmp_path: Path) -> None:
+    source = slides.afi()
+    saved(source, tmp_path)
+    main = saved_release(released(source), tmp_path / "out")
+
+    for before, after in zip(channel_names(), ("_1_DAPI.svs", "_2.svs"), strict=True):
+        assert seen(tmp_path / before) == seen(main.parent / f"{NAME.instance}{after}")
+
+
+def test_a_label_of_a_channel_shows_that_channels_name(tmp_path: Path) -> None:
+    main = saved_release(released(slides.afi(), WholeSlides(label="replace")), tmp_path / "out")
+
+    with openslide.OpenSlide(main.parent / f"{NAME.instance}_2.svs") as slide:
+        assert set(slide.associated_images) == {"label", "thumbnail"}
+
+
+@pytest.mark.parametrize(
+    "path", ["../x.svs", "/etc/x.svs", "sub/x.svs", "..\\x.svs", "C:\\scans\\x.svs", "C:x.svs", ".."]
+)
+def test_a_list_that_names_files_elsewhere_is_refused(path: str) -> None:
+    with pytest.raises(Refused, match="slide-file-elsewhere"):
+        plan_edits(listing(*channel_names(), path), RULES, NAME)
+
+
+def test_a_list_whose_channel_is_missing_is_refused() -> None:
+    with pytest.raises(Refused, match="slide-file-missing"):
+        plan_edits(listing(*channel_names(), "third.svs"), RULES, NAME)
+
+
+def test_a_list_of_other_pictures_is_refused() -> None:
+    other = SourceFile("a.svs", slides.generic().data)
+    view = SlideView((SourceFile("x.afi", b"<ImageList><Path>a.svs</Path></ImageList>"), other))
+
+    with pytest.raises(Refused, match="slide-not-supported"):
+        plan_edits(view, RULES, NAME)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [b"<ImageList>.svs", b"<!DOCTYPE x><ImageList><Path>a.svs</Path></ImageList>", b"<ImageList/>"],
+)
+def test_a_list_that_is_broken_or_empty_is_refused(listed: bytes) -> None:
+    with pytest.raises(Refused, match=r"slide-xml|slide-description"):
+        plan_edits(SlideView((SourceFile("x.afi", listed),)), RULES, NAME)
+
+
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [
+        (b"<Path>a.svs</Path><Path>\r\n b.SVS </Path>", {"a.svs", "b.SVS"}),
+        (b"<Path><![CDATA[a & b.svs]]></Path><Path>c&amp;d.svs</Path>", {"a & b.svs", "c&d.svs"}),
+        ("\ufeff<Path>ä.svs</Path>".encode("utf-16-le"), {"ä.svs"}),
+        (b"<Path>../a.svs</Path><Path>ct.dcm</Path><Path>a\\b.svs</Path><Path></Path>", set()),
+    ],
+)
+def test_channels_are_the_slides_named_in_the_same_folder(listed: bytes, names: set[str]) -> None:
+    assert aperio_afi.companions(listed) == names

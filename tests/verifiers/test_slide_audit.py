@@ -16,7 +16,7 @@ from medsanitize.sanitize.context import Known
 from medsanitize.sanitize.record import Part, Slide
 from medsanitize.sanitize.wsi import SlideName, SlideView, plan_edits
 from medsanitize.verifiers.search import build_search
-from medsanitize.verifiers.slide import Staged, audit_slide, tile_digest
+from medsanitize.verifiers.slide import Staged, audit_slide, tile_digest, tile_digests
 from PIL import Image
 
 from tests.sanitize import slides
@@ -161,3 +161,38 @@ def test_tiles_have_one_digest_cleaned_or_not_and_in_any_container(tmp_path: Pat
         digests |= {tile_digest(one.main, one.files[1:]), tile_digest(one.sources[0], one.sources[1:])}
     assert len(digests) == 1
     assert None not in digests
+
+
+# -- lists of channels --------------------------------------------------------------------
+
+
+def test_a_list_of_channels_in_another_order_is_found(tmp_path: Path) -> None:
+    one = staged("afi", tmp_path)
+    first, second = b"_1_DAPI.svs", b"_2.svs"
+    listed = one.main.read_bytes().replace(first, b"#").replace(second, first).replace(b"#", second)
+    one.main.write_bytes(listed)
+    assert "audit:viewer" in rules(one)
+
+
+def test_a_list_that_names_another_file_is_found(tmp_path: Path) -> None:
+    one = staged("afi", tmp_path)
+    one.main.write_bytes(one.main.read_bytes().replace(b"_2.svs", b"_3.svs"))
+    assert {"audit:viewer", "audit:structure"} <= rules(one)
+
+
+def test_a_label_left_in_a_channel_is_found(tmp_path: Path) -> None:
+    one = staged("afi", tmp_path)
+    one.files[2].write_bytes(one.sources[2].read_bytes())
+    assert {"audit:picture", "audit:digest", "audit:source-text"} <= rules(one)
+
+
+def test_what_a_list_hides_is_found(tmp_path: Path) -> None:
+    assert "audit:date" in rules(staged("afi", tmp_path, behind=b"<!-- 2026-03-14 -->"))
+
+
+def test_channels_have_the_digests_of_their_own_slides(tmp_path: Path) -> None:
+    one = staged("afi", tmp_path / "a")
+    whole, *channels = tile_digests(one.main, one.files[1:])
+    assert tile_digests(one.sources[0], one.sources[1:]) == (whole, *channels)
+    assert channels == [tile_digest(path, ()) for path in one.sources[1:]]
+    assert whole not in channels

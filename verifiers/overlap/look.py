@@ -110,7 +110,7 @@ def _visit(image: Image) -> tuple[Look, Picture | None]:
     if parsed is not None:
         look = replace(look, pixels=_pixels(image, parsed, None))
     try:
-        picture = read_picture(image.path)
+        picture = read_picture(_shown(image))
     except UnreadablePicture as problem:
         return replace(look, trouble=problem.rule), None
     if parsed is None:
@@ -120,6 +120,11 @@ def _visit(image: Image) -> tuple[Look, Picture | None]:
     if parsed is not None and radiograph and _text(parsed, _MODALITY) not in _RADIOGRAPHS:
         return replace(look, trouble=OTHER_KIND), None
     return look, picture
+
+
+def _shown(image: Image) -> Path:
+    """What shows the image: the main file, or the first scan of a list of scans (AFI)."""
+    return image.parts[0] if image.parts and image.path.suffix.lower() == ".afi" else image.path
 
 
 def _digest(path: Path) -> bytes:

@@ -14,6 +14,7 @@ from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
+from medsanitize.sanitize.wsi.stains import known_channel
 from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff, looks_like_tiff
 from medsanitize.sanitize.wsi.vendors.generic import mpp_of
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
@@ -34,11 +35,6 @@ _FORMS = {
     "Color": _COLOUR,
     "Objective": _OBJECTIVE,
 }
-_CHANNELS = re.compile(
-    r"DAPI|FITC|Cy3|Cy5|Cy7|Texas ?Red|TRITC|CFP|GFP|YFP|mCherry|Autofluorescence|AF|Brightfield|"
-    r"Opal ?(?:480|520|540|570|620|650|690|780)|Alexa ?\d{3}",
-    re.IGNORECASE,
-)
 
 
 def recognises(view: SlideView) -> bool:
@@ -96,6 +92,6 @@ def _xml(described: Element) -> str:
         if form.fullmatch(value := child_text(described, name))
     )
     channel = child_text(described, "Name")
-    if _CHANNELS.fullmatch(channel):
+    if known_channel(channel):
         kept += tag("Name", None, channel)
     return f'<?xml version="1.0" encoding="utf-8"?>{tag(_ROOT, None, kept)}'

@@ -1,0 +1,105 @@
+"""Aperio AFI: an XML list that names one SVS for each channel of a fluorescence scan, beside it.
+
+Readers go by the elements ``Path`` alone, in their order, and take the name of a channel from behind the last
+underscore of the file's name, or from the description of the SVS.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+from medsanitize.policies.model import WholeSlides
+from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece
+from medsanitize.sanitize.wsi.stains import known_channel
+from medsanitize.sanitize.wsi.vendors import aperio
+from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.wsi.xml import local, parse_xml, tag
+
+NAME = "aperio-afi"
+_ROOT, _SUFFIX = "ImageList", ".svs"
+_MOST_BYTES, _HEAD = 1 << 20, 1 << 16
+_BEFORE_TEXT = b"\xef\xbb\xbf\xff\xfe \t\r\n"
+_PATH = re.compile(r"<(?:\w+:)?Path[^<>]*>(.*?)</(?:\w+:)?Path\s*>", re.DOTALL)
+_VERBATIM = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
+
+
+def recognises(view: SlideView) -> bool:
+    """Whether it is XML that lists images, and is called ``.afi`` or names an SVS."""
+    head = bytes(view.data[:_HEAD]).replace(b"\0", b"").lstrip(_BEFORE_TEXT)
+    named = view.files[0].name.lower().endswith(".afi") or _SUFFIX.encode() in head.lower()
+    return named and head.startswith(b"<") and f"<{_ROOT}".encode() in head
+
+
+def companions(listed: bytes) -> frozenset[str]:
+    """Names of the SVS files that the list names in its own folder, even where its XML is broken."""
+    wide = listed[:2] in (b"\xff\xfe", b"\xfe\xff")
+    content = listed[:_MOST_BYTES].decode("utf-16" if wide else "utf-8", "replace")
+    verbatim = (_VERBATIM.fullmatch(given.strip()) for given in _PATH.findall(content))
+    plain = (html.unescape(given).strip() for given in _PATH.findall(content))
+    names = {found[1].strip() for found in verbatim if found} | set(plain)
+    return frozenset(name for name in names if name.lower().endswith(_SUFFIX) and not _leaves(name))
+
+
+def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
+    """Every SVS as `aperio` has it, under a new name, and a list made anew; identifiers left behind.
+
+    Raises
+    ------
+    Refused
+        ``slide-file-elsewhere``: a name leads out of the folder; ``slide-file-missing``;
+        ``slide-not-supported``: a named file is no SVS; or what `aperio` names.
+    """
+    index = {file.name: number for number, file in enumerate(view.files) if number}
+    paths = _paths(view)
+    for path in paths:
+        if _leaves(path):
+            raise Refused("slide-file-elsewhere", "structure")
+        if path not in index:
+            raise Refused("slide-file-missing", "structure")
+    if len(paths) != len(index):
+        raise Refused("slide-not-supported", "structure")
+    files: list[OutFile] = []
+    plans: list[EditPlan] = []
+    counts = {"C:slide-description": 1}
+    for number, path in enumerate(paths, 1):
+        channel = known_channel(path[: -len(_SUFFIX)].rpartition("_")[2])
+        ending = f"_{number}_{channel}" if channel else f"_{number}"
+        plan = _channel(view, index[path], rules, SlideName(name.instance + ending, name.key))
+        files.append(OutFile(ending + _SUFFIX, _from(plan.files[0].pieces, index[path])))
+        plans.append(plan)
+        for rule, count in plan.rules.items():
+            counts[rule] = counts.get(rule, 0) + count
+    listed = [tag("Image", None, tag("Path", None, name.instance + file.name)) for file in files]
+    xml = '<?xml version="1.0"?>\r\n' + tag(_ROOT, None, "".join(listed)) + "\r\n"
+    names = tuple((path, name.instance + file.name) for path, file in zip(paths, files, strict=True))
+    return EditPlan((OutFile(".afi", (xml.encode("ascii"),)), *files), plans[0].facts, counts, names)
+
+
+def _paths(view: SlideView) -> list[str]:
+    """The distinct names that the list gives, in its order."""
+    if len(view.data) > _MOST_BYTES:
+        raise Refused("slide-description-too-large", "description")
+    root = parse_xml(bytes(view.data))
+    found = [(one.text or "").strip() for one in root.iter() if local(one) == "Path"]
+    if local(root) != _ROOT or not found:
+        raise Refused("slide-description", "description")
+    return list(dict.fromkeys(found))
+
+
+def _leaves(path: str) -> bool:
+    """Whether a name may lead out of the folder, on any system."""
+    return path in ("", ".", "..") or any(one in path for one in "/\\:\0")
+
+
+def _channel(view: SlideView, file: int, rules: WholeSlides, name: SlideName) -> EditPlan:
+    alone = SlideView((view.files[file],), view.untouched)
+    if not aperio.recognises(alone):
+        raise Refused("slide-not-supported", "structure")
+    return aperio.plan_edits(alone, rules, name)
+
+
+def _from(pieces: tuple[Piece, ...], file: int) -> tuple[Piece, ...]:
+    """The same pieces, copied from the file of that number."""
+    return tuple(piece._replace(file=file) if isinstance(piece, Copy) else piece for piece in pieces)
