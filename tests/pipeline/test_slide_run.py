@@ -28,6 +28,7 @@ from medsanitize.release.registry import DATABASE, Registry
 from medsanitize.release.verify import verify
 from medsanitize.sanitize.wsi import SlideView
 from medsanitize.verifiers.audit import audit_release
+from medsanitize.verifiers.duplicates import pixel_digest
 
 from tests.pipeline.conftest import CANARIES, prepare, write_ct
 from tests.sanitize import slides
@@ -410,6 +411,69 @@ def test_the_registry_finds_a_slide_of_an_earlier_release_in_another_container(t
     fill(second.inputs[0], ("generic",))
     run(second, ONE)
     assert slides_of(second)["generic-tiff"].check_registry == "flagged"
+
+
+def save_dicom(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    slides.dicom().save_as(path, enforce_file_format=True)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "left", "flagged"),
+    [
+        ("flag", ["dicom", "slide", "slide"], ["dicom", "slide"]),
+        ("drop", ["dicom", "slide"], []),
+        ("quarantine", ["slide"], []),
+    ],
+)
+def test_the_same_tiles_are_found_in_a_vendors_file_and_in_dicom(
+    tmp_path: Path, verdict: str, left: list[str], flagged: list[str]
+) -> None:
+    policy = prepare(tmp_path, deduplicate=f"{{pixels: {verdict}}}")
+    fill(policy.inputs[0], ("aperio",))
+    save_dicom(policy.inputs[0] / "a.dcm")
+    save(slides.aperio(7), policy.inputs[0], "other")
+    run(policy, ONE)
+    rows = list(read_rows(policy.output))
+    assert sorted(row.kind for row in rows) == left
+    assert sorted(row.kind for row in rows if row.check_duplicates == "flagged") == flagged
+
+
+def test_tiles_of_dicom_do_not_change_what_the_manifest_says_of_pixels(tmp_path: Path) -> None:
+    policy = prepare(tmp_path)
+    save_dicom(policy.inputs[0] / "a.dcm")
+    run(policy, ONE)
+    row = next(iter(read_rows(policy.output)))
+    assert row.pixels_sha256 == pixel_digest(policy.output / row.path)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_registry_finds_a_scan_of_an_earlier_release_in_dicom_and_the_other_way(
+    tmp_path: Path, turned: bool
+) -> None:
+    first = prepare(tmp_path, registry="{path: ./registry}")
+    root = first.inputs[0]
+    fills = [lambda: save_dicom(root / "a.dcm"), lambda: fill(root, ("generic",))]
+    (fills[turned])()
+    assert run(first, ONE).ending == "published"
+    shutil.move(tmp_path / "export", tmp_path / "before")
+    release = first.release.model_copy(update={"name": "other"})
+    update = {"release": release, "output": tmp_path / "out2", "state": tmp_path / "state2"}
+    second = first.model_copy(update=update)
+    (fills[not turned])()
+    run(second, ONE)
+    assert [row.check_registry for row in read_rows(second.output)] == ["flagged"]
+
+
+def test_dicom_slides_added_by_hand_bring_the_tiles_that_their_run_brought(tmp_path: Path) -> None:
+    policy = prepare(tmp_path)
+    save_dicom(policy.inputs[0] / "a.dcm")
+    fill_afi(policy.inputs[0], "a_DAPI.svs", "b_FITC.svs")
+    run(policy, ONE)
+    register(policy.output, Registry(tmp_path / "by-hand"))
+    by_hand, by_run = (digests(folder) for folder in (tmp_path / "by-hand", policy.state / "registry"))
+    assert by_hand == by_run
+    assert len(by_hand["by_pixels"]) == 3
 
 
 def test_a_release_added_by_hand_brings_what_its_run_brought(
