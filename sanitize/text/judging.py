@@ -306,5 +306,6 @@ def _capitalised(reading: Reading) -> None:
     if reading.capitals or len(reading.words) < 3 or reading.titles:
         return
     for place, word in enumerate(reading.words):
-        if place and word.kind is Kind.NAMED and word.titled and place not in reading.cut:
+        label = word.folded in cues()["label"] and reading.text[word.end : word.end + 1] in (".", ":")
+        if place and word.kind is Kind.NAMED and word.titled and place not in reading.cut and not label:
             reading.open.add(place)

@@ -50,6 +50,7 @@ def test_nothing_that_identifies_stays(part: int) -> None:
         ("CT Schädel Pat. SOMMER", "CT Schädel Pat."),
         ("Patient: supine, arms raised", "Patient: supine, arms raised"),
         ("Patient: Klein", "Patient:"),
+        ("a.p. stehend Pat. MENDOZA", "a.p. stehend Pat."),
         ("Patiente vue par le Dr Marchand", "Patiente vue par le Dr"),
         ("von der Leber unabhängig", "von der Leber unabhängig"),
         ("Historia clínica 4471092 TC cerebral", "Historia clínica TC cerebral"),
