@@ -170,4 +170,19 @@ def _links(state: State, notes: dict[str, dict[str, int]]) -> list[Link]:
         " ) USING (pixels) WHERE outcome = 'released' AND p_instance <> first ORDER BY 2, 1 LIMIT ?",
         (_LINKS_SHOWN,),
     )
-    return [*links, *(Link(one, "has the same pixels as", other) for one, other in rows)]
+    links += [Link(one, "has the same pixels as", other) for one, other in rows]
+    return [*links, *(Link(one, "has the same tiles as", other) for one, other in _same_tiles(state))]
+
+
+def _same_tiles(state: State) -> list[tuple[str, str]]:
+    """Objects that share a scan in another form: DICOM beside a vendor's file, a channel alone."""
+    return state.db.execute(
+        "WITH held AS ("
+        " SELECT digest, p_instance FROM scans JOIN objects USING (id) WHERE outcome = 'released'"
+        " UNION SELECT pixels, p_instance FROM objects"
+        "  WHERE outcome = 'released' AND pixels IN (SELECT digest FROM scans))"
+        " SELECT DISTINCT p_instance, first FROM held JOIN"
+        " (SELECT digest, min(p_instance) AS first FROM held GROUP BY digest) USING (digest)"
+        " WHERE p_instance <> first ORDER BY 2, 1 LIMIT ?",
+        (_LINKS_SHOWN,),
+    ).fetchall()

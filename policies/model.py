@@ -330,7 +330,7 @@ class Deduplicate(Section):
     bytes: Verdict = "drop"
     """Equal released bytes."""
     pixels: Verdict = "flag"
-    """Equal decoded pixels."""
+    """Equal decoded pixels; of slides, equal tiles, whatever their format."""
     registry: Verdict = "flag"
     """Equal to an object of another release in the registry."""
 

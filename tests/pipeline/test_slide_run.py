@@ -16,6 +16,7 @@ import pydicom
 import pytest
 from medsanitize.errors import UsageError
 from medsanitize.pipeline import audit_stage, extras
+from medsanitize.pipeline.gates import HOLDER_REPORT
 from medsanitize.pipeline.ledger import export_ledger
 from medsanitize.pipeline.outcome import RunResult
 from medsanitize.pipeline.plan import plan
@@ -437,6 +438,8 @@ def test_the_same_tiles_are_found_in_a_vendors_file_and_in_dicom(
     rows = list(read_rows(policy.output))
     assert sorted(row.kind for row in rows) == left
     assert sorted(row.kind for row in rows if row.check_duplicates == "flagged") == flagged
+    report = (policy.state / HOLDER_REPORT).read_text()
+    assert ("has the same tiles as" in report) == (verdict == "flag")
 
 
 def test_tiles_of_dicom_do_not_change_what_the_manifest_says_of_pixels(tmp_path: Path) -> None:
