@@ -10,12 +10,13 @@ from contextlib import closing
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import openslide
 import pydicom
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.pipeline import audit_stage, extras
+from medsanitize.pipeline import audit_stage, extras, sanitize_stage
 from medsanitize.pipeline.gates import HOLDER_REPORT
 from medsanitize.pipeline.ledger import export_ledger
 from medsanitize.pipeline.outcome import RunResult
@@ -286,14 +287,29 @@ def test_damaged_slides_are_quarantined_and_never_dropped(
     assert plan(policy, ONE).outcomes == {"released": 0, "dropped": 0, "quarantined": 6}
 
 
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(Path(__file__).parent)  # workers import a task by its module's name
+    return import_module("engine_tasks")
+
+
+def test_a_decoder_that_crashes_quarantines_the_slide_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: ModuleType
+) -> None:
+    policy = prepare(tmp_path)
+    fill(policy.inputs[0], ("aperio",))
+    write_ct(policy.inputs[0] / "ct.dcm", 1)
+    monkeypatch.setattr(sanitize_stage, "sanitize_batch", tasks.sanitize_with_a_decoder_that_crashes)
+    result = plan(policy, ONE)
+    assert (result.outcomes["released"], result.quarantined) == (1, {"worker-died": 1})
+
+
 def test_a_viewer_that_crashes_quarantines_the_slide_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: ModuleType
 ) -> None:
     policy = prepare(tmp_path)
     fill(policy.inputs[0], ("aperio", "leica"))
     write_ct(policy.inputs[0] / "ct.dcm", 1)
-    monkeypatch.syspath_prepend(Path(__file__).parent)  # workers import the task by its module's name
-    tasks = import_module("engine_tasks")
     monkeypatch.setattr(audit_stage, "audit_batch", tasks.audit_with_a_viewer_that_crashes)
     result = run(policy, ONE)
     assert (result.ending, result.quarantined) == ("published", {"audit:worker-died": 1})

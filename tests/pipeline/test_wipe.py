@@ -64,9 +64,10 @@ def test_what_was_wiped_can_be_wiped_again(tmp_path: Path) -> None:
 def test_what_cannot_be_wiped_is_left_as_it_is(tmp_path: Path) -> None:
     czi, picture = saved("zeiss", tmp_path), tmp_path / "picture.tif"
     Image.new("L", (8, 8)).save(picture)
-    before = czi.read_bytes(), picture.read_bytes()
-    assert wipe_slides([czi, picture]).refused == {"slide-not-supported": 2}
-    assert (czi.read_bytes(), picture.read_bytes()) == before
+    paths = [czi, picture, saved("afi", tmp_path)]
+    before = [path.read_bytes() for path in paths]
+    assert wipe_slides(paths).refused == {"slide-not-supported": 3}
+    assert [path.read_bytes() for path in paths] == before
 
 
 def test_links_are_refused(tmp_path: Path) -> None:

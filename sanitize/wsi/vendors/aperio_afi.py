@@ -49,8 +49,10 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     ------
     Refused
         ``slide-file-elsewhere``: a name leads out of the folder; ``slide-file-missing``;
-        ``slide-not-supported``: a named file is no SVS; or what `aperio` names.
+        ``slide-not-supported``: a named file is no SVS, or it is to be wiped; or what `aperio` names.
     """
+    if view.untouched:  # its SVS can be wiped, each by itself
+        raise Refused("slide-not-supported", "structure")
     index = {file.name: number for number, file in enumerate(view.files) if number}
     paths = _paths(view)
     for path in paths:
