@@ -65,9 +65,7 @@ def sanitize_objects(
     """Sanitise whatever has no outcome yet; what is done stays done across a kill."""
     room = Room.left_in(state)
     decodes = policy.dicom.options.clean_pixel_data or policy.pixels.faces == "deface"
-    # Strips of slides are unpacked by native code, to prove that nothing lies behind them.
-    apart = decodes or state.count("kind = 'slide' AND outcome IS NULL") > 0
-    for result in engine.map(sanitize_batch, batches(jobs(state, policy)), isolate=apart):
+    for result in engine.map(sanitize_batch, batches(jobs(state, policy)), isolate=decodes):
         done = [_died(result.item)] if isinstance(result, Died) else result
         state.write(_UPDATE, [one.row for one in done])
         links = [link for one in done for link in one.links]

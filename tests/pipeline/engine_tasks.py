@@ -7,8 +7,6 @@ import signal
 from collections.abc import Sequence
 
 from medsanitize.pipeline.audit_stage import Audited, Target, audit_batch
-from medsanitize.pipeline.resolution import Job
-from medsanitize.pipeline.sanitize_stage import Done, sanitize_batch
 from medsanitize.pipeline.worker import Worker
 
 
@@ -31,10 +29,3 @@ def audit_with_a_viewer_that_crashes(worker: Worker, batch: Sequence[Target]) ->
     if any(one.slide is not None and one.slide.stated.vendor == "aperio" for one in batch):
         signal.raise_signal(signal.SIGSEGV)
     return audit_batch(worker, batch)
-
-
-def sanitize_with_a_decoder_that_crashes(worker: Worker, batch: Sequence[Job]) -> list[Done]:
-    """The object function, with a decoder that dies of slides as native code does."""
-    if any(one.kind == "slide" for one in batch):
-        signal.raise_signal(signal.SIGSEGV)
-    return sanitize_batch(worker, batch)

@@ -16,7 +16,7 @@ import openslide
 import pydicom
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.pipeline import audit_stage, extras, sanitize_stage
+from medsanitize.pipeline import audit_stage, extras
 from medsanitize.pipeline.gates import HOLDER_REPORT
 from medsanitize.pipeline.ledger import export_ledger
 from medsanitize.pipeline.outcome import RunResult
@@ -291,17 +291,6 @@ def test_damaged_slides_are_quarantined_and_never_dropped(
 def tasks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(Path(__file__).parent)  # workers import a task by its module's name
     return import_module("engine_tasks")
-
-
-def test_a_decoder_that_crashes_quarantines_the_slide_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: ModuleType
-) -> None:
-    policy = prepare(tmp_path)
-    fill(policy.inputs[0], ("aperio",))
-    write_ct(policy.inputs[0] / "ct.dcm", 1)
-    monkeypatch.setattr(sanitize_stage, "sanitize_batch", tasks.sanitize_with_a_decoder_that_crashes)
-    result = plan(policy, ONE)
-    assert (result.outcomes["released"], result.quarantined) == (1, {"worker-died": 1})
 
 
 def test_a_viewer_that_crashes_quarantines_the_slide_and_nothing_else(
