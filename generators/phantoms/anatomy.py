@@ -43,7 +43,7 @@ def anatomy(patient: int, size: int, seed: int) -> Anatomy:
     texture = noise(random, 60, size) * 0.35 + noise(random, 25, size) * 0.4 + noise(random, 9, size) * 0.4
     lung = lung * (1 - 0.06 * texture) * (1 - 0.6 * heart)
     still = chest.body(x, y, random) + bones + chest.mediastinum(x, y)
-    still += inside * (vessels * 0.36) + noise(random, 7, size) * 0.05 + _marks(random, size)
+    still += inside * (vessels * 0.36) + noise(random, 7, size) * 0.08 + _marks(random, size)
     return Anatomy(still.astype(np.float32), lung.astype(np.float32), heart, inside)
 
 
@@ -227,11 +227,11 @@ def _cortex(distance: Field) -> Field:
 def _marks(random: np.random.Generator, size: int) -> Field:
     """What a life leaves in a chest: calcified spots, and in some wires or a pacemaker."""
     x, y = grid(size)
-    spots = random.poisson(2.5)
+    spots = random.poisson(5)
     places = random.uniform((-0.6, -0.7), (0.6, 0.5), (spots, 2))
     total = np.zeros((size, size), np.float32)
     for (across, down), radius in zip(places, random.uniform(0.012, 0.03, spots), strict=True):
-        total += 0.22 * soft(1 - np.hypot(x - across, y - down) / radius, 0.4)
+        total += 0.28 * soft(1 - np.hypot(x - across, y - down) / radius, 0.4)
     if random.random() < 0.12:
         for level in random.uniform(-0.02, 0.02, 5) + np.linspace(-0.45, 0.2, 5):
             away = np.hypot((x - 0.01) / 0.05, (y - level) / 0.022)

@@ -124,7 +124,7 @@ def _disease(finding: str, chest: Anatomy, random: np.random.Generator, size: in
             (y - place[1]) / random.uniform(0.1, 0.3)
         )
         patchy: Field = np.clip(0.75 + 0.4 * noise(random, 14, size), 0, None)
-        return chest.inside * cloud * patchy * np.float32(random.uniform(0.15, 0.45))
+        return chest.inside * cloud * patchy * np.float32(random.uniform(0.12, 0.38))
     if finding == "effusion":
         level = random.uniform(0.15, 0.5) - 0.18 * np.abs(x)
         return chest.inside * soft(y - level, 0.07) * soft(x * side, 0.02) * np.float32(0.42)
@@ -133,7 +133,7 @@ def _disease(finding: str, chest: Anatomy, random: np.random.Generator, size: in
         away = np.hypot(x - place[0], y - place[1]) / random.uniform(0.025, 0.06)
         return chest.inside * soft(1 - away, 0.35) * np.float32(0.22)
     if finding == "cardiomegaly":
-        return chest.inside * bump((x - 0.3) / 0.17) * bump((y - 0.36) / 0.2) * np.float32(0.45)
+        return chest.inside * bump((x - 0.3) / 0.17) * bump((y - 0.36) / 0.2) * np.float32(0.38)
     return np.zeros((), np.float32)
 
 
@@ -145,10 +145,10 @@ def _devices(count: int, random: np.random.Generator, size: int) -> Field:
         ends = random.uniform(-0.9, 0.9, (4, 2)) * [0.8, 0.9]
         curve = (1 - t) ** 3 * ends[0] + 3 * (1 - t) ** 2 * t * ends[1]
         curve = curve + 3 * (1 - t) * t**2 * ends[2] + t**3 * ends[3]
-        lines += splat(curve, np.full(len(curve), 0.24), size)
+        lines += splat(curve, np.full(len(curve), 0.17), size)
         if random.random() < 0.5:
             disc = ends[3] + 0.022 * _DISC
-            lines += splat(disc, np.full(len(disc), 0.5 * (size / 256) ** 2), size)
+            lines += splat(disc, np.full(len(disc), 0.35 * (size / 256) ** 2), size)
     drawn: Field = np.clip(blurred(lines), 0, 0.7)
     return drawn
 
@@ -166,7 +166,7 @@ def _exposed(seen: Field, state: Visit, random: np.random.Generator) -> Field:
     grain = random.standard_normal((size, size), np.float32) * np.float32(state.grain)
     picture = tone * shading + grain * (np.float32(0.4) + tone)
     if random.random() < 0.1:
-        edges = (random.random(4) * 0.06 * size).astype(int)
+        edges = (random.random(4) * 0.02 * size).astype(int)
         picture[: edges[0]], picture[:, : edges[1]] = 0, 0
         picture[size - edges[2] :], picture[:, size - edges[3] :] = 0, 0
     result: Field = np.clip(picture, 0, 1).astype(np.float32)
