@@ -34,11 +34,11 @@ def saved(view: SlideView, folder: Path) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def staged(kind: str, tmp_path: Path, *, behind: bytes = b"") -> Staged:
+def staged(kind: str, tmp_path: Path, *, behind: bytes = b"", policy: WholeSlides = WholeSlides()) -> Staged:
     """A cleaned slide on disk beside its source; ``behind`` is put at the end of the main file."""
     view = slides.MAKERS[kind]()
     sources = saved(view, tmp_path / "source")
-    plan = plan_edits(view, WholeSlides(), NAME)
+    plan = plan_edits(view, policy, NAME)
     files = slides.written(view, plan)
     first = next(iter(files))
     files[first] += behind
@@ -184,6 +184,10 @@ def test_a_label_left_in_a_channel_is_found(tmp_path: Path) -> None:
     one = staged("afi", tmp_path)
     one.files[2].write_bytes(one.sources[2].read_bytes())
     assert {"audit:picture", "audit:digest", "audit:source-text"} <= rules(one)
+
+
+def test_labels_drawn_anew_in_channels_pass(tmp_path: Path) -> None:
+    assert rules(staged("afi", tmp_path, policy=WholeSlides(label="replace"))) == set()
 
 
 def test_what_a_list_hides_is_found(tmp_path: Path) -> None:
