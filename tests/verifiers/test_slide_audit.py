@@ -23,6 +23,7 @@ from tests.sanitize import slides
 
 NAME = SlideName("2.25.4711", b"k" * 32)
 NOTHING = build_search(())
+PLAIN = WholeSlides()
 
 
 def saved(view: SlideView, folder: Path) -> tuple[Path, ...]:
@@ -34,7 +35,7 @@ def saved(view: SlideView, folder: Path) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def staged(kind: str, tmp_path: Path, *, behind: bytes = b"", policy: WholeSlides = WholeSlides()) -> Staged:
+def staged(kind: str, tmp_path: Path, *, behind: bytes = b"", policy: WholeSlides = PLAIN) -> Staged:
     """A cleaned slide on disk beside its source; ``behind`` is put at the end of the main file."""
     view = slides.MAKERS[kind]()
     sources = saved(view, tmp_path / "source")
