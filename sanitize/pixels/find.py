@@ -17,9 +17,9 @@ _MOST = 0.6
 def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[TextBox, ...]]:
     """Read every frame of an object.
 
-    The first frame is read whole and enlarged. Of each later frame the area around everything that
-    changed is read again at its own scale, with the lines that reach into it; the rest keeps its text.
-    Every area is compared with what it showed when it was last read, so slow changes add up.
+    The first frame is read whole. Of each later frame the area around everything that changed is looked
+    at again, with the lines that reach into it, and lines in which something changed are read; the rest
+    keeps its text. Every pixel is compared with what it showed when it last changed, so slow changes add up.
 
     Parameters
     ----------
@@ -40,10 +40,8 @@ def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[T
         else:
             differs = np.maximum(seen, frame) - np.minimum(seen, frame) > _CHANGED
             if differs.any():
-                area = _area(differs, boxes)
-                left, top, right, bottom = area
-                boxes = _reread(reader, frame, area, differs, boxes)
-                seen[top:bottom, left:right] = frame[top:bottom, left:right]
+                boxes = _reread(reader, frame, differs, boxes)
+                seen[differs] = frame[differs]
         yield boxes
 
 
@@ -66,16 +64,14 @@ def _area(differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]) -> Bounds:
 
 
 def _reread(
-    reader: TextReader, frame: Frame, area: Bounds, differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]
+    reader: TextReader, frame: Frame, differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]
 ) -> tuple[TextBox, ...]:
-    """The text of the frame: lines in which nothing changed, and what is read in ``area`` beside them."""
-    left, top, right, bottom = area
+    """The text of the frame: lines in which nothing changed, and what is read beside them where it did."""
     kept = [box for box in boxes if not differs[box.top : box.bottom, box.left : box.right].any()]
     known = [(box.left, box.top, box.right, box.bottom) for box in kept]
-    for one in reader.read(frame[top:bottom, left:right], enlarged=False):
-        bounds = one.left + left, one.top + top, one.right + left, one.bottom + top
-        if not found_before(bounds, known):
-            kept.append(TextBox(*bounds, one.text, one.score))
+    for box in reader.read_changes(frame, _area(differs, boxes), differs):
+        if not found_before((box.left, box.top, box.right, box.bottom), known):
+            kept.append(box)
     return tuple(sorted(kept, key=lambda box: (box.top, box.left, box.bottom, box.right)))
 
 

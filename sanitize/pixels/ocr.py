@@ -21,6 +21,7 @@ Frame = NDArray[np.uint8]
 Bounds = tuple[int, int, int, int]
 
 _LOOK = 1.1e6
+_LOOK_AGAIN = 0.35e6
 _MOST_ENLARGED = 3.0
 _MARGIN = 16
 _AROUND = 40
@@ -47,15 +48,13 @@ class TextReader:
     def __init__(self) -> None:
         self._models = Models()
 
-    def read(self, frame: Frame, *, enlarged: bool = True) -> tuple[TextBox, ...]:
+    def read(self, frame: Frame) -> tuple[TextBox, ...]:
         """Find every line of text in one frame.
 
         Parameters
         ----------
         frame : array of uint8, shape (rows, columns)
             Display grey.
-        enlarged : bool
-            Look twice, and enlarge small frames: faint and turned lines are found, at several times the cost.
 
         Returns
         -------
@@ -64,15 +63,35 @@ class TextReader:
         """
         if frame.size == 0 or frame.min() == frame.max():
             return ()
-        scale = _upright_scale(frame.size) if enlarged else 1.0
+        scale = _upright_scale(frame.size)
         found = self._look(_evened(frame, _AROUND / scale), scale)
-        if enlarged:
-            reduced = min(1.0, _scale(frame.size))
-            found += self._look_turned(_evened(frame, _AROUND / reduced), reduced, found)
+        reduced = min(1.0, _scale(frame.size))
+        found += self._look_turned(_evened(frame, _AROUND / reduced), reduced, found)
         boxes = self._read(frame, found)
-        if enlarged:
-            boxes += self._read(frame, self._look_within(frame, boxes, scale))
+        boxes += self._read(frame, self._look_within(frame, boxes, scale))
         return tuple(sorted(boxes, key=lambda box: (box.top, box.left, box.bottom, box.right)))
+
+    def read_changes(self, frame: Frame, area: Bounds, changed: NDArray[np.bool_]) -> tuple[TextBox, ...]:
+        """Find the lines of one area in which something changed since the frame was read before.
+
+        They are looked for upright, enlarged as far as the area is small: a loop has many frames.
+
+        Parameters
+        ----------
+        frame : array of uint8, shape (rows, columns)
+        area : tuple of int
+            Left, top, right, bottom.
+        changed : array of bool, shape (rows, columns)
+        """
+        left, top, right, bottom = area
+        crop = frame[top:bottom, left:right]
+        scale = min(_upright_scale(frame.size), max(1.0, float((_LOOK_AGAIN / max(crop.size, 1)) ** 0.5)))
+        found = (
+            (x0 + left, y0 + top, x1 + left, y1 + top)
+            for x0, y0, x1, y1 in self._look(_evened(crop, _AROUND / scale), scale)
+        )
+        new = [one for one in found if changed[one[1] : one[3], one[0] : one[2]].any()]
+        return tuple(self._read(frame, new))
 
     def read_closely(self, frame: Frame, boxes: Sequence[TextBox]) -> tuple[TextBox, ...]:
         """What goes on beside lines that were found: their faint ends, and lines close above and below.

@@ -228,7 +228,7 @@ class _Seeing:
     def __init__(self, *, moves: bool) -> None:
         self.step, self.seen = 9 * moves, 0
 
-    def read(self, frame: Frame, *, enlarged: bool = True) -> tuple[TextBox, ...]:  # noqa: ARG002
+    def read(self, frame: Frame) -> tuple[TextBox, ...]:  # noqa: ARG002
         top = min(self.step * self.seen, 27)
         self.seen += 1
         return (TextBox(10, top, 40, top + 5, NAME, 0.99),)

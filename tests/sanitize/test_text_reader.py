@@ -152,9 +152,13 @@ class Counting(TextReader):
         self._models = reader()._models
         self.shapes: list[tuple[int, ...]] = []
 
-    def read(self, frame: Frame, *, enlarged: bool = True) -> tuple[TextBox, ...]:
+    def read(self, frame: Frame) -> tuple[TextBox, ...]:
         self.shapes.append(frame.shape)
-        return super().read(frame, enlarged=enlarged)
+        return super().read(frame)
+
+    def read_changes(self, frame: Frame, area: Bounds, changed: NDArray[np.bool_]) -> tuple[TextBox, ...]:
+        self.shapes.append((area[3] - area[1], area[2] - area[0]))
+        return super().read_changes(frame, area, changed)
 
 
 def cine() -> Iterator[Frame]:
@@ -175,3 +179,24 @@ def test_frames_that_do_not_change_are_read_once_and_new_text_is_found_where_it_
     assert texts[0] == texts[1] == "PORTABLE"
     assert "KOWALSKA" in texts[2]
     assert "PORTABLE" in texts[2]
+
+
+def test_a_line_that_did_not_change_keeps_its_first_reading_whatever_changes_around_it() -> None:
+    first = np.zeros((120, 160), np.uint8)
+    written(first, "Harmonic Sector", (20, 50), 9, ink=0.6)
+    last = first.copy()
+    last[:40] = last[75:] = 90
+    boxes = tuple(read_frames(reader(), [first, last]))
+    assert boxes[0]
+    assert set(boxes[0]) <= set(boxes[1])
+    assert not any(box.top < 60 and box.bottom > 50 for box in set(boxes[1]) - set(boxes[0]))
+
+
+def test_text_that_fades_in_slowly_is_read() -> None:
+    empty, full = np.full((120, 200), 20, np.uint8), np.full((120, 200), 20, np.uint8)
+    written(full, "KOWALSKA", (20, 50), 16, ink=0.6)
+    steps = [
+        np.round(empty + (full.astype(float) - empty) * part).astype(np.uint8)
+        for part in np.arange(0, 1, 0.03)
+    ]
+    assert "KOWALSKA" in letters(tuple(read_frames(reader(), [*steps, full]))[-1])
