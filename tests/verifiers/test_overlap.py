@@ -25,6 +25,7 @@ from medsanitize.verifiers.pictures.picture import Modality, Picture
 from PIL import Image
 
 SIZE = 64
+SHARED = range(5, 11)
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,12 @@ def side_of(root: Path, title: str, *, labelled: bool = True) -> Side:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two datasets that share nobody, and one that shares three patients (other visits) with the first."""
+    """Two datasets that share nobody, and one that shares six patients (other visits) with the first."""
     base = tmp_path_factory.mktemp("sides")
     apart = {"a": range(70), "b": range(100, 165), "few": range(200, 220)}
     made = {name: folder_of(base / name, patients) for name, patients in apart.items()}
     made["c"] = folder_of(base / "c", range(300, 340))
-    for patient in (5, 6, 7):
+    for patient in SHARED:
         Image.fromarray(picture(patient, 9)).save(made["c"] / f"x{patient}v9.png")
     return made
 
@@ -132,12 +133,12 @@ def test_shared_patients_are_found_by_other_visits_and_no_others(places: dict[st
         if p.matched
     }
     assert found.result == "overlapping"
-    assert names == {("p5", "x5"), ("p6", "x6"), ("p7", "x7")}
+    assert names == {(f"p{patient}", f"x{patient}") for patient in SHARED}
 
 
 def test_matches_connect_patients_into_groups(places: dict[str, Path]) -> None:
     groups = {p.group for p in of(places, "a", "c").pairs if p.matched}
-    assert groups == {1, 2, 3}
+    assert groups == {1, 2, 3, 4, 5, 6}
     assert connected([((0, 1), (1, 1)), ((1, 1), (2, 5)), ((0, 9), (1, 2))]) == {
         (0, 1): 1,
         (1, 1): 1,
@@ -159,7 +160,7 @@ def test_a_verification_model_decides_where_there_is_one(places: dict[str, Path]
     assert sum(judge.calls)
     assert found.result == "overlapping"
     assert {p.patients[0] for p in found.pairs if p.matched} == {
-        found.sides[0].names.index(name) for name in ("p5", "p6", "p7")
+        found.sides[0].names.index(f"p{patient}") for patient in SHARED
     }
     assert all(0 <= p.score <= 1 for p in found.pairs if p.score is not None)
 

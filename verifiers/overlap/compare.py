@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from medsanitize.verifiers.overlap.equal import equal, same_look, tells_apart
+from medsanitize.verifiers.overlap.exchange import chance_of_as_many
 from medsanitize.verifiers.overlap.groups import connected
 from medsanitize.verifiers.overlap.limits import Limit
 from medsanitize.verifiers.overlap.models import Models
-from medsanitize.verifiers.overlap.scoring import Scored, score_pairs
+from medsanitize.verifiers.overlap.scoring import Scored, score_pairs, score_within
 from medsanitize.verifiers.overlap.seen import Seen, Vectors
 from medsanitize.verifiers.overlap.verdict import Evidence, Verdict, conclude
 from medsanitize.verifiers.pictures.picture import Modality
 
 if TYPE_CHECKING:
     import numpy as np
+    from medsanitize.verifiers.models.protocols import Verification
     from numpy.typing import NDArray
 
 Basis = Literal["bytes", "pixels", "look", "id", "score"]
@@ -130,14 +132,16 @@ def compare(
     alike = sum(pair.decision == "undecided" for pair in found.values())
     matched: dict[Modality, int] = {}
     compared: dict[Modality, int] = {}
+    within: dict[Modality, int] = {}
+    by_chance: dict[Modality, float] = {}
     complete = True
     for modality in Modality:
         if modality not in sides[0].vectors or modality not in sides[1].vectors:
             continue
         one, other = (side.vectors[modality] for side in sides)
         limit = limits.get(modality)
-        within = limit.within if limit is not None else 0.0
-        scored = score_pairs(one, other, models.verification.get(modality), within=within)
+        near = limit.within if limit is not None else 0.0
+        scored = score_pairs(one, other, models.verification.get(modality), within=near)
         complete = complete and (scored.complete or limit is None)
         compared[modality] = len(set(one.patients.tolist())) * len(set(other.patients.tolist()))
         pairs = set()
@@ -148,6 +152,9 @@ def compare(
                 pairs.add(pair.patients)
         if limit is not None:
             matched[modality] = len(pairs)
+            if pairs:
+                judge = models.verification.get(modality)
+                within[modality], by_chance[modality] = _exchanged(pairs, (one, other), judge, limit)
     unread = Counter(sides[0].unread) + Counter(sides[1].unread)
     evidence = Evidence(
         copies={basis: copies[basis] for basis in ("bytes", "pixels", "look")},
@@ -159,6 +166,8 @@ def compare(
         apart=_apart(sides, frozenset(compared)),
         look_alike=alike,
         complete=complete,
+        within=within,
+        by_chance=by_chance,
     )
     titles = (sides[0].title, sides[1].title)
     ordered = tuple(found[places] for places in sorted(found))
@@ -241,6 +250,26 @@ def _scored(
             distance=float(scored.distance[place]),
             score=score,
         )
+
+
+def _exchanged(
+    across: set[tuple[int, int]],
+    vectors: tuple[Vectors, Vectors],
+    verifier: Verification | None,
+    limit: Limit,
+) -> tuple[int, float]:
+    """Matches of different patients within the sides, and how often chance gives as many across."""
+    inside, complete = [], True
+    for one in vectors:
+        scored = score_within(one, verifier, within=limit.within)
+        complete = complete and scored.complete
+        matched = scored.score >= limit.threshold
+        places = (one.patients[rows[matched]].tolist() for rows in (scored.first, scored.second))
+        inside.append({(min(a, b), max(a, b)) for a, b in zip(*places, strict=True)})
+    sizes = (len(set(vectors[0].patients.tolist())), len(set(vectors[1].patients.tolist())))
+    chance = chance_of_as_many(across, (inside[0], inside[1]), sizes)
+    # Matches within that were not looked for would have spoken for chance.
+    return len(inside[0]) + len(inside[1]), chance if complete else 1.0
 
 
 def _chosen(scored: Scored, limit: Limit | None) -> NDArray[np.int64]:

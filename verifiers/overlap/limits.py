@@ -11,7 +11,7 @@ from medsanitize.errors import UsageError
 from medsanitize.verifiers.calibration import Calibration, Rate, calibrate, fewest
 from medsanitize.verifiers.overlap.equal import same_look
 from medsanitize.verifiers.overlap.models import Models
-from medsanitize.verifiers.overlap.scoring import every_pair_within
+from medsanitize.verifiers.overlap.scoring import every_pair_within, scores_every_pair
 from medsanitize.verifiers.overlap.seen import Seen, Vectors
 from medsanitize.verifiers.pictures.picture import Modality
 
@@ -72,7 +72,13 @@ class Limit:
 
 
 def limit_of(
-    scores: Calibration, distances: Calibration | None, *, verified: bool, target: float, source: str
+    scores: Calibration,
+    distances: Calibration | None,
+    *,
+    verified: bool,
+    target: float,
+    source: str,
+    every: bool = False,
 ) -> Limit:
     """Choose the threshold for a target false match rate.
 
@@ -91,11 +97,15 @@ def limit_of(
         Wanted false match rate of two patients.
     source : str
         See `Limit`.
+    every : bool
+        Whether a verification model scores every pair, so that the search overlooks nobody.
     """
     floor, strict = scores.for_false_match(target), scores.for_false_non_match(WANTED_MISS)
     point = scores.at(max(floor.threshold, strict.threshold))
     within, miss = math.inf, 0.0
-    if verified and distances is not None:
+    if verified and every:
+        pass
+    elif verified and distances is not None:
         near = distances.for_false_non_match(_CANDIDATE_MISS)
         within, miss = -near.threshold, near.false_non_match.upper
     elif verified:
@@ -124,6 +134,9 @@ def limits_of(
     """
     found = {}
     for modality in Modality:
+        every = scores_every_pair(
+            [len(one.vectors[modality].first) for one in sides if modality in one.vectors]
+        )
         verifier = models.verification.get(modality)
         own = _own(sides, modality, verifier)
         distances = own[0] if own else models.distances.get(modality)
@@ -136,7 +149,12 @@ def limits_of(
         ):
             if calibration is not None:
                 found[modality] = limit_of(
-                    calibration, distances, verified=verifier is not None, target=target, source=source
+                    calibration,
+                    distances,
+                    verified=verifier is not None,
+                    target=target,
+                    source=source,
+                    every=every,
                 )
                 break
     return found

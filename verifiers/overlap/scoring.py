@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -70,7 +71,7 @@ def score_pairs(
     import numpy as np
 
     complete = True
-    if verifier is not None and len(one.first) * len(other.first) <= EVERY_PAIR_UP_TO:
+    if verifier is not None and scores_every_pair([len(one.first), len(other.first)]):
         pairs = np.indices((len(one.first), len(other.first)), np.int64).reshape(2, -1)
     else:
         forth, all_forth = _near(one.first, other.first, within, neighbours)
@@ -78,6 +79,28 @@ def score_pairs(
         pairs = np.unique(np.hstack([forth, back[::-1]]), axis=1)
         complete = all_forth and all_back
     return _scored(one, other, verifier, pairs, complete)
+
+
+def score_within(
+    one: Vectors, verifier: Verification | None, *, within: float, neighbours: int = NEIGHBOURS
+) -> Scored:
+    """Find and score pairs of images of different patients of one side, as `score_pairs` does of two."""
+    import numpy as np
+
+    complete = True
+    if verifier is not None and scores_every_pair([len(one.first)] * 2):
+        pairs = np.stack(np.triu_indices(len(one.first), 1)).astype(np.int64)
+    else:
+        # Every image is its own nearest one.
+        near, complete = _near(one.first, one.first, within, neighbours + 1)
+        pairs = np.unique(np.sort(near[:, near[0] != near[1]], axis=0), axis=1)
+    return _scored(one, one, verifier, pairs[:, one.patients[pairs[0]] != one.patients[pairs[1]]], complete)
+
+
+def scores_every_pair(images: Sequence[int]) -> bool:
+    """Whether a verification model scores all pairs of the two largest of sides with so many images."""
+    largest = sorted(images)[-2:]
+    return len(largest) < 2 or largest[0] * largest[1] <= EVERY_PAIR_UP_TO
 
 
 def every_pair_within(one: Vectors, verifier: Verification | None) -> Scored:

@@ -46,6 +46,8 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "copies": dict(seen.copies),
         "ids": seen.ids,
         "matched_patient_pairs": {modality.value: count for modality, count in seen.matched.items()},
+        "matched_within_sides": {modality.value: count for modality, count in seen.within.items()},
+        "as_many_by_chance": {modality.value: share for modality, share in seen.by_chance.items()},
         "compared_patient_pairs": {modality.value: count for modality, count in seen.compared.items()},
         "unread": dict(seen.unread),
     }

@@ -1,10 +1,19 @@
-"""What may be concluded from a comparison: exclusive, overlapping, or cannot tell, in one sentence."""
+"""What may be concluded from a comparison: exclusive, overlapping, or cannot tell, in one sentence.
+
+Copies and names prove an overlap by themselves. Matches of a model prove one only where chance makes so many in
+at most one of twenty comparisons of sides that share nobody, which is shown in one of two ways:
+
+- even at the upper bound of the false match rate, Poisson's distribution hardly makes so many; or
+- the estimated rate hardly makes so many, and the same patients divided at random hardly give so many across
+  (see ``overlap.exchange``). The estimate alone proves nothing: few patients calibrate it, and matches of one
+  patient with several others come together. The random division rests on neither.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from medsanitize.verifiers.calibration import CONFIDENCE
@@ -40,6 +49,10 @@ class Evidence:
         Pairs that look like copies although fingerprints do not tell these images apart.
     complete
         Whether no pair that had to be scored was left out.
+    within
+        Pairs of different patients of one side that the model calls one patient, by modality.
+    by_chance
+        How often the same patients divided at random give as many matches across, by modality.
     """
 
     copies: Mapping[str, int]
@@ -51,6 +64,8 @@ class Evidence:
     apart: int
     look_alike: int = 0
     complete: bool = True
+    within: Mapping[Modality, int] = field(default_factory=dict)
+    by_chance: Mapping[Modality, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +138,28 @@ def _certain(evidence: Evidence) -> str:
 
 def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
     """Matches of the model that chance would hardly make."""
-    matched, limit = evidence.matched[modality], evidence.limits[modality]
-    expected = evidence.compared[modality] * limit.chance_match
-    if not matched or poisson_tail(matched, expected) > _SURPRISE / len(evidence.matched):
+    matched, limit, pairs = (by[modality] for by in (evidence.matched, evidence.limits, evidence.compared))
+    level = _SURPRISE / len(evidence.matched)
+    expected, most = pairs * limit.chance_match, pairs * limit.false_match.upper
+    bounded = poisson_tail(matched, most) <= level
+    likely = evidence.by_chance.get(modality, 1.0) <= level and poisson_tail(matched, expected) <= level
+    if not matched or not (bounded or likely):
         return ""
+    why = (
+        f"chance would make at most {most:.2g} of them"
+        if bounded
+        else f"chance would make about {expected:.2g} of them, and {_divided(evidence, modality)}"
+    )
+    kind = modality.value
+    return f"{matched:,} of {pairs:,} pairs of patients match in their {kind}s at a threshold where {why}"
+
+
+def _divided(evidence: Evidence, modality: Modality) -> str:
+    """What dividing the same patients at random says."""
+    within, chance = evidence.within.get(modality, 0), evidence.by_chance.get(modality, 1.0)
     return (
-        f"{matched:,} of {evidence.compared[modality]:,} pairs of patients match in their {modality.value}s"
-        f" at a threshold where chance would make about {expected:.2g} of them"
+        f"{within:,} pairs match within the sides, so that the same patients divided at random give as many"
+        f" across in {chance:.2%} of the cases"
     )
 
 
@@ -159,7 +189,8 @@ def _reasons(evidence: Evidence) -> list[str]:
             expected = pairs * limit.chance_match
             found.append(
                 f"{matched:,} of {pairs:,} pairs of patients match in their {modality.value}s, and chance"
-                f" alone may make {expected:.2g} of them, so a person has to look"
+                f" alone makes about {expected:.2g} of them ({pairs * limit.false_match.upper:.2g} at most);"
+                f" {_divided(evidence, modality)}, and a person has to look"
             )
         if limit.miss > LARGEST_MISS:
             found.append(

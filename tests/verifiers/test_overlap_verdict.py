@@ -1,0 +1,106 @@
+"""When matches of a model prove that two sides overlap, and when they may be chance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from medsanitize.verifiers.calibration import Rate, calibrate, clopper_pearson
+from medsanitize.verifiers.overlap.exchange import chance_of_as_many
+from medsanitize.verifiers.overlap.limits import Limit, limit_of
+from medsanitize.verifiers.overlap.verdict import Evidence, conclude
+from medsanitize.verifiers.pictures.picture import Modality
+
+CHEST = Modality.RADIOGRAPH
+
+
+def limit(share: float, errors: int, of: int, pairs: int = 14_280) -> Limit:
+    """A limit that overlooks at most 2 % and matches ``share`` of the pairs by chance."""
+    lower, upper = clopper_pearson(errors, of)
+    return Limit(
+        threshold=0.5,
+        false_match=Rate(share, errors, of, min(lower, share), max(upper, share)),
+        false_non_match=Rate(0.0, 0, 200, *clopper_pearson(0, 200)),
+        within=np.inf,
+        candidate_miss=0.0,
+        pairs=pairs,
+        source="these images",
+    )
+
+
+def evidence(matched: int, by_chance: float, known: Limit, within: int = 0) -> Evidence:
+    """So many of 14,400 pairs of patients match."""
+    return Evidence(
+        copies={},
+        ids=0,
+        matched={CHEST: matched},
+        compared={CHEST: 14_400},
+        limits={CHEST: known},
+        unread={},
+        apart=0,
+        within={CHEST: within},
+        by_chance={CHEST: by_chance},
+    )
+
+
+def test_three_matches_that_the_estimate_calls_rare_prove_nothing_where_few_patients_bound_it() -> None:
+    by_chance = chance_of_as_many({(0, 1), (2, 3), (4, 5)}, (set(), set()), (120, 120))
+    verdict = conclude("A", "B", evidence(3, by_chance, limit(0.0, 0, 120)))
+    assert by_chance == pytest.approx(1 / 8, abs=0.015)
+    assert verdict.result == "cannot tell"
+    assert "a person has to look" in verdict.sentence
+
+
+def test_matches_across_alone_prove_an_overlap() -> None:
+    shared = {(n, n) for n in range(6)}
+    by_chance = chance_of_as_many(shared, (set(), set()), (120, 120))
+    assert by_chance == pytest.approx(1 / 64, abs=0.006)
+    assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120))).result == "overlapping"
+
+
+def test_matches_that_fall_within_the_sides_as_well_prove_nothing() -> None:
+    across = {(n, n) for n in range(6)}
+    inside = {(n, n + 50) for n in range(3)}
+    by_chance = chance_of_as_many(across, (inside, inside), (120, 120))
+    assert by_chance > 0.5
+    assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120), 6)).result == "cannot tell"
+
+
+def test_matches_that_the_rate_explains_prove_nothing_wherever_they_fall() -> None:
+    assert conclude("A", "B", evidence(14, 0.001, limit(1e-3, 0, 120))).result == "cannot tell"
+
+
+def test_more_matches_than_the_largest_rate_makes_prove_an_overlap_by_themselves() -> None:
+    assert conclude("A", "B", evidence(60, 1.0, limit(1e-3, 0, 3_000))).result == "overlapping"
+
+
+def test_of_sides_of_unlike_size_few_matches_across_suffice() -> None:
+    across = {(n, n) for n in range(2)}
+    assert chance_of_as_many(across, (set(), set()), (5_000, 50)) < 0.001
+
+
+def test_patients_dealt_out_by_chance_are_called_overlapping_no_oftener_than_stated() -> None:
+    """Nine accidents among 60 patients, divided at random 200 times."""
+    found = []
+    for number in range(200):
+        draw = np.random.default_rng(number)
+        edges = [tuple(sorted(draw.choice(60, 2, replace=False).tolist())) for _ in range(9)]
+        side = np.argsort(draw.random(60)) < 30
+        across = {(a, b) if side[a] else (b, a) for a, b in edges if side[a] != side[b]}
+        within = [{(a, b) for a, b in edges if side[a] == side[b] == which} for which in (True, False)]
+        found.append(chance_of_as_many(across, (within[0], within[1]), (30, 30)))
+    assert np.mean(np.array(found) <= 0.05) <= 0.08
+
+
+def test_where_all_pairs_are_scored_none_is_overlooked_by_the_search() -> None:
+    draw = np.random.default_rng(1)
+    first = np.r_[np.arange(80), draw.integers(0, 80, 400)]
+    second = np.r_[np.arange(80), draw.integers(80, 160, 400)]
+    scores = calibrate(np.r_[np.full(80, 0.9), draw.random(400) * 0.5], first, second)
+    searched = limit_of(scores, scores, verified=True, target=1e-3, source="given")
+    scored = limit_of(scores, scores, verified=True, target=1e-3, source="given", every=True)
+    assert searched.miss > 0.05 > scored.miss
+    assert replace(scored, within=0.0, candidate_miss=0.0) == replace(
+        searched, within=0.0, candidate_miss=0.0
+    )
