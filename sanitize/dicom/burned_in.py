@@ -177,7 +177,8 @@ class _Job:
             lanes = readings.read(pictures)
             chosen = self.chosen(lanes)
             if not (self.order.everything or self.everything):
-                near = [self.beside(*one, chosen) for one in zip(pictures, lanes, strict=True)]
+                shown = enumerate(zip(pictures, lanes, strict=True))
+                near = [self.beside(*one, chosen, first=not number) for number, one in shown]
                 chosen += [box for boxes in near for box in boxes if not self.is_kept(box)]
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             areas = [self.grown(box) for box in (*chosen, *asked)]
@@ -191,11 +192,17 @@ class _Job:
                 for area in self.own[-1]:
                     self.repeated.add(area, pictures[0])
 
-    def beside(self, picture: Picture, lane: tuple[TextBox, ...], lines: Sequence[TextBox]) -> list[TextBox]:
-        """What goes with those of ``lines`` that are of ``lane``, and was not seen at the first look."""
+    def beside(
+        self, picture: Picture, lane: tuple[TextBox, ...], lines: Sequence[TextBox], *, first: bool
+    ) -> list[TextBox]:
+        """What goes with those of ``lines`` that are of ``lane``, and was not seen at the first look.
+
+        Unsure letters are taken from the ``first`` rendering alone: others bring out the grain of the image.
+        """
         chosen = tuple(box for box in lane if box in lines)
         near = self.near(picture, chosen) if chosen else ()
         new = tuple(box for box in near if not any(inside(_bounds(box), self.grown(one)) for one in lane))
+        new = tuple(box for box in new if first or not _is_speck(box))
         identify = set(self.judge(lane + new))
         touched = [self.grown(box) for box in (*chosen, *new) if box in identify]
         return [box for box in new if box in identify or _is_scrap(box, touched)]
@@ -213,14 +220,17 @@ class _Job:
     def chosen(self, lanes: Lanes) -> list[TextBox]:
         """The lines to blank: all, or those that identify, less those that the review keeps.
 
-        What was read with certainty as the frame is shown first is not judged by another rendering.
+        What was read with certainty as the frame is shown first is not judged by another rendering, and
+        another in which nothing but a few unsure letters identifies shows the grain of the image.
         """
         if self.order.everything or self.everything:
             return [box for lane in lanes for box in lane if not self.is_kept(box)]
         found: list[TextBox] = []
         sure: list[Area] = []
-        for lane in lanes:
+        for number, lane in enumerate(lanes):
             mine = self.judge(lane)
+            if number and all(_is_speck(box) for box in mine):
+                continue
             found += [box for box in mine if not any(share(_bounds(box), area) >= _SAME for area in sure)]
             sure += [_bounds(box) for box in lane if box not in mine and box.score >= _SURE]
         return [box for box in found if not self.is_kept(box)]
@@ -297,6 +307,11 @@ class _Job:
 
 def _bounds(box: TextBox) -> Area:
     return box.left, box.top, box.right, box.bottom
+
+
+def _is_speck(box: TextBox) -> bool:
+    """Whether a few letters at most were read here, and not for sure."""
+    return sum(letter.isalnum() for letter in box.text) <= _FEW and box.score < _SURE
 
 
 def _is_scrap(box: TextBox, areas: Sequence[Area]) -> bool:

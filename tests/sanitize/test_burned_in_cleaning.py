@@ -233,6 +233,9 @@ class _Seeing:
         self.seen += 1
         return (TextBox(10, top, 40, top + 5, NAME, 0.99),)
 
+    def read_changes(self, frame: Frame, area: object, changed: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return self.read(frame)
+
     def read_closely(self, frame: Frame, boxes: object) -> tuple[TextBox, ...]:  # noqa: ARG002
         return ()
 
@@ -260,3 +263,38 @@ def test_a_line_read_where_all_is_blank_now_is_not_refused() -> None:
     assert (
         clean(_noise(), Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20).regions == 1
     )
+
+
+class _Amplified:
+    """Reads one line in the first rendering and others in the second, and specks close to any line."""
+
+    def __init__(self, first: tuple[TextBox, ...], second: tuple[TextBox, ...]) -> None:
+        self.lines = [first, second]
+        self.seen = 0
+
+    def read(self, frame: Frame) -> tuple[TextBox, ...]:
+        self.seen += 1
+        return self.lines[(self.seen - 1) % 2] if frame.std() > 1 else ()
+
+    def read_closely(self, frame: Frame, boxes: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return (TextBox(44, 10, 50, 15, "1", 0.7),) if self.seen == 2 else ()
+
+
+def _amplified(reader: Any) -> int:
+    """Areas blanked in a plain image with faint noise, in which all that is read identifies."""
+    raw = np.full((40, 60), 100, np.uint8)
+    raw[30:, :20] += np.random.default_rng(3).integers(0, 2, (10, 20), np.uint8)
+    raw[0, 0] = 255
+    geometry = Geometry(40, 60, 1, 1, 8, 8, 7, False, "MONOCHROME2")
+    syntax = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
+    pixels = Pixels([b"head", raw.tobytes()], [], 0, PIXEL_DATA)
+    image = Image(Stored(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
+    assert len(image.pictures(image.samples(raw.tobytes()), raw.tobytes())) == 2
+    return clean(image, Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20).regions
+
+
+def test_a_few_unsure_letters_in_an_amplified_rendering_alone_are_grain() -> None:
+    specks = (TextBox(10, 10, 20, 15, "II", 0.8), TextBox(22, 10, 30, 15, "1", 0.6))
+
+    assert _amplified(_Amplified((), specks)) == 0
+    assert _amplified(_Amplified((), (TextBox(10, 10, 20, 15, "LI", 0.95),))) > 0
