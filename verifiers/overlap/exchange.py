@@ -1,10 +1,10 @@
 """Whether matches across two sides are more than the same patients would give if divided by chance.
 
-If nobody is in both sides, all their patients are different people, and a match of two of them is an accident
-that does not know where the border between the sides runs: it falls within a side as readily as across. So the
-patients are dealt out to the sides again and again, and it is counted how often as many matches run across.
-Nothing is assumed of the rate of accidents, nor that pairs of patients are independent of each other: somebody
-who resembles everybody is dealt out with all of their matches.
+If nobody is in both sides, all their patients are different people, and a match of two of them is an
+accident that does not know where the border between the sides runs: it falls within a side as readily as
+across. So the patients are dealt out to the sides again and again, and it is counted how often as many
+matches run across. Nothing is assumed of the rate of accidents, nor that pairs of patients are independent of
+each other: somebody who resembles many is dealt out with all of their matches.
 
 Sides of unlike origin, patients with unlike numbers of images, and one person under two names all put more
 accidents within the sides, which only makes the answer more careful. It is too bold where accidents within a

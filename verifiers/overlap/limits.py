@@ -133,10 +133,9 @@ def limits_of(
     them; then what came with the model. The nearer a calibration is to the data, the more it promises.
     """
     found = {}
+    seen = {modality: [one for one in sides if modality in one.vectors] for modality in Modality}
     for modality in Modality:
-        every = scores_every_pair(
-            [len(one.vectors[modality].first) for one in sides if modality in one.vectors]
-        )
+        every = scores_every_pair([len(one.vectors[modality].first) for one in seen[modality]])
         verifier = models.verification.get(modality)
         own = _own(sides, modality, verifier)
         distances = own[0] if own else models.distances.get(modality)

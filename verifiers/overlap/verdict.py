@@ -1,7 +1,7 @@
 """What may be concluded from a comparison: exclusive, overlapping, or cannot tell, in one sentence.
 
-Copies and names prove an overlap by themselves. Matches of a model prove one only where chance makes so many in
-at most one of twenty comparisons of sides that share nobody, which is shown in one of two ways:
+Copies and names prove an overlap by themselves. Matches of a model prove one only where chance makes so many
+in at most one of twenty comparisons of sides that share nobody, which is shown in one of two ways:
 
 - even at the upper bound of the false match rate, Poisson's distribution hardly makes so many; or
 - the estimated rate hardly makes so many, and the same patients divided at random hardly give so many across
@@ -138,7 +138,8 @@ def _certain(evidence: Evidence) -> str:
 
 def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
     """Matches of the model that chance would hardly make."""
-    matched, limit, pairs = (by[modality] for by in (evidence.matched, evidence.limits, evidence.compared))
+    matched, pairs = evidence.matched[modality], evidence.compared[modality]
+    limit = evidence.limits[modality]
     level = _SURPRISE / len(evidence.matched)
     expected, most = pairs * limit.chance_match, pairs * limit.false_match.upper
     bounded = poisson_tail(matched, most) <= level
