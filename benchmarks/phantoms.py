@@ -1,12 +1,13 @@
-"""Patients in two datasets of phantoms, found by `medsanitize overlap`; an exclusive pair called exclusive.
+"""Patients in three datasets of phantoms, found by `medsanitize overlap`; two that share nobody told so.
 
-    python benchmarks/phantoms.py OUT [--train N] [--patients N] [--draws N] [--model FOLDER]
+    python benchmarks/phantoms.py OUT [--train N] [--patients N] [--draws N]
+    python benchmarks/phantoms.py OUT --model FOLDER --verifier FOLDER
     python benchmarks/phantoms.py OUT --hardness
 
-Trains a retrieval model with the default recipe on phantoms of one seed (or takes the one named). Every draw
-makes people of another seed: dataset A, dataset B with 5 % of its patients from A at later visits, and
-dataset C with none. Prints how many of the shared patients the pairs of A and B name (recall), how many
-other pairs of patients they name, and the verdicts. Exits 1 when recall is below 0.99, more than one in a
+Trains a retrieval and a verification model with the default recipes on phantoms of one seed (or takes those
+named). Every draw makes people of another seed: 5 % of the patients of dataset B are in A, other 5 % in C,
+all by other visits, and A and C share nobody. Prints how many of the shared patients are named (recall), how
+many other pairs of patients, and the verdicts. Exits 1 when recall is below 0.99, more than one in a
 thousand pairs of patients is false, or a verdict is wrong.
 
 With --hardness it prints instead how well the packaged features find phantoms, and exits 1 when they find
@@ -28,73 +29,75 @@ from medsanitize.generators.phantoms.cohorts import write_chests, write_slides
 SHARED = 0.05
 RECALL, FALSE = 0.99, 1e-3
 MATCHED = ("same image", "same patient")
-VISITS = (1, 3)
+VISITS = (1, 2)
 LATER = 5
-"""Number of the first visit in dataset B and C: no image of a shared patient is the same."""
+"""Visits between the first ones of A, B and C: no image of a shared patient is the same."""
+VERDICTS = {"A-B": "overlapping", "A-C": "exclusive", "B-C": "overlapping"}
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What became of one draw: shared patients, those found, false pairs of so many, and both verdicts."""
+    """What became of one draw: shared patients, those found, false pairs of so many, and the result."""
 
     shared: int
     found: int
     false: int
     pairs: int
-    overlapping: dict[str, Any]
-    exclusive: dict[str, Any]
+    result: dict[str, Any]
+
+    @property
+    def told(self) -> dict[str, dict[str, Any]]:
+        """Comparisons by the letters of their datasets."""
+        return dict(zip(VERDICTS, self.result["comparisons"], strict=True))
 
 
-def trained(out: Path, patients: int) -> Path:
-    """A model trained on phantoms that no draw shows again."""
-    write_chests(out / "train", range(patients), visits=(2, 4), seed=1)
-    options = ("--labels", out / "train" / "labels.csv", "--output", out / "model")
-    done = medsanitize("train", "retrieval", "--images", out / "train", *options, cwd=out)
-    if done.returncode != 0:
-        sys.exit(f"Training ended with exit code {done.returncode}: {done.stderr[-500:]}")
-    return out / "model"
+def trained(out: Path, patients: int) -> tuple[Path, Path]:
+    """Both models, trained on phantoms that no draw shows again."""
+    write_chests(out / "train", range(patients), visits=(2, 3), seed=1)
+    table = ("--labels", out / "train" / "labels.csv")
+    folders = out / "model", out / "verifier"
+    for kind, folder in zip(("retrieval", "verification"), folders, strict=True):
+        done = medsanitize("train", kind, "--images", out / "train", *table, "--output", folder, cwd=out)
+        if done.returncode != 0:
+            sys.exit(f"Training ended with exit code {done.returncode}: {done.stderr[-500:]}")
+    return folders
 
 
-def compared(folder: Path, one: str, other: str, model: Path) -> dict[str, Any]:
-    """The result of `overlap` as it stands in JSON; its table of pairs stays in ``one-other``."""
-    tables = ("--labels-a", folder / one / "labels.csv", "--labels-b", folder / other / "labels.csv")
-    where = ("--model", model, "--output", folder / f"{one}-{other}", "--json")
-    done = medsanitize("overlap", folder / one, folder / other, *tables, *where, cwd=folder)
+def compared(folder: Path, model: Path, verifier: Path) -> dict[str, Any]:
+    """The result of `overlap` as it stands in JSON; its table of pairs stays in ``found``."""
+    tables = (f"--labels-{one.lower()}={folder / one / 'labels.csv'}" for one in "ABC")
+    where = ("--model", model, "--verifier", verifier, "--output", folder / "found", "--json")
+    done = medsanitize("overlap", *(folder / one for one in "ABC"), *tables, *where, cwd=folder)
     if done.returncode not in (0, 1, 3):
         sys.exit(f"The comparison ended with exit code {done.returncode}: {done.stderr[-500:]}")
     result: dict[str, Any] = loads(done.stdout)
     return result
 
 
-def matches(folder: Path) -> set[tuple[str, str]]:
-    """Pairs of patients that are called one."""
+def matches(folder: Path) -> set[tuple[str, str, str]]:
+    """Pairs of patients that are called one, with the pair of datasets."""
     import pyarrow.parquet as pq
 
     rows = pq.read_table(folder / "pairs.parquet").to_pylist()
-    return {(row["patient_a"], row["patient_b"]) for row in rows if row["decision"] in MATCHED}
+    return {
+        (row["side_a"] + row["side_b"], row["patient_a"], row["patient_b"])
+        for row in rows
+        if row["decision"] in MATCHED
+    }
 
 
-def drawn(out: Path, number: int, patients: int, model: Path) -> Draw:
-    """One draw: make the three datasets and compare A with both others."""
+def drawn(out: Path, number: int, patients: int, model: Path, verifier: Path) -> Draw:
+    """One draw: make the three datasets and compare them."""
     folder = out / f"draw-{number}"
     shared = max(round(SHARED * patients), 1)
-    later = range(patients - shared, 2 * patients - shared)
-    apart = range(2 * patients, 3 * patients)
-    seed = 100 + number
-    write_chests(folder / "A", range(patients), visits=VISITS, seed=seed)
-    write_chests(folder / "B", later, visits=VISITS, first=LATER, seed=seed)
-    write_chests(folder / "C", apart, visits=VISITS, first=LATER, seed=seed)
-    overlapping, exclusive = (compared(folder, "A", other, model) for other in "BC")
-    named = matches(folder / "A-B")
-    true = {(one, other) for one, other in named if one == other}
-    return Draw(
-        shared=shared,
-        found=len(true),
-        false=len(named - true),
-        pairs=patients * patients - shared,
-        overlapping=overlapping,
-        exclusive=exclusive,
-    )
+    for place, name in enumerate("ABC"):
+        start = place * (patients - shared)
+        people = range(start, start + patients)
+        write_chests(folder / name, people, visits=VISITS, first=place * LATER, seed=100 + number)
+    result = compared(folder, model, verifier)
+    named = matches(folder / "found")
+    true = {match for match in named if match[1] == match[2]}
+    return Draw(2 * shared, len(true), len(named - true), 3 * patients * patients - 2 * shared, result)
 
 
 def hardness(out: Path) -> int:
@@ -124,39 +127,43 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("out", type=Path)
-    parser.add_argument("--train", type=int, default=450, help="patients to train on")
+    parser.add_argument("--train", type=int, default=300, help="patients to train on")
     parser.add_argument("--patients", type=int, default=200, help="patients in each dataset")
-    parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--model", type=Path, help="a model trained on phantoms of seed 1 before")
+    parser.add_argument("--draws", type=int, default=1)
+    parser.add_argument("--model", type=Path, help="a retrieval model trained on phantoms of seed 1 before")
+    parser.add_argument("--verifier", type=Path, help="the verification model, where --model is given")
     parser.add_argument("--hardness", action="store_true", help="how hard phantoms are, without training")
     options = parser.parse_args()
+    if (options.model is None) != (options.verifier is None):
+        parser.error("name both models or neither")
     out = fresh(options.out)
     if options.hardness:
         sys.exit(hardness(out))
-    model = options.model.resolve() if options.model else trained(out, options.train)
-    draws = [drawn(out, number, options.patients, model) for number in range(options.draws)]
+    models = (
+        (options.model.resolve(), options.verifier.resolve())
+        if options.model
+        else trained(out, options.train)
+    )
+    sys.exit(judged([drawn(out, number, options.patients, *models) for number in range(options.draws)]))
+
+
+def judged(draws: list[Draw]) -> int:
+    """Print what became of the draws; the exit code says whether all is as it must be."""
     print(machine())
     rows = [
-        [
-            str(number),
-            f"{one.found} of {one.shared}",
-            f"{one.false} of {one.pairs:,}",
-            one.overlapping["verdict"],
-            one.exclusive["verdict"],
-        ]
+        [number, f"{one.found} of {one.shared}", f"{one.false} of {one.pairs:,}"]
+        + [told["verdict"] for told in one.told.values()]
         for number, one in enumerate(draws)
     ]
-    print(table(["draw", "shared found", "false pairs", "A and B", "A and C"], rows))
-    print(draws[0].overlapping["comparisons"][0]["sentence"])
-    print(draws[0].exclusive["comparisons"][0]["sentence"])
+    print(table(["draw", "shared found", "false pairs", *VERDICTS], rows))
+    for told in draws[0].told.values():
+        print(told["sentence"])
+    print(draws[0].result["limits"]["radiograph"])
     recall = sum(one.found for one in draws) / sum(one.shared for one in draws)
     false = sum(one.false for one in draws) / sum(one.pairs for one in draws)
-    verdicts = all(
-        (one.overlapping["verdict"], one.exclusive["verdict"]) == ("overlapping", "exclusive")
-        for one in draws
-    )
+    verdicts = all(one.told[both]["verdict"] == right for one in draws for both, right in VERDICTS.items())
     print(f"recall {recall:.4f}, false pairs {false:.2e}, verdicts {'right' if verdicts else 'wrong'}")
-    sys.exit(0 if recall >= RECALL and false <= FALSE and verdicts else 1)
+    return int(not (recall >= RECALL and false <= FALSE and verdicts))
 
 
 if __name__ == "__main__":

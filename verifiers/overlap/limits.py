@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.calibration import Calibration, Rate, calibrate, fewest
+from medsanitize.verifiers.calibration import Calibration, Rate, calibrate, fewest, most_errors
 from medsanitize.verifiers.overlap.equal import same_look
 from medsanitize.verifiers.overlap.models import Models
 from medsanitize.verifiers.overlap.scoring import every_pair_within, scores_every_pair
@@ -82,8 +82,9 @@ def limit_of(
 ) -> Limit:
     """Choose the threshold for a target false match rate.
 
-    It is the lowest one that keeps to the target, or a higher one as long as that overlooks no more than
-    `WANTED_MISS`: where the model tells patients apart with room to spare, there are fewer false matches.
+    It is the lowest one that keeps to the target, or the highest one that overlooks no more than
+    `WANTED_MISS` and can still be bounded by `LARGEST_MISS`, if that is higher: where the model tells
+    patients apart with room to spare, there are fewer false matches.
 
     Parameters
     ----------
@@ -100,8 +101,8 @@ def limit_of(
     every : bool
         Whether a verification model scores every pair, so that the search overlooks nobody.
     """
-    floor, strict = scores.for_false_match(target), scores.for_false_non_match(WANTED_MISS)
-    point = scores.at(max(floor.threshold, strict.threshold))
+    floor = scores.for_false_match(target)
+    point = scores.at(max(floor.threshold, _strictest(scores)))
     within, miss = math.inf, 0.0
     if verified and every:
         pass
@@ -122,6 +123,13 @@ def limit_of(
         source=source,
         not_calibratable=floor.not_calibratable,
     )
+
+
+def _strictest(scores: Calibration) -> float:
+    """The highest threshold that overlooks few enough patients, and proves it where there are enough."""
+    count = len(scores.genuine)
+    errors = min(math.floor(WANTED_MISS * count + 1e-9), max(most_errors(count, LARGEST_MISS), 0))
+    return scores.genuine[min(errors, count - 1)]
 
 
 def limits_of(
