@@ -9,6 +9,8 @@ import pytest
 from medsanitize.verifiers.calibration import Rate, calibrate, clopper_pearson
 from medsanitize.verifiers.overlap.exchange import chance_of_as_many
 from medsanitize.verifiers.overlap.limits import Limit, limit_of
+from medsanitize.verifiers.overlap.scoring import score_within
+from medsanitize.verifiers.overlap.seen import Vectors
 from medsanitize.verifiers.overlap.verdict import Evidence, conclude
 from medsanitize.verifiers.pictures.picture import Modality
 
@@ -102,3 +104,33 @@ def test_where_all_pairs_are_scored_none_is_overlooked_by_the_search() -> None:
     scored = limit_of(scores, scores, verified=True, target=1e-3, source="given", every=True)
     assert searched.miss > 0.05 > scored.miss
     assert replace(searched, within=scored.within, candidate_miss=0.0) == scored
+
+
+def test_the_threshold_is_the_strictest_that_overlooks_one_in_a_hundred_and_can_be_bounded() -> None:
+    draw = np.random.default_rng(2)
+    genuine = np.linspace(0.6, 0.9, 300)
+    first = np.r_[np.arange(300), draw.integers(0, 150, 2_000)]
+    second = np.r_[np.arange(300), draw.integers(150, 300, 2_000)]
+    scores = calibrate(np.r_[genuine, draw.random(2_000) * 0.5], first, second)
+    chosen = limit_of(scores, None, verified=False, target=1e-3, source="given")
+    assert chosen.threshold == genuine[3]
+    assert (chosen.false_non_match.errors, chosen.false_match.errors) == (3, 0)
+    assert chosen.miss < 0.05
+
+
+def test_within_a_side_the_search_finds_the_same_matches_as_all_pairs() -> None:
+    draw = np.random.default_rng(3)
+    people = np.arange(90) // 2
+    vectors = draw.random((90, 4)).astype(np.float32)
+    one = Vectors(np.arange(90), people, vectors, vectors)
+    near = score_within(one, None, within=0.3)
+    rows, columns = np.triu_indices(90, 1)
+    apart = np.linalg.norm(vectors[rows] - vectors[columns], axis=1)
+    expected = {
+        (a, b)
+        for a, b, far in zip(rows.tolist(), columns.tolist(), apart, strict=True)
+        if far <= 0.3 and people[a] != people[b]
+    }
+    found = zip(near.first.tolist(), near.second.tolist(), near.distance, strict=True)
+    assert {(a, b) for a, b, far in found if far <= 0.3} == expected
+    assert (people[near.first] != people[near.second]).all()
