@@ -17,13 +17,13 @@ NETWORKS: list[dict[str, Any]] = [
     {"name": "lite0-projected", "size": 96, "groups": [6], "grid": 2, "dimension": 8},
     {
         "name": "lite0-moments",
-        "size": 96,
+        "sizes": [96, 64],
         "groups": [2, 6],
         "kept": [5, 6],
-        "grid": 3,
         "regions": 2,
         "products": 7,
-        "dimension": 16,
+        "scrambled": 16,
+        "coarse": 3,
     },
 ]
 

@@ -148,3 +148,20 @@ def test_a_line_separates_what_a_value_separates() -> None:
     logits = values * float(line[WEIGHT]) + float(line[BIAS])
     assert ((logits > 0) == (values > 1)).all()
     assert loss < 0.3
+
+
+def test_few_images_leave_the_last_coarse_numbers_empty() -> None:
+    import torch
+    from medsanitize.verifiers.models.networks.moments import Coarse
+    from medsanitize.verifiers.training.moments import learn_coarse
+
+    maps = torch.randn(5, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    coarse = Coarse(3, 4, 9)
+    with torch.no_grad():
+        learn_coarse(coarse, maps, 1.0)
+        rows = coarse.project(maps.flatten(1))
+    assert torch.allclose(rows.mean(0), torch.zeros(9), atol=1e-4)
+    assert torch.allclose(
+        rows[:, :4].T @ rows[:, :4], torch.eye(4) * rows[:, 0].square().sum(), rtol=1e-3, atol=1e-3
+    )
+    assert rows[:, 4:].abs().max() == 0

@@ -287,6 +287,7 @@ _FUNCTIONS: dict[Any, Callable[..., str]] = {
     torch.abs: _unary("Abs"),
     F.relu: _unary("Relu"),
     F.normalize: _normalize,
+    "matmul": _binary("MatMul"),
     "flatten": _flatten,
     "mean": _mean,
     "flip": _flip,

@@ -11,6 +11,7 @@ import torch
 from medsanitize.verifiers.models.graph import to_onnx
 from medsanitize.verifiers.models.networks.layers import GridPool
 from medsanitize.verifiers.models.networks.lite import GROUPS, STRIDES, Lite0
+from medsanitize.verifiers.models.networks.moments import Rescaling
 from medsanitize.verifiers.models.packaged import default_config, imagenet_weights
 from medsanitize.verifiers.models.preprocess import Look, Preprocessing
 from medsanitize.verifiers.models.session import BATCH, embed, open_session
@@ -23,14 +24,16 @@ from torch import Tensor, nn
 class _Pooled(nn.Module):
     """Maps of some groups on a grid, one after the other in a row."""
 
-    def __init__(self, size: int, groups: Sequence[int], grid: int) -> None:
+    def __init__(self, size: int, groups: Sequence[int], grid: int, rescaling: Rescaling | None) -> None:
         super().__init__()
+        self.rescaling = rescaling or Rescaling(size, size)
+        size = len(self.rescaling.matrix)
         self.backbone = Lite0()
         self.taken = tuple(groups)
         self.pools = nn.ModuleList(GridPool(size // STRIDES[group], grid) for group in groups)
 
     def forward(self, images: Tensor) -> Tensor:
-        after, _ = self.backbone(images)
+        after, _ = self.backbone(self.rescaling(images))
         return torch.cat(
             [pool(after[group]).flatten(1) for group, pool in zip(self.taken, self.pools, strict=True)], 1
         )
@@ -43,10 +46,19 @@ def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
 
 
 def pooled_maps(
-    examples: Examples, how: Preprocessing, groups: Sequence[int], grid: int, hears: Hears, stops: Stops
+    examples: Examples,
+    how: Preprocessing,
+    groups: Sequence[int],
+    grid: int,
+    hears: Hears,
+    stops: Stops,
+    rescaling: Rescaling | None = None,
 ) -> list[Tensor]:
-    """Of each group, the maps of all images on the grid, ``(n, channels, grid, grid)``."""
-    network = _Pooled(how.size, groups, grid).eval()
+    """Of each group, the maps of all images on the grid, ``(n, channels, grid, grid)``.
+
+    The squares that are prepared may be scaled down once more first.
+    """
+    network = _Pooled(how.size, groups, grid, rescaling).eval()
     network.backbone.load_state_dict(imagenet_weights())
     sizes = [GROUPS[group][4] * grid**2 for group in groups]
     rows = vectors_of(network, sum(sizes), examples, how, hears, stops)

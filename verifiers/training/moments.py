@@ -13,8 +13,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from medsanitize.verifiers.models.networks.moments import Branch, Cells, LiteMoments
+from medsanitize.verifiers.models.networks.layers import GridPool
+from medsanitize.verifiers.models.networks.moments import (
+    COARSE,
+    Branch,
+    Cells,
+    Coarse,
+    LiteMoments,
+    Rescaling,
+    Scale,
+)
 from medsanitize.verifiers.models.packaged import imagenet_weights
+from medsanitize.verifiers.models.preprocess import Preprocessing
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops
 from medsanitize.verifiers.training.features import pooled_maps, preprocessing_for, vectors_of
 from medsanitize.verifiers.training.learned import Learned
@@ -34,22 +44,23 @@ class MomentsRecipe:
 
     Attributes
     ----------
-    size
-        Side of the square, pixels.
-    groups, kept, grid, regions, products, dimension
+    sizes, groups, kept, regions, products, scrambled, coarse
         Of the network; see `LiteMoments`.
+    whitening
+        Coordinates on the coarse grid are divided by their deviation to this power.
     most
         Images that the statistics are taken from, at most.
     """
 
     name: str = "moments"
-    size: int = 384
+    sizes: tuple[int, ...] = (512, 384)
     groups: tuple[int, ...] = (2, 4, 6)
     kept: tuple[int, ...] = (40, 64, 64)
-    grid: int = 12
     regions: int = 6
-    products: int = 384
-    dimension: int = 8192
+    products: int = 768
+    scrambled: int = 4096
+    coarse: int = 256
+    whitening: float = 0.75
     most: int = 2000
     seed: int = 0
 
@@ -65,34 +76,50 @@ def train_moments(
 
     The same examples and recipe give the same weights. Minutes at most: nothing is kept for resuming.
     """
-    how = preprocessing_for(fit.modality, recipe.size)
+    how = preprocessing_for(fit.modality, recipe.sizes[0])
     facts: dict[str, Any] = {
-        "name": "lite0-moments", "size": recipe.size, "groups": list(recipe.groups),
-        "kept": list(recipe.kept), "grid": recipe.grid, "regions": recipe.regions,
-        "products": recipe.products, "dimension": recipe.dimension,
+        "name": "lite0-moments", "sizes": list(recipe.sizes), "groups": list(recipe.groups),
+        "kept": list(recipe.kept), "regions": recipe.regions,
+        "products": recipe.products, "scrambled": recipe.scrambled, "coarse": recipe.coarse,
     }  # fmt: skip
     arguments = {name: value for name, value in facts.items() if name != "name"}
     network = LiteMoments(**arguments).eval()
     network.backbone.load_state_dict(imagenet_weights())
+    dimension = len(recipe.sizes) * (recipe.scrambled + len(recipe.groups) * recipe.coarse)
     draw = np.random.default_rng(recipe.seed)
-    chosen = np.sort(draw.permutation(len(fit))[: recipe.most])
+    chosen = fit.part(np.sort(draw.permutation(len(fit))[: recipe.most]))
     with torch.no_grad():
-        pooled = pooled_maps(fit.part(chosen), how, recipe.groups, recipe.grid, hears, stops)
-        hears.stage("statistics", len(network.branches))
-        for branch, maps in zip(network.branches, pooled, strict=True):
-            stops.check()
-            learn_cells(branch.cells, maps)
-            learn_products(branch, maps)
-            hears.advance(1)
-    seen = vectors_of(network, recipe.dimension, validation, how, hears, stops)
+        for scale, rescaling in zip(network.scales, network.rescalings, strict=True):
+            _learn_scale(scale, rescaling, chosen, how, recipe, hears, stops)
+    seen = vectors_of(network, dimension, validation, how, hears, stops)
     found = mean_average_precision(seen, validation.patients)
     return Learned(
         network=facts,
         weights=network.state_dict(),
-        dimension=recipe.dimension,
+        dimension=dimension,
         preprocessing=how,
         log=({"epoch": 1, "loss": 1 - found, "map_at_r": found},),
     )
+
+
+def _learn_scale(
+    scale: Scale,
+    rescaling: Rescaling,
+    examples: Examples,
+    how: Preprocessing,
+    recipe: MomentsRecipe,
+    hears: Hears,
+    stops: Stops,
+) -> None:
+    grid = scale.branches[0].cells.mean.shape[-1]
+    pooled = pooled_maps(examples, how, recipe.groups, grid, hears, stops, rescaling)
+    hears.stage("statistics", len(pooled))
+    for branch, coarse, maps in zip(scale.branches, scale.coarse, pooled, strict=True):
+        stops.check()
+        learn_cells(branch.cells, maps)
+        learn_products(branch, maps)
+        learn_coarse(coarse, maps, recipe.whitening)
+        hears.advance(1)
 
 
 def learn_cells(cells: Cells, pooled: Tensor) -> None:
@@ -119,14 +146,32 @@ def learn_products(branch: Branch, pooled: Tensor) -> None:
     for part in torch.split((found - mean).flatten(0, 1), 4096):
         covariance += part.T @ part
     values, directions = torch.linalg.eigh(covariance.double() / (len(found) * regions))
-    kept = branch.whiten.out_features
+    kept = min(branch.whiten.out_features, len(values))
     scale = values.clamp(min=float(values[-1]) * PRODUCT_FLOOR + 1e-12).rsqrt()
     half = (directions * scale)[:, -kept:].T.float() * twice / 2
     weight = torch.zeros(kept, channels, channels)
     weight[:, one, other] += half
     weight[:, other, one] += half
-    branch.whiten.weight[: len(weight)].copy_(weight.flatten(1))
-    branch.mean[:, : len(weight)].copy_(mean @ (directions * scale)[:, -kept:].float())
+    branch.whiten.weight.zero_()
+    branch.mean.zero_()
+    branch.whiten.weight[:kept].copy_(weight.flatten(1))
+    branch.mean[:, :kept].copy_(mean @ (directions * scale)[:, -kept:].float())
+
+
+def learn_coarse(coarse: Coarse, pooled: Tensor, whitening: float) -> None:
+    """Principal directions of the coarse grid, divided by their deviations to a power.
+
+    Fewer images than directions leave the last ones empty.
+    """
+    rows = GridPool(pooled.shape[-1], COARSE)(pooled).flatten(1).double()
+    mean = rows.mean(0)
+    _, deviations, directions = torch.linalg.svd(rows - mean, full_matrices=False)
+    kept = min(coarse.project.out_features, int((deviations > 1e-6 * deviations[0]).sum()))
+    weight = directions[:kept] / (deviations[:kept, None] / deviations[0]) ** whitening
+    coarse.project.weight.zero_()
+    coarse.project.bias.zero_()
+    coarse.project.weight[:kept].copy_(weight.float())
+    coarse.project.bias[:kept].copy_(-(weight @ mean).float())
 
 
 def _products(branch: Branch, maps: Tensor, one: Tensor, other: Tensor) -> Tensor:

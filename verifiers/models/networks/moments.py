@@ -19,6 +19,8 @@ from torch.nn import functional as F
 
 # Of a region, as a share of the distance between two: neighbours overlap, those after them hardly.
 WIDTH = 0.5
+# Side of the coarse grid, and how much likeness on it counts beside the likeness of the moments.
+COARSE, COARSE_WEIGHT = 4, 0.5
 
 
 class Cells(nn.Module):
@@ -116,23 +118,28 @@ class Branch(nn.Module):
         return F.normalize(F.normalize(regions, dim=2).flatten(1))
 
 
-class LiteMoments(nn.Module):
-    """Vectors of unit length from the moments of some groups' maps.
+class Coarse(nn.Module):
+    """One group's maps on a coarse grid, half whitened: ``(n, channels, side, side)`` to ``(n, kept)``."""
+
+    def __init__(self, channels: int, side: int, kept: int) -> None:
+        super().__init__()
+        self.pool = GridPool(side, COARSE)
+        self.project = nn.Linear(channels * COARSE**2, kept)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Vectors of unit length."""
+        return F.normalize(self.project(self.pool(maps).flatten(1)))
+
+
+class Scale(nn.Module):
+    """One scale of an image as a vector of unit length.
 
     Parameters
     ----------
     size
-        Side of the input, pixels.
-    groups
-        Which groups' maps to take, as in `LiteFeatures`.
-    kept
-        Whitened channels of each group.
-    grid, regions
-        Side of the grid of cells, and of the grid of regions.
-    products
-        Whitened products of a region.
-    dimension
-        Length of a vector.
+        Side that the image is scaled to, pixels.
+    groups, kept, regions, products, scrambled, coarse
+        See `LiteMoments`.
     """
 
     def __init__(
@@ -140,25 +147,101 @@ class LiteMoments(nn.Module):
         size: int,
         groups: Sequence[int],
         kept: Sequence[int],
-        grid: int,
         regions: int,
         products: int,
-        dimension: int,
+        scrambled: int,
+        coarse: int,
     ) -> None:
         super().__init__()
-        self.backbone = Lite0()
         self.taken = tuple(groups)
+        grid = size // STRIDES[-1]
         self.branches: Sequence[Branch] = nn.ModuleList(  # type: ignore[assignment]
             Branch(Cells(GROUPS[group][4], size // STRIDES[group], grid, few), grid, regions, few, products)
             for group, few in zip(groups, kept, strict=True)
         )
-        self.scramble = Scramble(len(self.taken) * regions**2 * products, dimension)
+        self.coarse: Sequence[Coarse] = nn.ModuleList(  # type: ignore[assignment]
+            Coarse(GROUPS[group][4], size // STRIDES[group], coarse) for group in groups
+        )
+        self.scramble = Scramble(len(self.taken) * regions**2 * products, scrambled, seed=size)
+
+    def forward(self, after: list[Tensor]) -> Tensor:
+        """From the maps after each group."""
+        parts = [branch(after[group]) for group, branch in zip(self.taken, self.branches, strict=True)]
+        fine = F.normalize(self.scramble(torch.cat(parts, 1)))
+        parts = [layer(after[group]) for group, layer in zip(self.taken, self.coarse, strict=True)]
+        coarse = F.normalize(torch.cat(parts, 1)) * COARSE_WEIGHT**0.5
+        return F.normalize(torch.cat([fine, coarse], 1))
+
+
+class LiteMoments(nn.Module):
+    """Vectors of unit length from the moments of some groups' maps, and from the maps on a coarse grid.
+
+    Parameters
+    ----------
+    sizes
+        Sides that an image is seen at, pixels, multiples of 32; the first is that of the input. The cells of
+        each are as many as the last maps have places.
+    groups
+        Which groups' maps to take, as in `LiteFeatures`.
+    kept
+        Whitened channels of each group.
+    regions
+        Side of the grid of regions.
+    products
+        Whitened products of a region.
+    scrambled
+        Numbers that the moments of one size become.
+    coarse
+        Numbers that each group's coarse grid becomes.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        groups: Sequence[int],
+        kept: Sequence[int],
+        regions: int,
+        products: int,
+        scrambled: int,
+        coarse: int,
+    ) -> None:
+        super().__init__()
+        self.backbone = Lite0()
+        self.scales: Sequence[Scale] = nn.ModuleList(  # type: ignore[assignment]
+            Scale(size, groups, kept, regions, products, scrambled, coarse) for size in sizes
+        )
+        self.rescalings: Sequence[Rescaling] = nn.ModuleList(  # type: ignore[assignment]
+            Rescaling(sizes[0], size) for size in sizes
+        )
 
     def forward(self, images: Tensor) -> Tensor:
-        """Vectors of unit length."""
-        after, _ = self.backbone(images)
-        parts = [branch(after[group]) for group, branch in zip(self.taken, self.branches, strict=True)]
-        return F.normalize(self.scramble(torch.cat(parts, 1)))
+        """Vectors of unit length; every scale weighs the same."""
+        seen = [
+            scale(self.backbone(rescaling(images))[0])
+            for scale, rescaling in zip(self.scales, self.rescalings, strict=True)
+        ]
+        return F.normalize(torch.cat(seen, 1))
+
+
+class Rescaling(nn.Module):
+    """Squares of one size from squares of another that is not smaller, by a triangle as wide as the scale."""
+
+    matrix: Tensor
+    turned: Tensor
+
+    def __init__(self, given: int, wanted: int) -> None:
+        super().__init__()
+        centres = (torch.arange(wanted, dtype=torch.float64) + 0.5) * (given / wanted) - 0.5
+        apart = (torch.arange(given, dtype=torch.float64)[None] - centres[:, None]).abs() * (wanted / given)
+        shares = (1 - apart).clamp(min=0)
+        matrix = (shares / shares.sum(1, keepdim=True)).float()
+        self.register_buffer("matrix", matrix, persistent=False)
+        self.register_buffer("turned", matrix.T.contiguous(), persistent=False)
+        self.same = given == wanted
+
+    def forward(self, images: Tensor) -> Tensor:
+        """``(n, 3, given, given)`` to ``(n, 3, wanted, wanted)``."""
+        return images if self.same else self.matrix @ images @ self.turned
 
 
 def region_weights(grid: int, regions: int) -> Tensor:
