@@ -34,6 +34,18 @@ def merged(areas: Iterable[Area]) -> tuple[Area, ...]:
     return tuple(one for one in unique if not any(other != one and inside(one, other) for other in unique))
 
 
+def joined(areas: Iterable[Area]) -> tuple[Area, ...]:
+    """One area around all that overlap, so that no part of a frame lies in two."""
+    apart: list[Area] = []
+    for area in sorted(areas):
+        while touching := [one for one in apart if share(one, area) > 0]:
+            apart = [one for one in apart if one not in touching]
+            lefts, tops, rights, bottoms = zip(area, *touching, strict=True)
+            area = (min(lefts), min(tops), max(rights), max(bottoms))
+        apart.append(area)
+    return tuple(sorted(apart))
+
+
 def outside(kept: Sequence[Area], shape: tuple[int, int]) -> tuple[Area, ...]:
     """All of a frame of ``shape`` (rows, columns) but the areas in ``kept``, as areas that do not overlap."""
     rows, columns = shape

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from medsanitize.sanitize.pixels.areas import share
+from medsanitize.sanitize.pixels.areas import joined, share
 from medsanitize.sanitize.pixels.boxes import TextBox
 from medsanitize.sanitize.pixels.models import Models
 from numpy.typing import NDArray
@@ -135,14 +135,12 @@ class TextReader:
         """
         known = [_bounds(box) for box in boxes if not _may_swallow(box)]
         lines: list[Bounds] = []
-        for box in boxes:
-            if not _may_swallow(box):
-                continue
-            crop = _stretched(frame[box.top : box.bottom, box.left : box.right])
+        for x, y, x1, y1 in joined(_bounds(box) for box in boxes if _may_swallow(box)):
+            crop = _stretched(frame[y:y1, x:x1])
             inner = self._look(crop, scale)
             inner += self._look_turned(crop, scale, inner)
             for left, top, right, bottom in inner:
-                line = left + box.left, top + box.top, right + box.left, bottom + box.top
+                line = left + x, top + y, right + x, bottom + y
                 small = min(right - left, bottom - top) <= _LARGE
                 if small and not any(share(line, one) > _HALF for one in (*known, *lines)):
                     lines.append(line)

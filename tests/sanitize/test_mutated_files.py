@@ -92,7 +92,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def check(data: bytes, policy: Policy) -> None:
-    start = time.process_time()
+    start = time.perf_counter()
     seen = peek(data)
     context = Context("id:one", "object", seen.known | KNOWN)
     done = Sanitizer(policy, KEYS)(data, context)
@@ -100,8 +100,7 @@ def check(data: bytes, policy: Policy) -> None:
         piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]
         for piece in done.pieces
     )
-    # A guard against work without end, far above what the text readers cost.
-    assert time.process_time() - start < 120
+    assert time.perf_counter() - start < 5
     assert done.record.outcome in (Outcome.RELEASED, Outcome.QUARANTINED)
     assert not any(mark.decode() in repr(done.record) for mark in MARKS)
     if done.record.outcome is Outcome.QUARANTINED:
