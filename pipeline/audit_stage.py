@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.engine import Died, Engine, batches
 from medsanitize.pipeline.resolution import PAGE, known_of
 from medsanitize.pipeline.sanitize_stage import open_record, staged_path
 from medsanitize.pipeline.slides_stage import open_paths
@@ -130,7 +130,7 @@ def audit_objects(
     engine.equip(search)
     # Viewers' libraries are native code: what they die of must not take the run along.
     apart = state.count("kind = 'slide' AND outcome = 'released' AND audited = 0") > 0
-    for result in engine.map(audit_batch, _batches(_targets(state, policy, subkeys)), isolate=apart):
+    for result in engine.map(audit_batch, batches(_targets(state, policy, subkeys), BATCH), isolate=apart):
         audited = [_died(result.item)] if isinstance(result, Died) else result
         state.write(
             "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
@@ -205,17 +205,6 @@ def _staged_rows(
             return
         yield from page
         after = page[-1][:3]
-
-
-def _batches(items: Iterator[Target]) -> Iterator[Sequence[Target]]:
-    batch: list[Target] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _died(target: Target) -> Audited:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, IntegrityError
-from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.engine import Died, Engine, batches
 from medsanitize.pipeline.evidence_stage import released_rows
 from medsanitize.pipeline.resolution import PAGE
 from medsanitize.pipeline.sanitize_stage import all_paths, contested_path, remove_unreleased
+from medsanitize.pipeline.staged import Staged, staged_objects
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
 from medsanitize.policies.model import Policy
@@ -28,18 +29,6 @@ BATCH = 64
 _REGISTRY_PAGE = 20_000
 TO_DECODE = "outcome = 'released' AND pixels_check = 0 AND native = 0 AND kind <> 'slide'"
 _ORDER = "p_patient, p_study, p_series, p_instance, id"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Staged:
-    """A staged object to look at: row, kind, paths of its files in the release, the main one first."""
-
-    id: int
-    kind: str
-    paths: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return f"Staged({self.id})"
 
 
 def settle_contests(state: State, policy: Policy, staging: Path | None) -> None:
@@ -140,33 +129,13 @@ def digest_compressed(
     """
     if policy.deduplicate.pixels == "ignore" and policy.deduplicate.registry == "ignore":
         return
-    for result in engine.map(pixels_batch, _batches(_to_digest(state)), isolate=True):
+    for result in engine.map(pixels_batch, batches(staged_objects(state, TO_DECODE), BATCH), isolate=True):
         # A decoder that dies says nothing of the pixels: the check is not made.
         rows = [(-1, None, result.item.id)] if isinstance(result, Died) else result
         state.write("UPDATE objects SET pixels_check = ?, pixels = ? WHERE id = ?", rows)
         state.wrote(len(rows))
         on_objects(len(rows))
     state.commit()
-
-
-def _to_digest(state: State) -> Iterator[Staged]:
-    after = -1
-    while True:
-        page = state.db.execute(
-            "SELECT id, kind, p_parts, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"  # noqa: S608
-            f" WHERE {TO_DECODE} AND id > ? ORDER BY id LIMIT ?",
-            (after, PAGE),
-        ).fetchall()
-        if not page:
-            return
-        for number, kind, parts, *names in page:
-            yield Staged(number, kind, tuple(all_paths(names, parts)))
-        after = page[-1][0]
-
-
-def _batches(items: Iterator[Staged]) -> Iterator[Sequence[Staged]]:
-    while batch := list(islice(items, BATCH)):
-        yield batch
 
 
 def pixels_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, bytes | None, int]]:

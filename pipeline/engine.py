@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from itertools import islice
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -59,6 +60,12 @@ class Died(Generic[Item]):
 
     def __init__(self, item: Item) -> None:
         self.item = item
+
+
+def batches(items: Iterator[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Cut a stream into what one task takes: lists of ``size``, the last one shorter."""
+    while batch := list(islice(items, size)):
+        yield batch
 
 
 def _start(setup: Equipment) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 
-from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.engine import Died, Engine, batches
 from medsanitize.pipeline.faces_stage import SliceRow, looks_at_faces, slice_row
 from medsanitize.pipeline.slide_parts import is_slide_part
 from medsanitize.pipeline.slides_stage import sealed_paths, view_of
@@ -53,7 +53,7 @@ def take_inventory(
     on_objects(known_prefix)
     digest = _WalkDigest(state)
     walked = _numbered(items, digest, known_prefix)
-    for result in engine.map(peek_batch, _batches(walked)):
+    for result in engine.map(peek_batch, batches(walked, BATCH)):
         seen = [_died(state, result.item)] if isinstance(result, Died) else result
         _store(state, seen)
         on_objects(len(seen))
@@ -123,11 +123,6 @@ def _numbered(items: Iterator[Found], digest: _WalkDigest, skip: int) -> Iterato
         digest.add(found)
         if number >= skip:
             yield number, found
-
-
-def _batches(items: Iterator[Item]) -> Iterator[Sequence[Item]]:
-    while batch := list(islice(items, BATCH)):
-        yield batch
 
 
 def _store(state: State, seen: Sequence[Seen]) -> None:

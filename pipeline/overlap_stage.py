@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.dedup_stage import Staged, registry_of
-from medsanitize.pipeline.engine import Died, Engine
-from medsanitize.pipeline.resolution import PAGE
+from medsanitize.pipeline.dedup_stage import registry_of
+from medsanitize.pipeline.engine import Died, Engine, batches
 from medsanitize.pipeline.sanitize_stage import all_paths, remove_unreleased
+from medsanitize.pipeline.staged import Staged, staged_objects
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
 from medsanitize.policies.model import Overlap, Policy, RegistryKey
@@ -104,7 +103,7 @@ def look_at_staged(
     from medsanitize.verifiers.overlap.models import open_models
 
     _forget_other_models(state, open_models(paths_of(policy.overlap)).identity)
-    for result in engine.map(look_batch, _batches(_to_look(state)), isolate=True):
+    for result in engine.map(look_batch, batches(staged_objects(state, _TO_LOOK), BATCH), isolate=True):
         rows = [(result.item.id, DIED, None, None)] if isinstance(result, Died) else result
         state.write("INSERT OR REPLACE INTO looks VALUES (?, ?, ?, ?)", rows)
         state.wrote(len(rows))
@@ -122,26 +121,6 @@ def _forget_other_models(state: State, identity: str) -> None:
         with state.transaction() as db:
             db.execute("DELETE FROM looks")
             state.put("looked-by", identity)
-
-
-def _to_look(state: State) -> Iterator[Staged]:
-    after = -1
-    while True:
-        page = state.db.execute(
-            "SELECT id, kind, p_parts, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"  # noqa: S608
-            f" WHERE {_TO_LOOK} AND id > ? ORDER BY id LIMIT ?",
-            (after, PAGE),
-        ).fetchall()
-        if not page:
-            return
-        for number, kind, parts, *names in page:
-            yield Staged(number, kind, tuple(all_paths(names, parts)))
-        after = page[-1][0]
-
-
-def _batches(items: Iterator[Staged]) -> Iterator[Sequence[Staged]]:
-    while batch := list(islice(items, BATCH)):
-        yield batch
 
 
 def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, str, str | None, bytes | None]]:
