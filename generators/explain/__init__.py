@@ -1,0 +1,1 @@
+"""Explanations by example: the released synthetic cases most like an image."""

@@ -1,0 +1,1 @@
+"""The anonymity gate: may these synthetic images be called verified-anonymous?"""

@@ -1,0 +1,1 @@
+"""Latent diffusion: training on the holder's images, sampling."""

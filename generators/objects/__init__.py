@@ -1,0 +1,1 @@
+"""Synthetic images as objects of a release: DICOM, or PNG with a sidecar."""

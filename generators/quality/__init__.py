@@ -1,0 +1,1 @@
+"""How good synthetic images are: fidelity, diversity, use."""
