@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -40,13 +41,28 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """An image in a row of images: PNG, what it shows in words, and how it stands."""
+
+    png: bytes
+    caption: str
+    tone: Tone = "plain"
+
+    @property
+    def address(self) -> str:
+        """The image as an address within the page itself."""
+        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with paragraphs, then figures, then tables."""
+    """A heading with paragraphs, then images side by side, then figures, then tables."""
 
     title: str
     text: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
