@@ -216,15 +216,15 @@ def calibrate_patients(
     )
 
 
-def clopper_pearson(errors: int, of: int) -> tuple[float, float]:
-    """Return the one-sided exact lower and upper bounds of a rate, each at `CONFIDENCE`.
+def clopper_pearson(errors: int, of: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the one-sided exact lower and upper bounds of a rate, each at the confidence.
 
     The quantiles of the beta distribution (Clopper and Pearson 1934).
     """
     from scipy.special import betaincinv  # type: ignore[import-untyped]
 
-    lower = float(betaincinv(errors, of - errors + 1, 1 - CONFIDENCE)) if errors else 0.0
-    upper = float(betaincinv(errors + 1, of - errors, CONFIDENCE)) if errors < of else 1.0
+    lower = float(betaincinv(errors, of - errors + 1, 1 - confidence)) if errors else 0.0
+    upper = float(betaincinv(errors + 1, of - errors, confidence)) if errors < of else 1.0
     return lower, upper
 
 
