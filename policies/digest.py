@@ -28,6 +28,13 @@ def policy_digest(policy: Policy) -> str:
     else:
         for name in ("model", "verifier", "calibration"):
             content["overlap"][name] = content["overlap"][name] is not None
+    if policy.synthesize is None:
+        content.pop("synthesize")
+    else:
+        section = content["synthesize"]
+        section |= {"model": True, "verifier": True, "retrieval": section["retrieval"] is not None}
+        section["labels"] = sorted(set(policy.synthesize.labels))
+        section["reference"] |= {"images": True, "table": True}
     for table in content["tables"]:
         table.pop("file")
     return sha256(_canonical(content)).hexdigest()

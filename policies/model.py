@@ -400,6 +400,58 @@ class Overlap(Section):
     or it cannot be told."""
 
 
+class Reference(Section):
+    """The images that the generator learnt from, and those kept back, with a table of who is in which.
+
+    The gate compares synthetic images with them; `by-label` takes the labels of the inputs from it.
+    """
+
+    images: Path
+    """Folder that the files of the table are in; for `by-label` it must be, hold or lie in an input."""
+    table: Path
+    """CSV or Parquet, one row an image."""
+    file: Text = "file"
+    """Column with the image, relative to `images`."""
+    patient: Text = "patient_id"
+    """Column with the patient."""
+    split: Text = "split"
+    """Column with the part that the image's patient belongs to."""
+    label: Text = "label"
+    """Column with the image's label."""
+    training: Text = "train"
+    """Part that the generator was trained on."""
+    holdout: Text = "holdout"
+    """Part that neither the generator nor the verifier was trained on, to compare the training part with."""
+    calibration: Text = "calibration"
+    """Part that neither was trained on, to choose the threshold with: it takes 299 patients of two images."""
+
+
+class Synthesize(Section):
+    """Synthetic images in place of real ones, released only if the anonymity gate passes."""
+
+    replace: Literal["none", "flagged", "all", "by-label"]
+    """Which images are dropped: those with a check that flagged them, all, or those of some labels. They stay
+    dropped whatever the gate says."""
+    labels: tuple[Text, ...] = ()
+    """With `by-label`: labels of the images to replace."""
+    model: Path
+    """Folder of the generator: what ``train generator`` wrote."""
+    verifier: Path
+    """Folder of the verification model that scores pairs of images."""
+    retrieval: Path | None = None
+    """Folder of the retrieval model that finds the nearest images; without one, packaged ImageNet features."""
+    reference: Reference
+    """The images that the generator learnt from, and those kept back."""
+    per_patient: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Synthetic images for each patient of whom images are dropped; without it, one for each image."""
+    bound: Annotated[float, Field(gt=0, lt=1)] = 0.001
+    """Largest upper bound of the share of synthetic images that match a training patient."""
+    form: Literal["secondary-capture", "cr", "png"] = "secondary-capture"
+    """DICOM Secondary Capture, DICOM Computed Radiography, or PNG with a JSON file beside each."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where images are made. Only a CPU gives the same bytes on every machine of its kind."""
+
+
 class Engine(Section):
     """Who does the work."""
 
@@ -448,5 +500,7 @@ class Policy(Section):
     """What happens to duplicates."""
     overlap: Overlap | None = None
     """Whether patients are in earlier releases; without it, that is not checked."""
+    synthesize: Synthesize | None = None
+    """Which images are replaced by synthetic ones; without it, none."""
     engine: Engine = Engine()
     """Who does the work."""

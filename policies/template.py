@@ -87,6 +87,16 @@ keys:
 #  false_match_rate: 0.001
 #  action: fail
 
+# Synthetic images in place of real ones: none, flagged, all or by-label. The originals are dropped; the
+# synthetic ones are released only if the anonymity gate passes (see train generator, and synthesize).
+#synthesize:
+#  replace: by-label
+#  labels: [rare-finding]
+#  model: ./generator
+#  verifier: ./verification-model
+#  reference: {{images: ./export, table: ./labels.csv, label: finding}}
+#  form: cr
+
 # What pseudonyms look like. The table (patient_id,pseudonym) holds those that you have already given.
 #pseudonyms:
 #  prefix: SITE1-

@@ -1,0 +1,62 @@
+"""The section synthesize: what it must say, and what of it decides a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from medsanitize.errors import PolicyError
+from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.load import loads
+from medsanitize.policies.model import Policy
+
+HEAD = """\
+version: 1
+preset: ps3.15-basic
+release: {name: chest, version: "1", mode: pseudonymous}
+inputs: [./export]
+output: ./release
+state: ./state
+keys: {file: ./release.key}
+"""
+
+
+def policy(synthesize: str) -> Policy:
+    return loads(f"{HEAD}synthesize: {{{synthesize}}}\n", base=Path("/project"))
+
+
+REST = "model: ./g, verifier: ./v, reference: {images: ./export, table: ./t.csv}"
+
+
+def test_paths_are_relative_to_the_policy() -> None:
+    section = policy(f"replace: all, {REST}").synthesize
+    assert section is not None
+    assert section.model == Path("/project/g")
+    assert section.reference.table == Path("/project/t.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"replace: by-label, {REST}", "names no label"),
+        (f"replace: all, labels: [a], {REST}", "means nothing"),
+        (
+            "replace: all, model: ./g, verifier: ./v,"
+            " reference: {images: ./export, table: ./t.csv, holdout: train}",
+            "one name",
+        ),
+        (f"replace: all, model: ./release/g, {REST.partition(', ')[2]}", "lies inside output"),
+        (f"replace: some, {REST}", "replace"),
+    ],
+)
+def test_a_contradiction_is_told_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(PolicyError) as told:
+        policy(text)
+    assert said in str(told.value)
+
+
+def test_only_what_decides_the_release_is_in_its_digest() -> None:
+    digest = policy_digest(policy(f"replace: by-label, labels: [a, b], {REST}"))
+    assert policy_digest(policy(f"replace: by-label, labels: [b, a], {REST.replace('./g', './h')}")) == digest
+    assert policy_digest(policy(f"replace: by-label, labels: [a], {REST}")) != digest
+    assert policy_digest(loads(HEAD, base=Path("/project"))) != digest
