@@ -439,7 +439,7 @@ class Synthesize(Section):
     verifier: Path
     """Folder of the verification model that scores pairs of images."""
     retrieval: Path | None = None
-    """Folder of the retrieval model that finds the nearest images; without one, packaged ImageNet features."""
+    """Folder of the retrieval model that finds the nearest images; without one, packaged features."""
     reference: Reference
     """The images that the generator learnt from, and those kept back."""
     per_patient: Annotated[int, Field(ge=1, le=1000)] | None = None
