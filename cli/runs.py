@@ -83,6 +83,9 @@ def run(
 
     Stopped or killed, the same command resumes.
     """
+    from medsanitize.pipeline.forkserver import begin
+
+    begin()
     from medsanitize.errors import UsageError
     from medsanitize.pipeline.run import Options
     from medsanitize.pipeline.shards import Shard
@@ -101,6 +104,9 @@ def run(
 @REGISTRY
 def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: bool, log_json: bool) -> int:
     """Show what a run would do, and everything the preset decides; nothing is written."""
+    from medsanitize.pipeline.forkserver import begin
+
+    begin()
     from medsanitize.pipeline.run import Options
     from medsanitize.policies.write import dumps
 

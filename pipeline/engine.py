@@ -7,6 +7,7 @@ A worker that dies takes nobody with it: its objects are tried again one at a ti
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -24,6 +25,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.forkserver import fork_context
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.worker import Setup
 
@@ -35,15 +37,6 @@ Result = TypeVar("Result")
 
 Task = Callable[[Any, Sequence[Item]], Result]
 
-_PRELOAD = [
-    "medsanitize.pipeline.audit_stage",
-    "medsanitize.pipeline.dedup_stage",
-    "medsanitize.pipeline.sanitize_stage",
-    "medsanitize.sanitize.dicom",
-    "medsanitize.verifiers.duplicates",
-    "medsanitize.verifiers.residual",
-]
-"""Imported once, in the process that workers are forked from."""
 _DEATHS_IN_A_ROW = 10
 _worker: Any = None
 
@@ -75,6 +68,7 @@ def _start(setup: Equipment) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _silence()
     _worker = setup.worker()
+    gc.freeze()  # what was imported stays: looking through it again and again would cost more than it frees
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 
@@ -211,11 +205,9 @@ class Engine:
 
     def _submit(self, task: Task[Item, Result], batch: Sequence[Item]) -> Future[tuple[Result, float]]:
         if self._pool is None:
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(_PRELOAD)
             self._pool = ProcessPoolExecutor(
                 self.workers,
-                mp_context=context,
+                mp_context=fork_context(),
                 initializer=_start,
                 initargs=(self._setup,),
             )
