@@ -1,1 +1,1 @@
-"""How good synthetic images are: fidelity, diversity, use."""
+"""How good synthetic images are: like the real ones, as varied, as useful; all figures with intervals."""

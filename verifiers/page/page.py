@@ -42,11 +42,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image in a row of images: PNG, what it shows in words, and how it stands."""
+    """An image among others: PNG, what it shows in words, how it stands, and whether it takes two places."""
 
     png: bytes
     caption: str
     tone: Tone = "plain"
+    wide: bool = False
 
     @property
     def address(self) -> str:

