@@ -32,6 +32,17 @@ _AGAIN = "Fetch or train the model again; do not use this copy"
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """Which files a kind of model must have, and which it may have."""
+
+    needed: frozenset[str]
+    allowed: frozenset[str]
+
+
+VERIFIER = Names(NEEDED, ALLOWED)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFiles:
     """The content of a model folder, read once and checked.
 
@@ -52,7 +63,7 @@ def digest_of(content: Mapping[str, bytes]) -> str:
     return hashlib.sha256(_listing(content)).hexdigest()
 
 
-def write_folder(folder: Path, content: Mapping[str, bytes]) -> str:
+def write_folder(folder: Path, content: Mapping[str, bytes], names: Names = VERIFIER) -> str:
     """Write a model's files, the list last, and return the model's digest.
 
     Raises
@@ -62,8 +73,10 @@ def write_folder(folder: Path, content: Mapping[str, bytes]) -> str:
     """
     if (folder / LIST).exists():
         raise UsageError("There is a model in the output folder", "Choose another folder")
-    if unknown := set(content) - ALLOWED:
-        raise UsageError(f"A model has no file {sorted(unknown)[0]}", f"Use {', '.join(sorted(ALLOWED))}")
+    if unknown := set(content) - names.allowed:
+        raise UsageError(
+            f"A model has no file {sorted(unknown)[0]}", f"Use {', '.join(sorted(names.allowed))}"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(content):
         _write(folder / name, content[name])
@@ -71,7 +84,7 @@ def write_folder(folder: Path, content: Mapping[str, bytes]) -> str:
     return digest_of(content)
 
 
-def read_folder(folder: Path) -> ModelFiles:
+def read_folder(folder: Path, names: Names = VERIFIER) -> ModelFiles:
     """Read a model's files; every one is compared with its digest.
 
     Raises
@@ -85,12 +98,12 @@ def read_folder(folder: Path) -> ModelFiles:
         raise UsageError(
             "The folder holds no model: it has no SHA256SUMS", "Give the folder that train wrote"
         )
-    listed = _read_list(_read(folder / LIST))
+    listed = _read_list(_read(folder / LIST), names)
     there = {entry.name for entry in os.scandir(folder)} - {LIST}
-    for names, fault in ((set(listed) - there, "is missing"), (there - set(listed), "was added")):
-        if names:
+    for odd, fault in ((set(listed) - there, "is missing"), (there - set(listed), "was added")):
+        if odd:
             # Only our own names are repeated: what was added may be called anything.
-            name = next((f" ({name})" for name in sorted(names & ALLOWED)), "")
+            name = next((f" ({name})" for name in sorted(odd & names.allowed)), "")
             raise IntegrityError(f"A file of the model{name} {fault}", _AGAIN)
     content = {name: _read(folder / name) for name in sorted(listed)}
     for name, data in content.items():
@@ -104,14 +117,14 @@ def _listing(content: Mapping[str, bytes]) -> bytes:
     return "".join(lines).encode()
 
 
-def _read_list(data: bytes) -> dict[str, str]:
+def _read_list(data: bytes, names: Names) -> dict[str, str]:
     """Digests by name; exactly the bytes that ``write_folder`` makes, nothing looser."""
     listed = {}
     for line in data.decode("ascii", "replace").splitlines():
         digest, _, name = line.partition("  ")
         listed[name] = digest
     canonical = "".join(f"{listed[name]}  {name}\n" for name in sorted(listed)).encode()
-    if canonical != data or not NEEDED <= set(listed) <= ALLOWED:
+    if canonical != data or not names.needed <= set(listed) <= names.allowed:
         raise IntegrityError("SHA256SUMS of the model is not a list of a model's files", _AGAIN)
     return listed
 

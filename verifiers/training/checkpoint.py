@@ -12,7 +12,7 @@ from typing import Any
 from medsanitize.errors import IntegrityError, UsageError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, optim
 
 FILE = "checkpoint.safetensors"
 
@@ -107,3 +107,25 @@ def grouped(**groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {
         f"{prefix}.{name}": tensor for prefix, tensors in groups.items() for name, tensor in tensors.items()
     }
+
+
+def optimizer_tensors(optimizer: optim.Optimizer) -> dict[str, Tensor]:
+    """State of each parameter by the parameter's number."""
+    parameters = optimizer.param_groups[0]["params"]
+    return {
+        f"{number}.{name}": value
+        for number, parameter in enumerate(parameters)
+        for name, value in optimizer.state.get(parameter, {}).items()
+        if isinstance(value, Tensor)
+    }
+
+
+def load_optimizer(optimizer: optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Take what ``optimizer_tensors`` gave."""
+    parameters = optimizer.param_groups[0]["params"]
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        parameter = parameters[int(number)]
+        # Adam counts its steps on the CPU, whatever the parameters are on.
+        moved = value if name == "step" else value.to(parameter.device)
+        optimizer.state[parameter][name] = moved

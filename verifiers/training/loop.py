@@ -14,6 +14,8 @@ from medsanitize.verifiers.training.checkpoint import (
     Position,
     group,
     grouped,
+    load_optimizer,
+    optimizer_tensors,
     read_checkpoint,
     write_checkpoint,
 )
@@ -106,7 +108,7 @@ def train_network(
             task.remember(memory)
         if position.phase < len(phases):
             optimizer = _optimizer(task, phases[position.phase])
-            _load_optimizer(optimizer, group(tensors, "optimizer"))
+            load_optimizer(optimizer, group(tensors, "optimizer"))
     while position.phase < len(phases):
         phase = phases[position.phase]
         optimizer = optimizer or _optimizer(task, phase)
@@ -211,27 +213,6 @@ def _save(
         network=task.network.state_dict(),
         best=best,
         memory=task.memory(),
-        optimizer=_optimizer_tensors(optimizer) if optimizer is not None else {},
+        optimizer=optimizer_tensors(optimizer) if optimizer is not None else {},
     )
     write_checkpoint(place.folder, position, tensors, place.made_by)
-
-
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """State of each parameter by the parameter's number."""
-    parameters = optimizer.param_groups[0]["params"]
-    return {
-        f"{number}.{name}": value
-        for number, parameter in enumerate(parameters)
-        for name, value in optimizer.state.get(parameter, {}).items()
-        if isinstance(value, Tensor)
-    }
-
-
-def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    parameters = optimizer.param_groups[0]["params"]
-    for key, value in tensors.items():
-        number, _, name = key.partition(".")
-        parameter = parameters[int(number)]
-        # Adam counts its steps on the CPU, whatever the parameters are on.
-        moved = value if name == "step" else value.to(parameter.device)
-        optimizer.state[parameter][name] = moved

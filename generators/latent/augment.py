@@ -1,0 +1,26 @@
+"""Small changes that leave a radiograph one: they teach more of a few images than the images alone."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+# Degrees, shares of the side, share of the size, and of the contrast.
+TURN, SHIFT, SCALE, CONTRAST = 4.0, 0.04, 0.06, 0.1
+
+
+def augmented(images: Tensor, draw: torch.Generator) -> Tensor:
+    """Turned, shifted, scaled and of other contrast, ``(n, 1, side, side)`` in [-1, 1]; never mirrored."""
+    amounts = torch.rand((len(images), 6), generator=draw) * 2 - 1
+    angle = amounts[:, 0] * math.radians(TURN)
+    scale = 1 + amounts[:, 1] * SCALE
+    cosine, sine = torch.cos(angle) * scale, torch.sin(angle) * scale
+    rows = [torch.stack([cosine, -sine, amounts[:, 2] * SHIFT * 2], 1), torch.stack([sine, cosine, amounts[:, 3] * SHIFT * 2], 1)]
+    grid = F.affine_grid(torch.stack(rows, 1), list(images.shape), align_corners=False)
+    moved = F.grid_sample(images, grid.to(images), padding_mode="border", align_corners=False)
+    contrast = (1 + amounts[:, 4] * CONTRAST).view(-1, 1, 1, 1).to(images)
+    shift = (amounts[:, 5] * CONTRAST).view(-1, 1, 1, 1).to(images)
+    return (moved * contrast + shift).clamp(-1, 1)

@@ -1,0 +1,191 @@
+"""How a generator is trained, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from medsanitize.errors import UsageError
+
+# After Medfusion (Müller-Franzes et al. 2023) and Campos et al. 2024: fewer show artefacts in medical images.
+LATENT_CHANNELS = 8
+
+
+class Prediction(StrEnum):
+    """What the denoiser is asked for."""
+
+    NOISE = "noise"
+    """The noise that was added (Ho et al. 2020)."""
+    VELOCITY = "velocity"
+    """A mixture of noise and image (Salimans and Ho 2022)."""
+    ZERO_SNR = "zero-snr"
+    """The same, and the last step is noise alone (Lin et al. 2024): very bright and very dark images too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Autoencoding:
+    """The autoencoder and its training.
+
+    Attributes
+    ----------
+    channels
+        Of each level; the latents are ``2 ** (levels - 1)`` times smaller than the image.
+    layers
+        Residual blocks a level.
+    batch, steps, rate
+        Images a step on all devices together, most steps, learning rate of Adam.
+    perceptual, kl, adversarial
+        Weights of the losses beside the absolute difference: all are means over what they are summed over.
+    adversarial_from
+        Step at which the discriminator joins.
+    """
+
+    channels: tuple[int, ...]
+    layers: int
+    batch: int
+    steps: int
+    rate: float
+    perceptual: float = 0.2
+    kl: float = 1e-4
+    adversarial: float = 0.0
+    adversarial_from: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Denoising:
+    """The denoiser and its training.
+
+    Attributes
+    ----------
+    channels, attention
+        Of each level, and whether it attends to all places.
+    layers, heads
+        Residual blocks a level, and channels of an attention head.
+    batch, steps, rate, warmup
+        As in the autoencoder; the rate rises over so many steps.
+    cosine
+        The rate then falls to nothing at the last step; otherwise it stays.
+    copies
+        Versions of each image (slightly turned, shifted, scaled, of other contrast) whose latents are kept.
+    dropout, dropped
+        Share of activations, and of class labels, that are left out: the latter is what guidance needs.
+    average
+        Decay of the moving average of the weights, which is what is kept.
+    prediction
+        See there.
+    beta_start, beta_end
+        Of the scaled linear schedule of 1,000 steps.
+    """
+
+    channels: tuple[int, ...]
+    attention: tuple[bool, ...]
+    layers: int
+    heads: int
+    batch: int
+    steps: int
+    rate: float
+    warmup: int
+    cosine: bool = True
+    copies: int = 1
+    dropout: float = 0.0
+    dropped: float = 0.1
+    average: float = 0.999
+    prediction: Prediction = Prediction.NOISE
+    beta_start: float = 0.002
+    beta_end: float = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All of a training.
+
+    Attributes
+    ----------
+    name
+        What ``--recipe`` calls it.
+    size
+        Side of the images, pixels.
+    every
+        Steps between two checkpoints: what a killed training loses at most.
+    grids
+        Checkpoints from one sheet of samples to the next.
+    patience
+        Checkpoints without a better loss on patients kept back after which a part ends; 0: never.
+    sampling_steps, guidance
+        DDIM steps of an image and weight of its class; 1 is no guidance.
+    precision
+        Of the arithmetic on a GPU: ``no`` (float32) or ``bf16``.
+    seed
+        Of every random choice.
+    """
+
+    name: str
+    size: int
+    autoencoder: Autoencoding
+    denoiser: Denoising
+    every: int
+    grids: int
+    patience: int = 0
+    sampling_steps: int = 50
+    guidance: float = 1.5
+    precision: str = "no"
+    seed: int = 0
+
+    @property
+    def latent(self) -> int:
+        """Side of the latents."""
+        return self.size >> (len(self.autoencoder.channels) - 1)
+
+
+_CPU = Denoising(
+    (64, 128, 128), (False, True, True), 1, 32, 16, 3000, 4e-4, 100, copies=24, dropout=0.05, average=0.995
+)
+_PAPER = Denoising((256, 256, 512, 1024), (False, False, True, True), 2, 64, 32, 1_000_000, 1e-4, 1000, cosine=False,
+                   average=0.9999)  # fmt: skip
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            "tiny", 32, Autoencoding((8, 16, 16), 1, 8, 120, 2e-3), 
+            Denoising((16, 32), (False, True), 1, 16, 16, 240, 2e-3, 20, copies=2, average=0.98),
+            every=40, grids=3, sampling_steps=10, guidance=1.0,
+        ),
+        Recipe(
+            "cpu-64", 64, Autoencoding((16, 32, 64), 1, 16, 1200, 1e-3), _CPU, every=200, grids=5,
+            sampling_steps=30,
+        ),
+        Recipe(
+            "cpu-128", 128, Autoencoding((8, 32, 64, 64), 1, 8, 1600, 1e-3), _CPU, every=200, grids=5,
+            sampling_steps=30,
+        ),
+        Recipe(
+            "gpu-256", 256, Autoencoding((64, 128, 256, 256), 2, 32, 100_000, 1e-4, adversarial=0.05, adversarial_from=50_000),
+            replace(_PAPER, channels=(192, 192, 384, 768)), every=1000, grids=5, patience=30, guidance=2.0,
+            precision="bf16",
+        ),
+        Recipe(
+            "gpu-512", 512, Autoencoding((64, 128, 256, 512), 2, 16, 100_000, 1e-4, adversarial=0.05, adversarial_from=50_000),
+            _PAPER, every=1000, grids=5, patience=30, guidance=2.0, precision="bf16",
+        ),
+    )
+}  # fmt: skip
+
+
+def recipe_for(name: str | None, prediction: Prediction | None = None) -> Recipe:
+    """A recipe by its name; without one, gpu-256 where there is a GPU, else cpu-64.
+
+    Raises
+    ------
+    UsageError
+        If there is none of that name.
+    """
+    if name is None:
+        import torch
+
+        name = "gpu-256" if torch.cuda.is_available() else "cpu-64"
+    if name not in RECIPES:
+        raise UsageError("There is no recipe of that name", f"Use one of {', '.join(RECIPES)}")
+    recipe = RECIPES[name]
+    if prediction is None:
+        return recipe
+    return replace(recipe, denoiser=replace(recipe.denoiser, prediction=prediction))
