@@ -1,0 +1,79 @@
+"""Two sides made equal: as many patients, and as many images of each, so that only training tells them apart.
+
+If the generator kept nothing of its training patients, they and the holdout's could be exchanged. Every test
+that compares the two leans on that alone, and so on patients, never on images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Equal:
+    """Rows of either side in pairs of patients.
+
+    Attributes
+    ----------
+    training, holdout
+        Rows of the sides, of equal length.
+    pairs
+        Number of the pair of patients that a row belongs to, from 0; of both sides alike.
+    """
+
+    training: NDArray[np.int64]
+    holdout: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+
+    @property
+    def patients(self) -> int:
+        """Patients of either side."""
+        return int(self.pairs[-1]) + 1 if len(self.pairs) else 0
+
+    def highest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The highest value of each patient, ``(patients,)``, of one for each row."""
+        import numpy as np
+
+        found = np.full(self.patients, -np.inf)
+        np.maximum.at(found, self.pairs, values)
+        return found
+
+    def first_of_each(self) -> NDArray[np.int64]:
+        """Places of the first row of each pair."""
+        import numpy as np
+
+        return np.asarray(np.unique(self.pairs, return_index=True)[1], np.int64)
+
+
+def equal(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> Equal:
+    """Choose as many patients of either side by chance, pair those with about as many images, cut to equal.
+
+    Parameters
+    ----------
+    training, holdout : array of int
+        Patient of each image.
+    """
+    import numpy as np
+
+    draw = np.random.default_rng(0)
+    sides = [np.unique(one) for one in (training, holdout)]
+    count = min(len(one) for one in sides)
+    rows: list[list[NDArray[np.int64]]] = []
+    for patients, names in zip((training, holdout), sides, strict=True):
+        chosen = draw.permutation(names)[:count]
+        order = np.argsort(patients, kind="stable").astype(np.int64)
+        begins = np.searchsorted(patients[order], chosen)
+        ends = np.searchsorted(patients[order], chosen, side="right")
+        own = [order[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        rows.append(sorted(own, key=len, reverse=True))
+    kept = [min(len(one), len(other)) for one, other in zip(*rows, strict=True)]
+    first, second = (
+        np.concatenate([np.empty(0, np.int64), *(one[:size] for one, size in zip(side, kept, strict=True))])
+        for side in rows
+    )
+    return Equal(first, second, np.repeat(np.arange(count, dtype=np.int64), kept))

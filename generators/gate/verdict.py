@@ -1,0 +1,203 @@
+"""The verdict: what was measured, clause by clause, and whether the images may carry the label."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from medsanitize.generators.gate.bounds import Bound, Threshold, bound, threshold, worst
+from medsanitize.generators.gate.clause import Clause
+from medsanitize.generators.gate.closeness import Closeness
+from medsanitize.generators.gate.extraction import Extraction
+from medsanitize.generators.gate.membership import Membership
+from medsanitize.generators.gate.statement import clauses_of
+from medsanitize.generators.gate.terms import LABEL, Terms, images_needed
+from medsanitize.verifiers.calibration import Rate, clopper_pearson
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+State = Literal["passed", "failed", "not calibratable"]
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Scores:
+    """One number a patient or an image, in no order that names anybody; for figures and for the verdict.
+
+    Attributes
+    ----------
+    genuine
+        Lowest score of two images of one patient, ``(patients of the calibration,)``.
+    controls
+        Lowest score of a copy with its original by what was done to it, each of the same patients.
+    training
+        Highest score of each synthetic image with a training image, ``(images,)``.
+    equal, holdout
+        The same with the holdout, and with as many training patients of as many images.
+    """
+
+    genuine: NDArray[np.float64]
+    controls: Mapping[str, NDArray[np.float64]]
+    training: NDArray[np.float64]
+    equal: NDArray[np.float64]
+    holdout: NDArray[np.float64]
+
+    def threshold(self, terms: Terms) -> Threshold:
+        """The threshold that the real pairs and the controls ask for."""
+        return threshold(worst(self.genuine, self.controls), terms.missed)
+
+
+@dataclass(frozen=True, slots=True)
+class Attacks:
+    """What stands beside the bound: an alarm and two vetoes."""
+
+    closeness: Closeness
+    membership: Membership
+    extraction: Extraction
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What the verdict is about.
+
+    Attributes
+    ----------
+    digests
+        Of the models: ``generator``, ``retrieval``, ``verification``.
+    sizes
+        Images and patients of each side by name.
+    candidates
+        Training images that each synthetic image was compared with.
+    """
+
+    digests: Mapping[str, str]
+    sizes: Mapping[str, int]
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the images may be called verified-anonymous, and everything behind it.
+
+    Attributes
+    ----------
+    state
+        ``passed``, ``failed``, or ``not calibratable`` where there are too few patients or images to say.
+    clauses
+        In the order of the manual.
+    threshold, bound
+        From which score on images match; what so many matches mean.
+    terms, subject
+        What was asked for, and of what.
+    false_match
+        Share of the images that match somebody of an equally large holdout, who cannot have been copied.
+    equal_match
+        The same of as many training patients.
+    controls
+        Share of the calibration's patients of whom every copy is found, by kind.
+    linked
+        Rs: the share of training patients to whom an image links, before matches are removed.
+    attacks
+        The alarm and the vetoes.
+    needed
+        What it would take where it is not calibratable.
+    """
+
+    state: State
+    clauses: tuple[Clause, ...]
+    threshold: Threshold
+    bound: Bound
+    terms: Terms
+    subject: Subject
+    false_match: Rate
+    equal_match: Rate
+    controls: Mapping[str, float]
+    linked: Rate
+    attacks: Attacks
+    needed: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the images may carry the label."""
+        return self.state == "passed"
+
+    @property
+    def images(self) -> int:
+        """Images drawn (n)."""
+        return self.bound.images
+
+    @property
+    def matches(self) -> int:
+        """Images that match a training patient (k)."""
+        return self.bound.matches
+
+    @property
+    def upper(self) -> float:
+        """One-sided 95 % bound of the share of images that match (U)."""
+        return self.bound.upper
+
+    @property
+    def copy_rate(self) -> float:
+        """Bound of the share of copies among what the generator makes."""
+        return self.bound.copy_rate
+
+    @property
+    def residual(self) -> float:
+        """Bound of the share of copies among what is left when matches are removed."""
+        return self.bound.residual
+
+    @property
+    def label(self) -> str:
+        """What the images may be called; empty unless the verdict is ``passed``."""
+        return LABEL if self.passed else ""
+
+    def to_json(self) -> str:
+        """Strict JSON: keys sorted, no NaN; no image, no patient, no score of anybody."""
+        facts = {"format": _FORMAT, "passed": self.passed, "label": self.label, **asdict(self)}
+        return json.dumps(facts, sort_keys=True, allow_nan=False)
+
+
+def decide(scores: Scores, linked: Rate, attacks: Attacks, subject: Subject, terms: Terms) -> Verdict:
+    """Put everything together. What cannot be said is never said in the images' favour."""
+    limit = scores.threshold(terms)
+    images = len(scores.training)
+    found = bound(images, int((scores.training >= limit.value).sum()), limit.missed)
+    enough = images >= images_needed(terms.most)
+    lacks = [limit.needed, attacks.membership.needed or attacks.extraction.needed]
+    lacks += [] if enough else [f"{images_needed(terms.most):,} images, and there are {images:,}"]
+    needed = tuple(one for one in lacks if one)
+    vetoed = attacks.membership.veto or attacks.extraction.veto
+    state: State = "passed"
+    if limit.needed:
+        state = "not calibratable"
+    elif vetoed or found.lower > terms.most or (enough and found.upper > terms.most):
+        state = "failed"
+    elif needed:
+        state = "not calibratable"
+    verdict = Verdict(
+        state=state,
+        clauses=(),
+        threshold=limit,
+        bound=found,
+        terms=terms,
+        subject=subject,
+        false_match=rate(int((scores.holdout >= limit.value).sum()), images),
+        equal_match=rate(int((scores.equal >= limit.value).sum()), images),
+        controls={name: float((each >= limit.value).mean()) if len(each) else 0.0
+                  for name, each in sorted(scores.controls.items())},
+        linked=linked,
+        attacks=attacks,
+        needed=needed,
+    )  # fmt: skip
+    return replace(verdict, clauses=clauses_of(verdict))
+
+
+def rate(errors: int, of: int) -> Rate:
+    """A share with its exact one-sided bounds; of nothing, all that is possible."""
+    if not of:
+        return Rate(0.0, 0, 0, 0.0, 1.0)
+    return Rate(errors / of, errors, of, *clopper_pearson(errors, of))
