@@ -1,4 +1,4 @@
-"""Training models on the holder's own images: train retrieval, train verification."""
+"""Training models on the holder's own images: train retrieval, verification and generator."""
 
 from __future__ import annotations
 
@@ -129,4 +129,89 @@ def _train(
     tell(
         told[0], {**facts, "excluded": dict(made.excluded), "last": last, "exit_code": code}, "\n".join(lines)
     )
+    return code
+
+
+@command(train, "generator", f"medsanitize train generator {_EXAMPLE} --class finding")
+@table_options
+@click.option("--split", help="Rows of this split only; without it, all rows.")
+@click.option("--class", "column", metavar="COLUMN", help="Of the table, with the class of each image.")
+@click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model.")
+@click.option(
+    "--recipe",
+    metavar="NAME",
+    help="cpu-64 (the default without a GPU), cpu-128, gpu-256 (the default with one), gpu-512 or tiny.",
+)
+@click.option(
+    "--prediction",
+    metavar="WHAT",
+    help="What the denoiser predicts: noise (the default), velocity, or zero-snr (velocity on a schedule that"
+    " ends in noise alone).",
+)
+@click.option(
+    "--pipeline",
+    type=FILE,
+    metavar="FOLDER",
+    help="Go on from a generator or a diffusers pipeline (safetensors): its networks and size in place of the"
+    " recipe's.",
+)
+def train_generator(
+    images: Path,
+    labels: Path,
+    renamed: tuple[str, ...],
+    split: str | None,
+    column: str | None,
+    output: Path,
+    recipe: str | None,
+    prediction: str | None,
+    pipeline: Path | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Train a generator of images of people who do not exist.
+
+    Train it on the patients that may be learned from alone: the gate needs others that it never saw. Sheets
+    of samples appear in the folder MODEL.training as it learns. Stopped by Ctrl-C, the same command goes
+    on where it was. Several GPUs: accelerate launch --no-python medsanitize train generator ...
+    """
+    from medsanitize.pipeline.console import close, progress_for
+    from medsanitize.pipeline.extras import check_generate_extra
+    from medsanitize.pipeline.stop import on_signals
+    from medsanitize.verifiers.labels import read_labels
+
+    check_generate_extra()
+    from medsanitize.generators.latent.recipes import prediction_for, recipe_for
+    from medsanitize.generators.latent.train import train_generator as train_model
+
+    chosen = recipe_for(recipe, prediction_for(prediction))
+    rows = read_labels(labels, images, columns_of(renamed), split)
+    progress = progress_for(log_json)
+    try:
+        with on_signals() as stop:
+            made = train_model(rows, column, chosen, pipeline, output, progress, stop)
+    finally:
+        close(progress)
+    code = 1 if made.excluded else 0
+    if not made.digest:
+        return code
+    counts = made.counts
+    lines = [
+        f"A generator by the recipe {chosen.name}: {counts['fit_images']:,} images of"
+        f" {counts['fit_patients']:,} patients, {len(made.classes)} classes; {counts['held_images']:,} images"
+        f" of {counts['held_patients']:,} kept back to measure on.",
+        *(f"Left out: {count:,} ({reason})." for reason, count in made.excluded.items()),
+        f"Digest of the model: {made.digest}",
+    ]
+    facts = {
+        "kind": "generator",
+        "recipe": chosen.name,
+        "digest": made.digest,
+        "counts": dict(counts),
+        "classes": dict(made.classes),
+        "excluded": dict(made.excluded),
+        "last": dict(made.log[-1]) if made.log else {},
+        "exit_code": code,
+    }
+    tell(as_json, facts, "\n".join(lines))
     return code

@@ -86,6 +86,21 @@ def check_verify_extra() -> None:
         )
 
 
+def check_generate_extra() -> None:
+    """Refuse to make images where the libraries for it are not installed; nothing is imported.
+
+    Raises
+    ------
+    UsageError
+        Naming the extra to install.
+    """
+    if missing("generate") or missing("verify"):
+        raise UsageError(
+            "Making images needs the extra 'generate', which is not installed",
+            "Install it with: pip install 'medsanitize[generate]'",
+        )
+
+
 def check_slide_extra(state: State) -> None:
     """Refuse inputs that hold slides where the libraries for them are not installed; nothing is imported.
 

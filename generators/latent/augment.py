@@ -18,7 +18,10 @@ def augmented(images: Tensor, draw: torch.Generator) -> Tensor:
     angle = amounts[:, 0] * math.radians(TURN)
     scale = 1 + amounts[:, 1] * SCALE
     cosine, sine = torch.cos(angle) * scale, torch.sin(angle) * scale
-    rows = [torch.stack([cosine, -sine, amounts[:, 2] * SHIFT * 2], 1), torch.stack([sine, cosine, amounts[:, 3] * SHIFT * 2], 1)]
+    rows = [
+        torch.stack([cosine, -sine, amounts[:, 2] * SHIFT * 2], 1),
+        torch.stack([sine, cosine, amounts[:, 3] * SHIFT * 2], 1),
+    ]
     grid = F.affine_grid(torch.stack(rows, 1), list(images.shape), align_corners=False)
     moved = F.grid_sample(images, grid.to(images), padding_mode="border", align_corners=False)
     contrast = (1 + amounts[:, 4] * CONTRAST).view(-1, 1, 1, 1).to(images)

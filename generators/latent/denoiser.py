@@ -48,7 +48,7 @@ class DenoiserStage:
         self._material, self._latents, self._machine = material, latents, machine
         self._mean = torch.from_numpy(latents.mean).float().view(1, -1, 1, 1)
         self._deviation = torch.from_numpy(latents.deviation).float().view(1, -1, 1, 1)
-        self.network: UNet2DModel = machine.placed(networks.denoiser)  # type: ignore[assignment]
+        self.network: UNet2DModel = machine.placed(networks.denoiser)
         self._joined = machine.joined(self.network)
         self._optimizer = torch.optim.AdamW(self.network.parameters(), lr=self._how.rate)
         self._average = EMAModel(self.network.parameters(), decay=self._how.average)
@@ -56,7 +56,7 @@ class DenoiserStage:
 
     def choices(self) -> int:
         """Latents to learn from: every copy of every image."""
-        return len(self._latents.fit) * self._latents.fit.shape[1]
+        return len(self._latents.fit) * int(self._latents.fit.shape[1])
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         """Learn from one batch."""
@@ -65,12 +65,16 @@ class DenoiserStage:
         labels = torch.from_numpy(self._material.classes[self._material.fit[images]])
         labels[torch.rand(len(labels), generator=draw) < self._how.dropped] = len(self._config.classes)
         noise = torch.randn(latents.shape, generator=draw)
-        steps = torch.randint(0, self._networks.schedule.config.num_train_timesteps, (len(labels),), generator=draw)
+        steps = torch.randint(
+            0, self._networks.schedule.config.num_train_timesteps, (len(labels),), generator=draw
+        )
         share, device = self._machine.share(places), self._machine.device
         self._set_rate(step)
         self.network.train()
         with self._machine.accelerator.autocast():
-            loss = self._loss(self._joined, *(one[share].to(device) for one in (latents, noise, steps, labels)))
+            loss = self._loss(
+                self._joined, *(one[share].to(device) for one in (latents, noise, steps, labels))
+            )
         self._optimizer.zero_grad()
         self._machine.accelerator.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -142,12 +146,14 @@ class DenoiserStage:
             )
         return made.reshape(rows, COLUMNS, *made.shape[1:])
 
-    def _loss(self, network: torch.nn.Module, latents: Tensor, noise: Tensor, steps: Tensor, labels: Tensor) -> Tensor:
+    def _loss(
+        self, network: torch.nn.Module, latents: Tensor, noise: Tensor, steps: Tensor, labels: Tensor
+    ) -> Tensor:
         schedule = self._networks.schedule
-        noisy = schedule.add_noise(latents, noise, steps)  # type: ignore[arg-type]
+        noisy = schedule.add_noise(latents, noise, steps)
         target = noise
         if schedule.config.prediction_type == "v_prediction":
-            target = schedule.get_velocity(latents, noise, steps)  # type: ignore[arg-type]
+            target = schedule.get_velocity(latents, noise, steps)
         guess = network(noisy, steps, labels if self._config.classes else None).sample
         return F.mse_loss(guess.float(), target.float())
 

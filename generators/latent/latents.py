@@ -28,7 +28,8 @@ class Latents:
     Attributes
     ----------
     fit
-        ``(images to learn from, copies, channels, side, side)`` float16; the first copy is the image as it is.
+        ``(images to learn from, copies, channels, side, side)`` float16; the first copy is
+        the image as it is.
     held
         ``(images kept back, channels, side, side)`` float16.
     mean, deviation

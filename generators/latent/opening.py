@@ -21,7 +21,7 @@ from medsanitize.generators.latent.folder import (
 )
 from medsanitize.generators.latent.networks import Networks, networks_of
 from medsanitize.generators.latent.sampling import LatentGenerator
-from medsanitize.verifiers.models.folder import CONFIG, LIST, TRAINING, read_folder
+from medsanitize.verifiers.models.folder import CONFIG, TRAINING, read_folder
 from medsanitize.verifiers.pictures.picture import Modality
 
 # What nothing in a foreign pipeline says.
@@ -44,8 +44,13 @@ def parts_of(folder: Path) -> tuple[str, Config, Networks]:
         config = _foreign(facts)
         return digest, config, networks_of(config, weights["vae"], weights["unet"])
     if folder.is_file():
-        raise pickled() if folder.suffix != ".safetensors" else UsageError(
-            "A file of weights alone is no generator", "Give the folder that train generator or diffusers wrote"
+        raise (
+            pickled()
+            if folder.suffix != ".safetensors"
+            else UsageError(
+                "A file of weights alone is no generator",
+                "Give the folder that train generator or diffusers wrote",
+            )
         )
     files = read_folder(folder, FILES)
     config = read_config(files.content[CONFIG])
@@ -88,5 +93,7 @@ def _device(device: str) -> torch.device:
         if place.type == "cuda":
             torch.zeros(1, device=place)
     except (RuntimeError, AssertionError):
-        raise UsageError("torch cannot compute on that device here", "Use cpu, or cuda where there is a GPU") from None
+        raise UsageError(
+            "torch cannot compute on that device here", "Use cpu, or cuda where there is a GPU"
+        ) from None
     return place

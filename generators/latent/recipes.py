@@ -138,20 +138,20 @@ class Recipe:
 
 
 _CPU = Denoising(
-    (64, 128, 128), (False, True, True), 1, 32, 16, 3000, 4e-4, 100, copies=24, dropout=0.05, average=0.995
+    (64, 128, 128), (False, True, True), 1, 32, 16, 2000, 5e-4, 100, copies=24, dropout=0.05, average=0.995
 )
-_PAPER = Denoising((256, 256, 512, 1024), (False, False, True, True), 2, 64, 32, 1_000_000, 1e-4, 1000, cosine=False,
-                   average=0.9999)  # fmt: skip
+_PAPER = Denoising((256, 256, 512, 1024), (False, False, True, True), 2, 64, 32, 1_000_000, 1e-4, 1000,
+                   cosine=False, average=0.9999)  # fmt: skip
 RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe(
-            "tiny", 32, Autoencoding((8, 16, 16), 1, 8, 120, 2e-3), 
+            "tiny", 32, Autoencoding((8, 16, 16), 1, 8, 100, 2e-3),
             Denoising((16, 32), (False, True), 1, 16, 16, 240, 2e-3, 20, copies=2, average=0.98),
             every=40, grids=3, sampling_steps=10, guidance=1.0,
         ),
         Recipe(
-            "cpu-64", 64, Autoencoding((16, 32, 64), 1, 16, 1200, 1e-3), _CPU, every=200, grids=5,
+            "cpu-64", 64, Autoencoding((16, 32, 64), 1, 8, 1000, 1e-3), _CPU, every=200, grids=5,
             sampling_steps=30,
         ),
         Recipe(
@@ -159,12 +159,12 @@ RECIPES = {
             sampling_steps=30,
         ),
         Recipe(
-            "gpu-256", 256, Autoencoding((64, 128, 256, 256), 2, 32, 100_000, 1e-4, adversarial=0.05, adversarial_from=50_000),
+            "gpu-256", 256, Autoencoding((64, 128, 256, 256), 2, 32, 100_000, 1e-4, 0.2, 1e-4, 0.05, 50_000),
             replace(_PAPER, channels=(192, 192, 384, 768)), every=1000, grids=5, patience=30, guidance=2.0,
             precision="bf16",
         ),
         Recipe(
-            "gpu-512", 512, Autoencoding((64, 128, 256, 512), 2, 16, 100_000, 1e-4, adversarial=0.05, adversarial_from=50_000),
+            "gpu-512", 512, Autoencoding((64, 128, 256, 512), 2, 16, 100_000, 1e-4, 0.2, 1e-4, 0.05, 50_000),
             _PAPER, every=1000, grids=5, patience=30, guidance=2.0, precision="bf16",
         ),
     )
@@ -189,3 +189,18 @@ def recipe_for(name: str | None, prediction: Prediction | None = None) -> Recipe
     if prediction is None:
         return recipe
     return replace(recipe, denoiser=replace(recipe.denoiser, prediction=prediction))
+
+
+def prediction_for(name: str | None) -> Prediction | None:
+    """What the denoiser is asked for, by its name; None where the recipe decides.
+
+    Raises
+    ------
+    UsageError
+        If there is none of that name.
+    """
+    if name is None:
+        return None
+    if name not in {one.value for one in Prediction}:
+        raise UsageError("There is no prediction of that name", f"Use one of {', '.join(Prediction)}")
+    return Prediction(name)

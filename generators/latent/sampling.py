@@ -111,7 +111,8 @@ class LatentGenerator:
     def _labels(self, classes: Sequence[int]) -> Tensor | None:
         if not self.classes:
             return None
-        return _filled(torch.tensor([int(one) for one in classes])).to(self.device)
+        labels: Tensor = _filled(torch.tensor([int(one) for one in classes]))
+        return labels.to(self.device)
 
     def _encoded(self, images: NDArray[np.uint8]) -> Tensor:
         """Normalised latents, the most likely ones."""
@@ -157,7 +158,7 @@ def guessed(denoiser: Any, latents: Tensor, step: Tensor, labels: Tensor | None,
 
 
 def to_range(images: NDArray[np.uint8]) -> Tensor:
-    """Bytes ``(n, side, side)`` as the numbers in [-1, 1] that an autoencoder sees, ``(n, 1, side, side)``."""
+    """Bytes ``(n, side, side)`` as an autoencoder sees them, ``(n, 1, side, side)`` in [-1, 1]."""
     return torch.from_numpy(np.ascontiguousarray(images)).float()[:, None] / 127.5 - 1
 
 

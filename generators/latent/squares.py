@@ -1,4 +1,4 @@
-"""The squares that a generator learns: one way from a picture to pixels, for training, gate and explanations."""
+"""The squares that a generator learns: one way from a picture to pixels, for all who need it."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ def as_picture(pixels: NDArray[np.uint8]) -> Picture:
     import numpy as np
     from medsanitize.verifiers.pictures.picture import Picture
 
-    return Picture(np.asarray(pixels, np.float32) / 255, Modality.RADIOGRAPH)
+    return Picture(np.asarray(pixels, np.float32) / np.float32(255), Modality.RADIOGRAPH)

@@ -45,7 +45,7 @@ def start_from(backbone: nn.Module, weights: str) -> None:
     if set(kept) != set(ours) or any(kept[name].shape != ours[name].shape for name in ours):
         raise IntegrityError(
             "The weights to start from are those of another network",
-            "Give the weights of a ResNet-50 by torchvision's names",
+            "Give the weights of the network that the recipe names, by torchvision's names of its layers",
         )
     backbone.load_state_dict(kept)
 
@@ -71,7 +71,7 @@ def _local(weights: str) -> Path:
 
 
 def _from_hub(name: str) -> Path:
-    from huggingface_hub import hf_hub_download  # type: ignore[import-not-found]
+    from huggingface_hub import hf_hub_download
 
     try:
         return Path(hf_hub_download(name, "model.safetensors"))
