@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from medsanitize.errors import UsageError
 from medsanitize.verifiers.calibration import CONFIDENCE, fewest
 
 LABEL: Final = "no match found by these attacks at this bound"
@@ -39,11 +40,22 @@ class Terms:
         Highest upper bound of the share of images that match somebody (u*).
     strength
         Of the image-to-image copies among the positive controls.
+
+    Raises
+    ------
+    UsageError
+        If one of them is not between 0 and 1.
     """
 
     missed: float = MISSED
     most: float = MOST
     strength: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not all(0 < one < 1 for one in (self.missed, self.most, self.strength)):
+            raise UsageError(
+                "A rate or a strength that the gate is given is not between 0 and 1", "Give one such as 0.001"
+            )
 
 
 def images_needed(most: float = MOST) -> int:

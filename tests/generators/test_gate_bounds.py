@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from medsanitize.errors import UsageError
 from medsanitize.generators.gate.bounds import bound, threshold, worst
 from medsanitize.generators.gate.closeness import closeness
 from medsanitize.generators.gate.equal import equal
@@ -145,6 +146,12 @@ def test_real_pairs_alone_would_let_copies_through() -> None:
     alone, both = threshold(genuine, 0.01), threshold(worst(genuine, {"varied": control}), 0.01)
     assert (copies < alone.value).mean() > 0.7
     assert (copies < both.value).mean() <= 0.01
+
+
+@pytest.mark.parametrize("wrong", [{"missed": 0.0}, {"most": 1.0}, {"strength": -0.2}])
+def test_rates_lie_between_0_and_1(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="not between 0 and 1"):
+        Terms(**wrong)
 
 
 # -- holdout, membership, extraction ----------------------------------------------------------
