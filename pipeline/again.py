@@ -15,6 +15,7 @@ REVIEW = "review"
 _JUDGED = (
     *("contests", "duplicates", "refused-bytes", "refused-pixels", "refused-registry", "judged"),
     *("overlap", "overlapped", "refused-overlap"),
+    *("replaced", "synthesized"),
 )
 _CLEARED = (
     "outcome = NULL, rule = NULL, staged = 0, p_patient = NULL, p_study = NULL, p_series = NULL,"
@@ -27,7 +28,7 @@ def undo_verdicts(db: sqlite3.Connection) -> None:
     """Take back what was judged of the whole set; what it ruled out waits to be sanitised again."""
     db.execute(
         "UPDATE objects SET outcome = 'quarantined', rule = ?"
-        " WHERE p_instance NOT NULL AND outcome <> 'released'",
+        " WHERE p_instance NOT NULL AND (outcome <> 'released' OR id IN (SELECT id FROM synthetics))",
         (AGAIN,),
     )
     db.execute("UPDATE objects SET flags = '' WHERE flags <> ''")
@@ -39,6 +40,7 @@ def set_free(state: State, staging: Path) -> None:
     if state.count(f"rule = '{AGAIN}'"):
         remove_unreleased(state, staging)
         with state.transaction() as db:
+            _forget_synthetics(db)
             db.execute("UPDATE objects SET again = 0 WHERE again")
             db.execute(f"UPDATE objects SET again = 1, {_CLEARED} WHERE rule = ?", (AGAIN,))  # noqa: S608
             for table in ("doubted", "unseen", "findings", "looks"):
@@ -60,7 +62,14 @@ def start_over(state: State) -> None:
     """Sanitise everything again: nothing is staged any more. What a review decided still holds."""
     with state.transaction() as db:
         undo_verdicts(db)
+        _forget_synthetics(db)
         db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (AGAIN,))  # noqa: S608
         for table in ("doubted", "unseen", "findings", "looks"):
             db.execute(f"DELETE FROM {table} WHERE id IN (SELECT id FROM objects WHERE outcome IS NULL)")  # noqa: S608
         db.execute("DELETE FROM meta WHERE name IN ('withdrawn', 'publishing', 'vouched')")
+
+
+def _forget_synthetics(db: sqlite3.Connection) -> None:
+    """Synthetic images are made again, under the same numbers, once it is known how many are wanted."""
+    db.execute("DELETE FROM objects WHERE id IN (SELECT id FROM synthetics)")
+    db.execute("DELETE FROM synthetics")

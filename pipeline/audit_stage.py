@@ -70,6 +70,7 @@ class Target:
     native: bool | None
     subject: Subject
     slide: SlideTarget | None = None
+    parts: tuple[Part, ...] = ()
 
     def __repr__(self) -> str:
         return f"Target({self.id})"
@@ -160,13 +161,15 @@ def _targets(state: State, policy: Policy, subkeys: SubKeys) -> Iterator[Target]
         for _, _, number, *names, digest, native, kind, payload, source, stamp in group:
             if subject is None or subject.pseudonym != names[0]:
                 subject = _subject(state, policy, subkeys, patient, study, names[0])
-            slide = None
-            if kind == "slide":
+            slide, parts = None, tuple[Part, ...]()
+            if kind == "raster":
+                parts = open_record(state, "released", names[:4], payload).parts
+            elif kind == "slide":
                 record = open_record(state, "released", names[:4], payload)
                 paths = open_paths(state.seal, source)
                 slide = SlideTarget(record.slide, record.parts, paths, stamp) if record.slide else None
             plain = None if native is None else bool(native)
-            yield Target(number, staged_path(*names), digest.hex(), plain, subject, slide)
+            yield Target(number, staged_path(*names), digest.hex(), plain, subject, slide, parts)
 
 
 def _subject(
@@ -254,7 +257,8 @@ def _audit_raster(target: Target, staging: Path, search: Search) -> Audited:
     """A picture's pixels are decoded later, in a process apart."""
     from medsanitize.verifiers.raster import audit_raster
 
-    findings = audit_raster(staging / target.path, search=search, digest=target.sha256)
+    path = staging / target.path
+    findings = audit_raster(path, search=search, digest=target.sha256, parts=target.parts)
     return Audited(target.id, tuple((finding.place, finding.rule) for finding in findings), 0, None)
 
 

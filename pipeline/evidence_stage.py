@@ -18,11 +18,13 @@ from medsanitize.policies.model import OPTION_CODES, Policy
 from medsanitize.release.canonical import canonical_json
 from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
 from medsanitize.release.parts import parts_to_json
-from medsanitize.release.summary import Gate, Guideline, Summary, TableSummary
+from medsanitize.release.summary import Gate, Guideline, Summary, Synthetic, TableSummary
 from medsanitize.sanitize.keys import SubKeys, mac
 from medsanitize.sanitize.record import Check, Record
 
 ACTIONS = {"D": "replaced", "Z": "emptied", "X": "removed", "C": "cleaned", "U": "uid", "K": "kept"}
+FOUND = "id NOT IN (SELECT id FROM synthetics)"
+"""Of objects that were found in the inputs; the others are synthetic images of this run."""
 _CHECKS = ("pixels", "faces", "identifiers", "duplicates", "registry", "overlap")
 
 
@@ -98,11 +100,13 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
     """Yield the rows of the manifest, counting them on the way."""
     columns = "p_suffix, bytes, sha256, pixels, pixels_check, flags, audited, payload"
     columns += ", (SELECT trouble FROM looks WHERE looks.id = objects.id)"
+    columns += ", (SELECT label FROM synthetics WHERE synthetics.id = objects.id)"
+    synthetic = json.loads(state.get("synthesized") or "{}")
     overlapped = json.loads(state.get("overlapped") or "{}")
     registry_made = policy.deduplicate.registry != "ignore"
     for row in released_rows(state, columns):
         names = tuple(str(name) for name in row[:4])
-        suffix, size, digest, pixels, looked, flags, audited, payload, trouble = row[4:]
+        suffix, size, digest, pixels, looked, flags, audited, payload, trouble, label = row[4:]
         record = open_record(state, "released", names, payload)  # type: ignore[arg-type]
         found = set(str(flags).split(","))
         actions = count_actions(record.rules)
@@ -141,8 +145,35 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             actions_kept=actions["kept"],
             **_slide_columns(record),
         )
+        if label is not None:
+            out = _as_synthetic(out, state.seal.open(bytes(label), b"label").decode(), synthetic)  # type: ignore[call-overload]
         tally.add(out, record.rules)
         yield out
+
+
+def _as_synthetic(row: ObjectRow, label: str, facts: Mapping[str, Any]) -> ObjectRow:
+    """A synthetic image's row: no object or patient can be found twice by it, the gate saw to that."""
+    return replace(
+        row,
+        check_duplicates=Check.NOT_APPLICABLE,
+        check_registry=Check.NOT_APPLICABLE,
+        check_overlap=Check.NOT_APPLICABLE,
+        synthetic=True,
+        model_digest=facts["model"],
+        match_bound=facts["bound"],
+        gate_verdict=facts["state"],
+        synthetic_label=label or None,
+    )
+
+
+def synthetic_of(state: State) -> Synthetic | None:
+    """What is said of the synthetic images, in public; None where no image was replaced."""
+    facts = json.loads(state.get("synthesized") or "{}")
+    return _synthetic(facts) if facts.get("replaced") else None
+
+
+def _synthetic(facts: Mapping[str, Any]) -> Synthetic:
+    return Synthetic(**{**facts, "statement": tuple(facts["statement"])})
 
 
 def _slide_columns(record: Record) -> dict[str, Any]:
@@ -234,6 +265,7 @@ def summarize(
         public_prior=tuple(notes.get("public_prior", ())),
         tables=tables,
         guidelines=guidelines,
+        synthetic=synthetic_of(state),
     )
 
 
@@ -254,6 +286,7 @@ def summary_from_json(text: str, policy: Policy) -> Summary:
     )
     facts["public_prior"] = tuple(facts["public_prior"])
     facts["guidelines"] = tuple(Guideline(**guideline) for guideline in facts.get("guidelines", ()))
+    facts["synthetic"] = _synthetic(facts["synthetic"]) if facts.get("synthetic") else None
     return Summary(**facts)
 
 
@@ -269,17 +302,20 @@ def stated_options(policy: Policy) -> tuple[tuple[str, str], ...]:
 
 
 def outcome_counts(state: State) -> dict[str, int]:
-    """Objects by outcome; every outcome is named."""
+    """Objects found by outcome; every outcome is named. Synthetic images were not found anywhere."""
     counts = dict.fromkeys(("released", "dropped", "quarantined"), 0)
     counts.update(
-        state.db.execute("SELECT outcome, count(*) FROM objects WHERE outcome NOT NULL GROUP BY outcome")
+        state.db.execute(
+            f"SELECT outcome, count(*) FROM objects WHERE outcome NOT NULL AND {FOUND} GROUP BY outcome"  # noqa: S608
+        )
     )
     return counts
 
 
 def rule_counts(state: State, outcome: str) -> dict[str, int]:
-    """Objects of one outcome by rule."""
+    """Objects found of one outcome by rule."""
     rows = state.db.execute(
-        "SELECT rule, count(*) FROM objects WHERE outcome = ? GROUP BY rule ORDER BY rule", (outcome,)
+        f"SELECT rule, count(*) FROM objects WHERE outcome = ? AND {FOUND} GROUP BY rule ORDER BY rule",  # noqa: S608
+        (outcome,),
     )
     return {str(rule): int(count) for rule, count in rows}

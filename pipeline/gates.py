@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.audit_stage import count_by_rule
-from medsanitize.pipeline.evidence_stage import Tally, outcome_counts, rule_counts
+from medsanitize.pipeline.evidence_stage import Tally, rule_counts, synthetic_of
 from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
 from medsanitize.release.canonical import document_json
@@ -41,6 +41,7 @@ def gates_of(
         _burned_in(policy, tally),
         _review(state),
         overlap_gate(state, policy),
+        synthetic_gate(state, policy),
         *(Gate(name, "not made", detail) for name, detail in NOT_BUILT),
     )
 
@@ -64,6 +65,24 @@ def overlap_gate(state: State, policy: Policy) -> Gate:
     settled = section.action in ("drop", "quarantine") and not notes["unclear"]
     passed = notes["result"] == "exclusive" or settled
     return Gate(name, "passed" if passed else "flagged", found)
+
+
+def synthetic_gate(state: State, policy: Policy) -> Gate:
+    """What stands in place of originals that were dropped. Without a verdict in its favour, nothing does."""
+    name, facts = "synthetic images", synthetic_of(state)
+    if policy.synthesize is None or policy.synthesize.replace == "none":
+        return Gate(name, "not applicable", "No image is replaced by a synthetic one.")
+    if facts is None:
+        return Gate(name, "passed", "The policy replaces images, and there was none to replace.")
+    dropped = f"{facts.replaced} images were dropped."
+    if facts.state != "passed":
+        why = f"No synthetic image is released: the verdict is {facts.state}."
+        return Gate(name, "flagged", f"{dropped} {why}")
+    promised = f"{facts.label} ({facts.bound:.3%} at 95 %)"
+    made = f"{dropped} {facts.released} synthetic images are released: {promised}."
+    if facts.released < facts.asked:
+        return Gate(name, "flagged", f"{made} {facts.asked - facts.released} are missing of those asked for.")
+    return Gate(name, "passed", made)
 
 
 def _review(state: State) -> Gate:
@@ -104,7 +123,7 @@ def _identifiers(findings: Sequence[Finding3], search: Search) -> Gate:
 
 
 def _released_something(state: State) -> Gate:
-    if outcome_counts(state)["released"]:
+    if state.count("outcome = 'released'"):
         return Gate("objects to release", "passed")
     return Gate("objects to release", "refused", "No object is left to release.")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.dedup_stage import registry_of
 from medsanitize.pipeline.engine import Died, Engine, batches
+from medsanitize.pipeline.evidence_stage import FOUND
 from medsanitize.pipeline.sanitize_stage import all_paths, remove_unreleased
 from medsanitize.pipeline.staged import Staged, staged_objects
 from medsanitize.pipeline.state import State
@@ -35,7 +36,7 @@ BATCH: Final = 16
 RULE: Final = "overlap"
 _PURPOSE: Final = b"look"
 _LENGTHS: Final = struct.Struct("<III")
-_TO_LOOK: Final = "outcome = 'released' AND id NOT IN (SELECT id FROM looks)"
+_TO_LOOK: Final = f"outcome = 'released' AND id NOT IN (SELECT id FROM looks) AND {FOUND}"  # noqa: S608
 
 
 def check_overlap(policy: Policy) -> None:
@@ -173,7 +174,10 @@ def visited(state: State) -> Iterator[tuple[str, str, Look]]:
     columns = "p_suffix, (SELECT trouble FROM looks WHERE looks.id = objects.id)"
     columns += ", (SELECT modality FROM looks WHERE looks.id = objects.id)"
     columns += ", (SELECT value FROM looks WHERE looks.id = objects.id)"
+    columns += f", {FOUND}"
     for row in released_rows(state, columns):
+        if not row[8]:
+            continue  # a synthetic image shows nobody who could be in an earlier release
         names = [str(name) for name in row[:5]]
         look = _unpacked(state, "not-looked-at" if row[5] is None else str(row[5]), row[6], row[7])  # type: ignore[arg-type]
         yield names[0], next(all_paths(names, "")), look

@@ -28,6 +28,7 @@ from medsanitize.pipeline.dedup_stage import (
 )
 from medsanitize.pipeline.engine import Engine
 from medsanitize.pipeline.evidence_stage import (
+    FOUND,
     outcome_counts,
     rule_counts,
     summarize,
@@ -60,6 +61,7 @@ from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards
 from medsanitize.pipeline.slides_stage import check_places, place_slides
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.synthesize_stage import check_synthesize, replace_images
 from medsanitize.pipeline.tables_stage import check_tables, write_tables
 from medsanitize.pipeline.worker import Setup
 from medsanitize.policies.model import Policy
@@ -92,6 +94,7 @@ class Run:
     engine: Engine
     progress: Progress
     staging: Path
+    stop: Stop = field(default_factory=Stop)
     stages: list[StageTiming] = field(default_factory=list)
 
     @contextmanager
@@ -151,6 +154,7 @@ def run(
     check_tables(policy)
     check_places(policy)
     check_overlap(policy)
+    check_synthesize(policy)
     if policy.keys.signing is not None:
         load_signing_key(policy.keys.signing)
     preflight.prepare_folders(policy)
@@ -180,7 +184,7 @@ def _run_whole(
         keep_links = policy.release.mode == "pseudonymous"
         setup = Setup(policy, subkeys, policy.output / STAGING, keep_links)
         with Engine(setup, workers_of(policy, options), stop) as engine:
-            run = Run(policy, subkeys, state, engine, progress, policy.output / STAGING)
+            run = Run(policy, subkeys, state, engine, progress, policy.output / STAGING, stop)
             if state.plain("publishing") is not None:
                 _require_unchanged(run)
                 return _publish(run, _summary_again(run))
@@ -271,6 +275,9 @@ def _judge(run: Run, options: Options) -> RunResult:
     with run.stage("overlap", to_look(state) if policy.overlap else None) as advance:
         look_at_staged(state, policy, run.engine, advance)
         judge_overlap(state, policy, staging)
+    with run.stage("synthesize", None):
+        hears = (run.progress, run.stop)
+        search = replace_images(state, policy, run.subkeys, run.engine, staging, hears, search)
     with run.stage("tables", None):
         tables = write_tables(state, policy, run.subkeys, staging)
     with run.stage("evidence", None):
@@ -382,7 +389,7 @@ def _result_of(
     published = ending in ("published", "already published")
     return RunResult(
         ending=ending,
-        objects=state.count(),
+        objects=state.count(FOUND),
         outcomes=outcome_counts(state),
         dropped=rule_counts(state, "dropped"),
         quarantined=rule_counts(state, "quarantined"),

@@ -18,7 +18,7 @@ from medsanitize.pipeline.sealing import Seal
 from medsanitize.release.store import storage
 from medsanitize.sanitize.keys import SubKeys
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
 
@@ -78,6 +78,8 @@ CREATE TABLE IF NOT EXISTS unseen (id INTEGER PRIMARY KEY, count INTEGER NOT NUL
 CREATE TABLE IF NOT EXISTS looks (  -- of models at staged objects; value: fingerprint and vectors, sealed
   id INTEGER PRIMARY KEY, trouble TEXT NOT NULL, modality TEXT, value BLOB
 );
+CREATE TABLE IF NOT EXISTS drawn (name BLOB PRIMARY KEY, value BLOB NOT NULL);  -- synthetic images: sealed
+CREATE TABLE IF NOT EXISTS synthetics (id INTEGER PRIMARY KEY, label BLOB NOT NULL);  -- label: sealed
 CREATE TABLE IF NOT EXISTS decisions (  -- of a person; place '' is the whole object
   id INTEGER NOT NULL, place TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, place)
 ) WITHOUT ROWID;

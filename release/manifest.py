@@ -21,7 +21,7 @@ from medsanitize.release import layout
 from medsanitize.release.store import storage
 from medsanitize.sanitize.record import Check
 
-SCHEMA_VERSION: Final = "3"
+SCHEMA_VERSION: Final = "4"
 ORDER: Final = ("patient", "study", "series", "instance")
 ROWS_PER_GROUP: Final = 4096
 _DISTINCT: Final = frozenset({"object_id", "path", "instance", "sha256", "parts", "pixels_sha256", "bytes"})
@@ -60,19 +60,21 @@ OBJECT_SCHEMA: Final = pa.schema(
             pa.string(),
             "Pseudonymous SOP Instance UID; of a picture or slide, a UID made for it.",
         ),
-        _field("bytes", pa.int64(), "Size of the released file in bytes; of all files of a slide."),
+        _field(
+            "bytes", pa.int64(), "Size of the released file in bytes; of all files of an object of several."
+        ),
         _field(
             "sha256",
             pa.string(),
-            "SHA-256 of the released file, hexadecimal. Of a slide of several files: over one line a file,"
-            " ordered by name: the file's SHA-256, two spaces, what follows the slide's name in its own,"
+            "SHA-256 of the released file, hexadecimal. Of an object of several files: over one line a file,"
+            " ordered by name: the file's SHA-256, two spaces, what follows the object's name in its own,"
             " a line feed.",
         ),
         _field(
             "parts",
             pa.string(),
-            "Of a slide of several files, a JSON list of all of them, the main one first: what follows the"
-            " slide's name, bytes, SHA-256.",
+            "Of a slide of several files, or a synthetic picture with the file beside it, a JSON list of all"
+            " of them, the main one first: what follows the object's name, bytes, SHA-256.",
             nullable=True,
         ),
         _field(
@@ -117,6 +119,13 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field(
             "match_bound", pa.float64(), "Upper bound of the chance of a match (synthetic).", nullable=True
         ),
+        _field(
+            "gate_verdict",
+            pa.string(),
+            "What the anonymity gate concluded of a synthetic image.",
+            nullable=True,
+        ),
+        _field("synthetic_label", pa.string(), "Class that a synthetic image was made for.", nullable=True),
     ]
 )
 
@@ -182,6 +191,8 @@ class ObjectRow:
     synthetic: bool = False
     model_digest: str | None = None
     match_bound: float | None = None
+    gate_verdict: str | None = None
+    synthetic_label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

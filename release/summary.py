@@ -42,6 +42,37 @@ class TableSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Synthetic:
+    """What became of the originals that were replaced, and of the synthetic images in their place.
+
+    Attributes
+    ----------
+    replaced, asked, released, removed
+        Originals dropped; synthetic images asked for, released, and removed because they matched somebody.
+    state, label, bound
+        What the gate concluded, what the images may be called (empty unless it passed), and the upper bound
+        of the share of them that match a training patient.
+    model
+        SHA-256 of the generator, hexadecimal.
+    statement
+        Everything behind the verdict, in public sentences.
+    grid
+        Some of the released synthetic images side by side, PNG in base 64; empty where there are none.
+    """
+
+    replaced: int
+    asked: int
+    released: int
+    removed: int
+    state: str
+    label: str
+    model: str
+    bound: float | None
+    statement: tuple[str, ...]
+    grid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """The public account of a run.
 
@@ -86,6 +117,8 @@ class Summary:
         Accompanying tables.
     guidelines : tuple of Guideline
         The checklist of Holub et al. 2023, in its order; empty when it was not gone through.
+    synthetic : Synthetic or None
+        What stands in place of originals; None when none was replaced.
     """
 
     release: Release
@@ -116,6 +149,7 @@ class Summary:
     public_prior: tuple[str, ...] = ()
     tables: tuple[TableSummary, ...] = ()
     guidelines: tuple[Guideline, ...] = ()
+    synthetic: Synthetic | None = None
 
     def missing_metadata(self) -> tuple[str, ...]:
         """Return the public fields of the release that its owner left out, in the policy's order."""

@@ -108,8 +108,7 @@ def _audit_row(
         yield Finding("file", "audit:missing")
         return
     if row.kind == "raster":
-        yield from audit_raster(path, search=search, digest=row.sha256)
-        yield from _check_raster_row(row, path.stat().st_size)
+        yield from _audit_raster(path, row, search)
         return
     try:
         parsed = read(path)
@@ -124,6 +123,22 @@ def _audit_row(
     )
     yield from audit_parsed(parsed, own=(), search=search, expected=expected)
     yield from _check_row(parsed, row, path.stat().st_size)
+
+
+def _audit_raster(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding]:
+    try:
+        parts = tuple(Part(*part) for part in json.loads(row.parts)) if row.parts else ()
+    except (TypeError, ValueError):
+        yield Finding("file", "audit:manifest")
+        return
+    try:
+        files = [path, path.with_suffix(".json")] if parts else [path]
+        size = sum(file.stat().st_size for file in files)
+        yield from audit_raster(path, search=search, digest=row.sha256, parts=parts)
+    except OSError:
+        yield Finding("file", "audit:missing")
+        return
+    yield from _check_raster_row(row, size)
 
 
 def _audit_slide(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding]:

@@ -6,16 +6,18 @@ between, beside or behind them.
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from medsanitize.sanitize.record import Finding
+from medsanitize.release.parts import digest_of_parts
+from medsanitize.sanitize.record import Finding, Part
 from medsanitize.verifiers.search import Search, stands_alone
 
 STRUCTURE: Final = Finding("file", "audit:structure")
@@ -34,6 +36,9 @@ _PNG_SIZES: Final = {
 _ONLY_ORIENTATION: Final = re.compile(
     rb"MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0[\x02-\x08]\0\0\0\0\0\0", re.DOTALL
 )
+_SAID_BESIDE: Final = frozenset(
+    ["synthetic", "class", "description", "model_sha256", "gate", "match_bound", "software"]
+)
 _TABLES: Final = frozenset([0xC4, 0xDB, 0xDD])
 _FRAMES: Final = frozenset([0xC0, 0xC1, 0xC2])
 _TIFF_TAGS: Final = frozenset(
@@ -49,7 +54,9 @@ class _Unsound(Exception):
     """A released picture is not made as one may be."""
 
 
-def audit_raster(path: Path, *, search: Search, digest: str | None = None) -> tuple[Finding, ...]:
+def audit_raster(
+    path: Path, *, search: Search, digest: str | None = None, parts: Sequence[Part] = ()
+) -> tuple[Finding, ...]:
     """Look at one released picture as an attacker would.
 
     Parameters
@@ -59,6 +66,8 @@ def audit_raster(path: Path, *, search: Search, digest: str | None = None) -> tu
         The run-wide net.
     digest : str, optional
         SHA-256 that the record states.
+    parts : sequence of Part
+        What the record states of a synthetic picture and of the file beside it; ``digest`` is then of both.
 
     Returns
     -------
@@ -67,15 +76,36 @@ def audit_raster(path: Path, *, search: Search, digest: str | None = None) -> tu
         ``audit:name`` and its like for what is known; sorted, never a value.
     """
     data = path.read_bytes()
-    findings = set()
-    if digest is not None and sha256(data).hexdigest() != digest:
-        findings.add(Finding("file", "audit:digest"))
+    findings = set[Finding]()
     try:
+        if parts:
+            findings.update(_beside(path, parts, search, digest))
+            digest = parts[0].sha256
+        if digest is not None and sha256(data).hexdigest() != digest:
+            findings.add(Finding("file", "audit:digest"))
         {".png": _check_png, ".jpg": _check_jpeg, ".tif": _check_tiff}[path.suffix](data)
     except (_Unsound, KeyError, IndexError, ValueError, struct.error, zlib.error):
         findings.add(STRUCTURE)
     findings.update(_known(data, search))
     return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
+
+
+def _beside(path: Path, parts: Sequence[Part], search: Search, digest: str | None) -> Iterator[Finding]:
+    """The file beside a synthetic picture says in a few words what it is, and nothing else."""
+    if digest is not None and digest_of_parts(parts) != digest:
+        yield Finding("file", "audit:digest")
+    if [part.name for part in parts] != [path.suffix, ".json"]:
+        yield STRUCTURE
+        return
+    data = path.with_suffix(".json").read_bytes()
+    if sha256(data).hexdigest() != parts[1].sha256:
+        yield Finding("file", "audit:digest")
+    facts = json.loads(data)
+    if not isinstance(facts, dict) or facts.get("synthetic") is not True or set(facts) - _SAID_BESIDE:
+        yield STRUCTURE
+    for hit in search.hits(data):
+        if stands_alone(data, hit, 0, len(data)):
+            yield Finding("file", f"audit:{hit.rule}")
 
 
 def _known(data: bytes, search: Search) -> Iterator[Finding]:

@@ -67,6 +67,6 @@ def names_of(
     return Names(patient_pseudonym(keys, pseudonyms, key), study, series, uid("instance"))
 
 
-def seed_of(keys: SubKeys, model: str, number: int) -> int:
-    """The seed of a release's image ``number``, from 0 to 2 ** 63 - 1: only the key can make it."""
-    return int.from_bytes(mac(keys.dummy, "synthetic seed", model, str(number))[:8], "big") >> 1
+def seed_of(keys: SubKeys, model: str, label: int, index: int) -> int:
+    """The seed of a class's image ``index``, from 0 to 2 ** 63 - 1: only the key can make it."""
+    return int.from_bytes(mac(keys.dummy, "synthetic seed", model, str(label), str(index))[:8], "big") >> 1

@@ -104,7 +104,7 @@ def test_names_are_those_of_model_class_and_seed_under_the_key() -> None:
 
 
 def test_seeds_are_numbers_that_a_generator_takes() -> None:
-    seeds = [seed_of(KEYS, MODEL, number) for number in range(100)]
+    seeds = [seed_of(KEYS, MODEL, 0, number) for number in range(100)]
     assert len(set(seeds)) == 100
     assert all(0 <= seed < 2**63 for seed in seeds)
 

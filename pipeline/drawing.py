@@ -1,0 +1,248 @@
+"""Drawing synthetic images, letting the gate judge them, and drawing again in place of what it removes.
+
+What is drawn is kept as it comes, so that a command that was stopped goes on where it was. An image is
+named by its class and its place among the draws of that class; both and the key give its seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.engine import Died, Engine, batches
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.generators.gate.gate import Gate, Judged
+    from medsanitize.generators.latent.generator import Generator
+    from numpy.typing import NDArray
+
+BATCH: Final = 16
+MOST_AGAIN: Final = 10
+"""Images are drawn again at most so many times as often as were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One image to draw: number of its class, place among the draws of the class, and seed."""
+
+    label: int
+    index: int
+    seed: int
+
+
+class Store(Protocol):
+    """Keeps what was drawn until all of it is done."""
+
+    def get(self, name: str) -> bytes | None:
+        """What was kept under a name."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep it."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Drawn:
+    """What came of it.
+
+    Attributes
+    ----------
+    wanted
+        Images asked for, by class.
+    first, images, judged
+        The draws that the verdict is about, fixed in number beforehand, their pixels, and the verdict.
+    chosen, pixels
+        Those that may stand for what was asked, by class and place, and their pixels.
+    again, refused
+        Images drawn in place of removed ones, and those of these that matched somebody.
+    """
+
+    wanted: tuple[int, ...]
+    first: tuple[Draw, ...]
+    images: NDArray[np.uint8]
+    judged: Judged
+    chosen: tuple[Draw, ...]
+    pixels: NDArray[np.uint8]
+    again: int
+    refused: int
+
+    @property
+    def shortfall(self) -> int:
+        """How many images are missing."""
+        return sum(self.wanted) - len(self.chosen)
+
+
+Sampler = Callable[[Sequence[Draw]], "NDArray[np.uint8]"]
+"""Makes the images of some draws, ``(n, size, size)``, in their order."""
+
+
+def draw(
+    wanted: Sequence[int], gate: Gate, sampler: Sampler, seed: Callable[[int, int], int], *, most: float
+) -> Drawn:
+    """Draw as many images of each class as are wanted, that match nobody.
+
+    Parameters
+    ----------
+    wanted : sequence of int
+        Images by class; at least one in all.
+    gate : Gate
+        See `medsanitize.generators.gate.gate`.
+    sampler : callable
+    seed : callable
+        The seed of a class and a place.
+    most : float
+        Upper bound of the match rate that the gate asks for: it fixes how many images are judged.
+    """
+    import numpy as np
+    from medsanitize.generators.gate.terms import images_needed
+
+    first = _first(wanted, images_needed(most), seed)
+    images = sampler(first)
+    judged = gate.judge(images)
+    kept: list[list[tuple[Draw, Any]]] = [[] for _ in wanted]
+    for one, image, keep in zip(first, images, judged.kept, strict=True):
+        if keep and len(kept[one.label]) < wanted[one.label]:
+            kept[one.label].append((one, image))
+    again = refused = 0
+    begun = [sum(one.label == label for one in first) for label in range(len(wanted))]
+    while judged.verdict.state != "failed":
+        lacking = [number - len(held) for number, held in zip(wanted, kept, strict=True)]
+        more = [
+            Draw(label, begun[label] + place, seed(label, begun[label] + place))
+            for label, lack in enumerate(lacking)
+            for place in range(lack)
+        ]
+        if not more or again + len(more) > MOST_AGAIN * sum(wanted):
+            break
+        fresh = sampler(more)
+        for one, image, matched in zip(more, fresh, gate.match(fresh).matched, strict=True):
+            begun[one.label] += 1
+            refused += bool(matched)
+            if not matched:
+                kept[one.label].append((one, image))
+        again += len(more)
+    pairs = [pair for held in kept for pair in held]
+    pixels = np.stack([image for _, image in pairs]) if pairs else images[:0]
+    return Drawn(tuple(wanted), first, images, judged, tuple(one for one, _ in pairs), pixels, again, refused)
+
+
+def _first(wanted: Sequence[int], least: int, seed: Callable[[int, int], int]) -> tuple[Draw, ...]:
+    """The draws that are judged: at least so many, in the shares that are wanted."""
+    counts = [max(pair) for pair in zip(wanted, apportioned(least, wanted), strict=True)]
+    return tuple(
+        Draw(label, index, seed(label, index))
+        for label, number in enumerate(counts)
+        for index in range(number)
+    )
+
+
+def apportioned(total: int, shares: Sequence[int]) -> list[int]:
+    """Whole numbers that add up to ``total``, in proportion to shares (largest remainders)."""
+    whole = sum(shares)
+    exact = [total * share / whole for share in shares]
+    counts = [int(one) for one in exact]
+    order = sorted(range(len(shares)), key=lambda place: (counts[place] - exact[place], place))
+    for place in order[: total - sum(counts)]:
+        counts[place] += 1
+    return counts
+
+
+def counts_of(drawn: Drawn) -> tuple[tuple[str, str], ...]:
+    """The few numbers that come first on the holder's page."""
+    verdict = drawn.judged.verdict
+    return (
+        ("Verdict", verdict.state),
+        ("Drawn (n)", f"{verdict.images:,}"),
+        ("Match (k)", f"{verdict.matches:,}"),
+        ("Bound (U)", f"{verdict.upper:.3%}"),
+        ("Asked for", f"{sum(drawn.wanted):,}"),
+        ("Fit to give", f"{len(drawn.chosen):,}"),
+    )
+
+
+# -- making the images ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What each process that makes images is equipped with."""
+
+    folder: Path
+    device: str
+
+    def worker(self) -> Maker:
+        """Itself: the generator is opened when it is first asked for an image."""
+        return self
+
+
+def sampler_of(
+    engine: Engine,
+    task: Callable[[Any, Sequence[Draw]], bytes],
+    generator: Generator,
+    store: Store,
+    on_images: Callable[[int], None],
+) -> Sampler:
+    """A sampler whose images are made by worker processes, and kept."""
+    import numpy as np
+
+    def key(part: Sequence[Draw]) -> str:
+        text = "\n".join(f"{one.label} {one.seed}" for one in part)
+        return hashlib.sha256(f"{generator.digest}\n{text}".encode()).hexdigest()
+
+    def sample(draws: Sequence[Draw]) -> NDArray[np.uint8]:
+        parts = list(batches(iter(draws), BATCH))
+        missing = (part for part in parts if store.get(key(part)) is None)
+        made = engine.map(task, missing)
+        content = bytearray()
+        for part in parts:
+            held = store.get(key(part))
+            if held is None:
+                held = _made(next(made))
+                store.put(key(part), held)
+            content += held
+            on_images(len(part))
+        shape = (len(draws), generator.size, generator.size)
+        return np.frombuffer(bytes(content), np.uint8).reshape(shape)
+
+    return sample
+
+
+def _made(result: bytes | Died[Draw]) -> bytes:
+    if isinstance(result, Died):
+        raise EnvironmentFailure(
+            "A process that makes images died", "Use fewer workers or more memory, then run the command again"
+        )
+    return result
+
+
+def make_batch(maker: Maker, part: Sequence[Draw]) -> bytes:
+    """Make images: their pixels, one after another."""
+    return pixels_of(maker.folder, maker.device, part)
+
+
+def pixels_of(folder: Path, device: str, part: Sequence[Draw]) -> bytes:
+    """Pixels of some draws by the generator in a folder, on one thread where a CPU makes them."""
+    import torch
+
+    generator = open_once(folder, device)
+    threads = torch.get_num_threads()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    try:
+        images = generator.sample([one.label for one in part], [one.seed for one in part])
+    finally:
+        torch.set_num_threads(threads)
+    return images.tobytes()
+
+
+@lru_cache(maxsize=1)
+def open_once(folder: Path, device: str) -> Generator:
+    """The generator in a folder, opened once a process; errors as ``open_generator``."""
+    from medsanitize.generators.latent.generator import open_generator
+
+    return open_generator(folder, device)

@@ -1,0 +1,124 @@
+"""Which originals a policy replaces: they are dropped, whatever becomes of the images in their place."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.reference import Table, rows_of
+from medsanitize.pipeline.resolution import PAGE
+from medsanitize.pipeline.sanitize_stage import open_record, remove_unreleased
+from medsanitize.pipeline.slides_stage import open_paths
+from medsanitize.pipeline.state import State
+from medsanitize.policies.model import Policy, Synthesize
+from medsanitize.sanitize.record import Check, Record
+
+RULE: Final = "synthesize:replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """How many originals were dropped, of how many patients, and how many of each label (if known)."""
+
+    objects: int
+    patients: int
+    labels: Mapping[str, int]
+
+
+def table_of(section: Synthesize) -> Table:
+    """The policy's table of reference images."""
+    from medsanitize.verifiers.labels import Columns
+
+    reference = section.reference
+    columns = Columns(file=reference.file, patient_id=reference.patient, split=reference.split)
+    parts = (reference.training, reference.holdout, reference.calibration)
+    return Table(reference.images, reference.table, columns, reference.label, parts)
+
+
+def labels_by_path(section: Synthesize) -> dict[bytes, str]:
+    """Label of every image of the table, by its real path.
+
+    Raises
+    ------
+    UsageError
+        When labels decide what is replaced, and the table has none of them.
+    """
+    labels = rows_of(table_of(section), None)
+    column = labels.extra.get(section.reference.label)
+    missing = sorted(set(section.labels) - set(column or ()))
+    if missing:
+        raise UsageError(
+            f"synthesize: {len(missing)} of the labels to replace are not in the table",
+            "Correct synthesize.labels, or synthesize.reference.label, the column they are in",
+        )
+    if column is None:
+        return {}
+    return {
+        os.path.realpath(os.fsencode(path)): label for path, label in zip(labels.paths, column, strict=True)
+    }
+
+
+def replace_originals(state: State, policy: Policy, staging: Path) -> Replaced:
+    """Drop what the policy replaces, as one transaction; later calls return what the first one did."""
+    section = policy.synthesize
+    if section is None or section.replace == "none":
+        return Replaced(0, 0, {})
+    if state.get("replaced") is None:
+        labels = labels_by_path(section)
+        found = [one for one in _images(state) if _is_replaced(section, one, labels)]
+        counts = Counter(label for one in found if (label := _label(one, labels)))
+        replaced = Replaced(len(found), len({one.patient for one in found}), dict(sorted(counts.items())))
+        with state.transaction() as db:
+            db.executemany(
+                f"UPDATE objects SET outcome = 'dropped', rule = '{RULE}' WHERE id = ?",  # noqa: S608
+                [(one.id,) for one in found],
+            )
+            state.put("replaced", json.dumps([replaced.objects, replaced.patients, replaced.labels]))
+    remove_unreleased(state, staging)
+    return Replaced(*json.loads(state.get("replaced") or "[0, 0, {}]"))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Image:
+    id: int
+    patient: str
+    flagged: bool
+    paths: tuple[bytes, ...]
+
+
+def _images(state: State) -> Iterator[_Image]:
+    """Every image that would be released, by row."""
+    after = -1
+    while page := state.db.execute(
+        "SELECT id, p_patient, flags, source, payload FROM objects WHERE outcome = 'released' AND id > ?"
+        " AND id NOT IN (SELECT id FROM synthetics) ORDER BY id LIMIT ?",
+        (after, PAGE),
+    ).fetchall():
+        after = page[-1][0]
+        for number, patient, flags, source, payload in page:
+            record = open_record(state, "released", (patient, "", "", ""), payload)
+            if _shows_something(record):
+                flagged = bool(flags) or Check.FLAGGED in (record.pixels, record.faces)
+                yield _Image(number, patient, flagged, open_paths(state.seal, source))
+
+
+def _shows_something(record: Record) -> bool:
+    return record.kind in ("raster", "slide") or record.rows is not None
+
+
+def _is_replaced(section: Synthesize, image: _Image, labels: Mapping[bytes, str]) -> bool:
+    if section.replace == "all":
+        return True
+    if section.replace == "flagged":
+        return image.flagged
+    return any(labels.get(path) in section.labels for path in image.paths)
+
+
+def _label(image: _Image, labels: Mapping[bytes, str]) -> str:
+    return next((labels[path] for path in image.paths if labels.get(path)), "")

@@ -1,0 +1,308 @@
+"""The stage synthesize: synthetic images in place of originals, released only if the gate passes.
+
+The originals are dropped first, and stay dropped. What is drawn waits sealed in the state, and depends on
+key, generator, class and place alone, so whoever drew it, and however often the run was killed, the same
+images are released. How many of which class were replaced decides how many are made; nothing else of the
+originals goes in.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize import __version__
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.audit_stage import audit_objects
+from medsanitize.pipeline.dedup_stage import digest_compressed
+from medsanitize.pipeline.drawing import Drawn, apportioned, counts_of, draw, open_once, sampler_of
+from medsanitize.pipeline.engine import Died, Engine, batches
+from medsanitize.pipeline.progress import Progress
+from medsanitize.pipeline.reference import Sides, sides_of
+from medsanitize.pipeline.replacing import Replaced, labels_by_path, replace_originals, table_of
+from medsanitize.pipeline.sanitize_stage import remove_unreleased
+from medsanitize.pipeline.state import State
+from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.synthetic_objects import INSERT, Item, StagedImage, draw_batch, stage_batch
+from medsanitize.policies.model import Policy, Synthesize
+from medsanitize.release.store import storage, write_atomic
+from medsanitize.release.summary import Synthetic
+from medsanitize.sanitize.keys import SubKeys
+
+if TYPE_CHECKING:
+    from medsanitize.generators.gate.gate import Gate
+    from medsanitize.generators.latent.generator import Generator
+    from medsanitize.verifiers.models.protocols import Retrieval, Verification
+    from medsanitize.verifiers.search import Search
+
+_BATCH: Final = 32
+_PURPOSE: Final = b"drawn"
+_SHOWN: Final = 32
+
+
+def check_synthesize(policy: Policy) -> None:
+    """Refuse what cannot work before anything is read: models, table, labels.
+
+    Raises
+    ------
+    UsageError
+        When the table or a model cannot be used, or the generator cannot be asked for a label.
+    IntegrityError
+        When a model was changed.
+    """
+    section = policy.synthesize
+    if section is None or section.replace == "none":
+        return
+    from medsanitize.generators.latent.generator import training_of
+
+    generator = open_once(section.model, section.device)
+    open_verifiers(section.retrieval, section.verifier)
+    if not training_of(section.model):
+        raise UsageError(
+            "synthesize.model: nothing says which images the generator learnt from",
+            "Name a folder that medsanitize train generator wrote",
+        )
+    labels_by_path(section)
+    unknown = set(section.labels) - set(generator.classes) if generator.classes else ()
+    if unknown:
+        raise UsageError(
+            f"synthesize: the generator has no class for {len(unknown)} of the labels to replace",
+            "Train one that has, or one without classes",
+        )
+
+
+def open_verifiers(retrieval: Path | None, verifier: Path) -> tuple[Retrieval, Verification]:
+    """The models that find and score pairs of radiographs.
+
+    Raises
+    ------
+    UsageError
+        When the verification model is for other images.
+    """
+    from medsanitize.verifiers.overlap.models import Paths, open_models
+    from medsanitize.verifiers.pictures.picture import Modality
+
+    models = open_models(Paths((retrieval,) if retrieval else (), (verifier,)))
+    if Modality.RADIOGRAPH not in models.verification:
+        raise UsageError(
+            "The verification model is not for radiographs, and generators make those",
+            "Name one that train verification made of radiographs",
+        )
+    return models.retrieval[Modality.RADIOGRAPH], models.verification[Modality.RADIOGRAPH]
+
+
+# -- the stage ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """Tells the run's progress of what the gate does."""
+
+    progress: Progress
+
+    def stage(self, name: str, total: int | None) -> None:
+        """A part of the stage begins."""
+        self.progress.stage(f"synthesize: {name}", total)
+
+    def advance(self, objects: int) -> None:
+        """So many more are done."""
+        self.progress.advance(objects)
+
+    def message(self, text: str) -> None:
+        """Something to know."""
+        self.progress.message(text)
+
+
+def replace_images(
+    state: State,
+    policy: Policy,
+    subkeys: SubKeys,
+    engine: Engine,
+    staging: Path,
+    told: tuple[Progress, Stop],
+    search: Search,
+) -> Search:
+    """Put synthetic images in place of originals, and audit them like all else; returns the audit's net."""
+    if policy.synthesize is None or policy.synthesize.replace == "none":
+        return search
+    synthesize(state, policy, subkeys, engine, staging, told)
+    if not state.count("outcome = 'released' AND audited = 0"):
+        return search
+    search = audit_objects(state, policy, subkeys, engine)
+    digest_compressed(state, policy, engine)
+    return search
+
+
+def synthesize(
+    state: State, policy: Policy, subkeys: SubKeys, engine: Engine, staging: Path, told: tuple[Progress, Stop]
+) -> None:
+    """Drop what is replaced, draw, judge, and stage what the gate lets pass; what is done stays done."""
+    section = policy.synthesize
+    if section is None:
+        return
+    replaced = replace_originals(state, policy, staging)
+    if state.get("synthesized") is None:
+        if not replaced.objects:
+            state.put("synthesized", json.dumps({"replaced": 0}))
+            return
+        from medsanitize.generators.latent.generator import training_of
+
+        generator = open_once(section.model, section.device)
+        wanted = wanted_of(replaced, section.per_patient, generator, training_of(section.model))
+        drawn, sides = _drawn(state, section, subkeys, engine, generator, wanted, told)
+        state.commit()
+        if policy.release.mode == "pseudonymous":
+            _write_page(policy, generator, drawn, sides)
+        _settle(state, engine, generator, drawn, replaced)
+    remove_unreleased(state, staging)
+
+
+def wanted_of(
+    replaced: Replaced, per_patient: int | None, generator: Generator, training: Mapping[str, Any]
+) -> list[int]:
+    """Images to make by class: as what was replaced, else as what the generator learnt from."""
+    total = replaced.objects if per_patient is None else per_patient * replaced.patients
+    if not generator.classes:
+        return [total]
+    known = [replaced.labels.get(name, 0) for name in generator.classes]
+    if not any(known):
+        known = [int(training.get("classes", {}).get(name, 0)) for name in generator.classes]
+    return apportioned(total, known if any(known) else [1] * len(known))
+
+
+def _drawn(
+    state: State,
+    section: Synthesize,
+    subkeys: SubKeys,
+    engine: Engine,
+    generator: Generator,
+    wanted: Sequence[int],
+    told: tuple[Progress, Stop],
+) -> tuple[Drawn, Sides]:
+    from medsanitize.generators.gate.gate import prepare
+    from medsanitize.generators.gate.terms import Terms, images_needed
+    from medsanitize.generators.latent.generator import training_of
+    from medsanitize.generators.objects.said import seed_of
+
+    hears, stop = Hearing(told[0]), told[1]
+    sides = sides_of(table_of(section), generator, training_of(section.model), hears, stop)
+    retrieval, verification = open_verifiers(section.retrieval, section.verifier)
+    gate: Gate = prepare(
+        sides.training,
+        sides.holdout,
+        sides.calibration,
+        generator,
+        retrieval,
+        verification,
+        images=max(sum(wanted), images_needed(section.bound)),
+        terms=Terms(most=section.bound),
+        hears=hears,
+        stops=stop,
+    )
+    hears.stage("drawing", None)
+    sampler = sampler_of(engine, draw_batch, generator, Sealed(state), hears.advance)
+    seed = partial(seed_of, subkeys, generator.digest)
+    return draw(wanted, gate, sampler, seed, most=section.bound), sides
+
+
+def page_path(policy: Policy) -> Path:
+    """The page of the synthesis, for the holder alone: it shows patients."""
+    return policy.state / f"{policy.release.name}-{policy.release.version}.synthetic.html"
+
+
+def _write_page(policy: Policy, generator: Generator, drawn: Drawn, sides: Sides) -> None:
+    from medsanitize.generators.objects.page import Shown, holder_page
+
+    shown = Shown(
+        f"{policy.release.name} {policy.release.version}: synthetic images",
+        counts_of(drawn),
+        drawn.judged,
+        drawn.images,
+        sides.training,
+        [generator.classes[one.label] if generator.classes else "" for one in drawn.first],
+    )
+    path = page_path(policy)
+    write_atomic(path, holder_page(shown))
+    with storage():
+        path.chmod(0o600)
+
+
+class Sealed:
+    """Keeps drawn images in the state, sealed: until they are judged they may be anybody's."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def get(self, name: str) -> bytes | None:
+        """What was drawn under a name."""
+        key = self._state.seal.name("drawn", name)
+        row = self._state.db.execute("SELECT value FROM drawn WHERE name = ?", (key,)).fetchone()
+        return None if row is None else self._state.seal.open(row[0], _PURPOSE)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep it; a kill loses what was drawn within a second."""
+        key = self._state.seal.name("drawn", name)
+        sealed = self._state.seal.close(data, _PURPOSE)
+        self._state.write("INSERT OR REPLACE INTO drawn VALUES (?, ?)", [(key, sealed)])
+        self._state.wrote(1)
+
+
+def _settle(state: State, engine: Engine, generator: Generator, drawn: Drawn, replaced: Replaced) -> None:
+    """Stage the images if the gate passed, and keep what is said of it."""
+    from medsanitize.generators.gate.statement import statement
+    from medsanitize.generators.gate.terms import LABEL
+    from medsanitize.generators.objects.page import montage
+
+    verdict = drawn.judged.verdict
+    passed = verdict.passed
+    rows = list(_staged(engine, generator, drawn)) if passed else []
+    grid = montage(drawn.pixels[:_SHOWN]) if passed and len(drawn.chosen) else b""
+    said = Synthetic(
+        replaced=replaced.objects,
+        asked=sum(drawn.wanted),
+        released=len(rows),
+        removed=int((~drawn.judged.kept).sum()) + drawn.refused,
+        state=verdict.state,
+        label=LABEL if passed else "",
+        model=generator.digest,
+        bound=float(verdict.upper) if passed else None,
+        statement=tuple(statement(verdict)),
+        grid=base64.b64encode(grid).decode(),
+    )
+    with state.transaction() as db:
+        db.executemany(INSERT, [one.row for one in rows])
+        labels = [(one.row[0], one.label) for one in rows]
+        db.executemany("INSERT OR REPLACE INTO synthetics VALUES (?, ?)", labels)
+        patients = [one.patient for one in rows]
+        db.executemany("INSERT OR IGNORE INTO patients VALUES (?, X'', ?)", patients)
+        # What a person refused in a review stays refused: the image is the same as then.
+        db.execute(
+            "UPDATE objects SET outcome = 'quarantined', rule = 'review'"
+            " WHERE id IN (SELECT id FROM synthetics)"
+            " AND id IN (SELECT id FROM decisions WHERE verdict = 'quarantine')"
+        )
+        state.put("synthesized", json.dumps(asdict(said)))
+
+
+def _staged(engine: Engine, generator: Generator, drawn: Drawn) -> Iterator[StagedImage]:
+    """Write what was chosen to the staging folder."""
+    from medsanitize.generators.objects.said import Said
+
+    verdict, classes = drawn.judged.verdict, generator.classes or ("",)
+    bound = float(verdict.upper)
+    said = [Said(name, generator.digest, verdict.state, bound, __version__) for name in classes]
+    items = (
+        Item(one, image.tobytes(), said[one.label])
+        for one, image in zip(drawn.chosen, drawn.pixels, strict=True)
+    )
+    for result in engine.map(stage_batch, batches(items, _BATCH)):
+        if isinstance(result, Died):
+            raise EnvironmentFailure(
+                "A process that writes synthetic images died", "Use fewer workers, then run the command again"
+            )
+        yield from result

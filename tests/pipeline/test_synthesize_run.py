@@ -1,0 +1,295 @@
+"""Synthetic images in whole runs: originals dropped, images judged, staged, audited and marked, or none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydicom
+import pytest
+from medsanitize.errors import UsageError
+from medsanitize.pipeline import drawing, synthesize_stage, synthetic_objects
+from medsanitize.pipeline.drawing import Draw, apportioned
+from medsanitize.pipeline.outcome import RunResult
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.stop import Stop, Stopped
+from medsanitize.pipeline.synthesize_stage import page_path
+from medsanitize.policies.model import Policy
+from medsanitize.release.manifest import read_rows
+from medsanitize.release.verify import verify
+from medsanitize.verifiers.audit import audit_release
+
+from tests.pipeline.conftest import KEY, prepare, tree
+from tests.pipeline.synthetics import CLASSES, Coarse, Maker, person, write_export, write_people, write_table
+
+Make = Callable[..., Policy]
+RULE = "synthesize:replaced"
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Enough people to calibrate on, an export of others, and the table of all."""
+    base = tmp_path_factory.mktemp("people")
+    rows = [*write_people(base / "parts", 300), *write_export(base / "export")]
+    write_table(base / "labels.csv", rows)
+    few = [row for row in rows if row[2] != "calibration" or row[1].endswith("7")]
+    write_table(base / "few.csv", few)
+    return base
+
+
+@pytest.fixture
+def generator(monkeypatch: pytest.MonkeyPatch) -> dict[str, Maker]:
+    """Models that need no weights, in this process; tests may put another generator in its place."""
+    held = {"now": Maker()}
+    monkeypatch.setattr(drawing, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(synthesize_stage, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(synthesize_stage, "open_verifiers", lambda *_: (Coarse(), Coarse()))
+    known = {"classes": dict.fromkeys(CLASSES, 55)}
+    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: known)
+    return held
+
+
+@pytest.fixture
+def make(people: Path, tmp_path: Path, generator: dict[str, Maker]) -> Make:
+    """A policy on a copy of the export; keyword arguments change its section, ``others`` further ones."""
+
+    def policy(name: str = "w", table: str = "labels.csv", others: Any = None, **section: str) -> Policy:
+        base = tmp_path / name
+        if not base.exists():
+            shutil.copytree(people, base)
+        settings = {
+            "replace": "by-label",
+            "labels": "[effusion]",
+            "model": "./generator",
+            "verifier": "./verifier",
+            "reference": f"{{images: ., table: ./{table}}}",
+            "bound": "0.1",
+            **section,
+        }
+        if settings["replace"] != "by-label":
+            settings.pop("labels")
+        text = ", ".join(f"{key}: {value}" for key, value in settings.items())
+        return prepare(
+            base, release='{name: chest, version: "1.0", mode: pseudonymous}',
+            synthesize=f"{{{text}}}", pixels="{at_risk: release}", **(others or {}),
+        )  # fmt: skip
+
+    return policy
+
+
+def done(policy: Policy, **options: Any) -> RunResult:
+    return run(policy, Options(workers=1), **options)
+
+
+def gate(result: RunResult) -> Any:
+    return next(one for one in result.gates if one.name == "synthetic images")
+
+
+def files(policy: Policy) -> list[Path]:
+    return sorted(path for path in (policy.output / "data").rglob("*") if path.is_file())
+
+
+def test_labelled_originals_are_dropped_and_as_many_synthetic_images_stand_in_their_place(make: Make) -> None:
+    policy = make()
+    result = done(policy)
+    rows = list(read_rows(policy.output))
+    made = [row for row in rows if row.synthetic]
+    assert result.dropped == {RULE: 4}
+    assert (result.objects, result.outcomes["released"]) == (8, 4)
+    assert gate(result).result == "passed"
+    assert len(rows) == 8
+    assert {row.synthetic_label for row in made} == {"effusion"}
+    assert {(row.model_digest, row.gate_verdict) for row in made} == {("f" * 64, "passed")}
+    assert all(row.match_bound is not None and 0 < row.match_bound <= 0.1 for row in made)
+    assert not any(row.model_digest or row.gate_verdict for row in rows if not row.synthetic)
+
+
+def test_every_synthetic_image_has_a_patient_and_a_study_of_its_own(make: Make) -> None:
+    policy = make()
+    done(policy)
+    rows = list(read_rows(policy.output))
+    real = {row.patient for row in rows if not row.synthetic}
+    made = [row for row in rows if row.synthetic]
+    assert len({row.patient for row in made}) == len({row.study for row in made}) == len(made)
+    assert not real & {row.patient for row in made}
+    for row in made:
+        data = pydicom.dcmread(policy.output / row.path)
+        assert (data.PatientID, data.StudyDate, data.AccessionNumber) == (row.patient, "", "")
+
+
+def test_the_release_is_intact_and_its_audit_finds_nothing(make: Make) -> None:
+    policy = make()
+    done(policy)
+    assert verify(policy.output, key=None).status == "intact"
+    assert audit_release(policy.output).findings == ()
+
+
+def test_the_report_shows_verdict_and_images_and_the_page_of_the_holder_is_not_in_it(make: Make) -> None:
+    policy = make()
+    done(policy)
+    report = (policy.output / "report.html").read_text()
+    assert "no match found by these attacks at this bound" in report
+    assert report.count("data:image/png;base64,") == 1
+    page = page_path(policy)
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert "never publish" in page.read_text()
+
+
+def test_nothing_tells_which_original_an_image_stands_for(make: Make) -> None:
+    policy, other = make("one"), make("two")
+    table = other.inputs[0].parent / "labels.csv"
+    swapped = {"i1": "i3", "i3": "i1", "i5": "i7", "i7": "i5"}
+    lines = table.read_text().splitlines()
+    for place, line in enumerate(lines):
+        if line.startswith("export/"):
+            name = line[7:9]
+            lines[place] = line.replace(name, swapped.get(name, name), 1)
+    table.write_text(
+        "\n".join(sorted(lines[1:], reverse=True) + []) and "\n".join([lines[0], *lines[1:][::-1]])
+    )
+    done(policy)
+    done(other)
+    assert [row for row in read_rows(policy.output) if row.synthetic] == [
+        row for row in read_rows(other.output) if row.synthetic
+    ]
+
+
+def test_too_few_patients_release_nothing_synthetic_and_the_originals_stay_dropped(make: Make) -> None:
+    policy = make(table="few.csv")
+    result = done(policy)
+    assert result.ending == "published"
+    assert result.dropped == {RULE: 4}
+    assert gate(result).result == "flagged"
+    assert "not calibratable" in gate(result).detail
+    assert not any(row.synthetic for row in read_rows(policy.output))
+    assert "data:image" not in (policy.output / "report.html").read_text()
+    assert len(files(policy)) == 4
+
+
+def test_a_generator_that_copies_is_refused(make: Make, generator: dict[str, Maker]) -> None:
+    generator["now"] = Maker(copied=2)
+    policy = make()
+    result = done(policy)
+    assert "verdict is failed" in gate(result).detail
+    assert len(files(policy)) == 4
+
+
+def test_replacing_all_by_images_that_fail_leaves_nothing_to_release(
+    make: Make, generator: dict[str, Maker]
+) -> None:
+    generator["now"] = Maker(copied=2)
+    policy = make(replace="all")
+    result = done(policy)
+    assert result.ending == "refused"
+    assert list(policy.output.iterdir()) == []
+
+
+def test_all_images_may_be_replaced_so_many_a_patient(make: Make) -> None:
+    policy = make(replace="all", per_patient="3")
+    result = done(policy)
+    made = [row for row in read_rows(policy.output) if row.synthetic]
+    assert result.dropped == {RULE: 8}
+    assert len(made) == 12
+    assert sorted(row.synthetic_label or "" for row in made) == ["clear"] * 6 + ["effusion"] * 6
+
+
+def test_only_flagged_images_are_replaced_where_the_policy_says_so(make: Make) -> None:
+    policy = make(replace="flagged")
+    source = policy.inputs[0] / "i0.dcm"
+    twin = pydicom.dcmread(source)
+    twin.SOPInstanceUID = twin.file_meta.MediaStorageSOPInstanceUID = "1.2.3.4.5"
+    twin.save_as(source.with_name("twin.dcm"))
+    result = done(policy)
+    assert result.dropped == {RULE: 2}
+
+
+def test_with_nothing_to_replace_nothing_is_drawn(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synthetic_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    assert gate(done(make(replace="flagged"))).result == "passed"
+
+
+def test_pictures_have_a_file_beside_them_and_both_are_audited(make: Make) -> None:
+    policy = make(form="png")
+    done(policy)
+    row = next(row for row in read_rows(policy.output) if row.synthetic)
+    beside = (policy.output / row.path).with_suffix(".json")
+    assert (row.kind, row.study) == ("raster", "")
+    assert json.loads(beside.read_text())["class"] == "effusion"
+    assert verify(policy.output, key=None).status == "intact"
+    assert audit_release(policy.output).findings == ()
+    beside.write_text(beside.read_text().replace("passed", "parsed"))
+    assert {finding.rule for _, finding in audit_release(policy.output).findings} == {"audit:digest"}
+
+
+@pytest.mark.parametrize("form", ["secondary-capture", "png"])
+def test_a_run_that_was_killed_ends_with_the_same_bytes(
+    make: Make, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    whole, cut = make("whole", form=form), make("cut", form=form)
+    done(whole)
+    stop = Stop()
+    batches: list[Sequence[Draw]] = []
+    real = synthetic_objects.pixels_of
+
+    def counted(folder: Path, device: str, part: Sequence[Draw]) -> bytes:
+        batches.append(part)
+        stop.number = 15 if len(batches) == 2 else 0
+        return real(folder, device, part)
+
+    monkeypatch.setattr(synthetic_objects, "pixels_of", counted)
+    with pytest.raises(Stopped):
+        done(cut, stop=stop)
+    done(cut)
+    assert len(batches) == len(set(map(tuple, batches)))
+    assert tree(cut.output) == tree(whole.output)
+
+
+def test_an_anonymous_release_keeps_no_page_that_shows_patients(make: Make) -> None:
+    policy = make(others={"release": '{name: chest, version: "1.0", mode: anonymous}', "keys": "{}"})
+    result = done(policy, material=KEY)
+    assert gate(result).result == "passed"
+    assert not page_path(policy).exists()
+
+
+def test_labels_that_nobody_has_are_refused_before_anything_is_read(make: Make) -> None:
+    with pytest.raises(UsageError, match="not in the table"):
+        done(make(labels="[effusion, nothing]"))
+
+
+def test_a_label_that_the_generator_does_not_know_is_refused(make: Make, generator: dict[str, Maker]) -> None:
+    generator["now"] = Maker(classes=("clear", "mass"))
+    with pytest.raises(UsageError, match="no class for 1"):
+        done(make())
+
+
+def test_a_generator_of_other_images_than_the_table_names_is_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"images": "0" * 64}
+    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: known)
+    with pytest.raises(UsageError, match="not what the generator was trained on"):
+        done(make())
+
+
+@pytest.mark.parametrize(
+    ("total", "shares", "counts"),
+    [(5, (1, 1), [3, 2]), (7, (5, 0, 2), [5, 0, 2]), (3, (1, 1, 1, 1), [1, 1, 1, 0])],
+)
+def test_numbers_are_shared_out_whole(total: int, shares: tuple[int, ...], counts: list[int]) -> None:
+    assert apportioned(total, shares) == counts
+
+
+def test_people_are_told_apart() -> None:
+    """Of the simulation itself: one's visits are alike, and nobody else."""
+    model = Coarse()
+    from medsanitize.generators.latent.squares import as_picture
+
+    seen = model.embed([as_picture(person([1, 2], visit)) for visit in (0, 1)])
+    other = model.embed([as_picture(person([1, 3]))])
+    assert model.score(seen[:1], seen[1:])[0] > 0.95
+    assert model.score(seen[:1], other)[0] < 0.1
+    assert np.isfinite(other).all()
