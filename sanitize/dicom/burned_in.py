@@ -159,7 +159,7 @@ class _Job:
     added: dict[int, list[Area]]
     everything: bool
     own: list[tuple[Area, ...]] = field(default_factory=list)
-    plain: list[tuple[Area, ...]] = field(default_factory=list)
+    plain: list[tuple[TextBox, ...]] = field(default_factory=list)
     repeated: Repeated = field(default_factory=Repeated)
     used: set[Area] = field(default_factory=set)
     doubts: Doubts = field(default_factory=Doubts)
@@ -184,7 +184,7 @@ class _Job:
             areas = [self.grown(box) for box in (*chosen, *asked)]
             self.own.append(merged(areas))
             stay = (box for lane in lanes for box in lane if box not in chosen and box.score >= LEGIBLE)
-            self.plain.append(tuple(_bounds(box) for box in stay))
+            self.plain.append(tuple(stay))
             for picture, lane in zip(pictures, lanes, strict=True):
                 for box in lane:
                     self.doubts.note(index + 1, box, picture, blanked=box in chosen)
@@ -287,18 +287,22 @@ class _Job:
     def left(self, index: int, lanes: Lanes) -> list[TextBox]:
         """What still identifies after blanking.
 
-        A line that was found harmless is not, though it be illegible once the range of the frame is another.
+        A line that was found harmless is not, though it be illegible, or read in part, once the range of the
+        frame is another.
         """
         return [
             box
             for lane in lanes
             for box in self.judge(lane)
-            if not self.is_kept(box) and not (box.score < LEGIBLE and self.was_plain(index, box))
+            if not self.is_kept(box) and not self.was_plain(index, box)
         ]
 
     def was_plain(self, index: int, box: TextBox) -> bool:
-        """Whether the first look read a harmless line where ``box`` is."""
-        return any(share(_bounds(box), area) >= _SAME for area in self.plain[index])
+        """Whether the first look read a harmless line where ``box`` is, of which it shows no more."""
+        return any(
+            share(_bounds(box), _bounds(line)) >= _SAME and (box.score < LEGIBLE or _is_part(box, line))
+            for line in self.plain[index]
+        )
 
     def after(self, number: int) -> Picture | None:
         """A frame (from 1) as it will be released."""
@@ -312,6 +316,12 @@ def _bounds(box: TextBox) -> Area:
 def _is_speck(box: TextBox) -> bool:
     """Whether a few letters at most were read here, and not for sure."""
     return sum(letter.isalnum() for letter in box.text) <= _FEW and box.score < _SURE
+
+
+def _is_part(box: TextBox, line: TextBox) -> bool:
+    """Whether the letters of a box are some of those that were read in a line for sure, one after another."""
+    part, whole = ("".join(filter(str.isalnum, one.text)).casefold() for one in (box, line))
+    return line.score >= _SURE and part in whole
 
 
 def _is_scrap(box: TextBox, areas: Sequence[Area]) -> bool:

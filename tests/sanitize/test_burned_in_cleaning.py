@@ -265,6 +265,35 @@ def test_a_line_read_where_all_is_blank_now_is_not_refused() -> None:
     )
 
 
+class _Cutting:
+    """Reads a name and a harmless line; once the name is blank, another text where the line stands."""
+
+    def __init__(self, later: str) -> None:
+        self.lines = [
+            (TextBox(2, 2, 30, 8, NAME, 0.99), TextBox(2, 20, 30, 26, "PORTABLE", 0.99)),
+            (TextBox(6, 20, 30, 26, later, 0.99),),
+        ]
+
+    def read(self, frame: Frame) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return self.lines.pop(0)
+
+    def read_changes(self, frame: Frame, area: object, changed: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return ()
+
+    def read_closely(self, frame: Frame, boxes: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return ()
+
+
+@pytest.mark.parametrize(("later", "areas"), [("ORTABLE", 1), ("ORBAN", 2)])
+def test_a_harmless_line_read_in_part_after_blanking_stays_and_another_text_in_its_place_goes(
+    later: str, areas: int
+) -> None:
+    reader: Any = _Cutting(later)
+    order = Order(lambda boxes: tuple(box for box in boxes if box.text != "PORTABLE"))
+
+    assert clean(_noise(), order, reader, decompress=True, most_bytes=1 << 20).regions == areas
+
+
 class _Amplified:
     """Reads one line in the first rendering and others in the second, and specks close to any line."""
 
