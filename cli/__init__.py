@@ -5,10 +5,21 @@ from __future__ import annotations
 import logging
 import warnings
 
-from medsanitize.cli import attacks, evaluation, overlap, policies, releases, runs, training
+from medsanitize.cli import attacks, evaluation, explain, overlap, policies, releases, runs, training
 from medsanitize.cli.frame import cli
 
-__all__ = ["attacks", "cli", "evaluation", "main", "overlap", "policies", "releases", "runs", "training"]
+__all__ = [
+    "attacks",
+    "cli",
+    "evaluation",
+    "explain",
+    "main",
+    "overlap",
+    "policies",
+    "releases",
+    "runs",
+    "training",
+]
 
 
 def main() -> None:

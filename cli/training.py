@@ -1,13 +1,17 @@
-"""Training models on the holder's own images: train retrieval, verification and generator."""
+"""Training models on the holder's own images: train retrieval, verification, classifier and generator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from medsanitize.cli.frame import FILE, cli, command, tell
 from medsanitize.cli.tables import columns_of, table_options
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.training.train import Made
 
 
 @cli.group()
@@ -88,6 +92,57 @@ def train_verification(
     return _train("verification", table, output, (recipe, weights), (as_json, log_json))
 
 
+@command(train, "classifier", f"medsanitize train classifier {_EXAMPLE} --class finding")
+@table_options
+@click.option("--class", "column", required=True, metavar="COLUMN", help="Of the table, with the classes.")
+@click.option("--split", help="Rows of this split only; without it, all rows.")
+@click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model.")
+@click.option(
+    "--recipe", metavar="NAME", help="frozen (the default without a GPU), paper (with one) or tiny."
+)
+@click.option(
+    "--weights",
+    metavar="FILE",
+    help="ImageNet weights of a DenseNet-121 for the paper's recipe: .safetensors, a hub's owner/name, or"
+    " random.",
+)
+def train_classifier(
+    images: Path,
+    labels: Path,
+    renamed: tuple[str, ...],
+    column: str,
+    split: str | None,
+    output: Path,
+    recipe: str | None,
+    weights: str | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Train a classifier whose features find examples that explain what it says.
+
+    Each image has one class; classes of fewer than four patients are left out and counted. Stopped by Ctrl-C,
+    the same command goes on where it was.
+    """
+    from medsanitize.pipeline.console import close, progress_for
+    from medsanitize.pipeline.extras import check_verify_extra
+    from medsanitize.pipeline.stop import on_signals
+    from medsanitize.verifiers.labels import read_labels
+
+    check_verify_extra()
+    from medsanitize.verifiers.training.classification import class_recipe_for, train_classification
+
+    chosen, columns = class_recipe_for(recipe), columns_of(renamed)
+    rows = read_labels(labels, images, columns, split)
+    progress = progress_for(log_json)
+    try:
+        with on_signals() as stop:
+            made = train_classification(rows, (columns, column), chosen, weights, output, progress, stop)
+    finally:
+        close(progress)
+    return _tell_made("classification", chosen.name, made, "choose the epoch", as_json)
+
+
 def _train(
     name: str,
     table: tuple[Path, Path, tuple[str, ...], str | None],
@@ -115,19 +170,24 @@ def _train(
             made = train_model(kind, rows, recipe, how[1], output, progress, stop)
     finally:
         close(progress)
+    return _tell_made(str(kind), recipe.name, made, "choose and calibrate", told[0])
+
+
+def _tell_made(kind: str, recipe: str, made: Made, purpose: str, as_json: bool) -> int:
+    """Print what a training made; ``purpose`` is what patients were kept back for. Returns the exit code."""
     code = 1 if made.excluded else 0
     counts = made.counts
     lines = [
-        f"A {kind} model by the recipe {recipe.name}: {counts['fit_images']:,} images of"
+        f"A {kind} model by the recipe {recipe}: {counts['fit_images']:,} images of"
         f" {counts['fit_patients']:,} patients, {counts['validation_images']:,} of"
-        f" {counts['validation_patients']:,} kept back to choose and calibrate.",
+        f" {counts['validation_patients']:,} kept back to {purpose}.",
         *(f"Left out: {count:,} ({reason})." for reason, count in made.excluded.items()),
         f"Digest of the model: {made.digest}",
     ]
-    facts = {"kind": str(kind), "recipe": recipe.name, "digest": made.digest, "counts": dict(counts)}
+    facts = {"kind": kind, "recipe": recipe, "digest": made.digest, "counts": dict(counts)}
     last = dict(made.log[-1]) if made.log else {}
     tell(
-        told[0], {**facts, "excluded": dict(made.excluded), "last": last, "exit_code": code}, "\n".join(lines)
+        as_json, {**facts, "excluded": dict(made.excluded), "last": last, "exit_code": code}, "\n".join(lines)
     )
     return code
 

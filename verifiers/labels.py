@@ -107,7 +107,7 @@ def read_labels(table: Path, root: Path, columns: Columns | None = None, split: 
         When the table cannot be read, lacks a column, has no row of the split, or a day that is no number.
     """
     columns = columns or Columns()
-    texts = _read(table)
+    texts = read_table(table)
     _require(texts, columns, split)
     if not root.is_dir():
         raise UsageError("The folder of images is not there", "Name the folder that the table's files are in")
@@ -133,7 +133,7 @@ def read_labels(table: Path, root: Path, columns: Columns | None = None, split: 
 def splits_of(table: Path, columns: Columns | None = None) -> tuple[str, ...]:
     """The splits that a table names, in the order of their names; errors as `read_labels`."""
     columns = columns or Columns()
-    texts = _read(table)
+    texts = read_table(table)
     _require(texts, columns, "")
     return tuple(sorted(set(texts[columns.split]) - {""}))
 
@@ -210,8 +210,14 @@ def _require(texts: Mapping[str, list[str]], columns: Columns, split: str | None
             )
 
 
-def _read(table: Path) -> dict[str, list[str]]:
-    """All columns as stripped texts; empty where a value is missing."""
+def read_table(table: Path) -> dict[str, list[str]]:
+    """All columns of a CSV or Parquet file as stripped texts; empty where a value is missing.
+
+    Raises
+    ------
+    UsageError
+        When the table cannot be read, or has two columns of one name.
+    """
     import pyarrow as pa
 
     try:

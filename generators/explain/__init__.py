@@ -1,1 +1,1 @@
-"""Explanations by example: the released synthetic cases most like an image."""
+"""Explanations by example (Campos et al. 2024): what else does a classifier see as it sees this image?"""

@@ -6,10 +6,11 @@ import hashlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from medsanitize.generators.latent.squares import as_picture
 from medsanitize.verifiers.models.packaged import DEVIATION, MEAN, SHA256, packaged_weights
-from medsanitize.verifiers.models.preprocess import Channels, Fit, Preprocessing, prepare
+from medsanitize.verifiers.models.preprocess import Channels, Fit, Preprocessing
 from medsanitize.verifiers.models.session import BATCH, embed, open_session
-from medsanitize.verifiers.pictures.picture import Modality, Picture
+from medsanitize.verifiers.pictures.picture import Modality
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,24 +43,10 @@ def features_of(images: NDArray[np.uint8], hears: Hears, stops: Stops) -> NDArra
     found = np.empty((len(images), DIMENSION), np.float32)
     for start in range(0, len(images), BATCH):
         stops.check()
-        part = [picture_of(image) for image in images[start : start + BATCH]]
+        part = [as_picture(image) for image in images[start : start + BATCH]]
         found[start : start + len(part)] = embed(session, part, _HOW, DIMENSION)
         hears.advance(len(part))
     return found
-
-
-def picture_of(image: NDArray[np.uint8]) -> Picture:
-    """A grey image as a model sees it."""
-    import numpy as np
-
-    return Picture(image.astype(np.float32) / np.float32(255), Modality.RADIOGRAPH)
-
-
-def grey_square(picture: Picture, side: int) -> NDArray[np.float32]:
-    """A picture as a grey square in [0, 1], both sides scaled."""
-    how = Preprocessing(side, Fit.STRETCH, Channels.GREY, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-    square: NDArray[np.float32] = prepare(picture, how)[0]
-    return square
 
 
 @lru_cache(maxsize=1)

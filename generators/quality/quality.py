@@ -6,15 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
+from medsanitize.generators.latent.squares import as_picture, square
 from medsanitize.generators.quality.agreement import Agreement, Labelled, agreements
 from medsanitize.generators.quality.diversity import Diversity, diversity
-from medsanitize.generators.quality.features import (
-    NAME,
-    features_digest,
-    features_of,
-    grey_square,
-    picture_of,
-)
+from medsanitize.generators.quality.features import NAME, features_digest, features_of
 from medsanitize.generators.quality.frechet import Frechet, frechet
 from medsanitize.generators.quality.neighbours import NEAREST_DENSE, Fidelity, fidelity
 from medsanitize.generators.quality.structure import WINDOW
@@ -180,7 +175,8 @@ def _squares(sample: Sample) -> NDArray[np.float32]:
     import numpy as np
 
     side = min(sample.images.shape[1], LARGEST)
-    return np.stack([grey_square(picture_of(image), side) for image in sample.images])
+    squares = np.stack([square(as_picture(image), side) for image in sample.images])
+    return np.asarray(squares / np.float32(255), np.float32)
 
 
 def _agreement(

@@ -20,6 +20,7 @@ class Kind(StrEnum):
 
     RETRIEVAL = "retrieval"
     VERIFICATION = "verification"
+    CLASSIFICATION = "classification"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Config:
         How a pair is scored.
     deviation
         Largest difference seen between the ONNX graph and torch when the model was saved.
+    classes
+        Of a classification model, what its classes are called, in the order of its answers.
     """
 
     kind: Kind
@@ -49,10 +52,13 @@ class Config:
     preprocessing: Preprocessing
     scoring: Scoring = Scoring.NONE
     deviation: float = 0.0
+    classes: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON."""
+        """Canonical JSON; what a model does not have is not named."""
         facts = {"schema": SCHEMA, **asdict(self)}
+        if not self.classes:
+            del facts["classes"]
         return (json.dumps(facts, indent=1, sort_keys=True) + "\n").encode()
 
 
@@ -78,6 +84,7 @@ def read_config(data: bytes) -> Config:
             preprocessing=Preprocessing.from_json(facts["preprocessing"]),
             scoring=Scoring(facts["scoring"]),
             deviation=float(facts["deviation"]),
+            classes=tuple(str(name) for name in facts.get("classes", ())),
         )
     except (KeyError, TypeError, ValueError, RecursionError):
         raise IntegrityError(

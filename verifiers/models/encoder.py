@@ -62,3 +62,38 @@ class GraphVerification:
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score in [0, 1] for each row of ``one`` with the same row of ``other``."""
         return pair_scores(self.scoring, self.weights, one, other, self.matching)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphClassification:
+    """Vectors, and the linear layer that makes classes of them.
+
+    Attributes
+    ----------
+    classes
+        What they are called.
+    weight, bias
+        ``(classes, dimension)`` and ``(classes,)``.
+    """
+
+    digest: str
+    modality: Modality
+    dimension: int
+    preprocessing: Preprocessing
+    session: Any
+    classes: tuple[str, ...]
+    weight: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+    def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
+        """Vectors of pictures, ``(n, dimension)``; pictures of another modality are a UsageError."""
+        check_modality(pictures, self.modality)
+        return embed(self.session, pictures, self.preprocessing, self.dimension)
+
+    def probabilities(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Of each class, ``(n, classes)``; rows sum to 1."""
+        import numpy as np
+
+        logits = vectors @ self.weight.T + self.bias
+        shares = np.exp(logits - logits.max(1, keepdims=True))
+        return np.asarray(shares / shares.sum(1, keepdims=True), np.float32)

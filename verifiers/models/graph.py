@@ -148,6 +148,11 @@ def _largest(writer: _Writer, layer: nn.MaxPool2d, maps: str) -> str:
     )  # fmt: skip
 
 
+def _average(writer: _Writer, layer: nn.AvgPool2d, maps: str) -> str:
+    side = int(layer.kernel_size)  # type: ignore[arg-type]
+    return writer.node("AveragePool", maps, kernel_shape=[side] * 2, strides=[int(layer.stride)] * 2)  # type: ignore[arg-type]
+
+
 def _padding(writer: _Writer, layer: SamePad, maps: str) -> str:
     left, right, top, bottom = layer.padding
     pads = np.array([0, 0, top, left, 0, 0, bottom, right], np.int64)
@@ -263,6 +268,7 @@ _LAYERS: tuple[tuple[type[nn.Module], Callable[..., str]], ...] = (
     (nn.BatchNorm1d, _normalisation),
     (nn.BatchNorm2d, _normalisation),
     (nn.Linear, _linear),
+    (nn.AvgPool2d, _average),
     (nn.MaxPool2d, _largest),
     (nn.ReLU6, _relu6),
     (nn.ReLU, lambda writer, _layer, value: writer.node("Relu", value)),

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.models.config import Config, Kind, read_config
-from medsanitize.verifiers.models.encoder import GraphRetrieval, GraphVerification
+from medsanitize.verifiers.models.encoder import GraphClassification, GraphRetrieval, GraphVerification
 from medsanitize.verifiers.models.folder import CALIBRATION, CONFIG, GRAPH, WEIGHTS, ModelFiles, read_folder
 from medsanitize.verifiers.models.matching import Matching
-from medsanitize.verifiers.models.protocols import Retrieval, Verification
+from medsanitize.verifiers.models.protocols import Classification, Retrieval, Verification
 from medsanitize.verifiers.models.scoring import BIAS, WEIGHT, Scoring
 from medsanitize.verifiers.models.session import open_session
+
+# The layer that makes classes of a classification model's vectors.
+CLASS_WEIGHT, CLASS_BIAS = "classes.weight", "classes.bias"
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,6 +59,39 @@ def open_verification(folder: Path, *, threads: int = 1) -> Verification:
         _score_weights(files.content[WEIGHTS], config),
         matching_of(config),
     )
+
+
+def open_classification(folder: Path, *, threads: int = 1) -> Classification:
+    """A classification model from its folder; parameters and errors as ``open_retrieval``."""
+    files = read_folder(folder)
+    config = _config(files, Kind.CLASSIFICATION)
+    weight, bias = _class_weights(files.content[WEIGHTS], config)
+    return GraphClassification(
+        files.digest,
+        config.modality,
+        config.dimension,
+        config.preprocessing,
+        open_session(files.content[GRAPH], threads),
+        config.classes,
+        weight,
+        bias,
+    )
+
+
+def _class_weights(data: bytes, config: Config) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The layer that makes classes of vectors, of the shape that the configuration asks for."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    count = len(config.classes)
+    try:
+        weights = load(data)
+        shapes = (weights[CLASS_WEIGHT].shape, weights[CLASS_BIAS].shape)
+        if count >= 2 and shapes == ((count, config.dimension), (count,)):
+            return weights[CLASS_WEIGHT], weights[CLASS_BIAS]
+    except (SafetensorError, KeyError):
+        pass
+    raise IntegrityError("The model has no weights for its classes", "Fetch or train it again")
 
 
 def matching_of(config: Config) -> Matching | None:

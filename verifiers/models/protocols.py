@@ -38,6 +38,19 @@ class Retrieval(Encoder, Protocol):
     """Vectors whose Euclidean distance is small for images of one patient."""
 
 
+class Classification(Encoder, Protocol):
+    """Vectors that are near for images that a classifier takes for alike, and what it takes them for."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """What the classes are called."""
+        ...
+
+    def probabilities(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Of each class, ``(n, classes)``; rows sum to 1."""
+        ...
+
+
 class Verification(Encoder, Protocol):
     """Vectors that are scored in pairs."""
 

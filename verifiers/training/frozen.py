@@ -53,9 +53,9 @@ def train_frozen(
     The same examples and recipe give the same weights. Minutes at most: nothing is kept for resuming.
     """
     config = default_config(fit.modality)
-    fit_features = _features(fit, hears, stops)
-    validation_features = _features(validation, hears, stops)
-    start = _half_whitened(fit_features, recipe)
+    fit_features = packaged_features(fit, hears, stops)
+    validation_features = packaged_features(validation, hears, stops)
+    start = half_whitened(fit_features, recipe.dimension, recipe.whitening)
     learned, log = _adapt(fit_features, fit.patients, validation_features, validation.patients, start, recipe)
     weight, bias = (torch.tensor(one, dtype=torch.float32) for one in learned)
     features = {f"features.{name}": value for name, value in packaged_weights(fit.modality).items()}
@@ -74,7 +74,8 @@ def train_frozen(
     )
 
 
-def _features(examples: Examples, hears: Hears, stops: Stops) -> NDArray[np.float32]:
+def packaged_features(examples: Examples, hears: Hears, stops: Stops) -> NDArray[np.float32]:
+    """What the packaged network of the modality sees in all images, ``(n, d)``."""
     model = packaged_retrieval(examples.modality)
     hears.stage("features", len(examples))
     vectors = np.empty((len(examples), model.dimension), np.float32)
@@ -85,15 +86,15 @@ def _features(examples: Examples, hears: Hears, stops: Stops) -> NDArray[np.floa
     return vectors
 
 
-def _half_whitened(
-    features: NDArray[np.float32], recipe: FrozenRecipe
+def half_whitened(
+    features: NDArray[np.float32], dimension: int, whitening: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weight and bias of the principal directions, each divided by its deviation to the power."""
     mean = features.mean(0, dtype=np.float64)
     _, deviations, directions = np.linalg.svd(features - mean, full_matrices=False)
-    kept = min(recipe.dimension, int((deviations > 1e-6 * deviations[0]).sum()))
-    scale = deviations[:kept, None] ** recipe.whitening
-    weight = directions[:kept] / scale * float(deviations[0]) ** recipe.whitening
+    kept = min(dimension, int((deviations > 1e-6 * deviations[0]).sum()))
+    scale = deviations[:kept, None] ** whitening
+    weight = directions[:kept] / scale * float(deviations[0]) ** whitening
     return weight, -weight @ mean
 
 

@@ -34,6 +34,7 @@ class Augmentation:
     brightness: float = 0.0
 
 
+PLAIN = Augmentation()
 MILD = Augmentation(shift=0.05, scale=0.1, degrees=7.0, contrast=0.2, brightness=0.1)
 
 

@@ -121,7 +121,7 @@ def train(
         "recipe": asdict(recipe),
         "start": "packaged"
         if isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe)
-        else _start(weights),
+        else start_of(weights),
     }
     documents = _documents(exported.config, recipe, training, learned, calibration)
     digest = save_model(output, exported, learned.score, Papers(training, documents))
@@ -172,7 +172,7 @@ def _counts(fit: Examples, validation: Examples) -> dict[str, int]:
     }
 
 
-def _start(weights: str | None) -> str:
+def start_of(weights: str | None) -> str:
     """Digest of the file of weights that the backbone started from, a hub's name, or ``random``."""
     if weights is None:
         return RANDOM

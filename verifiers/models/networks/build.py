@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from medsanitize.errors import IntegrityError
+from medsanitize.verifiers.models.networks.densenet import DenseFeatures
 from medsanitize.verifiers.models.networks.lite import LiteFeatures, LiteProjected
 from medsanitize.verifiers.models.networks.match import LiteMatch
 from medsanitize.verifiers.models.networks.moments import LiteMoments
@@ -13,6 +14,7 @@ from medsanitize.verifiers.models.networks.siamese import SiameseRetrieval, Siam
 from torch import nn
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "densenet": DenseFeatures,
     "lite0-features": LiteFeatures,
     "lite0-match": LiteMatch,
     "lite0-moments": LiteMoments,

@@ -1,0 +1,164 @@
+"""Which images of a catalogue a classifier sees as it sees this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.generators.explain.catalogue import Entry
+from medsanitize.generators.explain.look import Looked
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.models.protocols import Classification
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a classifier takes an image for, and with which probability."""
+
+    name: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One image of the catalogue beside the image that is explained.
+
+    Attributes
+    ----------
+    rank, structure_rank
+        Its place by the distance of features, and by structure; 1 is the nearest.
+    object_id, path, synthetic, label, match_bound
+        As the catalogue's manifest has them.
+    distance
+        Euclidean, of the features.
+    ssim
+        Structural similarity.
+    answer
+        What the classifier takes it for; None without a classifier.
+    """
+
+    rank: int
+    structure_rank: int
+    object_id: str
+    path: str
+    synthetic: bool
+    label: str
+    match_bound: float | None
+    distance: float
+    ssim: float
+    answer: Answer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An image explained by examples.
+
+    Attributes
+    ----------
+    model, model_digest
+        Whose features were compared: ``a trained classifier`` or ``packaged ImageNet features``.
+    answers
+        What the classifier takes the image for, the likeliest first; empty without a classifier.
+    images
+        Of the catalogue, compared.
+    excluded
+        Objects of the catalogue left out, by reason.
+    by_features
+        The nearest by features, the nearest first: the explanation.
+    by_structure
+        The nearest by structure, to compare with.
+    """
+
+    model: str
+    model_digest: str
+    answers: tuple[Answer, ...]
+    images: int
+    excluded: Mapping[str, int]
+    by_features: tuple[Case, ...]
+    by_structure: tuple[Case, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; of the image that is explained only what was seen in it."""
+        return asdict(self)
+
+
+def explain(
+    looked: Looked, count: int, model: str, digest: str, classifier: Classification | None
+) -> Explanation:
+    """Rank a catalogue for the first of the images that it was looked at beside.
+
+    Equal distances keep the catalogue's order.
+
+    Parameters
+    ----------
+    count
+        How many to show at most.
+    model, digest
+        What the explanation says of the model.
+    classifier
+        The model itself where it has classes.
+    """
+    import numpy as np
+
+    apart, alike = distances(looked)[0], looked.alike[0]
+    ranks, structure_ranks = ranks_of(apart), ranks_of(-alike)
+    answers = [None] * len(apart) if classifier is None else _answers(classifier, looked.vectors)
+
+    def case(place: int) -> Case:
+        entry: Entry = looked.entries[place]
+        return Case(
+            int(ranks[place]),
+            int(structure_ranks[place]),
+            entry.object_id,
+            entry.path,
+            entry.synthetic,
+            entry.label,
+            entry.bound,
+            float(apart[place]),
+            float(alike[place]),
+            answers[place],
+        )
+
+    return Explanation(
+        model=model,
+        model_digest=digest,
+        answers=() if classifier is None else _all_answers(classifier, looked.queries[:1]),
+        images=len(looked.entries),
+        excluded=looked.excluded,
+        by_features=tuple(case(int(place)) for place in np.argsort(ranks)[:count]),
+        by_structure=tuple(case(int(place)) for place in np.argsort(structure_ranks)[:count]),
+    )
+
+
+def distances(looked: Looked) -> NDArray[np.float64]:
+    """Euclidean distances of the images to the catalogue's, ``(q, n)``."""
+    import numpy as np
+
+    catalogue = looked.vectors.astype(np.float64)
+    return np.stack([np.linalg.norm(catalogue - one, axis=1) for one in looked.queries.astype(np.float64)])
+
+
+def ranks_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The place of each value from the least, from 1; equal values keep their order."""
+    import numpy as np
+
+    ranks = np.empty(len(values), np.int64)
+    ranks[np.argsort(values, kind="stable")] = np.arange(1, len(values) + 1)
+    return ranks
+
+
+def _answers(classifier: Classification, vectors: NDArray[np.float32]) -> list[Answer | None]:
+    shares = classifier.probabilities(vectors)
+    return [Answer(classifier.classes[int(row.argmax())], float(row.max())) for row in shares]
+
+
+def _all_answers(classifier: Classification, vector: NDArray[np.float32]) -> tuple[Answer, ...]:
+    (shares,) = classifier.probabilities(vector)
+    found: Sequence[Answer] = [
+        Answer(name, float(share)) for name, share in zip(classifier.classes, shares, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda one: -one.probability))
