@@ -93,7 +93,7 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
             visit=partial(visit, engine, progress),
         )
     if asked.output is not None:
-        _write(found, asked.output)
+        _write(found, asked.models, asked.output)
     return found
 
 
@@ -152,9 +152,9 @@ def _sides(asked: Asked) -> tuple[Side, ...]:
     )
 
 
-def _write(found: Overlap, output: Path) -> None:
+def _write(found: Overlap, models: Paths, output: Path) -> None:
     with storage():
         output.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_pairs(found, output / PAIRS)
-    write_figure(found, output / FIGURE)
+    write_figure(found, models, output / FIGURE)
     write_atomic(output / RESULT, document_json(result_json(found)))

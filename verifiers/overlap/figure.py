@@ -7,16 +7,24 @@ import html
 import os
 from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UnreadablePicture
 from medsanitize.release.store import storage
 from medsanitize.verifiers.overlap.compare import Pair
+from medsanitize.verifiers.overlap.linked import linked
+from medsanitize.verifiers.overlap.models import Paths
 from medsanitize.verifiers.overlap.overlap import Overlap
 from medsanitize.verifiers.overlap.side import Image
+from medsanitize.verifiers.pictures.picture import Picture
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FIGURE: Final = "pairs.html"
 _SHOWN: Final = 40
+_EXPLAINED: Final = 10
 _SIDE: Final = 320
 _HEAD: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -37,8 +45,11 @@ code { overflow-wrap: anywhere; }
 """
 
 
-def write_figure(found: Overlap, path: Path) -> None:
+def write_figure(found: Overlap, models: Paths, path: Path) -> None:
     """Write the page: verdicts, then matches and the pairs nearest to one, at most forty.
+
+    The first ten that ``models`` scored are shown once more as the network saw them, tinted where they are
+    alike in its eyes.
 
     Raises
     ------
@@ -48,7 +59,11 @@ def write_figure(found: Overlap, path: Path) -> None:
     verdicts = "".join(f"<p>{html.escape(one.verdict.sentence)}</p>\n" for one in found.comparisons)
     shown = found.pairs[:_SHOWN]
     count = f"<p>{len(shown)} of {len(found.pairs)} pairs, the most alike first.</p>\n"
-    figures = "".join(_figure(found, number, pair) for number, pair in enumerate(shown, 1))
+    scored = [pair for pair in shown if pair.score is not None][:_EXPLAINED]
+    figures = "".join(
+        _figure(found, number, pair, models if pair in scored else None)
+        for number, pair in enumerate(shown, 1)
+    )
     with storage():
         path.unlink(missing_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -56,7 +71,7 @@ def write_figure(found: Overlap, path: Path) -> None:
             file.write(f"{_HEAD}{verdicts}{count}{figures}</body></html>\n")
 
 
-def _figure(found: Overlap, number: int, pair: Pair) -> str:
+def _figure(found: Overlap, number: int, pair: Pair, models: Paths | None) -> str:
     images = [found.sides[side].images[image] for side, image in zip(pair.sides, pair.images, strict=True)]
     titles = [found.sides[side].title for side in pair.sides]
     said = [f"by {pair.basis}"]
@@ -69,22 +84,42 @@ def _figure(found: Overlap, number: int, pair: Pair) -> str:
         for title, image in zip(titles, images, strict=True)
     )
     caption = f"{number}. <span{mark}>{pair.decision}</span>, {', '.join(said)}<br>{names}"
-    pictures = "".join(
-        _picture(image, f"image of {title}") for title, image in zip(titles, images, strict=True)
+    pictures = [_read(image) for image in images]
+    shown = "".join(
+        _picture(picture, f"image of {title}") for title, picture in zip(titles, pictures, strict=True)
     )
-    return f"<figure><figcaption>{caption}</figcaption>{pictures}</figure>\n"
+    return f"<figure><figcaption>{caption}</figcaption>{shown}{_links(models, *pictures)}</figure>\n"
 
 
-def _picture(image: Image, label: str) -> str:
-    import numpy as np
+def _links(models: Paths | None, one: Picture | None, other: Picture | None) -> str:
+    """Both images as the network saw them, with what linked them."""
+    if models is None or one is None or other is None:
+        return ""
+    shown = "".join(_png(pixels, "where the images are alike") for pixels in linked(models, one, other))
+    return f"<p>Orange: what made these two alike in the eyes of the network.</p>{shown}"
+
+
+def _read(image: Image) -> Picture | None:
     from medsanitize.verifiers.pictures.read import read_picture
-    from PIL import Image as Pillow
 
     try:
-        pixels = read_picture(image.path).pixels
+        return read_picture(image.path)
     except UnreadablePicture:
+        return None
+
+
+def _picture(picture: Picture | None, label: str) -> str:
+    import numpy as np
+
+    if picture is None:
         return "<em>cannot be shown</em>"
-    small = Pillow.fromarray(np.clip(pixels * 255 + 0.5, 0, 255).astype(np.uint8))
+    return _png(np.clip(picture.pixels * 255 + 0.5, 0, 255).astype(np.uint8), label)
+
+
+def _png(pixels: NDArray[np.uint8], label: str) -> str:
+    from PIL import Image as Pillow
+
+    small = Pillow.fromarray(pixels)
     small.thumbnail((_SIDE, _SIDE))
     stream = BytesIO()
     small.save(stream, "PNG")
