@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
 RECONSTRUCTED: Final = "reconstructed"
 VARIED: Final = "varied"
-_SHIFT: Final = 0.03
+TURN: Final = 4.0
+SHIFT: Final = 0.04
+SCALE: Final = 0.06
+CONTRAST: Final = 0.1
+"""Degrees, shares of the side, of the size and of the contrast that a copy may be changed by."""
 _QUALITY: Final = 40
-_BLUR: Final = 1 / 96
-"""Deviation of the blur, as a share of the side."""
+_BLUR: Final = 1.0
+"""Deviation of the blur, pixels: what softens the finest detail. The autoencoder is a control of its own."""
 # Far from the seeds that people give: a control is no image of the set.
 _SEEDS: Final = 1 << 61
 
@@ -42,14 +46,14 @@ def copies(
 ) -> Mapping[str, NDArray[np.uint8]]:
     """Copies of images by what was done to them, each ``(n, size, size)``.
 
-    Through the autoencoder; image to image at a low strength; blurred; shifted; written as JPEG.
+    Through the autoencoder; image to image at a low strength; blurred; moved; written as JPEG.
     """
     hears.stage("make controls", 2 * len(squares))
     return {
         RECONSTRUCTED: through(squares, lambda part: generator.reconstruct(squares[part]), hears, stops),
         VARIED: varied(squares, classes, generator, strength, hears, stops),
-        "blurred": blurred(squares, squares.shape[-1] * _BLUR),
-        "shifted": shifted(squares, max(1, round(squares.shape[-1] * _SHIFT))),
+        "blurred": blurred(squares, _BLUR),
+        "moved": moved(squares),
         "re-encoded": encoded(squares, _QUALITY),
     }
 
@@ -103,12 +107,27 @@ def blurred(squares: NDArray[np.uint8], deviation: float) -> NDArray[np.uint8]:
     return np.asarray(np.rint(soft), np.uint8)
 
 
-def shifted(squares: NDArray[np.uint8], pixels: int) -> NDArray[np.uint8]:
-    """Images moved down and to the right by so many pixels; their edge is repeated."""
-    import numpy as np
+def moved(squares: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Images turned, scaled, shifted and of other contrast, at random as far as training changes them.
 
-    padded = np.pad(squares, ((0, 0), (pixels, 0), (pixels, 0)), "edge")
-    return np.ascontiguousarray(padded[:, : squares.shape[1], : squares.shape[2]])
+    A generator that learned from changed images remembers those. Edges are repeated; each image has a
+    change of its own by its place alone.
+    """
+    import numpy as np
+    from scipy.ndimage import affine_transform
+
+    found = np.empty_like(squares)
+    middle = (squares.shape[-1] - 1) / 2
+    for place, one in enumerate(squares):
+        change = np.random.default_rng([_SEEDS, place]).uniform(-1, 1, 6)
+        angle = np.radians(change[0] * TURN)
+        turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        matrix = turned * (1 + change[1] * SCALE)
+        offset = middle - matrix @ [middle, middle] + change[2:4] * SHIFT * squares.shape[-1]
+        seen = affine_transform(one.astype(np.float32), matrix, offset, order=1, mode="nearest") / 127.5 - 1
+        seen = seen * (1 + change[4] * CONTRAST) + change[5] * CONTRAST
+        found[place] = np.rint((np.clip(seen, -1, 1) + 1) * 127.5)
+    return found
 
 
 def encoded(squares: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.generators.gate.controls import blurred, encoded, lowest, shifted
+from medsanitize.generators.gate.controls import CONTRAST, SCALE, SHIFT, TURN, blurred, encoded, lowest, moved
 from medsanitize.generators.gate.gate import Gate, judge, prepare
 from medsanitize.generators.gate.search import candidates_for
 from medsanitize.generators.gate.sides import Side
@@ -40,30 +40,61 @@ class Silent:
 
 @dataclass(frozen=True)
 class Waves:
-    """A verifier of pixels: how strong waves of every length and direction are, wherever they begin."""
+    """A verifier of pixels: how strong waves of every length and direction are, wherever they begin.
+
+    Retrieval takes the image as it stands, verification the best of twelve turned and scaled ones.
+    """
 
     modality: Modality = Modality.RADIOGRAPH
     digest: str = "waves"
-    dimension: int = 27 * 14
-    gain: float = 600.0
+    gain: float = 800.0
+    turned: bool = True
+
+    @property
+    def dimension(self) -> int:
+        return WAVES * (len(TURNED) if self.turned else 1)
 
     def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
-        return np.stack([waves(one.pixels.tobytes(), len(one.pixels)) for one in pictures])
+        found = np.stack([waves(one.pixels.tobytes(), len(one.pixels)) for one in pictures])
+        return found[:, : self.dimension]
 
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-        alike = (one.astype(np.float64) * other).sum(1)
-        return np.asarray(1 / (1 + np.exp(-self.gain * (alike - 0.988))), np.float32)
+        sides = [side.reshape(-1, len(TURNED), WAVES) for side in (one, other)]
+        forth = np.einsum("nvd,nd->nv", sides[0], sides[1][:, 0]).max(1)
+        back = np.einsum("nvd,nd->nv", sides[1], sides[0][:, 0]).max(1)
+        alike = np.maximum(forth, back).astype(np.float64)
+        return np.asarray(1 / (1 + np.exp(-self.gain * (alike - 0.987))), np.float32)
+
+
+LOW = 14
+WAVES = (2 * LOW - 1) * LOW
+TURNED = [(0.0, 1.0), *((turn, scale) for turn in (-3, -1, 1, 3) for scale in (0.96, 1.0, 1.04))]
+
+
+@lru_cache(maxsize=1)
+def grid() -> NDArray[np.float64]:
+    """Where the twice enlarged spectrum is read for every turn and scale."""
+    down, across = np.mgrid[1 - LOW : LOW, 0:LOW] * 2.0
+    points = []
+    for turn, scale in TURNED:
+        angle = np.radians(turn)
+        rows = np.cos(angle) * down - np.sin(angle) * across
+        columns = np.sin(angle) * down + np.cos(angle) * across
+        points.append(np.stack([rows, columns]).reshape(2, -1) * scale)
+    return np.concatenate(points, 1)
 
 
 @lru_cache(maxsize=1 << 15)
 def waves(data: bytes, size: int) -> NDArray[np.float32]:
-    from scipy.ndimage import gaussian_filter
+    from scipy.ndimage import gaussian_filter, map_coordinates
 
     plane = np.frombuffer(data, np.float32).reshape(size, size)
     fine = gaussian_filter(plane, size / 128) - gaussian_filter(plane, size / 8)
-    strength = np.abs(np.fft.rfft2(fine * np.hanning(size)[:, None] * np.hanning(size)[None]))
-    low = np.sqrt(np.concatenate([strength[:14, :14], strength[-13:, :14]])).ravel()
-    return np.asarray(low / max(np.linalg.norm(low), 1e-6), np.float32)
+    window = fine * np.hanning(size)[:, None] * np.hanning(size)[None]
+    strength = np.fft.fftshift(np.abs(np.fft.fft2(window, (2 * size, 2 * size))))
+    low = map_coordinates(strength, grid() + size, order=1).reshape(len(TURNED), WAVES)
+    low = np.sqrt(np.maximum(low, 0))
+    return np.asarray(low / np.linalg.norm(low, axis=1, keepdims=True).clip(1e-6), np.float32).ravel()
 
 
 @lru_cache(maxsize=8192)
@@ -92,7 +123,7 @@ class Phantoms:
         return np.stack([self._one(seed) for seed in seeds])
 
     def reconstruct(self, images: Squares) -> Squares:
-        return blurred(images, self.size / 128)
+        return blurred(images, 0.6)
 
     def vary(self, images: Squares, classes: Sequence[int], strength: float, seeds: Sequence[int]) -> Squares:
         """Towards somebody else by strength, with a grain of its own; nothing is remembered."""
@@ -113,10 +144,11 @@ class Phantoms:
         pixels = int(draw.integers(1, max(2, round(0.03 * self.size)) + 1))
         changed = [
             lambda: kept,
-            lambda: blurred(kept, self.size / 100),
-            lambda: shifted(kept, pixels),
+            lambda: blurred(kept, draw.uniform(0.3, 1)),
+            lambda: np.roll(kept, (pixels, -pixels), (1, 2)),
+            lambda: moved(kept),
             lambda: encoded(kept, 50),
-            lambda: encoded(blurred(kept, self.size / 200), 60),
+            lambda: encoded(blurred(kept, 0.4), 60),
         ]
         return changed[int(draw.integers(len(changed)))]()[0]
 
@@ -162,8 +194,8 @@ def prepared(
     verifier: Any = None,
 ) -> Gate:
     return prepare(
-        sides["training"], sides["holdout"], sides["calibration"], generator, retrieval or Waves(),
-        verifier or Waves(), images=images, hears=Silent(), stops=Silent(),
+        sides["training"], sides["holdout"], sides["calibration"], generator,
+        retrieval or Waves(turned=False), verifier or Waves(), images=images, hears=Silent(), stops=Silent(),
     )  # fmt: skip
 
 
@@ -173,7 +205,15 @@ def sampled(generator: Phantoms, images: int) -> Squares:
 
 @pytest.fixture(scope="module")
 def gate(sides: dict[str, Side]) -> Gate:
-    return prepared(sides, made_by(sides))
+    """Of each image its sixteen nearest are scored, which is what a large cohort would get."""
+    with pytest.MonkeyPatch.context() as patch:
+        nearest_only(patch, 16)
+        return prepared(sides, made_by(sides))
+
+
+def nearest_only(patch: pytest.MonkeyPatch, candidates: int) -> None:
+    patch.setattr("medsanitize.generators.gate.search.EVERY_PAIR_UP_TO", 100)
+    patch.setattr("medsanitize.generators.gate.search.FEWEST_CANDIDATES", candidates)
 
 
 @pytest.fixture(scope="module")
@@ -240,8 +280,8 @@ def test_the_same_input_gives_the_same_verdict(few: dict[str, Side]) -> None:
     generator = made_by(few, 0.1)
     one, other = (
         judge(
-            sampled(generator, 60), few["training"], few["holdout"], few["calibration"], Waves(), Waves(),
-            generator, hears=Silent(), stops=Silent(),
+            sampled(generator, 60), few["training"], few["holdout"], few["calibration"],
+            Waves(turned=False), Waves(), generator, hears=Silent(), stops=Silent(),
         )
         for _ in range(2)
     )  # fmt: skip
@@ -249,35 +289,29 @@ def test_the_same_input_gives_the_same_verdict(few: dict[str, Side]) -> None:
     assert one.score.tobytes() == other.score.tobytes()
 
 
-def test_a_search_that_leaves_pairs_out_still_finds_copies(
-    few: dict[str, Side], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("medsanitize.generators.gate.search.EVERY_PAIR_UP_TO", 100)
-    monkeypatch.setattr("medsanitize.generators.gate.search.FEWEST_CANDIDATES", 2)
+def test_few_pairs_are_all_scored(few: dict[str, Side]) -> None:
     generator = made_by(few, 1.0)
-    gate = prepared(few, generator)
-    found = gate.judge(sampled(generator, 200))
-    assert found.verdict.subject.candidates == 2
-    assert (~found.kept).mean() >= 0.99
+    found = prepared(few, generator).judge(sampled(generator, 100))
+    assert found.verdict.subject.candidates == 120
+    assert not found.kept.any()
 
 
 def test_a_search_pays_for_what_it_overlooks(few: dict[str, Side], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medsanitize.generators.gate.search.EVERY_PAIR_UP_TO", 100)
-    monkeypatch.setattr("medsanitize.generators.gate.search.FEWEST_CANDIDATES", 2)
+    nearest_only(monkeypatch, 2)
 
     class Blind(Waves):
         def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
             return _noise(pictures)
 
     generator = made_by(few)
-    gate = prepared(few, generator, retrieval=Blind())
+    gate = prepared(few, generator, retrieval=Blind(turned=False))
     assert gate.threshold.value == 0.0
     assert gate.match(sampled(generator, 20)).matched.all()
 
 
 def _noise(pictures: Sequence[Picture]) -> NDArray[np.float32]:
     seeds = [int(sha256(one.pixels.tobytes()).hexdigest()[:8], 16) for one in pictures]
-    return np.stack([np.random.default_rng(seed).normal(size=27 * 14) for seed in seeds]).astype(np.float32)
+    return np.stack([np.random.default_rng(seed).normal(size=WAVES) for seed in seeds]).astype(np.float32)
 
 
 def test_a_generator_that_gives_back_what_it_was_trained_on_under_noise_is_vetoed(
@@ -339,10 +373,19 @@ def test_a_generator_that_changes_the_size_is_refused(few: dict[str, Side]) -> N
 
 def test_controls_are_copies_and_the_lowest_of_a_patient_counts() -> None:
     image = small(1, 0)[None]
-    assert shifted(image, 3)[0, 3:, 3:].tolist() == image[0, :-3, :-3].tolist()
     assert np.abs(encoded(image, 90).astype(int) - image).mean() < 3
     assert np.abs(np.diff(blurred(image, 2.0).astype(int))).mean() < np.abs(np.diff(image.astype(int))).mean()
     assert lowest(np.array([0.3, 0.2, 0.9]), np.array([5, 5, 2])).tolist() == [0.9, 0.2]
+
+
+def test_copies_are_moved_as_far_as_training_moves_what_is_learned() -> None:
+    from medsanitize.generators.latent import augment
+
+    assert min(TURN / augment.TURN, SHIFT / augment.SHIFT, SCALE / augment.SCALE) >= 1
+    assert CONTRAST >= augment.CONTRAST
+    images = np.stack([small(1, 0)] * 3)
+    assert moved(images).tobytes() == moved(images).tobytes()
+    assert not np.array_equal(moved(images)[0], moved(images)[1])
 
 
 def test_all_pairs_are_scored_where_they_are_few() -> None:
