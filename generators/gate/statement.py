@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 _LIMITS = (
     "The models that look were trained on no patient of these three sides; that is assumed, not checked.",
-    "Copies are taken to be found as often as the controls are. A copy changed in another way, turned or"
-    " mirrored for one, may be missed.",
+    "Copies are taken to be found as often as the controls are. A copy changed in another way, mirrored"
+    " for one, may be missed.",
     "These tests do not prove that nothing of anybody can be learned from the images, and the label is no"
     " statement of law.",
 )
