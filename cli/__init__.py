@@ -5,7 +5,17 @@ from __future__ import annotations
 import logging
 import warnings
 
-from medsanitize.cli import attacks, evaluation, explain, overlap, policies, releases, runs, training
+from medsanitize.cli import (
+    attacks,
+    evaluation,
+    explain,
+    overlap,
+    policies,
+    releases,
+    runs,
+    synthesis,
+    training,
+)
 from medsanitize.cli.frame import cli
 
 __all__ = [
@@ -18,6 +28,7 @@ __all__ = [
     "policies",
     "releases",
     "runs",
+    "synthesis",
     "training",
 ]
 

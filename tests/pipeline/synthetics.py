@@ -48,6 +48,8 @@ class Maker:
         return np.asarray(images // 2 * 2, np.uint8)
 
     def vary(self, images: Squares, classes: Sequence[int], strength: float, seeds: Sequence[int]) -> Squares:
+        assert len(images) == len(classes)
+        assert 0 < strength < 1
         grain = [np.random.default_rng(seed).normal(0, 4, (SIZE, SIZE)) for seed in seeds]
         return np.asarray(np.clip(images + np.stack(grain), 0, 255), np.uint8)
 
@@ -104,11 +106,8 @@ def radiograph(path: Path, patient: int, visit: int) -> None:
         data.pop(keyword, None)
     data.PatientID, data.PatientName = f"MRN{patient:07d}", f"QUIXLEY{patient}^A"
     data.Modality, data.SOPClassUID = "CR", CR
-    for level, keyword in (
-        ("study", "StudyInstanceUID"),
-        ("series", "SeriesInstanceUID"),
-        ("object", "SOPInstanceUID"),
-    ):
+    for level in ("Study", "Series", "SOP"):
+        keyword = f"{level}InstanceUID"
         setattr(data, keyword, generate_uid(entropy_srcs=[level, str(patient), str(visit)]))
     data.file_meta.MediaStorageSOPClassUID = CR
     data.file_meta.MediaStorageSOPInstanceUID = data.SOPInstanceUID

@@ -1,0 +1,207 @@
+"""The command synthesize: as many images as were asked for, judged; or what is missing, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydicom
+import pytest
+from click.testing import CliRunner, Result
+from medsanitize.cli import cli
+from medsanitize.generators.gate import gate as gate_module
+from medsanitize.pipeline import drawing
+from medsanitize.pipeline import synthesize as command
+from medsanitize.pipeline.stop import Stopped
+
+from tests.pipeline.conftest import tree
+from tests.pipeline.synthetics import CLASSES, Coarse, Maker, write_people, write_table
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("people")
+    rows = write_people(base / "parts", 300)
+    write_table(base / "labels.csv", rows)
+    write_table(base / "few.csv", [row for row in rows if row[2] != "calibration" or row[1].endswith("7")])
+    return base
+
+
+@pytest.fixture(scope="module")
+def gates() -> dict[Any, Any]:
+    return {}
+
+
+@pytest.fixture
+def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[str, Maker]:
+    """A generator and verifiers without weights, and gates that are calibrated once."""
+    held = {"now": Maker()}
+    monkeypatch.setattr(command, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(drawing, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(command, "open_verifiers", lambda *_: (Coarse(), Coarse()))
+    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: {})
+    calibrated = gate_module.prepare
+
+    def prepare_once(*sides: Any, **terms: Any) -> Any:
+        key = (held["now"], *(len(side.patients) for side in sides[:3]))
+        if key not in gates:
+            gates[key] = calibrated(*sides, **terms)
+        return gates[key]
+
+    monkeypatch.setattr(gate_module, "prepare", prepare_once)
+    return held
+
+
+@pytest.fixture
+def call(people: Path, tmp_path: Path, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run the command in this process; the quality of such images is not measured."""
+    assert generator
+    monkeypatch.setattr(command, "_quality", lambda *_: (None, "They are patterns."))
+
+    def run(*more: str, output: str = "out", count: int = 40, table: str = "labels.csv") -> Result:
+        arguments = ["synthesize", str(tmp_path), "--images", str(people), "--labels", str(people / table)]
+        arguments += ["--class", "label", "--verifier", str(tmp_path), "-n", str(count), "--bound", "0.1"]
+        arguments += ["--output", str(tmp_path / output), "--workers", "1", "--json", *more]
+        return CliRunner().invoke(cli, arguments)
+
+    return run
+
+
+def told(result: Result) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return facts
+
+
+def test_as_many_images_as_asked_for_are_written_with_what_they_are(call: Call, tmp_path: Path) -> None:
+    result = call()
+    assert result.exit_code == 0, result.output
+    facts = told(result)
+    images = sorted((tmp_path / "out" / "images").glob("*.png"))
+    assert (len(images), facts["written"], facts["shortfall"]) == (40, 40, 0)
+    assert facts["verdict"]["state"] == "passed"
+    beside = json.loads(images[0].with_suffix(".json").read_text())
+    assert (beside["gate"], beside["class"]) == ("passed", "clear")
+    assert (tmp_path / "out" / "labels.csv").read_text().count("effusion") == 20
+
+
+def test_a_seed_decides_every_byte(call: Call, tmp_path: Path) -> None:
+    for name, seed in (("one", "1"), ("again", "1"), ("two", "2")):
+        call("--seed", seed, "--form", "cr", output=name)
+    one, again, two = (
+        {key: value.split()[-1] for key, value in tree(tmp_path / name).items() if key.startswith("images/")}
+        for name in ("one", "again", "two")
+    )
+    assert one == again
+    assert not set(one.values()) & set(two.values())
+
+
+def test_images_that_match_are_removed_and_drawn_again(call: Call, generator: dict[str, Maker]) -> None:
+    generator["now"] = Maker(copied=40)
+    result = call("--bound", "0.3", count=120)
+    facts = told(result)
+    assert facts["removed"] > 0
+    assert facts["drawn_again"] >= facts["removed"]
+    assert (facts["written"], facts["shortfall"]) == (120, 0)
+
+
+def test_a_generator_that_copies_writes_no_image(
+    call: Call, generator: dict[str, Maker], tmp_path: Path
+) -> None:
+    generator["now"] = Maker(copied=2)
+    result = call()
+    assert result.exit_code == 3
+    assert told(result)["verdict"]["state"] == "failed"
+    assert not (tmp_path / "out" / "images").exists()
+    assert (tmp_path / "out" / "synthesis.html").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_cannot_be_told_is_said_in_every_image(call: Call, tmp_path: Path) -> None:
+    result = call("--form", "secondary-capture", table="few.csv")
+    assert result.exit_code == 1
+    data = pydicom.dcmread(next((tmp_path / "out" / "images").iterdir()))
+    assert "not calibratable" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
+    assert "match-bound=none" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
+
+
+def test_what_cannot_be_reached_is_said(
+    call: Call, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "MOST_AGAIN", 0)
+    generator["now"] = Maker(copied=40)
+    result = call("--bound", "0.3", count=120)
+    facts = told(result)
+    assert result.exit_code == 1
+    assert facts["shortfall"] == facts["removed"] > 0
+    assert facts["written"] + facts["shortfall"] == 120
+
+
+def test_a_stopped_command_goes_on_where_it_was(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    call(output="whole", count=64)
+    real, made = drawing.pixels_of, list[Any]()
+
+    def counted(folder: Path, device: str, part: Any) -> bytes:
+        made.append(part)
+        if len(made) == 3:
+            raise Stopped(2)
+        return real(folder, device, part)
+
+    monkeypatch.setattr(drawing, "pixels_of", counted)
+    assert call(output="cut", count=64).exit_code == 130
+    assert call(output="cut", count=64).exit_code == 0
+    assert len(made) == 5
+    assert tree(tmp_path / "cut" / "images").keys() == tree(tmp_path / "whole" / "images").keys()
+    files = [
+        sorted(path for path in (tmp_path / name).rglob("*") if path.is_file()) for name in ("cut", "whole")
+    ]
+    assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+
+
+def test_balanced_asks_for_as_many_of_each_class(call: Call, people: Path) -> None:
+    rows = (people / "few.csv").read_text().splitlines()
+    clear = [row for row in rows if not (row.endswith("effusion") and "train" in row and "1-0" not in row)]
+    (people / "uneven.csv").write_text("\n".join(clear))
+    as_in_data = told(call(table="uneven.csv", output="a"))["by_class"]
+    balanced = told(call("--balanced", table="uneven.csv", output="b"))["by_class"]
+    assert as_in_data["clear"] > as_in_data["effusion"]
+    assert balanced == dict.fromkeys(CLASSES, 20)
+
+
+def test_a_folder_that_holds_something_is_left_alone(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("")
+    result = call()
+    assert result.exit_code == 2
+    assert "not empty" in told(result)["message"]
+
+
+def test_a_table_without_the_label_is_refused(call: Call) -> None:
+    result = call("--class", "finding")
+    assert result.exit_code == 2
+    assert "no column of that name" in told(result)["message"]
+
+
+def test_the_page_shows_pairs_and_says_that_it_shows_patients(call: Call, tmp_path: Path) -> None:
+    call()
+    page = (tmp_path / "out" / "synthesis.html").read_text()
+    assert "never publish" in page
+    assert page.count("data:image/png;base64,") > 40
+    assert str(tmp_path) not in page
+
+
+def test_a_sheet_of_images_is_the_images_side_by_side() -> None:
+    from io import BytesIO
+
+    from medsanitize.generators.objects.page import montage
+    from PIL import Image
+
+    images = np.arange(10, dtype=np.uint8)[:, None, None].repeat(4, 1).repeat(4, 2) * 20
+    with Image.open(BytesIO(montage(images))) as sheet:
+        assert sheet.size == (8 * 6 - 2, 2 * 6 - 2)
+        assert sheet.getpixel((6, 6)) == 180
