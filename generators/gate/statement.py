@@ -131,6 +131,8 @@ def _membership(verdict: Verdict) -> Clause:
 
 def _extraction(verdict: Verdict) -> Clause:
     attempt = verdict.attacks.extraction
+    if verdict.threshold.needed:
+        return Clause("Extraction", "not made", "without a threshold nothing tells what came out")
     blind = f"{attempt.extracted:,} training patients came out of blind draws twice"
     if attempt.needed:
         state: Met = "not met" if attempt.veto else "not made"

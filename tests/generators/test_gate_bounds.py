@@ -260,6 +260,11 @@ def test_with_too_few_it_is_not_calibratable_and_says_what_it_takes(
     assert needed in statement(found)[0]
 
 
+def test_without_a_threshold_nothing_that_leans_on_it_is_said_to_be_met() -> None:
+    states = [one.state for one in simulated(patients=100).clauses]
+    assert states == ["not made"] * 4 + ["met", "met", "not made"]
+
+
 @pytest.mark.parametrize("copied", [0.01, 0.1, 1.0])
 def test_a_generator_that_copies_fails_and_99_percent_of_its_copies_are_found(copied: float) -> None:
     found = simulated(patients=500, images=5000, copied=copied, seed=3)
