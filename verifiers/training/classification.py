@@ -103,7 +103,7 @@ def train_classification(
     images, excluded = gather_classes(labels, class_texts(labels, *classes), hears, stops)
     fit, validation = split_classes(images, recipe.seed)
     if isinstance(recipe, LinearRecipe):
-        learned = train_linear(fit, validation, recipe, hears, stops)
+        learned = train_linear(fit, validation, recipe, unfinished, hears, stops)
     else:
         learned = train_dense(fit, validation, recipe, weights, unfinished, hears, stops)
     network, how = dict(learned.network), learned.preprocessing

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from medsanitize.verifiers.models.preprocess import Look, Preprocessing
 from medsanitize.verifiers.models.session import BATCH, embed, open_session
 from medsanitize.verifiers.pictures.picture import Modality
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops
+from medsanitize.verifiers.training.rows import kept_rows, name_of
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -50,6 +53,7 @@ def pooled_maps(
     how: Preprocessing,
     groups: Sequence[int],
     grid: int,
+    unfinished: Path,
     hears: Hears,
     stops: Stops,
     rescaling: Rescaling | None = None,
@@ -61,21 +65,27 @@ def pooled_maps(
     network = _Pooled(how.size, groups, grid, rescaling).eval()
     network.backbone.load_state_dict(imagenet_weights())
     sizes = [GROUPS[group][4] * grid**2 for group in groups]
-    rows = vectors_of(network, sum(sizes), examples, how, hears, stops)
+    rows = vectors_of(network, sum(sizes), examples, how, unfinished, hears, stops)
     parts = torch.from_numpy(rows).split(sizes, 1)  # type: ignore[no-untyped-call]
     return [part.reshape(len(examples), -1, grid, grid) for part in parts]
 
 
 def vectors_of(
-    network: nn.Module, length: int, examples: Examples, how: Preprocessing, hears: Hears, stops: Stops
+    network: nn.Module,
+    length: int,
+    examples: Examples,
+    how: Preprocessing,
+    unfinished: Path,
+    hears: Hears,
+    stops: Stops,
 ) -> NDArray[np.float32]:
-    """What a network in evaluation mode makes of all images, ``(n, length)``."""
-    session = open_session(to_onnx(network, how.size), os.cpu_count() or 1)
+    """What a network in evaluation mode makes of all images, ``(n, length)``; kept in ``unfinished``."""
+    graph = to_onnx(network, how.size)
+    session = open_session(graph, os.cpu_count() or 1)
     hears.stage("features", len(examples))
-    rows = np.empty((len(examples), length), np.float32)
-    for start in range(0, len(examples), BATCH):
-        stops.check()
-        places = range(start, min(start + BATCH, len(examples)))
-        rows[start : places.stop] = embed(session, [examples.picture(place) for place in places], how, length)
-        hears.advance(len(places))
-    return rows
+
+    def rows(places: range) -> NDArray[np.float32]:
+        return embed(session, [examples.picture(place) for place in places], how, length)
+
+    file = unfinished / f"{name_of(examples, how, hashlib.sha256(graph).hexdigest())}.rows"
+    return kept_rows(file, (len(examples), length), BATCH, rows, hears, stops)

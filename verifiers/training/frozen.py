@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from medsanitize.verifiers.models.scoring import BIAS, WEIGHT, Scoring
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops
 from medsanitize.verifiers.training.learned import Learned
 from medsanitize.verifiers.training.measures import mean_average_precision
+from medsanitize.verifiers.training.rows import kept_rows, name_of
 from numpy.typing import NDArray
 from pytorch_metric_learning.losses import SupConLoss  # type: ignore[import-untyped]
 from torch import Tensor
@@ -45,16 +47,17 @@ def train_frozen(
     fit: Examples,
     validation: Examples,
     recipe: FrozenRecipe,
+    unfinished: Path,
     hears: Hears,
     stops: Stops,
 ) -> Learned:
     """Learn a linear map of frozen features.
 
-    The same examples and recipe give the same weights. Minutes at most: nothing is kept for resuming.
+    The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
     """
     config = default_config(fit.modality)
-    fit_features = packaged_features(fit, hears, stops)
-    validation_features = packaged_features(validation, hears, stops)
+    fit_features = packaged_features(fit, unfinished, hears, stops)
+    validation_features = packaged_features(validation, unfinished, hears, stops)
     start = half_whitened(fit_features, recipe.dimension, recipe.whitening)
     learned, log = _adapt(fit_features, fit.patients, validation_features, validation.patients, start, recipe)
     weight, bias = (torch.tensor(one, dtype=torch.float32) for one in learned)
@@ -74,16 +77,18 @@ def train_frozen(
     )
 
 
-def packaged_features(examples: Examples, hears: Hears, stops: Stops) -> NDArray[np.float32]:
-    """What the packaged network of the modality sees in all images, ``(n, d)``."""
+def packaged_features(
+    examples: Examples, unfinished: Path, hears: Hears, stops: Stops
+) -> NDArray[np.float32]:
+    """What the packaged network of the modality sees in all images, ``(n, d)``; kept in ``unfinished``."""
     model = packaged_retrieval(examples.modality)
     hears.stage("features", len(examples))
-    vectors = np.empty((len(examples), model.dimension), np.float32)
-    for place in range(len(examples)):
-        stops.check()
-        vectors[place] = model.embed([examples.picture(place)])[0]
-        hears.advance(1)
-    return vectors
+
+    def rows(places: range) -> NDArray[np.float32]:
+        return model.embed([examples.picture(place) for place in places])
+
+    file = unfinished / f"{name_of(examples, model.digest)}.rows"
+    return kept_rows(file, (len(examples), model.dimension), 1, rows, hears, stops)
 
 
 def half_whitened(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,15 +55,20 @@ class LinearRecipe:
 
 
 def train_linear(
-    fit: Classified, validation: Classified, recipe: LinearRecipe, hears: Hears, stops: Stops
+    fit: Classified,
+    validation: Classified,
+    recipe: LinearRecipe,
+    unfinished: Path,
+    hears: Hears,
+    stops: Stops,
 ) -> Learned:
     """Learn a map of packaged features and its classes; the epoch with the lowest validation loss is kept.
 
-    The same images and recipe give the same weights. Minutes at most: nothing is kept for resuming.
+    The same images and recipe give the same weights; stopped, the same call goes on where it stood.
     """
     modality = fit.examples.modality
     config = default_config(modality)
-    parts = [(part, packaged_features(part.examples, hears, stops)) for part in (fit, validation)]
+    parts = [(part, packaged_features(part.examples, unfinished, hears, stops)) for part in (fit, validation)]
     learned, log = _learn(parts, recipe)
     features = {f"features.{name}": value for name, value in packaged_weights(modality).items()}
     facts: dict[str, Any] = {

@@ -7,6 +7,7 @@ cohort of training images then says how well an image matches people it does not
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,10 @@ class MatchRecipe:
     seed: int = 0
 
 
-def train_match(fit: Examples, recipe: MatchRecipe, hears: Hears, stops: Stops) -> Learned:
+def train_match(fit: Examples, recipe: MatchRecipe, unfinished: Path, hears: Hears, stops: Stops) -> Learned:
     """Take the statistics and the cohort, and fit the line from a match to a score.
 
-    The same examples and recipe give the same weights. Minutes at most: nothing is kept for resuming.
+    The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
     """
     draw = np.random.default_rng(recipe.seed)
     chosen = fit.part(np.sort(draw.permutation(len(fit))[: recipe.most]))
@@ -68,7 +69,7 @@ def train_match(fit: Examples, recipe: MatchRecipe, hears: Hears, stops: Stops) 
     network = LiteMatch(**facts).eval()
     network.backbone.load_state_dict(imagenet_weights())
     with torch.no_grad():
-        (pooled,) = pooled_maps(chosen, how, (recipe.group,), recipe.grid, hears, stops)
+        (pooled,) = pooled_maps(chosen, how, (recipe.group,), recipe.grid, unfinished, hears, stops)
         learn_cells(network.cells, pooled)
         cells = network.cells.whitened(pooled)
         network.cohort.cells.copy_(cells[cohort].flatten(2))

@@ -9,6 +9,7 @@ for it, so that images of patients with one image count in full, and nothing can
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,12 +70,13 @@ def train_moments(
     fit: Examples,
     validation: Examples,
     recipe: MomentsRecipe,
+    unfinished: Path,
     hears: Hears,
     stops: Stops,
 ) -> Learned:
     """Take the statistics of the images; whose they are is not asked.
 
-    The same examples and recipe give the same weights. Minutes at most: nothing is kept for resuming.
+    The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
     """
     how = preprocessing_for(fit.modality, recipe.sizes[0])
     facts: dict[str, Any] = {
@@ -90,8 +92,8 @@ def train_moments(
     chosen = fit.part(np.sort(draw.permutation(len(fit))[: recipe.most]))
     with torch.no_grad():
         for scale, rescaling in zip(network.scales, network.rescalings, strict=True):
-            _learn_scale(scale, rescaling, chosen, how, recipe, hears, stops)
-    seen = vectors_of(network, dimension, validation, how, hears, stops)
+            _learn_scale(scale, rescaling, chosen, how, recipe, unfinished, hears, stops)
+    seen = vectors_of(network, dimension, validation, how, unfinished, hears, stops)
     found = mean_average_precision(seen, validation.patients)
     return Learned(
         network=facts,
@@ -108,11 +110,12 @@ def _learn_scale(
     examples: Examples,
     how: Preprocessing,
     recipe: MomentsRecipe,
+    unfinished: Path,
     hears: Hears,
     stops: Stops,
 ) -> None:
     grid = scale.branches[0].cells.mean.shape[-1]
-    pooled = pooled_maps(examples, how, recipe.groups, grid, hears, stops, rescaling)
+    pooled = pooled_maps(examples, how, recipe.groups, grid, unfinished, hears, stops, rescaling)
     hears.stage("statistics", len(pooled))
     for branch, coarse, maps in zip(scale.branches, scale.coarse, pooled, strict=True):
         stops.check()

@@ -31,6 +31,7 @@ from medsanitize.verifiers.training.learned import Learned
 from medsanitize.verifiers.training.match import MatchRecipe, train_match
 from medsanitize.verifiers.training.moments import MomentsRecipe, train_moments
 from medsanitize.verifiers.training.recipes import Recipe
+from medsanitize.verifiers.training.rows import kept_rows, name_of
 from medsanitize.verifiers.training.siamese import train_siamese
 
 # More patients than that make the bounds no better that matter, and every pair is scored.
@@ -96,11 +97,11 @@ def train(
     examples, excluded = gather(labels, hears, stops)
     fit, validation = split_patients(examples, recipe.seed)
     if isinstance(recipe, MomentsRecipe):
-        learned = train_moments(fit, validation, recipe, hears, stops)
+        learned = train_moments(fit, validation, recipe, unfinished, hears, stops)
     elif isinstance(recipe, MatchRecipe):
-        learned = train_match(fit, recipe, hears, stops)
+        learned = train_match(fit, recipe, unfinished, hears, stops)
     elif isinstance(recipe, FrozenRecipe):
-        learned = train_frozen(kind, fit, validation, recipe, hears, stops)
+        learned = train_frozen(kind, fit, validation, recipe, unfinished, hears, stops)
     else:
         learned = train_siamese(fit, validation, recipe, weights, unfinished, hears, stops)
     config = Config(
@@ -112,7 +113,7 @@ def train(
         learned.scoring,
     )
     exported = export(config, learned.weights)
-    calibration = _calibrate(exported, learned, validation, hears, stops)
+    calibration = _calibrate(exported, learned, validation, unfinished, hears, stops)
     counts = _counts(fit, validation)
     training = {
         "counts": counts,
@@ -130,7 +131,7 @@ def train(
 
 
 def _calibrate(
-    exported: Exported, learned: Learned, validation: Examples, hears: Hears, stops: Stops
+    exported: Exported, learned: Learned, validation: Examples, unfinished: Path, hears: Hears, stops: Stops
 ) -> Calibration:
     """Score every pair of the validation part as the finished model will, on the CPU."""
     model = GraphVerification(
@@ -145,11 +146,12 @@ def _calibrate(
     )
     chosen = validation.part(_first_patients(validation.patients, MOST_CALIBRATED))
     hears.stage("calibrate", len(chosen))
-    vectors = np.empty((len(chosen), model.dimension), np.float32)
-    for place in range(len(chosen)):
-        stops.check()
-        vectors[place] = model.embed([chosen.picture(place)])[0]
-        hears.advance(1)
+
+    def rows(places: range) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return model.embed([chosen.picture(place) for place in places])
+
+    file = unfinished / f"{name_of(chosen, hashlib.sha256(exported.graph).hexdigest())}.rows"
+    vectors = kept_rows(file, (len(chosen), model.dimension), 1, rows, hears, stops)
     scores = verifier_scores(vectors, model) if learned.score else distance_scores(vectors)
     return add_up(scores, np.unique(chosen.patients, return_inverse=True)[1]).calibration()
 
