@@ -63,8 +63,8 @@ class Explanation:
         Whose features were compared: ``a trained classifier`` or ``packaged ImageNet features``.
     answers
         What the classifier takes the image for, the likeliest first; empty without a classifier.
-    images
-        Of the catalogue, compared.
+    images, synthetic
+        Of the catalogue, compared, and how many of those are synthetic.
     excluded
         Objects of the catalogue left out, by reason.
     by_features
@@ -77,6 +77,7 @@ class Explanation:
     model_digest: str
     answers: tuple[Answer, ...]
     images: int
+    synthetic: int
     excluded: Mapping[str, int]
     by_features: tuple[Case, ...]
     by_structure: tuple[Case, ...]
@@ -128,6 +129,7 @@ def explain(
         model_digest=digest,
         answers=() if classifier is None else _all_answers(classifier, looked.queries[:1]),
         images=len(looked.entries),
+        synthetic=sum(entry.synthetic for entry in looked.entries),
         excluded=looked.excluded,
         by_features=tuple(case(int(place)) for place in np.argsort(ranks)[:count]),
         by_structure=tuple(case(int(place)) for place in np.argsort(structure_ranks)[:count]),

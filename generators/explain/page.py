@@ -30,18 +30,18 @@ def explanation_page(found: Explanation, image: Image, release: Path) -> bytes:
     ]
     if first is not None:
         tiles.insert(0, (f"Taken for {first.name}", f"{first.probability:.2f}"))
-    kinds = "synthetic" if all(one.synthetic for one in found.by_features) else "synthetic and real"
     page = Page(
         kind="Explanation by example",
         title="What is alike in the model's eyes",
-        lede=f"The nearest of {found.images:,} {kinds} images by {found.model}.",
+        lede=f"The nearest of {found.images:,} images, {found.synthetic:,} of them synthetic,"
+        f" by {found.model}.",
         tiles=tuple(tiles),
         sections=(
             Section("The image", pictures=(Picture(_png(image), _said(found)),)),
             _ranked(
                 "Nearest by features",
-                "Images that the model sees as it sees this one. A green border: the model takes it for the"
-                " same class; red: for another.",
+                "Images that the model sees as it sees this one."
+                + (" A green border: it takes it for the same class; red: for another." if first else ""),
                 found,
                 found.by_features,
                 release,
@@ -86,7 +86,7 @@ def ranking_page(found: Ranking) -> bytes:
 
 def _ranked(title: str, text: str, found: Explanation, cases: Sequence[Case], release: Path) -> Section:
     pictures = [
-        Picture(_png(read_picture(release / one.path)), f"{number}. {_caption(one)}", _tone(found, one))
+        Picture(_png(read_picture(release / one.path)), f"{number}. {_caption(one)}", tone_of(found, one))
         for number, one in enumerate(cases, 1)
     ]
     return Section(title, (text,), pictures=tuple(pictures))
@@ -99,7 +99,8 @@ def _caption(case: Case) -> str:
     return ", ".join(said) + ("" if case.synthetic else ", a real image")
 
 
-def _tone(found: Explanation, case: Case) -> Tone:
+def tone_of(found: Explanation, case: Case) -> Tone:
+    """Good where the classifier takes case and image for the same, bad where not."""
     if case.answer is None or not found.answers:
         return "plain"
     return "good" if case.answer.name == found.answers[0].name else "bad"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 DEPTHS = (6, 12, 24, 16)
 GROWTH = 32
@@ -74,6 +73,7 @@ class DenseNet(nn.Module):
                 self.features.add_module(f"transition{number}", _transition(maps))
                 maps //= 2
         self.features.add_module("norm5", nn.BatchNorm2d(maps))
+        self.relu = nn.ReLU(inplace=True)
         self.channels = maps
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -81,7 +81,8 @@ class DenseNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """``(n, 3, s, s)`` to ``(n, channels, s / 32, s / 32)``."""
-        return F.relu(self.features(images))
+        maps: Tensor = self.relu(self.features(images))
+        return maps
 
 
 class DenseFeatures(nn.Module):
