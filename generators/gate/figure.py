@@ -39,9 +39,9 @@ def score_curves(scores: Scores, threshold: float) -> str:
         axes.set_xlabel("score (log-odds)")
         axes.set_ylabel("share at or above it")
         axes.set_ylim(0, 1.02)
-        axes.legend(fontsize=6.5)
+        axes.legend(fontsize=6.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
-    return draw(paint, width=6.4, height=3.8)
+    return draw(paint, width=7.4, height=3.6)
 
 
 def _curve(axes: Axes, scores: NDArray[np.float64], label: str, **style: Any) -> None:
