@@ -205,8 +205,8 @@ def _tell_made(kind: str, recipe: str, made: Made, purpose: str, as_json: bool) 
 @click.option(
     "--prediction",
     metavar="WHAT",
-    help="What the denoiser predicts: noise (the default), velocity, or zero-snr (velocity on a schedule that"
-    " ends in noise alone).",
+    help="What the denoiser predicts: noise (gpu-256, gpu-512), velocity (the others), or zero-snr (velocity"
+    " on a schedule that ends in noise alone).",
 )
 @click.option(
     "--pipeline",

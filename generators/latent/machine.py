@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -74,6 +74,14 @@ class Machine:
             return False
         asked = torch.tensor([stops.number], device=self.device)
         return bool(self.accelerator.reduce(asked, "sum").item())
+
+    def mean(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Each number's mean over all processes, so that all of them know of one that is none."""
+        if self.accelerator.num_processes == 1:
+            return dict(values)
+        own = torch.tensor(list(values.values()), device=self.device, dtype=torch.float32)
+        shared: torch.Tensor = self.accelerator.reduce(own, "mean")
+        return dict(zip(values, shared.tolist(), strict=True))
 
     def wait(self) -> None:
         """Until all processes are here."""

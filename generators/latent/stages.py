@@ -100,7 +100,7 @@ def run_stage(
         if (step + 1) % pace.every and step + 1 < stage.steps:
             continue
         taken = step % pace.every + 1
-        means = {name: float(value) / taken for name, value in sums.items()}
+        means = place.machine.mean({name: float(value) / taken for name, value in sums.items()})
         position = _judged(stage, replace(position, step=step + 1), means)
         sums = {}
         _look(stage, position, pace, place)
