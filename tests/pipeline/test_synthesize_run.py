@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,10 +16,13 @@ from medsanitize.errors import UsageError
 from medsanitize.generators.gate import gate as gate_module
 from medsanitize.pipeline import drawing, synthesize_stage, synthetic_objects
 from medsanitize.pipeline.drawing import Draw, apportioned
+from medsanitize.pipeline.opening import page_path as review_page
 from medsanitize.pipeline.outcome import RunResult
+from medsanitize.pipeline.review import make_review, take_decisions
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.stop import Stop, Stopped
 from medsanitize.pipeline.synthesize_stage import page_path
+from medsanitize.pipeline.synthetic_objects import FIRST_ROW
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify
@@ -107,6 +111,21 @@ def done(policy: Policy, **options: Any) -> RunResult:
     return run(policy, Options(workers=1), **options)
 
 
+@pytest.fixture(scope="module")
+def finished() -> list[tuple[Policy, RunResult]]:
+    """What was released before, only to be looked at."""
+    return []
+
+
+@pytest.fixture
+def released(make: Make, finished: list[tuple[Policy, RunResult]]) -> tuple[Policy, RunResult]:
+    """A release with synthetic images, made once."""
+    if not finished:
+        policy = make()
+        finished.append((policy, done(policy)))
+    return finished[0]
+
+
 def gate(result: RunResult) -> Any:
     return next(one for one in result.gates if one.name == "synthetic images")
 
@@ -115,9 +134,10 @@ def files(policy: Policy) -> list[Path]:
     return sorted(path for path in (policy.output / "data").rglob("*") if path.is_file())
 
 
-def test_labelled_originals_are_dropped_and_as_many_synthetic_images_stand_in_their_place(make: Make) -> None:
-    policy = make()
-    result = done(policy)
+def test_labelled_originals_are_dropped_and_as_many_images_stand_in_their_place(
+    released: tuple[Policy, RunResult],
+) -> None:
+    policy, result = released
     rows = list(read_rows(policy.output))
     made = [row for row in rows if row.synthetic]
     assert result.dropped == {RULE: 4}
@@ -130,9 +150,10 @@ def test_labelled_originals_are_dropped_and_as_many_synthetic_images_stand_in_th
     assert not any(row.model_digest or row.gate_verdict for row in rows if not row.synthetic)
 
 
-def test_every_synthetic_image_has_a_patient_and_a_study_of_its_own(make: Make) -> None:
-    policy = make()
-    done(policy)
+def test_every_synthetic_image_has_a_patient_and_a_study_of_its_own(
+    released: tuple[Policy, RunResult],
+) -> None:
+    policy, _ = released
     rows = list(read_rows(policy.output))
     real = {row.patient for row in rows if not row.synthetic}
     made = [row for row in rows if row.synthetic]
@@ -143,16 +164,16 @@ def test_every_synthetic_image_has_a_patient_and_a_study_of_its_own(make: Make) 
         assert (data.PatientID, data.StudyDate, data.AccessionNumber) == (row.patient, "", "")
 
 
-def test_the_release_is_intact_and_its_audit_finds_nothing(make: Make) -> None:
-    policy = make()
-    done(policy)
+def test_the_release_is_intact_and_its_audit_finds_nothing(released: tuple[Policy, RunResult]) -> None:
+    policy, _ = released
     assert verify(policy.output, key=None).status == "intact"
     assert audit_release(policy.output).findings == ()
 
 
-def test_the_report_shows_verdict_and_images_and_the_page_of_the_holder_is_not_in_it(make: Make) -> None:
-    policy = make()
-    done(policy)
+def test_the_report_shows_verdict_and_images_and_the_page_of_the_holder_is_not_in_it(
+    released: tuple[Policy, RunResult],
+) -> None:
+    policy, _ = released
     report = (policy.output / "report.html").read_text()
     assert "no match found by these attacks at this bound" in report
     assert report.count("data:image/png;base64,") == 1
@@ -277,6 +298,32 @@ def test_an_anonymous_release_keeps_no_page_that_shows_patients(make: Make) -> N
     result = done(policy, material=KEY)
     assert gate(result).result == "passed"
     assert not page_path(policy).exists()
+
+
+def test_what_a_person_refuses_in_a_review_is_not_released(make: Make) -> None:
+    approve = '{name: chest, version: "1.0", mode: pseudonymous, approve: required}'
+    policy = make(others={"release": approve})
+    done(policy)
+    make_review(policy)
+    page = review_page(policy).read_text()
+    items = set(re.findall(r'type="radio" name="(object-[0-9]*)"', page))
+    synthetic = sorted(name for name in items if int(name.removeprefix("object-")) >= FIRST_ROW)
+    assert len(synthetic) == 4
+    facts = {
+        "version": 1,
+        "page": re.findall(r'data-page="([^"]*)"', page)[0],
+        "approve": None,
+        "decisions": {synthetic[0]: "quarantine"},
+    }
+    (policy.state / "decisions.json").write_text(json.dumps(facts))
+    take_decisions(policy, policy.state / "decisions.json")
+    again = done(policy)
+    result = run(policy, Options(workers=1, approve=again.digest))
+    rows = list(read_rows(policy.output))
+    assert result.ending == "published"
+    assert (result.objects, result.dropped) == (8, {RULE: 4})
+    assert sum(row.synthetic for row in rows) == 3
+    assert len(files(policy)) == len(rows) == 7
 
 
 def test_labels_that_nobody_has_are_refused_before_anything_is_read(make: Make) -> None:
