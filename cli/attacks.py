@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 from medsanitize.cli.tables import COLUMN, columns_of
 
 if TYPE_CHECKING:
@@ -51,18 +51,12 @@ def linkage(
     RELEASE and OTHER are releases, whose pseudonyms say who is who, or folders with a table (by default the
     labels.csv in them). Images that cannot be read are counted, and the exit code is then 1.
     """
-    from medsanitize.pipeline.console import close, progress_for
     from medsanitize.pipeline.linkage import Asked, run_linkage
-    from medsanitize.pipeline.stop import on_signals
 
     columns = columns_of(renamed)
     asked = Asked(release, background, labels, background_labels, columns, model, policy, output)
-    progress = progress_for(log_json)
-    try:
-        with on_signals() as stop:
-            found = run_linkage(asked, progress, stop)
-    finally:
-        close(progress)
+    with long_work(log_json) as (progress, stop):
+        found = run_linkage(asked, progress, stop)
     code = 1 if found.excluded else 0
     tell(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found)))
     return code

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 from medsanitize.cli.tables import columns_of, table_options
 
 if TYPE_CHECKING:
@@ -47,17 +47,11 @@ def evaluate(
     Without a model it is the packaged ImageNet features that are measured. Images that cannot be read are
     left out and counted, and the exit code is then 1.
     """
-    from medsanitize.pipeline.console import close, progress_for
     from medsanitize.pipeline.evaluation import Asked, run_evaluation
-    from medsanitize.pipeline.stop import on_signals
 
     asked = Asked(images, labels, columns_of(renamed), split, model, verifier, target, output)
-    progress = progress_for(log_json)
-    try:
-        with on_signals() as stop:
-            found = run_evaluation(asked, progress, stop)
-    finally:
-        close(progress)
+    with long_work(log_json) as (progress, stop):
+        found = run_evaluation(asked, progress, stop)
     code = 1 if found.excluded else 0
     tell(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found, output)))
     return code

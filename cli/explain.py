@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 
 if TYPE_CHECKING:
     from medsanitize.generators.explain.explain import Explanation
@@ -58,20 +58,14 @@ def explain(
     The release is verified first. Its objects that cannot be compared are counted, and the exit code is
     then 1.
     """
-    from medsanitize.pipeline.console import close, progress_for
     from medsanitize.pipeline.explaining import Asked, run_explain, run_ranking
-    from medsanitize.pipeline.stop import on_signals
 
     asked = Asked(image, catalogue, everything, model, count, output)
-    progress = progress_for(log_json)
-    try:
-        with on_signals() as stop:
-            if judgements is not None:
-                ranking = run_ranking(asked, judgements, progress, stop)
-            else:
-                found = run_explain(asked, progress, stop)
-    finally:
-        close(progress)
+    with long_work(log_json) as (progress, stop):
+        if judgements is not None:
+            ranking = run_ranking(asked, judgements, progress, stop)
+        else:
+            found = run_explain(asked, progress, stop)
     if judgements is not None:
         tell(as_json, {**ranking.to_json(), "exit_code": 0}, "\n".join(_ranking_lines(ranking)))
         return 0

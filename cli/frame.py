@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from medsanitize import __version__
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.progress import Progress
+    from medsanitize.pipeline.stop import Stop
 
 FILE = click.Path(path_type=Path)
 _COMMON = (
@@ -79,6 +84,20 @@ def _tell_error(text: str, code: int, as_json: bool, log_json: bool) -> None:
     if as_json:
         print(json.dumps(facts))
     print(json.dumps(facts) if log_json else f"medsanitize: {text}", file=sys.stderr)
+
+
+@contextmanager
+def long_work(log_json: bool) -> Iterator[tuple[Progress, Stop]]:
+    """Progress on stderr, and a stop that hears Ctrl-C and SIGTERM, while a command works."""
+    from medsanitize.pipeline.console import close, progress_for
+    from medsanitize.pipeline.stop import on_signals
+
+    progress = progress_for(log_json)
+    try:
+        with on_signals() as stop:
+            yield progress, stop
+    finally:
+        close(progress)
 
 
 def tell(as_json: bool, facts: dict[str, Any], text: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 from medsanitize.cli.tables import COLUMN, columns_of
 
 if TYPE_CHECKING:
@@ -60,18 +60,12 @@ def overlap(
     exclusive (exit code 0), overlapping (3) or cannot tell (1), with the bound that it rests on. What
     --output holds shows patients: it is for you alone.
     """
-    from medsanitize.pipeline.console import close, progress_for
     from medsanitize.pipeline.overlap import run_overlap
-    from medsanitize.pipeline.stop import on_signals
     from medsanitize.verifiers.overlap.told import result_json
 
     asked = _asked(datasets, options)
-    progress = progress_for(log_json)
-    try:
-        with on_signals() as stop:
-            found = run_overlap(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
-    finally:
-        close(progress)
+    with long_work(log_json) as (progress, stop):
+        found = run_overlap(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
     code = _CODES[found.result]
     tell(as_json, {**result_json(found), "exit_code": code}, "\n".join(_lines(found, asked)))
     return code

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.registering import Added
@@ -122,9 +122,7 @@ def registry_add(
 
 
 def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_json: bool) -> Added:
-    from medsanitize.pipeline.console import close, progress_for
     from medsanitize.pipeline.registering import register_with_embeddings
-    from medsanitize.pipeline.stop import on_signals
     from medsanitize.policies.model import RegistryKey
     from medsanitize.policies.secrets import read_registry_key
     from medsanitize.release.embeddings import Vault
@@ -133,20 +131,16 @@ def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_js
     key = options["key"]
     vault = Vault(read_registry_key(RegistryKey(file=key, env=None if key else _KEY_VARIABLE)))
     workers = options["workers"] or len(os.sched_getaffinity(0))
-    progress = progress_for(log_json)
-    try:
-        with on_signals() as stop:
-            return register_with_embeddings(
-                release,
-                registry,
-                Paths(options["model"], options["verifier"]),
-                vault,
-                progress,
-                stop,
-                workers=workers,
-            )
-    finally:
-        close(progress)
+    with long_work(log_json) as (progress, stop):
+        return register_with_embeddings(
+            release,
+            registry,
+            Paths(options["model"], options["verifier"]),
+            vault,
+            progress,
+            stop,
+            workers=workers,
+        )
 
 
 @command(registry, "list", "medsanitize registry list --registry registry")

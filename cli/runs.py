@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.outcome import RunResult
@@ -32,21 +32,14 @@ def _load(policy: Path, registry: Path | None) -> Policy:
 
 
 def _go(policy: Policy, options: Options, *, planned: bool, log_json: bool) -> RunResult:
-    from medsanitize.pipeline.console import close, progress_for
-    from medsanitize.pipeline.stop import on_signals
+    with long_work(log_json) as (progress, stop):
+        if planned:
+            from medsanitize.pipeline.plan import plan
 
-    progress = progress_for(log_json)
-    try:
-        with on_signals() as stop:
-            if planned:
-                from medsanitize.pipeline.plan import plan
+            return plan(policy, options, progress=progress, stop=stop)
+        from medsanitize.pipeline.run import run
 
-                return plan(policy, options, progress=progress, stop=stop)
-            from medsanitize.pipeline.run import run
-
-            return run(policy, options, progress=progress, stop=stop)
-    finally:
-        close(progress)
+        return run(policy, options, progress=progress, stop=stop)
 
 
 def _show(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, title: str = "") -> int:
@@ -130,6 +123,7 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
     --decisions, what was decided and approved there is read back, and the next run follows it.
     """
     from medsanitize.pipeline.review import make_review, take_decisions
+    from medsanitize.pipeline.stop import on_signals
     from medsanitize.policies.load import load
 
     loaded = load(policy)
@@ -141,7 +135,6 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
         told += f"\nNow run again: medsanitize run {policy}"
         tell(as_json, {**facts, "approved": taken.approved, "exit_code": 0}, told)
         return 0
-    from medsanitize.pipeline.stop import on_signals
 
     with on_signals() as stop:
         made = make_review(loaded, stop, f"medsanitize review {policy} --decisions decisions.json")

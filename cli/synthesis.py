@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 from medsanitize.cli.tables import columns_of, table_options
 
 if TYPE_CHECKING:
@@ -69,18 +69,12 @@ def synthesize(
     there; 1: some are missing, or too few patients calibrate it; 3: it failed, and no image is written.
     The page synthesis.html shows patients: it is for you alone. Stopped, the same command resumes.
     """
-    from medsanitize.pipeline.console import close, progress_for
-    from medsanitize.pipeline.stop import on_signals
     from medsanitize.pipeline.synthesize import run_synthesize
 
     asked = _asked(model, renamed, options)
     cores = 1 if asked.device != "cpu" else len(os.sched_getaffinity(0))
-    progress = progress_for(log_json)
-    try:
-        with on_signals() as stop:
-            found = run_synthesize(asked, progress, stop, workers=workers or cores)
-    finally:
-        close(progress)
+    with long_work(log_json) as (progress, stop):
+        found = run_synthesize(asked, progress, stop, workers=workers or cores)
     code = _CODES[found.drawn.judged.verdict.state] or int(found.drawn.shortfall > 0)
     tell(as_json, {**found.facts(), "exit_code": code}, "\n".join(_lines(found)))
     return code

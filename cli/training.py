@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.cli.frame import FILE, cli, command, tell
+from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 from medsanitize.cli.tables import columns_of, table_options
 
 if TYPE_CHECKING:
@@ -48,48 +48,24 @@ _EXAMPLE = "--images scans --labels labels.csv --split train --output model"
 
 @command(train, "retrieval", f"medsanitize train retrieval {_EXAMPLE}")
 @_options
-def train_retrieval(
-    images: Path,
-    labels: Path,
-    renamed: tuple[str, ...],
-    split: str | None,
-    output: Path,
-    recipe: str | None,
-    weights: str | None,
-    *,
-    as_json: bool,
-    log_json: bool,
-) -> int:
+def train_retrieval(*, as_json: bool, log_json: bool, **options: Any) -> int:
     """Train a model that finds the images of the same patient.
 
     A part of the patients is kept back to choose the epoch and to calibrate. Stopped by Ctrl-C, the same
     command goes on where it was.
     """
-    table = (images, labels, renamed, split)
-    return _train("retrieval", table, output, (recipe, weights), (as_json, log_json))
+    return _train("retrieval", options, as_json, log_json)
 
 
 @command(train, "verification", f"medsanitize train verification {_EXAMPLE}")
 @_options
-def train_verification(
-    images: Path,
-    labels: Path,
-    renamed: tuple[str, ...],
-    split: str | None,
-    output: Path,
-    recipe: str | None,
-    weights: str | None,
-    *,
-    as_json: bool,
-    log_json: bool,
-) -> int:
+def train_verification(*, as_json: bool, log_json: bool, **options: Any) -> int:
     """Train a model that says whether two images show the same patient.
 
     A part of the patients is kept back to choose the epoch and to calibrate. Stopped by Ctrl-C, the same
     command goes on where it was.
     """
-    table = (images, labels, renamed, split)
-    return _train("verification", table, output, (recipe, weights), (as_json, log_json))
+    return _train("verification", options, as_json, log_json)
 
 
 @command(train, "classifier", f"medsanitize train classifier {_EXAMPLE} --class finding")
@@ -124,9 +100,7 @@ def train_classifier(
     Each image has one class; classes of fewer than four patients are left out and counted. Stopped by Ctrl-C,
     the same command goes on where it was.
     """
-    from medsanitize.pipeline.console import close, progress_for
     from medsanitize.pipeline.extras import check_verify_extra
-    from medsanitize.pipeline.stop import on_signals
     from medsanitize.verifiers.labels import read_labels
 
     check_verify_extra()
@@ -134,25 +108,13 @@ def train_classifier(
 
     chosen, columns = class_recipe_for(recipe), columns_of(renamed)
     rows = read_labels(labels, images, columns, split)
-    progress = progress_for(log_json)
-    try:
-        with on_signals() as stop:
-            made = train_classification(rows, (columns, column), chosen, weights, output, progress, stop)
-    finally:
-        close(progress)
+    with long_work(log_json) as (progress, stop):
+        made = train_classification(rows, (columns, column), chosen, weights, output, progress, stop)
     return _tell_made("classification", chosen.name, made, "choose the epoch", as_json)
 
 
-def _train(
-    name: str,
-    table: tuple[Path, Path, tuple[str, ...], str | None],
-    output: Path,
-    how: tuple[str | None, str | None],
-    told: tuple[bool, bool],
-) -> int:
-    from medsanitize.pipeline.console import close, progress_for
+def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool) -> int:
     from medsanitize.pipeline.extras import check_verify_extra
-    from medsanitize.pipeline.stop import on_signals
     from medsanitize.verifiers.labels import read_labels
 
     check_verify_extra()
@@ -160,17 +122,13 @@ def _train(
     from medsanitize.verifiers.training.recipes import recipe_for
     from medsanitize.verifiers.training.train import train as train_model
 
-    images, labels, renamed, split = table
     kind = Kind(name)
-    recipe = recipe_for(kind, how[0])
-    rows = read_labels(labels, images, columns_of(renamed), split)
-    progress = progress_for(told[1])
-    try:
-        with on_signals() as stop:
-            made = train_model(kind, rows, recipe, how[1], output, progress, stop)
-    finally:
-        close(progress)
-    return _tell_made(str(kind), recipe.name, made, "choose and calibrate", told[0])
+    recipe = recipe_for(kind, options["recipe"])
+    columns = columns_of(options["renamed"])
+    rows = read_labels(options["labels"], options["images"], columns, options["split"])
+    with long_work(log_json) as (progress, stop):
+        made = train_model(kind, rows, recipe, options["weights"], options["output"], progress, stop)
+    return _tell_made(str(kind), recipe.name, made, "choose and calibrate", as_json)
 
 
 def _tell_made(kind: str, recipe: str, made: Made, purpose: str, as_json: bool) -> int:
@@ -235,9 +193,7 @@ def train_generator(
     of samples appear in the folder MODEL.training as it learns. Stopped by Ctrl-C, the same command goes
     on where it was. Several GPUs: accelerate launch --no-python medsanitize train generator ...
     """
-    from medsanitize.pipeline.console import close, progress_for
     from medsanitize.pipeline.extras import check_generate_extra
-    from medsanitize.pipeline.stop import on_signals
     from medsanitize.verifiers.labels import read_labels
 
     check_generate_extra()
@@ -246,12 +202,8 @@ def train_generator(
 
     chosen = recipe_for(recipe, prediction_for(prediction))
     rows = read_labels(labels, images, columns_of(renamed), split)
-    progress = progress_for(log_json)
-    try:
-        with on_signals() as stop:
-            made = train_model(rows, column, chosen, pipeline, output, progress, stop)
-    finally:
-        close(progress)
+    with long_work(log_json) as (progress, stop):
+        made = train_model(rows, column, chosen, pipeline, output, progress, stop)
     code = 1 if made.excluded else 0
     if not made.digest:
         return code

@@ -49,7 +49,7 @@ def kept_rows(
     with storage():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "r+b", buffering=0) as kept:
+    with open(descriptor, "r+b") as kept:
         whole = min(os.fstat(descriptor).st_size // (_NUMBER * length), count)
         done = whole if whole == count else whole // batch * batch
         kept.truncate(done * _NUMBER * length)
@@ -58,8 +58,9 @@ def kept_rows(
         for start in range(done, count, batch):
             stops.check()
             places = range(start, min(start + batch, count))
-            rows = np.ascontiguousarray(compute(places), np.float32)
+            rows = compute(places).astype(np.float32).tobytes()
             with storage():
                 kept.write(rows)
+                kept.flush()
             hears.advance(len(places))
     return np.fromfile(file, np.float32).reshape(shape)
