@@ -110,7 +110,8 @@ def draw(
             kept[one.label].append((one, image))
     again = refused = 0
     begun = [sum(one.label == label for one in first) for label in range(len(wanted))]
-    while judged.verdict.state != "failed":
+    # Without a threshold nobody can say of an image that it is better than the one it stands for.
+    while judged.verdict.state != "failed" and not judged.verdict.threshold.needed:
         lacking = [number - len(held) for number, held in zip(wanted, kept, strict=True)]
         more = [
             Draw(label, begun[label] + place, seed(label, begun[label] + place))
