@@ -72,7 +72,7 @@ def curves(log: Sequence[Mapping[str, float]]) -> bytes:
     from matplotlib import pyplot
 
     with mpl.rc_context({"svg.hashsalt": "medsanitize", "font.size": 9}):
-        figure, axes = pyplot.subplots(1, 2, figsize=(9, 3), layout="constrained")
+        figure, axes = pyplot.subplots(1, 2, figsize=(9, 3))
         for axis, number, title in zip(axes, (1, 2), ("autoencoder", "denoiser"), strict=True):
             entries = [entry for entry in log if entry["part"] == number]
             names = sorted({name for entry in entries for name in entry} - {"part", "step", "divergence"})

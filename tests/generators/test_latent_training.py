@@ -135,7 +135,7 @@ def test_nothing_of_the_patients_stays_beside_the_model_but_sheets(made: tuple[P
     assert {path.suffix for path in beside.iterdir()} == {".png"}
 
 
-@pytest.mark.parametrize(("part", "at"), [("autoencoder", 2), ("autoencoder", 4), ("denoiser", 5)])
+@pytest.mark.parametrize(("part", "at"), [("autoencoder", 4), ("denoiser", 5)])
 def test_a_stopped_training_ends_as_an_undisturbed_one(
     root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path, part: str, at: int
 ) -> None:
@@ -181,8 +181,8 @@ def test_a_loss_that_is_no_number_ends_the_training(root: Path, recipe: Recipe, 
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize("prediction", [Prediction.VELOCITY, Prediction.ZERO_SNR])
-def test_velocity_is_learned_and_sampled(
+@pytest.mark.parametrize("prediction", [Prediction.NOISE, Prediction.ZERO_SNR])
+def test_other_predictions_are_learned_and_sampled(
     root: Path, recipe: Recipe, tmp_path: Path, prediction: Prediction
 ) -> None:
     how = replace(recipe, denoiser=replace(recipe.denoiser, prediction=prediction))
