@@ -13,9 +13,14 @@ ORDER = ("policies", "sanitize", "release", "verifiers", "generators", "pipeline
 FOR_ALL = frozenset({"errors", "__version__"})
 # Networks are classes of torch's, so their modules import it at once; nothing else imports them at once.
 NETWORKS = (
+    "medsanitize.generators.latent",
     "medsanitize.verifiers.models.graph",
     "medsanitize.verifiers.models.networks",
     "medsanitize.verifiers.training",
+)
+# What the others see of a generator does not need its networks.
+PLAIN = tuple(
+    f"medsanitize.generators.latent.{name}" for name in ("config", "generator", "recipes", "squares")
 )
 HEAVY = frozenset({"torch", "diffusers", "faiss", "presidio_analyzer", "rapidocr", "ray", "pyspark"})
 
@@ -26,7 +31,11 @@ def modules() -> list[Path]:
 
 
 def is_network(name: str) -> bool:
-    return any(name == one or name.startswith(f"{one}.") for one in NETWORKS)
+    return lies_in(name, NETWORKS) and not lies_in(name, PLAIN)
+
+
+def lies_in(name: str, places: tuple[str, ...]) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in places)
 
 
 def room_of(path: Path) -> str:
