@@ -158,7 +158,7 @@ RECIPES = {
             sampling_steps=30,
         ),
         Recipe(
-            "cpu-128", 128, Autoencoding((8, 32, 64, 64), 1, 8, 1600, 1e-3), _CPU, every=200, grids=2,
+            "cpu-128", 128, Autoencoding((8, 32, 64, 64), 1, 8, 1200, 1e-3, kl=1e-3), _CPU, every=200, grids=2,
             sampling_steps=30,
         ),
         Recipe(
