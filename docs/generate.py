@@ -148,7 +148,7 @@ def _kind(annotation: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{part}`" for part in parts)
     if origin in (Union, UnionType):
-        return next(_kind(part) for part in parts if part is not NoneType)
+        return ", or ".join(_kind(part) for part in parts if part is not NoneType)
     if origin is tuple:
         inner = _kind(parts[0])
         return {"section": "list of sections", "path": "list of paths"}.get(inner, f"list of {inner}")

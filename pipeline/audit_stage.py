@@ -274,8 +274,9 @@ def _audit_slide(
     except SourceProblem as problem:
         return Audited(target.id, (("file", problem.rule),), -1, None)
     sources = tuple(Path(os.fsdecode(path)) for path in slide.sources)
-    kept = worker.setup.policy.wsi.tile_metadata == "keep"
-    staged = Staged(staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept)
+    rules = worker.setup.policy.wsi
+    kept, part = rules.tile_metadata == "keep", None if rules.macro == "drop" else rules.macro.keep
+    staged = Staged(staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept, part)
     findings, tiles = read_slide(staged, search=search)
     found = tuple((finding.place, finding.rule) for finding in findings)
     whole, *scans = map(bytes.fromhex, tiles) if tiles else (None,)

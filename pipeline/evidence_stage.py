@@ -190,6 +190,7 @@ def _slide_columns(record: Record) -> dict[str, Any]:
         "slide_block": slide.block or None,
         "slide_section": slide.section or None,
         "slide_scanner": slide.scanner or None,
+        "slide_macros": slide.macros or None,
     }
 
 

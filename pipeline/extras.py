@@ -27,7 +27,7 @@ def needed(policy: Policy) -> tuple[str, ...]:
     )
     extras = [
         ("text", "clean" in actions or reads_pixels),
-        ("pixels", reads_pixels),
+        ("pixels", reads_pixels or (policy.wsi.action == "clean" and policy.wsi.macro != "drop")),
         ("generate", policy.synthesize is not None),
         ("verify", policy.overlap is not None or policy.synthesize is not None),
     ]

@@ -67,6 +67,7 @@ def check(draft: Draft) -> Iterator[Problem]:
         _anonymous,
         _dates,
         _faces,
+        _macro,
         _overrides,
         _paths,
         _files,
@@ -189,6 +190,20 @@ def _faces(draft: Draft) -> Iterator[Problem]:
             f"clean_recognizable_visual_features asks for what pixels.faces: {faces} does not do",
             "Write pixels.faces: deface, or quarantine, or clean_recognizable_visual_features: false",
         )
+
+
+def _macro(draft: Draft) -> Iterator[Problem]:
+    path: Steps = ("wsi", "macro", "keep")
+    part = draft.items(*path)
+    if len(part) != 4 or not all(isinstance(one, int | float) for one in part):
+        return
+    left, top, right, bottom = part
+    if left >= right or top >= bottom:
+        what = "wsi.macro.keep names no area"
+        yield draft.problem(path, what, "Write [left, top, right, bottom], as in [0.3, 0, 1, 1]")
+    elif list(part) == [0, 0, 1, 1]:
+        what = "wsi.macro.keep is the whole picture, and the label is in it"
+        yield draft.problem(path, what, "Leave out the part that shows the label, as in [0.3, 0, 1, 1]")
 
 
 def _overrides(draft: Draft) -> Iterator[Problem]:

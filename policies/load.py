@@ -14,7 +14,7 @@ from typing import Any, get_args
 from medsanitize.errors import PolicyError, Problem, UsageError
 from medsanitize.policies import attributes
 from medsanitize.policies.checks import Draft, check, path_fields, path_problem
-from medsanitize.policies.model import Policy, PresetName
+from medsanitize.policies.model import KeptMacro, Policy, PresetName
 from medsanitize.policies.tree import MAX_BYTES, Node, Place, read_tree, shown
 from pydantic import BaseModel, ValidationError
 
@@ -25,12 +25,14 @@ _FORMS: Mapping[str, str] = {
     "string_type": "Write text, in quotes",
     "bool_type": "Write true or false",
     "int_type": "Write a whole number",
+    "float_type": "Write a number",
     "int_from_float": "Write a whole number",
     "tuple_type": "Write a list, as in [a, b]",
     "dict_type": "Write keys and values, as in {key: value}",
     "model_type": "Write keys and values, as in {key: value}",
     "path_type": "Write a path, relative to the policy",
     "too_short": "Name at least one",
+    "too_long": "Name fewer",
     "string_too_short": "Write some text",
     "string_too_long": "Write a shorter text",
 }
@@ -47,6 +49,9 @@ _PATTERNS: Mapping[str, str] = {
     "modality": "Write capital letters, as in US",
 }
 
+_EITHER = ("wsi", "macro")
+"""What is a word or a section."""
+_SECTIONS: Mapping[str, str] = {"macro": ", or {keep: [left, top, right, bottom]} with numbers from 0 to 1"}
 _OVERRIDES = ("dicom", "text")
 """Sections whose ``attributes`` are named by keyword, tag or mask."""
 _EXAMPLES: Mapping[str, str] = {
@@ -57,6 +62,7 @@ _EXAMPLES: Mapping[str, str] = {
     "inputs": "inputs: [./export]",
     "output": "output: ./release",
     "state": "state: ./state",
+    "keep": "keep: [0.3, 0, 1, 1]",
 }
 
 
@@ -218,6 +224,10 @@ def _item(holder: object, index: str | int) -> Any:
 def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Problem]:
     for error in errors.errors(include_url=False, include_context=True, include_input=False):
         path = tuple(error["loc"])
+        if path[:2] == _EITHER and len(path) > 2:
+            if (path[2] == KeptMacro.__name__) != isinstance(draft.get(*_EITHER), dict):
+                continue  # of the two forms, what is said of the one that was not meant
+            path = (*_EITHER, *path[3:])
         kind = error["type"]
         name = str(path[-1])
         if kind == "too_short" and draft.get(*path):
@@ -243,8 +253,8 @@ def _form(kind: str, name: str, message: str) -> str:
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(name, "Compare it with the output of: medsanitize schema")
     if kind == "literal_error":
-        allowed = message.removeprefix("Input should be ")
-        return "Write " + allowed.replace("'", "")
+        allowed = message.removeprefix("Input should be ").replace("'", "")
+        return f"Write {allowed}" + _SECTIONS.get(name, "")
     if kind in _FORMS:
         return _FORMS[kind]
     return (

@@ -19,6 +19,7 @@ PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
 Verdict = Literal["ignore", "flag", "drop", "quarantine", "fail"]
 TextAction = Literal["clean", "keep-vocabulary", "remove"]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Share = Annotated[float, Field(ge=0, le=1)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
 
 BASIC_PROFILE_CODE = ("113100", "Basic Application Confidentiality Profile")
@@ -300,15 +301,29 @@ class SlidePlaces(Section):
     """Column with the scanner."""
 
 
+class KeptMacro(Section):
+    """The part of the picture of the whole glass that stays. All else of it is blanked.
+
+    Where the label is differs by scanner: look at your scanner's picture, with a policy for each model.
+    """
+
+    keep: tuple[Share, Share, Share, Share]
+    """Left, top, right and bottom of that part, as shares of the picture's width and height: without its left
+    three tenths it is ``[0.3, 0, 1, 1]``. Text that a machine can read there is blanked; handwriting and
+    barcodes are not found."""
+
+
 class WholeSlides(Section):
     """What happens to whole-slide images (guidelines of Holub et al. 2023)."""
 
     action: Literal["clean", "drop", "quarantine"] = "clean"
     """``clean``: only what viewers need is copied; ``drop``: slides are left out of the release."""
     label: Literal["drop", "replace"] = "drop"
-    """The picture of the label; that of the whole glass always goes. ``replace`` puts one that shows the
-    slide's name in the release into Aperio (beside a thumbnail or a second level) and Philips files; in all
-    other formats it is ``drop``."""
+    """The picture of the label. ``replace`` puts one that shows the slide's name in the release into Aperio
+    (beside a thumbnail or a second level) and Philips files; in all other formats it is ``drop``."""
+    macro: Literal["drop"] | KeptMacro = "drop"
+    """The picture of the whole glass, with the label in it: ``drop``, or the part to ``keep``, made anew, in
+    Aperio, Hamamatsu NDPI, Leica and Philips files; in all other formats it is ``drop``."""
     thumbnail: Literal["keep", "drop"] = "keep"
     """The small picture of the tissue."""
     scanner: Literal["model", "drop"] = "model"

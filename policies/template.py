@@ -155,6 +155,8 @@ keys:
 # Whole-slide images.
 #wsi:
 #  label: replace
+  # The picture of the whole glass, less the label: the part that stays, by your scanner's picture.
+#  macro: {{keep: [0.3, 0, 1, 1]}}
 #  scanner: drop
 #  places: {{file: ./slides.csv, slide: file, patient: patient_id, block: block, stain: stain}}
 

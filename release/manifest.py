@@ -114,6 +114,12 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field("slide_block", pa.string(), "Pseudonym of the block cut from the sample.", nullable=True),
         _field("slide_section", pa.string(), "Pseudonym of the section of the block.", nullable=True),
         _field("slide_scanner", pa.string(), "Pseudonym of the scanner.", nullable=True),
+        _field(
+            "slide_macros",
+            pa.string(),
+            "SHA-256 of the picture of the whole glass where it stays, its label blanked; of an AFI of each.",
+            nullable=True,
+        ),
         _field("synthetic", pa.bool_(), "Whether the image was generated."),
         _field("model_digest", pa.string(), "SHA-256 of the generator of a synthetic image.", nullable=True),
         _field(
@@ -188,6 +194,7 @@ class ObjectRow:
     slide_block: str | None = None
     slide_section: str | None = None
     slide_scanner: str | None = None
+    slide_macros: str | None = None
     synthetic: bool = False
     model_digest: str | None = None
     match_bound: float | None = None

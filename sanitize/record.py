@@ -41,7 +41,8 @@ class Slide:
 
     ``levels`` are (width, height) in pixels, the largest first; ``mpp`` micrometres a pixel; ``objective``
     the magnification; ``stain`` a known one or empty. ``sample``, ``block``, ``section`` and ``scanner`` are
-    pseudonyms, empty where nothing is known.
+    pseudonyms, empty where nothing is known. ``macros`` are SHA-256 in hex of the pictures of the whole glass
+    that stay, one a channel of an AFI, separated by commas; empty where none does.
     """
 
     vendor: str
@@ -53,6 +54,7 @@ class Slide:
     block: str = ""
     section: str = ""
     scanner: str = ""
+    macros: str = ""
 
 
 @dataclass(frozen=True, slots=True)

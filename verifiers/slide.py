@@ -20,6 +20,7 @@ from medsanitize.verifiers.search import OVERLAP, Hit, Search, stands_alone
 from medsanitize.verifiers.sieve import LONG
 from medsanitize.verifiers.slide_bytes import Tokens, coded, hidden_in, identifying, profile_mark, tile_faults
 from medsanitize.verifiers.slide_layout import Tiles, Unsound, texts_of, tiles_of
+from medsanitize.verifiers.slide_macro import Part as Kept
 from medsanitize.verifiers.slide_pass import Pass, sums_of
 from medsanitize.verifiers.slide_pixels import differences
 
@@ -34,7 +35,8 @@ class Staged:
     """A slide to audit: its main file, what the run states of it, and its source where there is one.
 
     ``parts`` are empty for a slide of one file; ``sources`` are the files of the source, the main one first.
-    ``metadata``: comments and application segments of JPEG tiles stayed, as the policy asked.
+    ``metadata``: comments and application segments of JPEG tiles stayed, as the policy asked. ``macro``: the
+    part of the picture of the whole glass that the policy keeps.
     """
 
     main: Path
@@ -43,6 +45,7 @@ class Staged:
     parts: tuple[Part, ...] = ()
     sources: tuple[Path, ...] = ()
     metadata: bool = False
+    macro: Kept | None = None
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -82,7 +85,8 @@ def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], 
     joined: list[bytes] = []
     with ThreadPoolExecutor(1) as viewer:
         # Decoding does not hold the interpreter's lock: the viewer looks while the bytes are searched.
-        seen = viewer.submit(lambda: list(differences(staged.main, staged.stated, staged.sources)))
+        looked_at = (staged.main, staged.stated, staged.sources, staged.macro)
+        seen = viewer.submit(lambda: list(differences(*looked_at)))
         try:
             findings.update(_in_bytes(staged, search, sums, joined))
         except Unsound:
@@ -230,4 +234,5 @@ def stated_of(row: Any) -> Slide:
         (int(width), int(height))
         for width, _, height in (one.partition("x") for one in str(row.slide_levels).split(","))
     )
-    return Slide(str(row.slide_vendor), levels, row.slide_mpp, row.slide_objective)
+    macros = str(row.slide_macros or "")
+    return Slide(str(row.slide_vendor), levels, row.slide_mpp, row.slide_objective, macros=macros)

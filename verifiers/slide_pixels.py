@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from medsanitize.sanitize.record import Finding, Slide
+from medsanitize.verifiers.slide_macro import Part, is_stated
 
 _ELSEWHERE: Final = frozenset(["akoya", "ome-tiff", "zeiss"])
 """Formats that OpenSlide reads not at all, or as something else."""
@@ -22,22 +24,24 @@ _LETTERS, _LINE, _EDGE, _ENLARGED = 11, 14, 4, 3
 _SAID: Final = ("openslide.vendor", "openslide.mpp-x", "openslide.mpp-y", "openslide.objective-power")
 
 
-def differences(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+def differences(
+    main: Path, stated: Slide, sources: Sequence[Path], part: Part | None = None
+) -> Iterator[Finding]:
     """What a viewer sees differently from what is stated, or from the source.
 
     ``audit:viewer``: it does not open, or vendor, levels, resolution or magnification differ;
-    ``audit:picture``: a picture beside the tissue but for a thumbnail and a label that shows the file's name
-    alone; ``audit:pixels``: other pixels.
+    ``audit:picture``: a picture beside the tissue but for a thumbnail, a label that shows the file's name
+    alone, and the macro that is stated, of which ``part`` may stay; ``audit:pixels``: other pixels.
     """
     if stated.vendor == "zeiss":
         yield from _czi(main, sources)
     elif main.suffix == ".afi":
-        yield from _channels(main, stated, sources)
+        yield from _channels(main, stated, sources, part)
     else:
-        yield from _one(main, stated, sources)
+        yield from _one(main, stated, sources, part)
 
 
-def _channels(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+def _channels(main: Path, stated: Slide, sources: Sequence[Path], part: Part | None) -> Iterator[Finding]:
     """OpenSlide opens no AFI: each SVS that it names is held against that of the source's list."""
     from medsanitize.verifiers.slide_layout import Unsound, channels_of
 
@@ -51,19 +55,23 @@ def _channels(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Fi
     if sources and len(ours) != len(theirs):
         yield _VIEWER
         return
+    macros = stated.macros.split(",")
     for number, path in enumerate(ours):
         # The record speaks of the first channel.
         own = stated if number == 0 else Slide(stated.vendor, stated.levels)
-        yield from _one(path, own, theirs[number : number + 1])
+        own = replace(own, macros=macros[number] if number < len(macros) else "")
+        yield from _one(path, own, theirs[number : number + 1], part)
 
 
-def _one(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+def _one(main: Path, stated: Slide, sources: Sequence[Path], part: Part | None) -> Iterator[Finding]:
     from openslide import OpenSlide, OpenSlideError
 
     opened = None
     try:
         opened = OpenSlide(main)
-        yield from _opened(opened, stated, sources, main.stem)
+        if not _shows_what_may_be(opened, stated, main, part):
+            yield _PICTURE
+        yield from _opened(opened, stated, sources)
     except (OpenSlideError, OSError):
         if stated.vendor not in _ELSEWHERE:
             yield _VIEWER
@@ -74,12 +82,19 @@ def _one(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding
         yield from _by_tifffile(main, stated, sources)
 
 
-def _opened(slide: Any, stated: Slide, sources: Sequence[Path], name: str) -> Iterator[Finding]:
+def _shows_what_may_be(slide: Any, stated: Slide, main: Path, part: Part | None) -> bool:
+    """Whether beside the tissue nothing is shown but a thumbnail, the slide's name and the stated macro."""
+    beside = slide.associated_images
+    if set(beside) - {"thumbnail", "label"} != ({"macro"} if stated.macros else set()):
+        return False
+    if "label" in beside and not _shows_only(beside["label"], main.stem):
+        return False
+    return "macro" not in beside or is_stated(main, beside["macro"], stated.macros, part)
+
+
+def _opened(slide: Any, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
     from openslide import OpenSlide
 
-    beside = set(slide.associated_images) - {"thumbnail"}
-    if beside and not (beside == {"label"} and _shows_only(slide.associated_images["label"], name)):
-        yield _PICTURE
     if stated.vendor not in _ELSEWHERE and not _as_stated(slide, stated):
         yield _VIEWER
     if not sources:

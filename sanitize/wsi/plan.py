@@ -37,6 +37,8 @@ class SlideFacts:
     """What the manifest and the report say of a slide: nothing that came from free text.
 
     ``mpp`` is micrometres a pixel, ``objective`` the magnification; None where the file does not say.
+    ``macros`` are digests of the pictures of the whole glass that stay, of an AFI one a channel (empty where
+    none does).
     """
 
     vendor: str
@@ -45,6 +47,7 @@ class SlideFacts:
     objective: float | None = None
     scanner: str = ""
     stain: str = ""
+    macros: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

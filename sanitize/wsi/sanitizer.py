@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Place
@@ -11,6 +11,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.keys import SubKeys, mac
 from medsanitize.sanitize.record import Check, Finding, Outcome, Record, Slide
 from medsanitize.sanitize.wsi import plan_edits
+from medsanitize.sanitize.wsi.macro import TEXT
 from medsanitize.sanitize.wsi.plan import OutFile, SlideFacts
 from medsanitize.sanitize.wsi.stains import known_stain
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
@@ -51,7 +52,7 @@ class SlideSanitizer:
         self._keys = keys
 
     def __call__(self, view: SlideView, context: Context) -> SanitizedSlide:
-        """Sanitise one slide; nothing but headers and the limits of tiles is read.
+        """Sanitise one slide; but for a macro that stays, only headers and the limits of tiles are read.
 
         Parameters
         ----------
@@ -87,6 +88,7 @@ class SlideSanitizer:
                 rows=slide.levels[0][1],
                 columns=slide.levels[0][0],
                 pixels=Check.NOT_MADE if slide.vendor in _OF_ANYTHING else Check.NOT_APPLICABLE,
+                pixel_regions_cleaned=plan.rules.get(TEXT, 0),
                 slide=slide,
             )
             main = view.files[0].name.rpartition("/")[2]
@@ -113,5 +115,6 @@ class SlideSanitizer:
         )
         stain = known_stain(place.stain) or known_stain(facts.stain)
         slide = Slide(facts.vendor, facts.levels, facts.mpp, facts.objective, stain, **new, scanner=scanner)
+        slide = replace(slide, macros=",".join(facts.macros))
         pairs = ((getattr(place, level), new[level]) for level in new)
         return slide, tuple(pair for pair in pairs if pair[0])

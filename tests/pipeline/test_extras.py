@@ -32,6 +32,8 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
         ("research", {}, ("text", "pixels")),
         ("ps3.15-basic", {"text": {"action": "clean"}}, ("text",)),
         ("ps3.15-basic", {"raster": {"action": "clean"}}, ("text", "pixels")),
+        ("ps3.15-basic", {"wsi": {"macro": {"keep": [0.3, 0, 1, 1]}}}, ("pixels",)),
+        ("ps3.15-basic", {"wsi": {"action": "drop", "macro": {"keep": [0.3, 0, 1, 1]}}}, ()),
     ],
 )
 def test_decisions_of_the_policy_tell_which_extras_it_needs(

@@ -28,6 +28,22 @@ def save(folder: Path) -> None:
     (folder / "x.svs").write_bytes(slides.tiff(slides.CLASSIC, pages))
 
 
+def test_a_macro_that_the_policy_keeps_in_part_passes_both_audits(tmp_path: Path) -> None:
+    policy = prepare(tmp_path, wsi="{macro: {keep: [0.4, 0, 1, 1]}}")
+    policy.inputs[0].mkdir()
+    (policy.inputs[0] / "x.svs").write_bytes(bytes(slides.aperio().data))
+    (policy.inputs[0] / "x.bif").write_bytes(bytes(slides.ventana().data))
+
+    run(policy, Options(workers=1))
+
+    rows = {row.slide_vendor: row for row in read_rows(policy.output)}
+    assert audit_release(policy.output).findings == ()
+    assert rows["ventana"].slide_macros is None
+    with openslide.OpenSlide(policy.output / rows["aperio"].path) as slide:
+        assert slide.associated_images["macro"].size == (120, 40)
+    assert len(rows["aperio"].slide_macros or "") == 64
+
+
 def test_what_the_policy_keeps_passes_both_audits_and_stands_in_the_manifest(tmp_path: Path) -> None:
     policy = prepare(tmp_path, wsi=KEEPING)
     save(policy.inputs[0])

@@ -126,8 +126,9 @@ def dicom(encoded: Sequence[bytes] | None = None) -> pydicom.Dataset:
     return data
 
 
-def aperio(turned: int = 0) -> SlideView:
+def aperio(turned: int = 0, macro: np.ndarray | None = None) -> SlideView:
     """Levels, thumbnail, label and macro of a ScanScope; ``turned`` pixels make it another scan."""
+    glass = tissue(120)[:40] if macro is None else macro
     said = f"Aperio Image Library v12\r\n256x256 (64x64) JPEG/RGB Q=85|AppMag = 20|MPP = 0.5|User = {MARKER}"
     first, second = (np.roll(one, turned, axis=0) for one in levels())
     pages = [
@@ -135,7 +136,7 @@ def aperio(turned: int = 0) -> SlideView:
         page(CLASSIC, tissue(96), {270: said}, tiled=False),
         page(CLASSIC, second, {270: said}),
         page(CLASSIC, tissue(80)[:, :60], {270: f"Aperio\r\nlabel 60x80|{MARKER}"}, tiled=False, subfile=1),
-        page(CLASSIC, tissue(120)[:40], {270: f"Aperio\r\nmacro 120x40|{MARKER}"}, tiled=False, subfile=9),
+        page(CLASSIC, glass, {270: f"Aperio\r\nmacro 120x40|{MARKER}"}, tiled=False, subfile=9),
     ]
     return view(("x.svs", tiff(CLASSIC, pages)))
 
@@ -149,8 +150,9 @@ def afi() -> SlideView:
     return view(("x.afi", xml.encode()), *zip(names, (first, second), strict=True))
 
 
-def aperio_gt450() -> SlideView:
+def aperio_gt450(macro: np.ndarray | None = None) -> SlideView:
     """As a GT450 writes it: label and macro are marked by NewSubfileType alone."""
+    glass = tissue(120)[:40] if macro is None else macro
     said = f"Aperio Leica Biosystems GT450 v1.0\r\n256x256|AppMag = 40|MPP = 0.26|Barcode = {MARKER}"
     first, second = levels()
     pages = [
@@ -158,15 +160,15 @@ def aperio_gt450() -> SlideView:
         page(BIG, tissue(96), {270: said}, tiled=False),
         page(BIG, second, {270: said}),
         page(BIG, tissue(90), {}, tiled=False, subfile=1),
-        page(BIG, tissue(120)[:40], {}, tiled=False, subfile=9),
+        page(BIG, glass, {}, tiled=False, subfile=9),
     ]
     return view(("x.svs", tiff(BIG, pages)))
 
 
-def hamamatsu() -> SlideView:
+def hamamatsu(macro: np.ndarray | None = None) -> SlideView:
     """One JPEG a level with its index of restart markers, a macro and a property map."""
     pages = [_ndpi_page(picture, 20.0 / 2**level) for level, picture in enumerate(levels())]
-    pages.append(_ndpi_page(tissue(120)[:40], -1.0))
+    pages.append(_ndpi_page(tissue(120)[:40] if macro is None else macro, -1.0))
     return view(("x.ndpi", tiff(NDPI, pages)))
 
 
@@ -195,16 +197,19 @@ def _ndpi_page(picture: np.ndarray, lens: float) -> Page:
     return Page(values | {tag: ascii_value(text) for tag, text in texts.items()}, [(data,)], tiled=False)
 
 
-def leica() -> SlideView:
+def leica(macro: np.ndarray | None = None) -> SlideView:
     """A macro over the whole collection, an image of tissue, a label."""
+    glass = tissue(120) if macro is None else macro
+    high, wide = glass.shape[:2]
     first, second = levels()
     xml = (
         '<?xml version="1.0"?><scn xmlns="http://www.leica-microsystems.com/scn/2010/10/01">'
         f'<collection name="{MARKER}" sizeX="512000" sizeY="512000"><barcode>'
         f"{base64.b64encode(MARKER.encode()).decode()}</barcode>"
-        f'<image name="{MARKER}"><pixels sizeX="120" sizeY="120"><dimension sizeX="120" sizeY="120" r="0" ifd="0"/>'
+        f'<image name="{MARKER}"><pixels sizeX="{wide}" sizeY="{high}"><dimension sizeX="{wide}" sizeY="{high}" r="0" ifd="0"/>'
         '</pixels><view sizeX="512000" sizeY="512000" offsetX="0" offsetY="0"/>'
-        "<scanSettings><objectiveSettings><objective>1</objective></objectiveSettings></scanSettings></image>"
+        "<scanSettings><objectiveSettings><objective>1</objective></objectiveSettings><illuminationSettings>"
+        "<illuminationSource>brightfield</illuminationSource></illuminationSettings></scanSettings></image>"
         f'<image name="{MARKER}"><creationDate>2026-03-14T13:37:22</creationDate><device model="Leica SCN400;{MARKER}"/>'
         '<pixels sizeX="256" sizeY="256"><dimension sizeX="256" sizeY="256" r="0" ifd="1"/>'
         '<dimension sizeX="128" sizeY="128" r="1" ifd="2"/></pixels>'
@@ -213,7 +218,7 @@ def leica() -> SlideView:
         "</illuminationSource></illuminationSettings></scanSettings></image></collection></scn>"
     )
     pages = [
-        page(BIG, tissue(120), {270: xml}),
+        page(BIG, glass, {270: xml}),
         page(BIG, first, {305: MARKER}),
         page(BIG, second, {}),
         page(BIG, tissue(80), {}, tiled=False),
@@ -221,10 +226,16 @@ def leica() -> SlideView:
     return view(("x.scn", tiff(BIG, pages)))
 
 
-def philips() -> SlideView:
-    """Label and macro as base64 in the XML and as pages."""
+def philips(macro: np.ndarray | None = None, *, coded: bool = False) -> SlideView:
+    """A label as base64 in the XML and as a page; a macro as a page, or ``coded`` in the XML, on request."""
     first, second = levels()
     picture = base64.b64encode(jpeg(tissue(60))).decode()
+    glass = ""
+    if macro is not None and coded:
+        glass = (
+            '<DataObject ObjectType="DPScannedImage"><Attribute Name="PIM_DP_IMAGE_TYPE">MACROIMAGE</Attribute>'
+            f'<Attribute Name="PIM_DP_IMAGE_DATA">{base64.b64encode(jpeg(macro)).decode()}</Attribute></DataObject>'
+        )
     spacing = "".join(
         '<DataObject ObjectType="PixelDataRepresentation"><Attribute Name="DICOM_PIXEL_SPACING">'
         f'"{0.0005 * 2**level}" "{0.0005 * 2**level}"</Attribute>'
@@ -240,13 +251,15 @@ def philips() -> SlideView:
         '<Attribute Name="DICOM_PIXEL_SPACING">"0.0005" "0.0005"</Attribute>'
         f'<Attribute Name="PIIM_PIXEL_DATA_REPRESENTATION_SEQUENCE"><Array>{spacing}</Array></Attribute></DataObject>'
         '<DataObject ObjectType="DPScannedImage"><Attribute Name="PIM_DP_IMAGE_TYPE">LABELIMAGE</Attribute>'
-        f'<Attribute Name="PIM_DP_IMAGE_DATA">{picture}</Attribute></DataObject></Array></Attribute></DataObject>'
+        f'<Attribute Name="PIM_DP_IMAGE_DATA">{picture}</Attribute></DataObject>{glass}</Array></Attribute></DataObject>'
     )
     pages = [
         page(BIG, first, {270: xml, 305: "Philips DP v1.0", 316: MARKER}),
         page(BIG, second, {305: "Philips DP v1.0"}, subfile=1),
         page(BIG, tissue(80), {270: "Label", 305: "Philips DP v1.0"}, tiled=False),
     ]
+    if macro is not None and not coded:
+        pages.append(page(BIG, macro, {270: "Macro -offset=(0,0)", 305: MARKER}, tiled=False))
     return view(("x.tiff", tiff(BIG, pages)))
 
 

@@ -13,10 +13,11 @@ from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.wsi.label import label_page, label_size
+from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
 from medsanitize.sanitize.wsi.pages import Shape, is_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff
+from medsanitize.sanitize.wsi.rewrite import Page, numbers, text, tiff_file
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, SUBFILE, Tiff
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "aperio"
@@ -27,7 +28,8 @@ _GEOMETRY = re.compile(
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,12})?")
 _KEYS = ("AppMag", "MPP", "OriginalWidth", "OriginalHeight")
 _SCANNERS = ("GT450 DX", "GT450", "AT2", "CS2", "AT Turbo", "LV1", "VERSA")
-_LABEL_OR_MACRO = frozenset([1, 9])
+_MACRO = 9
+_LABEL_OR_MACRO = frozenset([1, _MACRO])
 
 
 def recognises(view: SlideView) -> bool:
@@ -51,9 +53,12 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     pages: list[Page] = []
     levels: list[tuple[int, int]] = []
     counts: dict[str, int] = {}
+    macros: list[Directory] = []
     for index, directory in enumerate(tiff.directories):
         shape = shape_of(tiff, directory)
         role = _role(index, shape, base)
+        if role == "drop" and index > 1 and _is_macro(tiff, directory, shape):
+            macros.append(directory)
         if role == "drop" or (role == "thumbnail" and rules.thumbnail == "drop"):
             counts["X:slide-picture"] = counts.get("X:slide-picture", 0) + 1
             continue
@@ -67,8 +72,14 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
         described = f"Aperio Image Library\nlabel {width}x{height}"
         pages.append(label_page(tiff.dialect, name.instance, described))
         counts["C:slide-label"] = 1
+    macro = keep_macro(tiff, macros, rules, levels, counts, fits=len(pages) > 1)
+    if macro is not None:
+        described = f"Aperio Image Library\nmacro {macro.width}x{macro.height}"
+        marks = {DESCRIPTION: text(described), SUBFILE: numbers(tiff.dialect, 4, [_MACRO])}
+        pages.append(macro_page(tiff.dialect, macro, marks))
     keys = _keys(tiff.text(tiff.directories[0], DESCRIPTION))
-    facts = SlideFacts(NAME, tuple(levels), _float(keys.get("MPP")), _float(keys.get("AppMag")))
+    said = (_float(keys.get("MPP")), _float(keys.get("AppMag")))
+    facts = SlideFacts(NAME, tuple(levels), *said, macros=(macro.digest,) if macro else ())
     return EditPlan((tiff_file(".svs", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
@@ -78,6 +89,13 @@ def _role(index: int, shape: Shape, base: Shape) -> str:
     if index == 1 and shape.subfile not in _LABEL_OR_MACRO and is_reduction(shape, base):
         return "thumbnail"
     return "drop"
+
+
+def _is_macro(tiff: Tiff, directory: Directory, shape: Shape) -> bool:
+    """Whether a page in strips is called a macro; where it is called nothing, whether it is marked as one."""
+    lines = tiff.text(directory, DESCRIPTION).split("\n")
+    name = lines[1].split(" ")[0].strip().lower() if len(lines) > 1 else ""
+    return not shape.tiled and (name == "macro" or (not name and shape.subfile == _MACRO))
 
 
 def _keys(description: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
@@ -76,7 +77,9 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     listed = [tag("Image", None, tag("Path", None, name.instance + file.name)) for file in files]
     xml = '<?xml version="1.0"?>\r\n' + tag(_ROOT, None, "".join(listed)) + "\r\n"
     names = tuple((path, name.instance + file.name) for path, file in zip(paths, files, strict=True))
-    return EditPlan((OutFile(".afi", (xml.encode("ascii"),)), *files), plans[0].facts, counts, names)
+    macros = tuple("".join(plan.facts.macros) for plan in plans)
+    facts = replace(plans[0].facts, macros=macros if any(macros) else ())
+    return EditPlan((OutFile(".afi", (xml.encode("ascii"),)), *files), facts, counts, names)
 
 
 def _paths(view: SlideView) -> list[str]:

@@ -12,6 +12,7 @@ from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.tiff_types import LONG
+from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import Copy, EditPlan, Piece, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, tiff_file
@@ -23,6 +24,8 @@ NAME = "hamamatsu"
 _LENS, _STARTS, _STARTS_HIGH, _MODEL = 65421, 65426, 65432, 272
 _PLACES = (65422, 65423, 65424)
 _FLOAT, _SLONG = 11, 9
+_MACRO = -1.0
+"""Lens of the macro; that of the map is below."""
 _MODELS = ("NanoZoomer", "C9600-12", "C10730-12", "C12740", "C13210", "C13220", "C13239-01", "C16300")
 _COUNT = "C:slide-description"
 
@@ -46,19 +49,29 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     levels: list[tuple[int, int]] = []
     lenses: list[float] = []
     counts: dict[str, int] = {}
+    macros: list[Directory] = []
     for directory in tiff.directories:
-        lens = _lens(tiff, directory)
-        if lens is None or lens <= 0:
+        power = _lens(tiff, directory)
+        if power == _MACRO:
+            macros.append(directory)
+        if power is None or power <= 0:
             counts["X:slide-picture"] = counts.get("X:slide-picture", 0) + 1
             continue
         pages.append(_page(tiff, directory, cleaner, rules))
         shape = shape_of(tiff, directory)
         levels.append((shape.width, shape.height))
-        lenses.append(lens)
+        lenses.append(power)
     if not pages:
         raise Refused("slide-without-levels", "structure")
     counts[_COUNT] = len(pages)
-    facts = SlideFacts(NAME, tuple(dict.fromkeys(levels)), _mpp(tiff, tiff.directories[0]), max(lenses))
+    macro = keep_macro(tiff, macros, rules, levels, counts)
+    if macro is not None:
+        lens = Value(_FLOAT, 1, struct.pack("<f", _MACRO))
+        marks = {NDPI_FLAG: numbers(tiff.dialect, LONG, [1]), _LENS: lens}
+        pages.append(macro_page(tiff.dialect, macro, marks))
+    said = (_mpp(tiff, tiff.directories[0]), max(lenses))
+    kept = (macro.digest,) if macro else ()
+    facts = SlideFacts(NAME, tuple(dict.fromkeys(levels)), *said, macros=kept)
     return EditPlan((tiff_file(".ndpi", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 

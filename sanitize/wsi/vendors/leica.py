@@ -10,10 +10,12 @@ from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Directory
+from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import child_text, children, local, numbers_of, parse_xml, tag
 
@@ -22,7 +24,8 @@ _NAMESPACE = re.compile(r"\{(http://www\.leica-microsystems\.com/scn/20\d\d/\d\d
 _SIZES = ("sizeX", "sizeY")
 _VIEW = ("sizeX", "sizeY", "offsetX", "offsetY", "spacingZ")
 _DIMENSION = ("sizeX", "sizeY", "z", "r", "c")
-_ILLUMINATION = frozenset(["brightfield", "fluorescence"])
+_BRIGHT = "brightfield"
+_ILLUMINATION = frozenset([_BRIGHT, "fluorescence"])
 _MODEL = "Leica SCN400"
 
 
@@ -57,17 +60,23 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         raise Refused("slide-xml", "description")
     whole = numbers_of(collections[0], _SIZES)
     images = [_image(one, len(tiff.directories)) for one in children(collections[0], "image")]
-    tissue = [image for image in images if not _covers(image, whole)]
+    glass = [image for image in images if _covers(image, whole)]
+    tissue = [image for image in images if image not in glass]
     if not tissue or len(whole) != 2:
         raise Refused("slide-without-levels", "structure")
     used = [number for image in tissue for number, _ in image.dimensions]
     if len(set(used)) != len(used):
         raise Refused("slide-xml", "description")
-    return _plan(view, tissue, whole, space[1], rules)
+    return _plan(view, tissue, glass, whole, space[1], rules)
 
 
 def _plan(
-    view: SlideView, tissue: list[_Image], whole: dict[str, str], namespace: str, rules: WholeSlides
+    view: SlideView,
+    tissue: list[_Image],
+    glass: list[_Image],
+    whole: dict[str, str],
+    namespace: str,
+    rules: WholeSlides,
 ) -> EditPlan:
     tiff = view.tiff
     cleaner = view.cleaner(rules)
@@ -85,16 +94,21 @@ def _plan(
             pages.append(kept_page(tiff, directory, cleaner))
             levels.append((shape.width, shape.height))
         parts.append(_image_text(image, rows, rules))
+    counts = {"C:slide-description": 1}
+    left = len(tiff.directories) - len(pages)
+    macro = keep_macro(tiff, _macros(tiff, glass, rules), rules, levels, counts)
+    if macro is not None:
+        rows = [tag("dimension", {"sizeX": macro.width, "sizeY": macro.height, "r": 0, "ifd": len(pages)})]
+        parts.append(_image_text(glass[0], rows, rules))
+        pages.append(macro_page(tiff.dialect, macro, {}))
     xml = '<?xml version="1.0" encoding="utf-8"?>' + tag(
         "scn", {"xmlns": namespace}, tag("collection", whole, "".join(parts))
     )
     pages[0].values[DESCRIPTION] = text(xml)
-    left = len(tiff.directories) - len(pages)
-    counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
+    counts |= {"X:slide-picture": left} if left else {}
     power = child_text(tissue[0].element, "scanSettings", "objectiveSettings", "objective")
-    facts = SlideFacts(
-        NAME, tuple(levels), _mpp(tissue[0]), float(power) if re.fullmatch(r"\d{1,3}", power) else None
-    )
+    said = (_mpp(tissue[0]), float(power) if re.fullmatch(r"\d{1,3}", power) else None)
+    facts = SlideFacts(NAME, tuple(levels), *said, macros=(macro.digest,) if macro else ())
     return EditPlan((tiff_file(".scn", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
@@ -114,6 +128,20 @@ def _image(element: Element, directories: int) -> _Image:
 def _covers(image: _Image, whole: dict[str, str]) -> bool:
     """Whether an image shows all of the collection's area: then it is the macro, with the label in it."""
     return all(image.view.get(name) == whole.get(name) for name in _SIZES)
+
+
+def _macros(tiff: Tiff, glass: list[_Image], rules: WholeSlides) -> list[Directory | bytes]:
+    """The largest picture of each image of the whole glass: viewers take no other for the macro."""
+    found: list[Directory | bytes] = []
+    for image in glass if rules.macro != "drop" else ():
+        shapes = {number: shape_of(tiff, tiff.directories[number]) for number, _ in image.dimensions}
+        light = child_text(image.element, "scanSettings", "illuminationSettings", "illuminationSource")
+        corner = {image.view.get("offsetX"), image.view.get("offsetY")} == {"0"}
+        if not shapes or not corner or light != _BRIGHT:
+            found.append(b"")  # no picture that OpenSlide shows as a macro
+            continue
+        found.append(tiff.directories[max(shapes, key=lambda number: shapes[number].width)])
+    return found
 
 
 def _image_text(image: _Image, dimensions: list[str], rules: WholeSlides) -> str:

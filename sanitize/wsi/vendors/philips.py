@@ -7,22 +7,27 @@ each level.
 
 from __future__ import annotations
 
+import base64
 import re
 from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.tiff_directory import Directory
 from medsanitize.sanitize.wsi.label import label_page
+from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
 from medsanitize.sanitize.wsi.pages import is_padded_reduction, kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION
+from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
 from medsanitize.sanitize.wsi.xml import children, local, parse_xml
 
 NAME = "philips"
 _SOFTWARE = 305
 _SPACING = re.compile(r'"\d{1,3}(?:\.\d{1,12})?(?:e-?\d{1,2})?" "\d{1,3}(?:\.\d{1,12})?(?:e-?\d{1,2})?"')
+_MACRO = "Macro"
+_MOST_CODED = 1 << 26
 _WHOLE = re.compile(r"\d{1,10}")
 _POSITION = re.compile(r'(?:"-?\d{1,9}(?:\.\d{1,12})?" ?){1,3}')
 _REPRESENTATION = {
@@ -86,8 +91,12 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     if rules.label == "replace":
         pages.append(label_page(tiff.dialect, name.instance, "Label"))
         counts["C:slide-label"] = 1
+    macro = keep_macro(tiff, _macros(tiff, root), rules, levels, counts)
+    if macro is not None:
+        pages.append(macro_page(tiff.dialect, macro, {DESCRIPTION: text(_MACRO)}))
     derived = _DERIVATION.match(_value(_attributes(slide).get("DICOM_DERIVATION_DESCRIPTION")))
-    facts = SlideFacts(NAME, tuple(levels), _mpp(slide), float(derived[1]) if derived else None)
+    said = (_mpp(slide), float(derived[1]) if derived else None)
+    facts = SlideFacts(NAME, tuple(levels), *said, macros=(macro.digest,) if macro else ())
     return EditPlan((tiff_file(".tiff", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
@@ -110,6 +119,28 @@ def _slide(root: Element) -> Element:
     if root.get("ObjectType") != "DPUfsImport" or len(found) != 1:
         raise Refused("slide-xml", "description")
     return found[0]
+
+
+def _macros(tiff: Tiff, root: Element) -> list[Directory | bytes]:
+    """The pages that are called macros, else the JPEG files that the XML has for them."""
+    called = ((one, tiff.text(one, DESCRIPTION)) for one in tiff.directories)
+    pages = [one for one, name in called if name.startswith(_MACRO) and not shape_of(tiff, one).tiled]
+    if pages:
+        return [*pages]
+    images = map(_attributes, _objects(_attributes(root).get("PIM_DP_SCANNED_IMAGES")))
+    return [
+        _decoded(_value(one.get("PIM_DP_IMAGE_DATA")))
+        for one in images
+        if _value(one.get("PIM_DP_IMAGE_TYPE")) == "MACROIMAGE"
+    ]
+
+
+def _decoded(coded: str) -> bytes:
+    """A picture out of base64; nothing where it is none or too large, which is then no picture."""
+    try:
+        return base64.b64decode(coded) if len(coded) <= _MOST_CODED else b""
+    except ValueError:
+        return b""
 
 
 def _value(attribute: Element | None) -> str:

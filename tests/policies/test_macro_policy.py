@@ -1,0 +1,58 @@
+"""What a policy may say of the picture of the whole glass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from medsanitize.errors import PolicyError
+from medsanitize.policies.load import PRESETS, loads
+from medsanitize.policies.model import KeptMacro, Policy
+from medsanitize.policies.write import dumps
+
+HEAD = """\
+version: 1
+preset: {preset}
+release: {{name: glass, version: "1", mode: pseudonymous}}
+inputs: [./export]
+output: ./release
+state: ./state
+keys: {{file: ./release.key}}
+"""
+
+
+def policy(macro: str = "", preset: str = "ps3.15-basic") -> Policy:
+    rest = f"wsi: {{macro: {macro}}}\n" if macro else ""
+    return loads(HEAD.format(preset=preset) + rest, base=Path("/project"))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_drops_it(preset: str) -> None:
+    assert policy(preset=preset).wsi.macro == "drop"
+
+
+def test_a_part_is_kept_and_written_out_again() -> None:
+    loaded = policy("{keep: [0.3, 0, 1, 1]}")
+
+    assert loaded.wsi.macro == KeptMacro(keep=(0.3, 0, 1, 1))
+    assert loads(dumps(loaded), base=Path("/project")) == loaded
+
+
+@pytest.mark.parametrize(
+    ("macro", "said"),
+    [
+        ("keep", "Write drop, or {keep: "),
+        ("{keep: [0, 0, 1, 1]}", "the whole picture"),
+        ("{keep: [0.3, 0, 0.2, 1]}", "names no area"),
+        ("{keep: [0.3, 0, 1]}", "'wsi.macro.keep.4' is missing"),
+        ("{keep: [0.3, 0, 1, 1, 1]}", "Name fewer"),
+        ("{keep: [0.3, 0, 1, 2]}", "less than or equal to 1"),
+        ("{keep: [left, 0, 1, 1]}", "Write a number"),
+        ("{kept: [0.3, 0, 1, 1]}", "Perhaps 'keep' is meant"),
+    ],
+)
+def test_what_is_no_part_is_told_once_and_where(macro: str, said: str) -> None:
+    with pytest.raises(PolicyError, match=said.replace("{", "\\{")) as caught:
+        policy(macro)
+
+    assert {problem.line for problem in caught.value.problems} == {8}
