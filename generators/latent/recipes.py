@@ -158,8 +158,8 @@ RECIPES = {
             sampling_steps=30,
         ),
         Recipe(
-            "cpu-128", 128, Autoencoding((8, 32, 64, 64), 1, 8, 1200, 1e-3, kl=1e-3), _CPU, every=200, grids=2,
-            sampling_steps=30,
+            "cpu-128", 128, Autoencoding((8, 32, 64, 64), 1, 8, 1200, 1e-3, kl=1e-3), _CPU, every=200,
+            grids=2, sampling_steps=30,
         ),
         Recipe(
             "gpu-256", 256, Autoencoding((64, 128, 256, 256), 2, 32, 100_000, 1e-4, 0.2, 1e-4, 0.05, 50_000),
