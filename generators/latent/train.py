@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from diffusers import AutoencoderKL, UNet2DModel
-from medsanitize.errors import UsageError
 from medsanitize.generators.latent.autoencoder import AutoencoderStage
 from medsanitize.generators.latent.card import card, curves
 from medsanitize.generators.latent.config import Config
@@ -34,7 +33,15 @@ from medsanitize.generators.latent.sheet import png
 from medsanitize.generators.latent.stages import Pace, Place, run_stage
 from medsanitize.generators.latent.start import Start, start_from_pipeline, start_from_recipe
 from medsanitize.verifiers.labels import Labels
-from medsanitize.verifiers.models.folder import CARD, CONFIG, CURVES, LIST, LOG, TRAINING, write_folder
+from medsanitize.verifiers.models.folder import (
+    CARD,
+    CONFIG,
+    CURVES,
+    LOG,
+    TRAINING,
+    unfinished_beside,
+    write_folder,
+)
 from medsanitize.verifiers.pictures.picture import Modality
 from medsanitize.verifiers.training.checkpoint import FILE, Position, group, read_checkpoint
 from medsanitize.verifiers.training.examples import Hears, Stops
@@ -108,8 +115,7 @@ def train_generator(
     IntegrityError
         If the checkpoint or the pipeline is damaged, or its weights are of another architecture.
     """
-    if (output / LIST).exists():
-        raise UsageError("There is a model in the output folder", "Choose another folder")
+    unfinished = unfinished_beside(output)
     machine = machine_for(recipe.precision)
     hears = machine.hears(hears)
     labels, of_image = classed(labels, column)
@@ -117,7 +123,6 @@ def train_generator(
     torch.manual_seed(recipe.seed)
     start = start_from_pipeline(pipeline, classes) if pipeline else start_from_recipe(recipe, classes)
     recipe = replace(recipe, size=start.size)
-    unfinished = output.with_name(output.name + ".training")
     unfinished.mkdir(parents=True, exist_ok=True)
     examples, excluded = examples_of(labels, hears, stops)
     if machine.first:

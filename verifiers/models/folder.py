@@ -63,6 +63,18 @@ def digest_of(content: Mapping[str, bytes]) -> str:
     return hashlib.sha256(_listing(content)).hexdigest()
 
 
+def unfinished_beside(folder: Path) -> Path:
+    """Where a training of the model keeps what it needs to go on: beside the model's folder.
+
+    Raises
+    ------
+    UsageError
+        If there is a model already.
+    """
+    _check_empty(folder)
+    return folder.with_name(folder.name + ".training")
+
+
 def write_folder(folder: Path, content: Mapping[str, bytes], names: Names = VERIFIER) -> str:
     """Write a model's files, the list last, and return the model's digest.
 
@@ -71,8 +83,7 @@ def write_folder(folder: Path, content: Mapping[str, bytes], names: Names = VERI
     UsageError
         If a model is there already, or a file is not one a model may have.
     """
-    if (folder / LIST).exists():
-        raise UsageError("There is a model in the output folder", "Choose another folder")
+    _check_empty(folder)
     if unknown := set(content) - names.allowed:
         raise UsageError(
             f"A model has no file {sorted(unknown)[0]}", f"Use {', '.join(sorted(names.allowed))}"
@@ -110,6 +121,11 @@ def read_folder(folder: Path, names: Names = VERIFIER) -> ModelFiles:
         if hashlib.sha256(data).hexdigest() != listed[name]:
             raise IntegrityError(f"{name} of the model was changed", _AGAIN)
     return ModelFiles(digest_of(content), content)
+
+
+def _check_empty(folder: Path) -> None:
+    if (folder / LIST).exists():
+        raise UsageError("There is a model in the output folder", "Choose another folder")
 
 
 def _listing(content: Mapping[str, bytes]) -> bytes:

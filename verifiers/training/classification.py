@@ -13,7 +13,7 @@ import numpy as np
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.labels import Columns, Labels
 from medsanitize.verifiers.models.config import Config, Kind
-from medsanitize.verifiers.models.folder import CARD, CURVES, LIST, LOG
+from medsanitize.verifiers.models.folder import CARD, CURVES, LOG, unfinished_beside
 from medsanitize.verifiers.models.save import Papers, export, save_model
 from medsanitize.verifiers.training.card import curves
 from medsanitize.verifiers.training.classes import Classified, class_texts, gather_classes, split_classes
@@ -93,13 +93,11 @@ def train_classification(
     UsageError
         If a model is in the output, a class is missing or alone, or the recipe lacks weights or takes none.
     """
-    if (output / LIST).exists():
-        raise UsageError("There is a model in the output folder", "Choose another folder")
+    unfinished = unfinished_beside(output)
     if weights is not None and isinstance(recipe, LinearRecipe):
         raise UsageError(
             "The recipe has packaged weights of its own and takes no others", "Leave --weights out"
         )
-    unfinished = output.with_name(output.name + ".training")
     images, excluded = gather_classes(labels, class_texts(labels, *classes), hears, stops)
     fit, validation = split_classes(images, recipe.seed)
     if isinstance(recipe, LinearRecipe):

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from medsanitize.errors import UsageError
 from medsanitize.verifiers.models.networks.build import build_network
 from medsanitize.verifiers.models.networks.densenet import DEPTHS, GROWTH
-from medsanitize.verifiers.models.networks.start import start_from
+from medsanitize.verifiers.models.networks.start import check_start, start_from
 from medsanitize.verifiers.training.augment import augment
 from medsanitize.verifiers.training.checkpoint import FILE, group
 from medsanitize.verifiers.training.classes import Classified
@@ -153,11 +152,7 @@ def train_dense(
         If the recipe wants ImageNet weights and none were given, or an unfinished training of something
         else lies in the folder.
     """
-    if weights is None and recipe.name != "tiny":
-        raise UsageError(
-            "The recipe starts from ImageNet weights of a DenseNet-121, and none were given",
-            "Give --weights with a .safetensors file, a hub's owner/name, or random",
-        )
+    check_start(weights, recipe.name, "DenseNet-121")
     folder.mkdir(parents=True, exist_ok=True)
     how = preprocessing_for(fit.examples.modality, recipe.size)
     facts = [asdict(recipe), weights, fit.examples.digest, fit.names]

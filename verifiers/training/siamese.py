@@ -8,8 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from medsanitize.errors import UsageError
-from medsanitize.verifiers.models.networks.start import start_from
+from medsanitize.verifiers.models.networks.start import check_start, start_from
 from medsanitize.verifiers.models.preprocess import Channels, Fit, Preprocessing
 from medsanitize.verifiers.models.scoring import Scoring
 from medsanitize.verifiers.pictures.picture import Modality
@@ -50,11 +49,7 @@ def train_siamese(
         If the recipe wants ImageNet weights and none were given, or an unfinished training of something
         else lies in the folder.
     """
-    if weights is None and recipe.name != "tiny":
-        raise UsageError(
-            "The recipe starts from ImageNet weights of a ResNet-50, and none were given",
-            "Give --weights with a .safetensors file, a hub's owner/name, or random",
-        )
+    check_start(weights, recipe.name, "ResNet-50")
     folder.mkdir(parents=True, exist_ok=True)
     how = preprocessing_for(fit.modality, recipe.size)
     made_by = _digest(

@@ -19,7 +19,7 @@ from medsanitize.verifiers.evaluation.scores import distance_scores, verifier_sc
 from medsanitize.verifiers.labels import Labels
 from medsanitize.verifiers.models.config import Config, Kind
 from medsanitize.verifiers.models.encoder import GraphVerification
-from medsanitize.verifiers.models.folder import CALIBRATION, CARD, CURVES, LIST, LOG, digest_of
+from medsanitize.verifiers.models.folder import CALIBRATION, CARD, CURVES, LOG, digest_of, unfinished_beside
 from medsanitize.verifiers.models.networks.start import RANDOM
 from medsanitize.verifiers.models.open import matching_of
 from medsanitize.verifiers.models.save import Exported, Papers, export, save_model
@@ -87,13 +87,11 @@ def train(
     UsageError
         If a model is in the output, the patients are too few, or the recipe lacks weights or takes none.
     """
-    if (output / LIST).exists():
-        raise UsageError("There is a model in the output folder", "Choose another folder")
+    unfinished = unfinished_beside(output)
     if weights is not None and isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe):
         raise UsageError(
             "The recipe has packaged weights of its own and takes no others", "Leave --weights out"
         )
-    unfinished = output.with_name(output.name + ".training")
     examples, excluded = gather(labels, hears, stops)
     fit, validation = split_patients(examples, recipe.seed)
     if isinstance(recipe, MomentsRecipe):

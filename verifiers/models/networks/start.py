@@ -13,6 +13,15 @@ RANDOM = "random"
 _CLASSIFIER = ("fc.", "classifier.", "head.")
 
 
+def check_start(weights: str | None, recipe: str, network: str) -> None:
+    """Raise UsageError if a recipe, unless it is the tiny one, was given no weights to start from."""
+    if weights is None and recipe != "tiny":
+        raise UsageError(
+            f"The recipe starts from ImageNet weights of a {network}, and none were given",
+            "Give --weights with a .safetensors file, a hub's owner/name, or random",
+        )
+
+
 def start_from(backbone: nn.Module, weights: str) -> None:
     """Load a backbone's weights.
 
