@@ -7,6 +7,7 @@ recogniser): nothing is fetched, logged or timed.
 from __future__ import annotations
 
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ _BATCH = 8
 _TILE = 1024
 _OVERLAP = 128
 _PLAIN = 24
+_APART = ThreadPoolExecutor(1, "text-networks")
 _INK = 0.2
 _LEAST = 0.4
 _THIN = 3
@@ -121,7 +123,8 @@ class Models:
 
     @staticmethod
     def _run(session: Any, batch: NDArray[np.float32]) -> NDArray[np.float32]:
-        result: Any = session.run(None, {session.get_inputs()[0].name: batch})
+        given = {session.get_inputs()[0].name: batch}
+        result: Any = _APART.submit(session.run, None, given).result()
         return np.asarray(result[0], np.float32)
 
 
@@ -154,6 +157,8 @@ def _session(kind: str) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     options.enable_cpu_mem_arena = False
-    # Values next to zero take a processor a hundred times as long; heat and text are the same without.
+    # Values next to zero take a processor a hundred times as long; heat and text are the same without. It is
+    # the thread that then counts them as zero, so the networks have one of their own.
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    return InferenceSession(str(found[-1]), options, providers=["CPUExecutionProvider"])
+    make = _APART.submit(InferenceSession, str(found[-1]), options, providers=["CPUExecutionProvider"])
+    return make.result()

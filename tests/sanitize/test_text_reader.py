@@ -200,3 +200,12 @@ def test_text_that_fades_in_slowly_is_read() -> None:
         for part in np.arange(0, 1, 0.03)
     ]
     assert "KOWALSKA" in letters(tuple(read_frames(reader(), [*steps, full]))[-1])
+
+
+def test_reading_leaves_the_arithmetic_of_its_caller_as_it_is() -> None:
+    frame = anatomy()
+    written(frame, LINE, (20, 20), 14)
+
+    reader().read(frame)
+
+    assert np.float64(5e-324) * 1.0 > 0

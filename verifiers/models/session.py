@@ -34,8 +34,6 @@ def open_session(graph: bytes, threads: int) -> Any:
     options.inter_op_num_threads = 1
     # Threads that wait actively would take the cores of the other workers.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Whichever session of a process opens first decides for its main thread, so this is as in sanitize.
-    options.add_session_config_entry("session.set_denormal_as_zero", "1")
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
