@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.structure import Expected
 
 BATCH = 64
+_NOTHING = (0.0, 0.0, 0.0, 0.0)
+"""The part of a macro that stays where it goes: one that viewers need is black."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -275,7 +277,7 @@ def _audit_slide(
         return Audited(target.id, (("file", problem.rule),), -1, None)
     sources = tuple(Path(os.fsdecode(path)) for path in slide.sources)
     rules = worker.setup.policy.wsi
-    kept, part = rules.tile_metadata == "keep", None if rules.macro == "drop" else rules.macro.keep
+    kept, part = rules.tile_metadata == "keep", _NOTHING if rules.macro == "drop" else rules.macro.keep
     staged = Staged(staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept, part)
     findings, tiles = read_slide(staged, search=search)
     found = tuple((finding.place, finding.rule) for finding in findings)

@@ -41,7 +41,8 @@ _CELL = 8
 """Side of a block of JPEG: what is blanked in whole blocks decodes to exactly one value."""
 _QUALITY = 90
 _READINGS = 4
-_KEPT, _LEFT_OUT = "C:slide-macro", "X:slide-macro"
+_BLACK = (64, 64)
+KEPT, _LEFT_OUT = "C:slide-macro", "X:slide-macro"
 TEXT = "C:burned-in-text"
 """Counted once an area of text that was blanked."""
 
@@ -100,10 +101,18 @@ def keep_macro(
         counts[_LEFT_OUT] = 1
         return None
     data, regions = _without_text(picture, area)
-    counts[_KEPT] = 1
+    counts[KEPT] = 1
     if regions:
         counts[TEXT] = regions
     return Macro(data, picture.shape[1], picture.shape[0])
+
+
+def black_macro() -> Macro:
+    """A black picture in place of a macro without which viewers do not open the slide."""
+    import numpy as np
+
+    picture = np.zeros((*_BLACK, _CHANNELS), np.uint8)
+    return Macro(_encoded(picture, np.zeros(_BLACK, bool)), *_BLACK)
 
 
 def macro_page(dialect: Dialect, macro: Macro, also: dict[int, Value]) -> Page:

@@ -11,7 +11,7 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.keys import SubKeys, mac
 from medsanitize.sanitize.record import Check, Finding, Outcome, Record, Slide
 from medsanitize.sanitize.wsi import plan_edits
-from medsanitize.sanitize.wsi.macro import TEXT
+from medsanitize.sanitize.wsi.macro import KEPT, TEXT
 from medsanitize.sanitize.wsi.plan import OutFile, SlideFacts
 from medsanitize.sanitize.wsi.stains import known_stain
 from medsanitize.sanitize.wsi.view import SlideName, SlideView
@@ -87,7 +87,7 @@ class SlideSanitizer:
                 modality=MODALITY,
                 rows=slide.levels[0][1],
                 columns=slide.levels[0][0],
-                pixels=_read(slide),
+                pixels=_read(slide.vendor, KEPT in plan.rules),
                 pixel_regions_cleaned=plan.rules.get(TEXT, 0),
                 slide=slide,
             )
@@ -120,8 +120,8 @@ class SlideSanitizer:
         return slide, tuple(pair for pair in pairs if pair[0])
 
 
-def _read(slide: Slide) -> Check:
+def _read(vendor: str, macro: bool) -> Check:
     """Whether text was looked for: in a macro that stays, in no tissue."""
-    if slide.macros:
+    if macro:
         return Check.PASSED
-    return Check.NOT_MADE if slide.vendor in _OF_ANYTHING else Check.NOT_APPLICABLE
+    return Check.NOT_MADE if vendor in _OF_ANYTHING else Check.NOT_APPLICABLE

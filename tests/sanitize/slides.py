@@ -226,6 +226,31 @@ def leica(macro: np.ndarray | None = None) -> SlideView:
     return view(("x.scn", tiff(BIG, pages)))
 
 
+def leica_twice() -> SlideView:
+    """A macro over the whole collection and two images of tissue."""
+    first, second = levels()
+    settings = (
+        "<scanSettings><objectiveSettings><objective>20</objective></objectiveSettings><illuminationSettings>"
+        "<illuminationSource>brightfield</illuminationSource></illuminationSettings></scanSettings>"
+    )
+    xml = (
+        '<?xml version="1.0"?><scn xmlns="http://www.leica-microsystems.com/scn/2010/10/01">'
+        f'<collection name="{MARKER}" sizeX="512000" sizeY="512000"><image name="{MARKER}">'
+        '<pixels sizeX="120" sizeY="120"><dimension sizeX="120" sizeY="120" r="0" ifd="0"/></pixels>'
+        f'<view sizeX="512000" sizeY="512000" offsetX="0" offsetY="0"/>{settings}</image>'
+    )
+    for number, offset in ((1, 1000), (3, 200000)):
+        xml += (
+            '<image><pixels sizeX="256" sizeY="256">'
+            f'<dimension sizeX="256" sizeY="256" r="0" ifd="{number}"/>'
+            f'<dimension sizeX="128" sizeY="128" r="1" ifd="{number + 1}"/></pixels>'
+            f'<view sizeX="128000" sizeY="128000" offsetX="{offset}" offsetY="{offset}"/>{settings}</image>'
+        )
+    pages = [page(BIG, tissue(120), {270: f"{xml}</collection></scn>"})]
+    pages += [page(BIG, picture, {305: MARKER}) for picture in (first, second, first, second)]
+    return view(("x.scn", tiff(BIG, pages)))
+
+
 def philips(macro: np.ndarray | None = None, *, coded: bool = False) -> SlideView:
     """A label as base64 in the XML and as a page; a macro as a page, or ``coded`` in the XML, on request."""
     first, second = levels()

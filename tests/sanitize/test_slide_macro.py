@@ -226,6 +226,14 @@ def aperio_pages() -> list[slides.Page]:
     ]
 
 
+def test_two_images_of_tissue_keep_a_black_macro_so_that_viewers_open_them(tmp_path: Path) -> None:
+    source = slides.leica_twice()
+    one = staged(source, plan_edits(source, WholeSlides(), NAME), tmp_path, (0.0, 0.0, 0.0, 0.0))
+
+    assert not shown(one).any()
+    assert audited(one) == set()
+
+
 # -- the audit ----------------------------------------------------------------------------
 
 

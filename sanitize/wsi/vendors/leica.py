@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.tiff_directory import Directory
-from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
+from medsanitize.sanitize.wsi.macro import black_macro, keep_macro, macro_page
 from medsanitize.sanitize.wsi.pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
 from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
@@ -96,10 +96,14 @@ def _plan(
         parts.append(_image_text(image, rows, rules))
     counts = {"C:slide-description": 1}
     left = len(tiff.directories) - len(pages)
+    shown = _shown(glass)
     macro = keep_macro(tiff, _macros(tiff, glass, rules), rules, levels, counts)
-    if macro is not None:
+    if macro is None and shown is not None and len(tissue) > 1:
+        # OpenSlide tells slides with several images of tissue apart by their macro, and opens none without.
+        macro = black_macro()
+    if macro is not None and shown is not None:
         rows = [tag("dimension", {"sizeX": macro.width, "sizeY": macro.height, "r": 0, "ifd": len(pages)})]
-        parts.append(_image_text(glass[0], rows, rules))
+        parts.append(_image_text(shown, rows, rules))
         pages.append(macro_page(tiff.dialect, macro, {}))
     xml = '<?xml version="1.0" encoding="utf-8"?>' + tag(
         "scn", {"xmlns": namespace}, tag("collection", whole, "".join(parts))
@@ -130,14 +134,21 @@ def _covers(image: _Image, whole: dict[str, str]) -> bool:
     return all(image.view.get(name) == whole.get(name) for name in _SIZES)
 
 
+def _shown(glass: list[_Image]) -> _Image | None:
+    """The image of the whole glass that OpenSlide shows as the macro."""
+    for image in glass:
+        light = child_text(image.element, "scanSettings", "illuminationSettings", "illuminationSource")
+        if {image.view.get("offsetX"), image.view.get("offsetY")} == {"0"} and light == _BRIGHT:
+            return image
+    return None
+
+
 def _macros(tiff: Tiff, glass: list[_Image], rules: WholeSlides) -> list[Directory | bytes]:
     """The largest picture of each image of the whole glass: viewers take no other for the macro."""
     found: list[Directory | bytes] = []
     for image in glass if rules.macro != "drop" else ():
         shapes = {number: shape_of(tiff, tiff.directories[number]) for number, _ in image.dimensions}
-        light = child_text(image.element, "scanSettings", "illuminationSettings", "illuminationSource")
-        corner = {image.view.get("offsetX"), image.view.get("offsetY")} == {"0"}
-        if not shapes or not corner or light != _BRIGHT:
+        if not shapes or _shown([image]) is None:
             found.append(b"")  # no picture that OpenSlide shows as a macro
             continue
         found.append(tiff.directories[max(shapes, key=lambda number: shapes[number].width)])
