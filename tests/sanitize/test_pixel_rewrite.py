@@ -45,7 +45,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.fixture(autouse=True)
 def _no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is read in these frames: what is blanked is what the policy names."""
-    monkeypatch.setattr(TextReader, "read", lambda self, frame, **_: ())  # noqa: ARG005
+    for name in ("read", "read_changes"):
+        monkeypatch.setattr(TextReader, name, lambda self, *_: ())  # noqa: ARG005
 
 
 @pytest.fixture
