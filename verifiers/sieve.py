@@ -17,6 +17,7 @@ LONG: Final = 9
 """Characters of the shortest value that is found."""
 _WORD: Final = 4
 _ALL: Final = 0x01010101
+_TWO: Final = 0x0101
 
 
 def could_be(letters: bytes) -> bytes | None:
@@ -37,7 +38,11 @@ def runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
     marked = chunk.translate(table)
     flags = np.frombuffer(marked, np.uint8)
     words = flags[: len(flags) // _WORD * _WORD].view(np.uint32)
-    at = np.flatnonzero(words == _ALL) * _WORD
+    at = np.flatnonzero(words == _ALL)
+    # Of a long run's first aligned word at most three bytes lie before, so two marked ones come after it.
+    halves = flags[: len(flags) // 2 * 2].view(np.uint16)
+    after = 2 * at + 2
+    at = at[halves[after.clip(max=len(halves) - 1)] == _TWO] * _WORD
     reached = 0
     for place in at[_is_long(flags, at)].tolist():
         if place < reached:

@@ -17,8 +17,6 @@ from medsanitize.verifiers.search import CHUNK, OVERLAP
 from medsanitize.verifiers.slide_layout import JPEG, Range
 
 if TYPE_CHECKING:
-    from hashlib import _Hash as Hash
-
     from medsanitize.verifiers.search import Hit, Search
 
 _SUM: Final = Struct(">QI")
@@ -115,25 +113,20 @@ class Pass:
         self.sha256 = ""
 
     def hits(self, net: Search) -> Iterator[Hit]:
-        """What the net finds of long values (`Search.long_hits`), while a thread sums up the same bytes."""
+        """What the net finds of long values (`Search.long_hits`), while a thread digests the same bytes."""
         data, whole = self._data, sha256()
         with ThreadPoolExecutor(1) as beside:
-            summed: Future[None] | None = None
+            digested: Future[None] | None = None
             for start in range(0, len(data), CHUNK):
                 before = min(start, OVERLAP)
                 chunk = data[start - before : start + CHUNK]
-                if summed is not None:
-                    summed.result()
-                summed = beside.submit(self._sum_up, whole, memoryview(chunk)[before:], start)
+                if digested is not None:
+                    digested.result()
+                digested = beside.submit(whole.update, memoryview(chunk)[before:])
                 yield from net.long_hits(chunk, start - before)
-        if summed is not None:
-            summed.result()
+                self._tiles.reach(min(start + CHUNK, len(data)))
+                data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
         self.sha256 = whole.hexdigest()
-
-    def _sum_up(self, whole: Hash, part: memoryview, start: int) -> None:
-        whole.update(part)
-        self._tiles.reach(start + len(part))
-        self._data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
 
     @property
     def tiles(self) -> bytes:
