@@ -425,11 +425,12 @@ def large(patient: int, sitting: int) -> Squares:
 def test_real_phantoms_pass_a_real_verifier_unless_they_are_copies(
     trained: Verification, large_sides: dict[str, Side]
 ) -> None:
-    """A trained verification model, 299 patients, 3,000 images: pytest -m slow -k real_phantoms -s.
+    """A trained verification model, 500 patients, 3,000 images: pytest -m slow -k real_phantoms -s.
 
-    Twenty minutes. Everybody is seen at one sitting: with visits of years, bedside images and effusions the
+    Half an hour. Everybody is seen at one sitting: with visits of years, bedside images and effusions the
     threshold that misses one patient in a hundred of these matches strangers too, and an honest generator
-    cannot show that it is one.
+    cannot show that it is one. With 299 patients, none of whom may lie below the threshold, the one hardest
+    to find sets it, and two of 3,000 strangers reach it.
     """
     training = squares_in(large_sides["training"])
     honest = Phantoms(training, lambda seed: large(SYNTHETIC + seed, 0), 0.0, 256)
@@ -449,7 +450,7 @@ def large_sides() -> dict[str, Side]:
     return {
         "training": side(range(100), 1, large),
         "holdout": side(range(200, 300), 1, large),
-        "calibration": side(range(400, 699), 2, large),
+        "calibration": side(range(400, 900), 2, large),
     }
 
 
