@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.sanitize.pixels.tiles import tiles
 from numpy.typing import NDArray
 
 Grey = NDArray[np.uint8]
 _LINE_HEIGHT = 48
 _BATCH = 8
-_TILE = 1024
-_OVERLAP = 128
-_PLAIN = 24
+_NARROW = 96
 _APART = ThreadPoolExecutor(1, "text-networks")
 _INK = 0.2
 _LEAST = 0.4
@@ -80,15 +79,10 @@ class Models:
 
     def _heat(self, picture: Grey) -> NDArray[np.float32]:
         """The detector's map of text, 0 to 1, of a picture whose sides are multiples of 32."""
-        rows, columns = picture.shape
         heat = np.zeros(picture.shape, np.float32)
-        for top in _starts(rows):
-            for left in _starts(columns):
-                area = np.s_[top : min(top + _TILE, rows), left : min(left + _TILE, columns)]
-                tile = picture[area]
-                if int(tile.max()) - int(tile.min()) >= _PLAIN:
-                    seen = self._run(self._detector, _normalised(tile)[None])[0, 0]
-                    heat[area] = np.maximum(heat[area], seen)
+        for area in tiles(picture):
+            seen = self._run(self._detector, _normalised(picture[area])[None])[0, 0]
+            heat[area] = np.maximum(heat[area], seen)
         return heat
 
     def recognise(self, lines: list[Grey]) -> list[tuple[str, float]]:
@@ -104,7 +98,7 @@ class Models:
         order = sorted(range(len(lines)), key=lambda index: (sized[index].shape[1], index))
         for start in range(0, len(order), _BATCH):
             batch = order[start : start + _BATCH]
-            width = max(320, sized[batch[-1]].shape[1])
+            width = max(_NARROW, sized[batch[-1]].shape[1])
             padded = np.zeros((len(batch), 3, _LINE_HEIGHT, width), np.float32)
             for row, index in enumerate(batch):
                 padded[row, :, :, : sized[index].shape[1]] = _normalised(sized[index])
@@ -133,11 +127,6 @@ def _normalised(picture: Grey) -> NDArray[np.float32]:
     return np.broadcast_to(scaled, (3, *picture.shape))
 
 
-def _starts(length: int) -> range:
-    """Where tiles begin along one side."""
-    return range(0, max(1, length - _OVERLAP), _TILE - _OVERLAP)
-
-
 @cache
 def _session(kind: str) -> Any:
     """A network of the wheel, loaded once a process: DICOM frames, pictures and documents share it."""
@@ -156,7 +145,6 @@ def _session(kind: str) -> Any:
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    options.enable_cpu_mem_arena = False
     # Values next to zero take a processor a hundred times as long; heat and text are the same without. It is
     # the thread that then counts them as zero, so the networks have one of their own.
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
