@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 Grey = NDArray[np.uint8]
 _LINE_HEIGHT = 48
 _BATCH = 8
-_NARROW = 96
+_WIDTH = 320
 _APART = ThreadPoolExecutor(1, "text-networks")
 _INK = 0.2
 _LEAST = 0.4
@@ -98,7 +98,7 @@ class Models:
         order = sorted(range(len(lines)), key=lambda index: (sized[index].shape[1], index))
         for start in range(0, len(order), _BATCH):
             batch = order[start : start + _BATCH]
-            width = max(_NARROW, sized[batch[-1]].shape[1])
+            width = max(_WIDTH, sized[batch[-1]].shape[1])
             padded = np.zeros((len(batch), 3, _LINE_HEIGHT, width), np.float32)
             for row, index in enumerate(batch):
                 padded[row, :, :, : sized[index].shape[1]] = _normalised(sized[index])
