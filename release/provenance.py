@@ -11,6 +11,7 @@ from typing import Any, Final
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.summary import Summary
+from medsanitize.release.synthesis import synthesis
 
 _CONTEXT: Final = {
     "prov": "http://www.w3.org/ns/prov#",
@@ -23,6 +24,8 @@ _CONTEXT: Final = {
     "attributedTo": {"@id": "prov:wasAttributedTo", "@type": "@id"},
     "hadMember": {"@id": "prov:hadMember", "@type": "@id"},
     "hadPlan": {"@id": "prov:hadPlan", "@type": "@id"},
+    "informedBy": {"@id": "prov:wasInformedBy", "@type": "@id"},
+    "used": {"@id": "prov:used", "@type": "@id"},
     "agent": {"@id": "prov:agent", "@type": "@id"},
     "qualifiedAssociation": "prov:qualifiedAssociation",
     "revisionOf": {"@id": "prov:wasRevisionOf", "@type": "@id"},
@@ -52,13 +55,13 @@ def provenance(summary: Summary, staging: Path) -> dict[str, Any]:
         "@id": release_urn(release.name, release.version),
         "@type": ["prov:Entity", "prov:Collection"],
         "label": f"{release.name} {release.version}",
-        "generatedBy": "#sanitization",
+        "generatedBy": "#synthesis" if synthesis(summary) else "#sanitization",
         "hadMember": [file["@id"] for file in files],
         "ms:mode": release.mode,
     }
     if summary.supersedes is not None:
         collection["revisionOf"] = release_urn(release.name, summary.supersedes)
-    graph = [collection, *files, _activity(summary), _plan(summary), _software(summary)]
+    graph = [collection, *files, _activity(summary), _plan(summary), _software(summary), *_synthesis(summary)]
     if release.creator is not None:
         collection["attributedTo"] = "#creator"
         graph.append({"@id": "#creator", "@type": "prov:Agent", "label": release.creator.name})
@@ -75,6 +78,28 @@ def _activity(summary: Summary) -> dict[str, Any]:
         "ms:option": [f"{code} {meaning}" for code, meaning in summary.options],
         "ms:gate": [f"{gate.name}: {gate.result}" for gate in summary.gates],
     }
+
+
+def _synthesis(summary: Summary) -> list[dict[str, Any]]:
+    """Drawing synthetic images in place of real ones, and the generator that drew them."""
+    told = synthesis(summary)
+    if told is None or summary.synthetic is None:
+        return []
+    drawing = {
+        "@id": "#synthesis",
+        "@type": "prov:Activity",
+        "label": told,
+        "associatedWith": "#medsanitize",
+        "informedBy": "#sanitization",
+        "used": "#generator",
+    }
+    model = {
+        "@id": "#generator",
+        "@type": "prov:Entity",
+        "label": "Generator of synthetic images",
+        "sha256": summary.synthetic.model,
+    }
+    return [drawing, model]
 
 
 def _plan(summary: Summary) -> dict[str, Any]:

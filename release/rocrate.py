@@ -10,6 +10,7 @@ from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.parts import SLIDE_FORMATS
 from medsanitize.release.summary import Summary
+from medsanitize.release.synthesis import synthesis
 
 CONFORMS_TO: Final = "https://w3id.org/ro/crate/1.2"
 _KINDS: Final = {
@@ -43,7 +44,7 @@ def ro_crate(summary: Summary, staging: Path) -> dict[str, Any]:
         "name": release.name,
         "version": release.version,
         "hasPart": parts,
-        "mentions": [{"@id": "#sanitization"}],
+        "mentions": [{"@id": "#sanitization"}, *([{"@id": "#synthesis"}] if synthesis(summary) else ())],
     }
     people: list[dict[str, Any]] = []
     for role, contact in (("creator", release.creator), ("publisher", release.contact)):
@@ -55,7 +56,7 @@ def ro_crate(summary: Summary, staging: Path) -> dict[str, Any]:
     license_ = _license(release.license)
     if license_:
         root["license"] = {"@id": license_[0]["@id"]}
-    graph = [_descriptor(), root, *data, *files, *people, *license_, *_action(summary)]
+    graph = [_descriptor(), root, *data, *files, *people, *license_, *_action(summary), *_synthesis(summary)]
     return {"@context": f"{CONFORMS_TO}/context", "@graph": graph}
 
 
@@ -128,3 +129,24 @@ def _action(summary: Summary) -> list[dict[str, Any]]:
             "version": summary.tool_version,
         },
     ]
+
+
+def _synthesis(summary: Summary) -> list[dict[str, Any]]:
+    told = synthesis(summary)
+    if told is None or summary.synthetic is None:
+        return []
+    generator = {
+        "@id": "#generator",
+        "@type": "SoftwareApplication",
+        "name": "Generator of synthetic images",
+        "identifier": f"sha256:{summary.synthetic.model}",
+    }
+    drawing = {
+        "@id": "#synthesis",
+        "@type": "CreateAction",
+        "name": "Drawing synthetic images in place of real ones",
+        "description": told,
+        "instrument": {"@id": "#generator"},
+        "result": {"@id": "data/"},
+    }
+    return [drawing, generator]

@@ -21,7 +21,7 @@ from medsanitize.release.attestation import generate_signing_key, opened, pre_au
 from medsanitize.release.checksums import read_sums
 from medsanitize.release.evidence import write_evidence
 from medsanitize.release.manifest import patients_of, write_objects, write_patients
-from medsanitize.release.summary import Summary
+from medsanitize.release.summary import Summary, Synthetic
 
 Make = Callable[..., Any]
 
@@ -159,6 +159,37 @@ def test_provenance_is_prov_and_starts_at_the_anonymisation(
     assert list(graph.subjects(rdflib.RDF.type, prov.SoftwareAgent))
     for sourceward in (prov.used, prov.wasDerivedFrom, prov.startedAtTime, prov.endedAtTime):
         assert not list(graph.triples((None, sourceward, None)))
+
+
+SYNTHETIC = Synthetic(2, 2, 2, 1, "passed", "verified-anonymous", "ab" * 32, 0.001, (), "")
+
+
+def test_croissant_says_that_some_images_are_synthetic(staged: Path, summary: Make) -> None:
+    write_evidence(staged, summary(synthetic=SYNTHETIC), signing_key=None)
+    document = json.loads((staged / "croissant.json").read_bytes())
+    assert document["rai:hasSyntheticData"] is True
+    assert "2 of 6 objects are synthetic" in document["rai:dataCollection"]
+
+
+def test_croissant_of_real_images_says_that_none_is_synthetic(written: Path) -> None:
+    document = json.loads((written / "croissant.json").read_bytes())
+    assert document["rai:hasSyntheticData"] is False
+    assert "rai:dataCollection" not in document
+
+
+def test_provenance_names_the_generator_of_synthetic_images(staged: Path, summary: Make) -> None:
+    write_evidence(staged, summary(synthetic=SYNTHETIC), signing_key=None)
+    graph = {node["@id"]: node for node in json.loads((staged / "provenance.jsonld").read_bytes())["@graph"]}
+    assert graph["#synthesis"]["used"] == "#generator"
+    assert graph["#generator"]["sha256"] == "ab" * 32
+
+
+def test_ro_crate_names_the_generator_of_synthetic_images(staged: Path, summary: Make) -> None:
+    write_evidence(staged, summary(synthetic=SYNTHETIC), signing_key=None)
+    crate = json.loads((staged / "ro-crate-metadata.json").read_bytes())
+    graph = {node["@id"]: node for node in crate["@graph"]}
+    assert {"@id": "#synthesis"} in graph["./"]["mentions"]
+    assert graph["#generator"]["identifier"] == "sha256:" + "ab" * 32
 
 
 def test_attestation_is_an_in_toto_statement_in_dsse(written: Path, signing_key: Path) -> None:
