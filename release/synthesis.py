@@ -18,5 +18,6 @@ def synthesis(summary: Summary) -> str | None:
     bound = "" if made.bound is None else f", at most {made.bound:.4f} of them match a training patient"
     return (
         f"{made.released} of {summary.objects} objects are synthetic images, drawn by the generator with "
-        f"SHA-256 {made.model}; anonymity gate: {made.state}{bound}. The manifest marks them in its column synthetic."
+        f"SHA-256 {made.model}; anonymity gate: {made.state}{bound}. "
+        "The manifest marks them in its column synthetic."
     )
