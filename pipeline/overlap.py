@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.engine import Died, Engine, LocalEngine
 from medsanitize.pipeline.extras import check_verify_extra
 from medsanitize.pipeline.overlap_sides import side_of
 from medsanitize.pipeline.progress import Progress
@@ -82,7 +82,7 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
     sides = _sides(asked)
     models = open_models(asked.models)
     given = calibrations_of(asked.calibration, asked.models, models)
-    with Engine(Lookers(asked.models), workers, stop) as engine:
+    with LocalEngine(Lookers(asked.models), workers, stop) as engine:
         progress.stage("looking", sum(len(side.images) for side in sides))
         found = overlap(
             *sides,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.dedup_stage import judge_duplicates, settle_contests
-from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.engines.open import open_engine
 from medsanitize.pipeline.evidence_stage import Tally, object_rows, outcome_counts, rule_counts
 from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.gates import NOT_BUILT, duplicate_gate
@@ -14,7 +14,7 @@ from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.overlap_stage import check_overlap
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, read_pseudonyms, resolve
-from medsanitize.pipeline.run import Options, Run, judge_run_faces, workers_of
+from medsanitize.pipeline.run import Options, Run, judge_run_faces
 from medsanitize.pipeline.sanitize_stage import sanitize_objects
 from medsanitize.pipeline.slides_stage import check_places, place_slides
 from medsanitize.pipeline.state import State
@@ -47,7 +47,7 @@ def plan(
     state = State(None, subkeys)
     try:
         setup = Setup(policy, subkeys, staging=None, keep_links=False)
-        with Engine(setup, workers_of(policy, options), stop or Stop()) as engine:
+        with open_engine(setup, options.workers, stop or Stop()) as engine:
             run = Run(policy, subkeys, state, engine, progress or Silent(), policy.output)
             tally = _look(run)
             return _result(state, policy, tally, tuple(run.stages))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError
-from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.engine import LocalEngine
 from medsanitize.pipeline.extras import check_verify_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.stop import Stop
@@ -79,7 +79,7 @@ def register_with_embeddings(
     entry = register(release, registry).entry
     side = release_side(release, "the release")
     images = iter(side.images)
-    with Engine(Lookers(paths), workers, stop) as engine:
+    with LocalEngine(Lookers(paths), workers, stop) as engine:
         progress.stage("embedding", len(side.images))
         batches = iter(lambda: tuple(islice(images, BATCH)), ())
         looks = (look for found in visit(engine, progress, batches) for look in found)

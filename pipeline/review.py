@@ -14,7 +14,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.decisions import Recorded, finding_name, read_decisions, record_decisions
 from medsanitize.pipeline.doubts import open_doubt
-from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.engine import LocalEngine
 from medsanitize.pipeline.evidence_stage import outcome_counts, rule_counts
 from medsanitize.pipeline.opening import (
     difference,
@@ -238,7 +238,7 @@ def _look(state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: s
     if not numbers:
         return []
     setup = Setup(policy, subkeys, staging=None, keep_links=False)
-    with Engine(setup, 1, stop) as engine:
+    with LocalEngine(setup, 1, stop) as engine:
         return look_at(state, engine, root, numbers)
 
 

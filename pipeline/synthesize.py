@@ -25,7 +25,7 @@ from medsanitize.pipeline.drawing import (
     open_once,
     sampler_of,
 )
-from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.engine import LocalEngine
 from medsanitize.pipeline.extras import check_generate_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.reference import Sides, Table, sides_of
@@ -166,7 +166,7 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
         stops=stop,
     )
     keys = _keys(asked.seed)
-    with Engine(Maker(asked.model, asked.device), workers, stop) as engine:
+    with LocalEngine(Maker(asked.model, asked.device), workers, stop) as engine:
         progress.stage("draw", max(asked.count, images_needed(asked.bound)))
         store = Kept(asked.output / _KEPT)
         sampler = sampler_of(engine, make_batch, generator, store, progress.advance)

@@ -166,8 +166,9 @@ keys:
 #  pixels: flag
 #  registry: flag
 
-# Number of processes; without it, one a core.
+# Who does the work: processes of this machine (local) or a cluster (ray); without a number, one a core.
 #engine:
+#  kind: local
 #  workers: 4
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pydicom
 import pytest
-from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.engine import LocalEngine
 from medsanitize.pipeline.faces_stage import faces_of, judge_faces
 from medsanitize.pipeline.inventory import take_inventory
 from medsanitize.pipeline.plan import plan
@@ -166,7 +166,7 @@ def test_an_anonymous_run_looks_as_well(place: Place) -> None:
 
 def test_series_that_are_judged_are_not_judged_again(place: Place) -> None:
     policy = place("deface")
-    with Engine(Setup(policy, KEYS, None, keep_links=False), 1, Stop()) as engine:
+    with LocalEngine(Setup(policy, KEYS, None, keep_links=False), 1, Stop()) as engine:
         state = State(None, KEYS)
         take_inventory(state, policy, engine)
         seen: list[int] = []

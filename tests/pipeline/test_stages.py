@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
-from medsanitize.pipeline.engine import Died, Engine
+from medsanitize.pipeline.engine import Died, LocalEngine
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.sealing import Seal
 from medsanitize.pipeline.shards import Shard
@@ -51,13 +51,13 @@ def setup(workplace: Workplace) -> Setup:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_come_in_the_order_of_the_batches(setup: Setup, tasks: ModuleType, workers: int) -> None:
-    with Engine(setup, workers, Stop()) as engine:
+    with LocalEngine(setup, workers, Stop()) as engine:
         found = list(engine.map(tasks.double, ([number] for number in range(20))))
     assert found == [[2 * number] for number in range(20)]
 
 
 def test_a_worker_that_dies_costs_its_own_item_alone(setup: Setup, tasks: ModuleType) -> None:
-    with Engine(setup, 2, Stop()) as engine:
+    with LocalEngine(setup, 2, Stop()) as engine:
         found = list(engine.map(tasks.die_of_seven, ([number, number + 1] for number in range(0, 12, 2))))
     died = [one.item for one in found if isinstance(one, Died)]
     lived = sorted(number for one in found if not isinstance(one, Died) for number in one)
@@ -65,14 +65,14 @@ def test_a_worker_that_dies_costs_its_own_item_alone(setup: Setup, tasks: Module
 
 
 def test_workers_that_keep_dying_stop_the_run(setup: Setup, tasks: ModuleType) -> None:
-    with Engine(setup, 1, Stop()) as engine, pytest.raises(EnvironmentFailure, match="keep dying"):
+    with LocalEngine(setup, 1, Stop()) as engine, pytest.raises(EnvironmentFailure, match="keep dying"):
         list(engine.map(tasks.die, ([number] for number in range(99)), isolate=True))
 
 
 def test_a_stop_is_obeyed_between_two_batches(setup: Setup, tasks: ModuleType) -> None:
     stop = Stop()
     seen = []
-    with Engine(setup, 1, stop) as engine:
+    with LocalEngine(setup, 1, stop) as engine:
         results = engine.map(tasks.double, ([number] for number in range(9)))
         seen.append(next(results))
         stop.number = 15

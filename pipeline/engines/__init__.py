@@ -1,0 +1,1 @@
+"""Engines beside the one of this machine: a Ray cluster, and a function for Spark."""

@@ -1,0 +1,26 @@
+"""Which engine a run works on."""
+
+from __future__ import annotations
+
+import os
+
+from medsanitize.pipeline.engine import Engine, LocalEngine
+from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.worker import Setup
+
+
+def open_engine(setup: Setup, workers: int | None, stop: Stop) -> Engine:
+    """Open the engine that the policy names, with ``workers`` in place of the policy's number.
+
+    Raises
+    ------
+    EnvironmentFailure
+        The cluster cannot be reached; the same command may be run again.
+    """
+    section = setup.policy.engine
+    workers = workers or section.workers
+    if section.kind == "ray":
+        from medsanitize.pipeline.engines.cluster import RayEngine
+
+        return RayEngine(setup, workers, stop)
+    return LocalEngine(setup, workers or len(os.sched_getaffinity(0)), stop)
