@@ -8,6 +8,7 @@ MedsanitizeError
 ├── GateRefused         3  a gate refused; nothing was published
 ├── IntegrityError      4  a file is not what its digest says
 └── EnvironmentFailure  5  disk, memory or store failed; the same command may be retried
+    └── FoldersInUse    5  another run is at work in the same state or output folder
 
 Each class's docstring is its message template. Messages say what happened and what to
 do; they never carry the value of an element of an image.
@@ -107,3 +108,7 @@ class EnvironmentFailure(MedsanitizeError):
     """{what}. {remedy}."""
 
     exit_code = 5
+
+
+class FoldersInUse(EnvironmentFailure):
+    """{what}. {remedy}."""

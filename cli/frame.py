@@ -42,48 +42,29 @@ def command(group: click.Group, name: str, example: str) -> Callable[[Callable[.
 
 def _exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
     """Run a command's work; whatever happens becomes a sentence and an exit code, never a traceback."""
-    from medsanitize.errors import MedsanitizeError
     from medsanitize.pipeline.outcome import exit_code
-    from medsanitize.pipeline.stop import Stopped
 
     try:
         code = work()
-    except (MedsanitizeError, Stopped) as error:
-        code = exit_code(error)
-        _tell_error(str(error), code, as_json, log_json)
-    except KeyboardInterrupt as error:
-        code = exit_code(error)
-        _tell_error("Stopped on request", code, as_json, log_json)
-    except MemoryError:
-        code = 5
-        _tell_error(
-            "Memory is used up. Use fewer workers, then run the same command again", code, as_json, log_json
-        )
     except click.ClickException:
         raise
-    except Exception as error:  # noqa: BLE001  a traceback could show the value of an element
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  a traceback could show the value of an element
         code = exit_code(error)
-        _tell_error(
-            f"A defect of the program: {type(error).__name__} {_where(error)}", code, as_json, log_json
-        )
+        _tell_error(error, int(code), as_json, log_json)
     sys.exit(code)
 
 
-def _where(error: BaseException) -> str:
-    """Module and line where an exception arose; never its text."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return ""
-    return f"in {trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}"
+def _tell_error(error: BaseException, code: int, as_json: bool, log_json: bool) -> None:
+    from medsanitize.pipeline.logs import log_failure
+    from medsanitize.pipeline.outcome import explain, failed_ending
 
-
-def _tell_error(text: str, code: int, as_json: bool, log_json: bool) -> None:
-    facts = {"type": "error", "message": text, "exit_code": int(code)}
+    text = explain(error)
     if as_json:
-        print(json.dumps(facts))
-    print(json.dumps(facts) if log_json else f"medsanitize: {text}", file=sys.stderr)
+        print(json.dumps({"type": "error", "message": text, "exit_code": code}))
+    if log_json:
+        log_failure(failed_ending(error), code, type(error).__name__, text)
+    else:
+        print(f"medsanitize: {text}", file=sys.stderr)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import click
 from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 
 if TYPE_CHECKING:
+    from medsanitize.pipeline.account import Account
     from medsanitize.pipeline.outcome import RunResult
     from medsanitize.pipeline.run import Options
     from medsanitize.policies.model import Policy
@@ -31,15 +32,23 @@ def _load(policy: Path, registry: Path | None) -> Policy:
     return loaded.model_copy(update={"registry": section})
 
 
-def _go(policy: Policy, options: Options, *, planned: bool, log_json: bool) -> RunResult:
+def _go(
+    policy: Policy, options: Options, *, planned: bool, log_json: bool, account: Account | None = None
+) -> RunResult:
     with long_work(log_json) as (progress, stop):
         if planned:
             from medsanitize.pipeline.plan import plan
 
-            return plan(policy, options, progress=progress, stop=stop)
-        from medsanitize.pipeline.run import run
+            result = plan(policy, options, progress=progress, stop=stop)
+        else:
+            from medsanitize.pipeline.run import run
 
-        return run(policy, options, progress=progress, stop=stop)
+            result = run(policy, options, progress=progress, stop=stop, account=account)
+    if log_json:
+        from medsanitize.pipeline.logs import log_result
+
+        log_result(result)
+    return result
 
 
 def _show(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, title: str = "") -> int:
@@ -61,6 +70,7 @@ def _show(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, 
 @click.option(
     "--shard", metavar="I/N", help="Sanitise part I of N only; run without it to merge and publish."
 )
+@click.option("--return-file", type=FILE, help="Write how the run ended here too, as JSON, however it ended.")
 def run(
     policy: Path,
     workers: int | None,
@@ -68,27 +78,34 @@ def run(
     approve: str | None,
     inventory_only: bool,
     shard: str | None,
+    return_file: Path | None,
     *,
     as_json: bool,
     log_json: bool,
 ) -> int:
     """Turn the inputs of a policy into a release, or say why there is none.
 
-    Stopped or killed, the same command resumes.
+    Stopped or killed, the same command resumes. How it ended is also told in the state folder, by
+    return.json and metrics.prom.
     """
     from medsanitize.pipeline.forkserver import begin
 
     begin()
     from medsanitize.errors import UsageError
+    from medsanitize.pipeline.account import check_return_file, returned
     from medsanitize.pipeline.run import Options
     from medsanitize.pipeline.shards import Shard
 
-    if inventory_only and shard:
-        raise UsageError(
-            "--inventory-only and --shard exclude each other", "Take the inventory first, then run shards"
-        )
-    options = Options(workers, approve, inventory_only, Shard.parse(shard) if shard else None)
-    return _show(_go(_load(policy, registry), options, planned=False, log_json=log_json), as_json)
+    with returned(return_file) as account:
+        if inventory_only and shard:
+            raise UsageError(
+                "--inventory-only and --shard exclude each other", "Take the inventory first, then run shards"
+            )
+        options = Options(workers, approve, inventory_only, Shard.parse(shard) if shard else None)
+        loaded = _load(policy, registry)
+        check_return_file(account, loaded)
+        result = _go(loaded, options, planned=False, log_json=log_json, account=account)
+    return _show(result, as_json)
 
 
 @command(cli, "plan", "medsanitize plan policy.yaml")

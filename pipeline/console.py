@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from medsanitize.pipeline.outcome import RunResult
+from medsanitize.pipeline.logs import JsonLines
+from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.progress import Progress
 
 if TYPE_CHECKING:
@@ -42,37 +42,6 @@ def progress_for(log_json: bool) -> Progress:
     return Terminal() if sys.stderr.isatty() else Lines()
 
 
-class JsonLines:
-    """One JSON object a line on stderr."""
-
-    def __init__(self) -> None:
-        self._stage, self._done = "", 0
-        self._total: int | None = None
-        self._last = 0.0
-
-    def stage(self, name: str, total: int | None) -> None:
-        """A stage begins."""
-        self._stage, self._done, self._total = name, 0, total
-        self.write("stage", stage=name, total=total)
-
-    def advance(self, objects: int) -> None:
-        """Objects are done; told at most every ten seconds."""
-        self._done += objects
-        now = time.monotonic()
-        if now - self._last >= _EVERY_SECONDS:
-            self._last = now
-            self.write("progress", stage=self._stage, done=self._done, total=self._total)
-
-    def message(self, text: str) -> None:
-        """Tell something."""
-        self.write("message", text=text)
-
-    @staticmethod
-    def write(kind: str, **facts: Any) -> None:
-        """Write one line."""
-        print(json.dumps({"type": kind, **facts}), file=sys.stderr, flush=True)
-
-
 class Lines:
     """A plain line on stderr every ten seconds, for logs and schedulers."""
 
@@ -93,6 +62,9 @@ class Lines:
         if now - self._last >= _EVERY_SECONDS:
             self._last = now
             print(_line(self._stage, self._done, self._total, now - self._began), file=sys.stderr, flush=True)
+
+    def finished(self, timing: StageTiming) -> None:
+        """The next stage says as much."""
 
     def message(self, text: str) -> None:
         """Tell something."""
@@ -144,6 +116,9 @@ class Terminal:
         if self._bars is not None and self._task is not None:
             speed = self._bars.tasks[0].speed
             self._bars.update(self._task, advance=objects, rate=f"{speed:,.0f}/s" if speed else "")
+
+    def finished(self, timing: StageTiming) -> None:
+        """The next bar says as much."""
 
     def message(self, text: str) -> None:
         """Tell something above the bar."""

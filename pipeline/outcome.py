@@ -46,11 +46,39 @@ def exit_code(error: BaseException | None = None, *, refused: bool = False, quar
         return Exit.SIGNAL + 2
     if isinstance(error, MedsanitizeError):
         return error.exit_code
+    if isinstance(error, MemoryError):
+        return Exit.ENVIRONMENT
     if error is not None:
         return Exit.DEFECT
     if refused:
         return Exit.GATE_REFUSED
     return Exit.SOME_QUARANTINED if quarantined else Exit.DONE
+
+
+def explain(error: BaseException) -> str:
+    """What happened, in a sentence; of an error that is none of ours only type and place, never its text."""
+    if isinstance(error, MedsanitizeError | Stopped):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "Stopped on request"
+    if isinstance(error, MemoryError):
+        return "Memory is used up. Use fewer workers, then run the same command again"
+    return f"A defect of the program: {type(error).__name__} {_where(error)}".rstrip()
+
+
+def failed_ending(error: BaseException) -> str:
+    """``stopped`` by a signal, or ``failed``."""
+    return "stopped" if isinstance(error, Stopped | KeyboardInterrupt) else "failed"
+
+
+def _where(error: BaseException) -> str:
+    """Module and line where an exception arose."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    return f"in {trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}"
 
 
 @dataclass(frozen=True, slots=True)

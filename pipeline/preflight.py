@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.errors import FoldersInUse, UsageError
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.release.store import storage
@@ -22,7 +22,7 @@ def check_paths(policy: Policy) -> None:
     UsageError
         With what to change.
     """
-    inputs = [path.resolve() for path in policy.inputs]
+    inputs = [path.resolve() for path in policy.inputs if isinstance(path, Path)]
     for path in inputs:
         if not path.exists():
             raise UsageError("inputs: a folder does not exist", "Correct the path in the policy")
@@ -96,7 +96,7 @@ def locked(policy: Policy, *, shared: bool = False, name: str = "") -> Iterator[
 
     Raises
     ------
-    EnvironmentFailure
+    FoldersInUse
         Another run holds them.
     """
     with ExitStack() as stack:
@@ -116,7 +116,7 @@ def _hold(stack: ExitStack, descriptor: int, flag: int) -> None:
     try:
         fcntl.flock(descriptor, flag | fcntl.LOCK_NB)
     except OSError:
-        raise EnvironmentFailure(
+        raise FoldersInUse(
             "Another run is at work in this state or output folder", "Wait until it has ended, then run again"
         ) from None
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.outcome import StageTiming
 
 
 class Progress(Protocol):
@@ -13,6 +16,9 @@ class Progress(Protocol):
 
     def advance(self, objects: int) -> None:
         """So many more objects are done."""
+
+    def finished(self, timing: StageTiming) -> None:
+        """A stage of a run is over."""
 
     def message(self, text: str) -> None:
         """Something the person at the terminal should know."""
@@ -25,6 +31,9 @@ class Silent:
         """Nothing."""
 
     def advance(self, objects: int) -> None:
+        """Nothing."""
+
+    def finished(self, timing: StageTiming) -> None:
         """Nothing."""
 
     def message(self, text: str) -> None:

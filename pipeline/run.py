@@ -7,7 +7,6 @@ done says so in the state, and a stage that is not picks up the rows that have n
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.pipeline import preflight
+from medsanitize.pipeline.account import Account, accounted
 from medsanitize.pipeline.again import set_free
 from medsanitize.pipeline.audit_stage import audit_evidence, audit_objects, object_findings
 from medsanitize.pipeline.dedup_stage import (
@@ -27,6 +27,7 @@ from medsanitize.pipeline.dedup_stage import (
     tiles_of_slides,
 )
 from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.engines.open import open_engine
 from medsanitize.pipeline.evidence_stage import (
     FOUND,
     outcome_counts,
@@ -107,6 +108,7 @@ class Run:
             done += objects
             self.progress.advance(objects)
 
+        self.stop.check()
         self.progress.stage(name, total)
         cpu = time.process_time() + self.engine.cpu_seconds
         wall = time.monotonic()
@@ -115,6 +117,7 @@ class Run:
         finally:
             cpu = time.process_time() + self.engine.cpu_seconds - cpu
             self.stages.append(StageTiming(name, round(cpu, 4), round(time.monotonic() - wall, 4), done))
+        self.progress.finished(self.stages[-1])
 
 
 def run(
@@ -124,6 +127,7 @@ def run(
     material: bytes | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    account: Account | None = None,
 ) -> RunResult:
     """Turn a policy into a release, or say why there is none.
 
@@ -134,6 +138,8 @@ def run(
     material : bytes or None
         The release key, given by tests that compare anonymous runs; otherwise it is read from where
         the policy says, or made for this run alone (anonymous mode).
+    account : Account or None
+        What is told of the run in the state folder, however it ends, is kept here as well.
 
     Raises
     ------
@@ -144,38 +150,41 @@ def run(
     Stopped
         A signal; the same command resumes.
     """
-    progress, stop = progress or Silent(), stop or Stop()
+    progress, stop, account = progress or Silent(), stop or Stop(), account or Account()
+    preflight.check_paths(policy)
+    preflight.prepare_folders(policy)
+    shared = options.shard is not None
+    name = options.shard.name if options.shard else ""
+    with preflight.locked(policy, shared=shared, name=name), accounted(account, policy, options.shard):
+        subkeys = _checked(policy, options, material)
+        if options.shard is not None:
+            account.result = _run_shard(policy, options, options.shard, subkeys, progress, stop, account)
+        else:
+            account.result = _run_whole(policy, options, subkeys, progress, stop, account)
+        return account.result
+
+
+def _checked(policy: Policy, options: Options, material: bytes | None) -> SubKeys:
+    """Refuse what can be refused before a source is opened; returns the keys of the run."""
     split = options.shard is not None or options.inventory_only
     subkeys = release_keys(policy, material, split=split)
     check_extras(policy)
-    preflight.check_paths(policy)
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)
     check_tables(policy)
     check_places(policy)
     check_overlap(policy)
     check_synthesize(policy)
-    if policy.keys.signing is not None:
+    if policy.keys.signing is not None and not split:  # only who publishes signs
         load_signing_key(policy.keys.signing)
-    preflight.prepare_folders(policy)
-    shared = options.shard is not None
-    name = options.shard.name if options.shard else ""
-    with preflight.locked(policy, shared=shared, name=name):
-        if options.shard is not None:
-            return _run_shard(policy, options, options.shard, subkeys, progress, stop)
-        return _run_whole(policy, options, subkeys, progress, stop)
-
-
-def workers_of(policy: Policy, options: Options) -> int:
-    """How many processes to use."""
-    return options.workers or policy.engine.workers or len(os.sched_getaffinity(0))
+    return subkeys
 
 
 # -- the stages ---------------------------------------------------------------------------
 
 
 def _run_whole(
-    policy: Policy, options: Options, subkeys: SubKeys, progress: Progress, stop: Stop
+    policy: Policy, options: Options, subkeys: SubKeys, progress: Progress, stop: Stop, account: Account
 ) -> RunResult:
     state = open_state(policy, subkeys, progress)
     try:
@@ -183,8 +192,9 @@ def _run_whole(
             return _already_published(state, policy)
         keep_links = policy.release.mode == "pseudonymous"
         setup = Setup(policy, subkeys, policy.output / STAGING, keep_links)
-        with Engine(setup, workers_of(policy, options), stop) as engine:
-            run = Run(policy, subkeys, state, engine, progress, policy.output / STAGING, stop)
+        with open_engine(setup, options.workers, stop) as engine:
+            staging = policy.output / STAGING
+            run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages)
             if state.plain("publishing") is not None:
                 _require_unchanged(run)
                 return _publish(run, _summary_again(run))
@@ -196,11 +206,18 @@ def _run_whole(
             _sanitize(run)
             return _judge(run, options)
     finally:
+        account.count(state)
         state.close()
 
 
 def _run_shard(
-    policy: Policy, options: Options, shard: Shard, subkeys: SubKeys, progress: Progress, stop: Stop
+    policy: Policy,
+    options: Options,
+    shard: Shard,
+    subkeys: SubKeys,
+    progress: Progress,
+    stop: Stop,
+    account: Account,
 ) -> RunResult:
     path = state_path(policy)
     main = State(path, subkeys) if path.exists() else None
@@ -220,11 +237,13 @@ def _run_shard(
     main.close()
     try:
         setup = Setup(policy, subkeys, policy.output / STAGING, keep_links=True)
-        with Engine(setup, workers_of(policy, options), stop) as engine:
-            run = Run(policy, subkeys, state, engine, progress, policy.output / STAGING)
+        with open_engine(setup, options.workers, stop) as engine:
+            staging = policy.output / STAGING
+            run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages)
             _sanitize(run)
             return _result(run, "shard done")
     finally:
+        account.count(state)
         state.close()
 
 

@@ -92,7 +92,13 @@ def test_run_prints_one_json_object_with_outcomes_rules_and_timings(done: tuple[
 
 def test_log_json_is_one_object_a_line_on_stderr(done: tuple[Path, Result]) -> None:
     lines = [json.loads(line) for line in done[1].stderr.splitlines()]
-    assert {line["type"] for line in lines} >= {"stage"}
+    assert {line["event"] for line in lines} == {
+        "stage-started",
+        "stage-progress",
+        "stage-finished",
+        "gate",
+        "ending",
+    }
 
 
 def test_nothing_printed_shows_an_identifier_or_a_source_name(done: tuple[Path, Result]) -> None:
