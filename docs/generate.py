@@ -16,6 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from medsanitize.errors import PolicyError
 from medsanitize.policies.load import PRESETS, loads
 from medsanitize.policies.model import OPTION_CODES, Options, Policy
+from medsanitize.policies.section import Text
 from medsanitize.policies.template import template
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -115,9 +116,9 @@ def _section(name: str, model: type[BaseModel], about: str) -> Iterator[str]:
             else _plain(field.description)
         )
         rows.append((f"`{key}`", _type(field), _default(path, field), meaning))
-        inner = _model_in(field.annotation)
-        if inner is not None:
-            below.append((path, inner, "" if inner is Options else _plain(inner.__doc__)))
+        for inner in _models_in(field.annotation):
+            title = f"{path}: - {inner.__name__.lower()}" if key == "inputs" else path
+            below.append((title, inner, "" if inner is Options else _plain(inner.__doc__)))
     yield _table(rows)
     for path, inner, text in below:
         yield from _section(path, inner, text)
@@ -148,12 +149,13 @@ def _kind(annotation: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{part}`" for part in parts)
     if origin in (Union, UnionType):
-        return ", or ".join(_kind(part) for part in parts if part is not NoneType)
+        return ", or ".join(dict.fromkeys(_kind(part) for part in parts if part is not NoneType))
     if origin is tuple:
         inner = _kind(parts[0])
-        return {"section": "list of sections", "path": "list of paths"}.get(inner, f"list of {inner}")
+        plural = {"section": "sections", "path": "paths", "path, or section": "paths or sections"}
+        return f"list of {plural.get(inner, inner)}"
     if origin is dict:
-        return "attribute: action"
+        return "attribute: action" if parts[1] is not Text else "keyword: text"
     if hasattr(annotation, "__metadata__"):
         fields = [one for one in annotation.__metadata__ if isinstance(one, FieldInfo)]
         return _kind(parts[0]) + "".join(_bounds(field.metadata) for field in fields)
@@ -172,13 +174,18 @@ _KINDS: Mapping[Any, str] = {
 def _default(path: str, field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    if _model_in(field.annotation) is not None and _kind(field.annotation) == "section":
+    if _models_in(field.annotation) and _kind(field.annotation) == "section":
         return "see below"
     steps = tuple(path.split("."))
     values = []
     for policy in map(_loaded, PRESETS):
         value = _at(policy, steps[:-1])
-        if not isinstance(value, dict) or steps[0] in ("release", "tables", "keys"):
+        if not isinstance(value, dict) or steps[0].partition(":")[0] in (
+            "release",
+            "tables",
+            "keys",
+            "inputs",
+        ):
             return _shown(field.get_default(call_default_factory=True))
         values.append(_shown(value[steps[-1]]))
     return values[0] if len(set(values)) == 1 else "by preset"
@@ -196,10 +203,10 @@ def _shown(value: Any) -> str:
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]
 
 
 def _loaded(preset: str) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 
+from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.engine import Died, Engine, batches
 from medsanitize.pipeline.faces_stage import SliceRow, looks_at_faces, slice_row
 from medsanitize.pipeline.slide_parts import is_slide_part
 from medsanitize.pipeline.slides_stage import sealed_paths, view_of
-from medsanitize.pipeline.source import Found, SourceProblem, opened_all, stamp_of, walk
+from medsanitize.pipeline.source import Found, SourceProblem, first_sight, stamp_of, walk
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.worker import Worker
 from medsanitize.policies.model import Policy
@@ -27,6 +28,7 @@ _INSERT = (
 _SEALED_KNOWN = tuple[bytes, bytes, bytes]
 _SANITIZED = frozenset(["dicom", "raster", "slide"])
 _SETTLED = {"drop": "dropped", "quarantine": "quarantined"}
+_UNREAD = {"unlisted": "unreadable", "absent": "not-at-peer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +174,11 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
         return settled("link", "dropped", "link-not-followed")
     if found.sort == "special":
         return settled("special", "dropped", "not-an-image")
-    if found.sort == "unlisted":
-        return settled("unreadable", "quarantined", "unreadable")
+    if found.sort in _UNREAD:
+        return settled("unreadable", "quarantined", _UNREAD[found.sort])
     try:
-        paths = tuple(one.path for one in found.files)
-        with opened_all(paths, seal, mark) as contents:
-            content, view = contents[0], view_of(paths, contents)
+        with first_sight(found, seal) as (contents, size, mark):
+            content, view = contents[0], view_of(tuple(one.path for one in found.files), contents)
             seen = peek_slide(view) or peek_raster(content) or peek(content, limits, worker.kept)
             header = read_slice(content, limits) if seen.kind == "dicom" and looks_at_faces(policy) else None
             key = seen.sop_uid
@@ -187,6 +188,8 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
                 key = sha256(content).hexdigest()
     except SourceProblem as problem:
         return settled("unreadable", "quarantined", problem.rule)
+    except MedsanitizeError:
+        raise
     except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
         return settled("unreadable", "quarantined", "internal-error")
     if seen.kind in ("dicomdir", "not-an-image"):
@@ -197,7 +200,7 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
         return settled("unreadable", "quarantined", "slide-not-supported")
     if seen.kind == "raster" and policy.raster.action in _SETTLED:
         return settled("raster", _SETTLED[policy.raster.action], "raster-image")
-    if seen.kind == "raster" and is_slide_part(found.path):
+    if seen.kind == "raster" and (found.near_slide or is_slide_part(found.path)):
         return settled("unreadable", "quarantined", "slide-not-supported")
     if seen.kind not in _SANITIZED:
         return settled("unreadable", "quarantined", seen.rule or "unreadable")

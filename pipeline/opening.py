@@ -14,6 +14,7 @@ from medsanitize.pipeline.inventory import inputs_unchanged
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.resolution import digest_of_lists
 from medsanitize.pipeline.shards import shard_files
+from medsanitize.pipeline.source import address_of
 from medsanitize.pipeline.state import SCHEMA_VERSION, State
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import Policy
@@ -72,7 +73,7 @@ def settings_of(policy: Policy, state: State) -> str:
         "schema": SCHEMA_VERSION,
         "tool": __version__,
         "policy": policy_digest(policy),
-        "inputs": [str(path) for path in policy.inputs],
+        "inputs": [os.fsdecode(address_of(one)) for one in policy.inputs],
         "lists": digest_of_lists(state.seal, policy),
     }
     return json.dumps(facts, sort_keys=True)

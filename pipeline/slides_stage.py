@@ -71,7 +71,7 @@ def place_slides(state: State, policy: Policy) -> None:
     if places is None or state.plain("placed") is not None:
         return
     table = _table(places)
-    roots = [os.path.realpath(os.fsencode(root)) for root in policy.inputs]
+    roots = [os.path.realpath(os.fsencode(root)) for root in policy.inputs if isinstance(root, Path)]
     with state.transaction() as db:
         after = -1
         while rows := db.execute(

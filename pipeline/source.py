@@ -8,18 +8,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from medsanitize.pipeline.pacs.address import root_of
 from medsanitize.pipeline.sealing import Seal
 from medsanitize.pipeline.stores.open import reader_of
-from medsanitize.pipeline.stores.protocol import Found, Opened, SourceProblem, Version
+from medsanitize.pipeline.stores.protocol import UNSEEN, Found, Opened, SourceProblem, Version
+from medsanitize.policies.pacs import DicomWeb, Dimse
 
-__all__ = ["Found", "SourceProblem", "opened", "opened_all", "stamp", "stamp_of", "walk"]
+__all__ = ["Found", "SourceProblem", "address_of", "opened", "opened_all", "stamp", "stamp_of", "walk"]
+
+Input = str | Path | DicomWeb | Dimse
 
 
-def walk(inputs: tuple[Path, ...]) -> Iterator[Found]:
+def walk(inputs: Sequence[Input]) -> Iterator[Found]:
     """Yield everything below the inputs, in the byte order of names, folders not included."""
     for root in inputs:
-        address = os.path.abspath(os.fsencode(root))
+        address = address_of(root)
         yield from reader_of(address).walk(address)
+
+
+def address_of(root: Input) -> bytes:
+    """The address that an input is read at."""
+    if isinstance(root, str):
+        return root.encode()
+    return os.path.abspath(os.fsencode(root)) if isinstance(root, Path) else root_of(root)
 
 
 def stamp(seal: Seal, size: int, times: Version) -> bytes:
@@ -56,6 +67,26 @@ def opened_all(
         if _stamp_of_all(seal, [(one.size, one.version) for one in files]) != expected:
             raise SourceProblem("changed-since-inventory")
         yield tuple(one.content for one in files)
+
+
+@contextmanager
+def first_sight(found: Found, seal: Seal) -> Iterator[tuple[tuple[bytes | mmap.mmap, ...], int, bytes]]:
+    """Give the bytes of a thing that the inventory meets, their size, and the stamp that it has from now on.
+
+    Raises
+    ------
+    SourceProblem
+        ``unreadable`` or ``changed-since-inventory``, or what a PACS says.
+    EnvironmentFailure
+        The place it lies in cannot be reached.
+    """
+    if found.times == UNSEEN:
+        with reader_of(found.path).opened(found.path) as one:
+            yield (one.content,), one.size, stamp(seal, one.size, one.version)
+        return
+    mark = stamp_of(seal, found)
+    with opened_all([one.path for one in found.files], seal, mark) as contents:
+        yield contents, sum(one.size for one in found.files), mark
 
 
 @contextmanager

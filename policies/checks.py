@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 from medsanitize.errors import Problem
 from medsanitize.policies import attributes
+from medsanitize.policies.pacs_checks import check_pacs
+from medsanitize.policies.stores import check_stores, is_url
 from medsanitize.policies.tree import Place
 
 Steps: TypeAlias = tuple[str | int, ...]
@@ -72,6 +74,8 @@ def check(draft: Draft) -> Iterator[Problem]:
         _paths,
         _files,
         _inputs,
+        check_pacs,
+        check_stores,
         _tables,
         _synthesize,
     ):
@@ -90,6 +94,10 @@ def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
         values = data.get(section)
         for index in range(len(values) if isinstance(values, list) else 0):
             yield (section, index, *rest)
+    inputs = data.get("inputs")
+    for index, value in enumerate(inputs if isinstance(inputs, list) else ()):
+        if isinstance(value, dict):
+            yield ("inputs", index, "worklist")
 
 
 def path_problem(value: str) -> tuple[str, str] | None:
@@ -219,7 +227,8 @@ def _overrides(draft: Draft) -> Iterator[Problem]:
 def _paths(draft: Draft) -> Iterator[Problem]:
     for path in path_fields(draft.data):
         value = draft.get(*path)
-        if isinstance(value, str):
+        may_be_url = path == ("output",) or (path[0] == "inputs" and len(path) == 2)
+        if isinstance(value, str) and not (may_be_url and is_url(value)):
             wrong = path_problem(value)
             if wrong is not None:
                 yield draft.problem(path, *wrong)
@@ -264,7 +273,12 @@ def _files(draft: Draft) -> Iterator[Problem]:
         yield draft.problem(("state",), inner, _BESIDE)
     for path in path_fields(draft.data):
         here = draft.real(*path)
-        if path[0] not in ("inputs", "output", "state") and here and output and _within(here, output):
+        if (
+            (path[0] not in ("inputs", "output", "state") or len(path) > 2)
+            and here
+            and output
+            and _within(here, output)
+        ):
             name = ".".join(step for step in path if isinstance(step, str))
             yield draft.problem(path, f"{name} lies inside output, which is published", _BESIDE)
 

@@ -15,6 +15,7 @@ from medsanitize.errors import PolicyError, Problem, UsageError
 from medsanitize.policies import attributes
 from medsanitize.policies.checks import Draft, check, path_fields, path_problem
 from medsanitize.policies.model import KeptMacro, Policy, PresetName
+from medsanitize.policies.pacs import DicomWeb, Dimse
 from medsanitize.policies.tree import MAX_BYTES, Node, Place, read_tree, shown
 from pydantic import BaseModel, ValidationError
 
@@ -47,11 +48,17 @@ _PATTERNS: Mapping[str, str] = {
     "element": "Write two hexadecimal digits, in quotes",
     "vr": "Write two capital letters, as in LO",
     "modality": "Write capital letters, as in US",
+    "dicomweb": "Write an address without user or query, as in https://pacs.example.org/dicom-web",
+    "dimse": "Write AE title, host and port, as in PACS@pacs.example.org:104",
+    "calling": "Write an AE title: at most 16 letters, digits, dots, dashes and underscores",
+    "token": "Write the name of an environment variable, not its value",
+    "login": "Write the name of an environment variable, not its value",
 }
 
 _EITHER = ("wsi", "macro")
 """What is a word or a section."""
 _SECTIONS: Mapping[str, str] = {"macro": ", or {keep: [left, top, right, bottom]} with numbers from 0 to 1"}
+_FORMS_OF_INPUT: Mapping[str, type[BaseModel]] = {form.__name__: form for form in (DicomWeb, Dimse)}
 _OVERRIDES = ("dicom", "text")
 """Sections whose ``attributes`` are named by keyword, tag or mask."""
 _EXAMPLES: Mapping[str, str] = {
@@ -63,6 +70,8 @@ _EXAMPLES: Mapping[str, str] = {
     "output": "output: ./release",
     "state": "state: ./state",
     "keep": "keep: [0.3, 0, 1, 1]",
+    "dicomweb": "dicomweb: https://pacs.example.org/dicom-web",
+    "dimse": "dimse: PACS@pacs.example.org:104",
 }
 
 
@@ -224,17 +233,27 @@ def _item(holder: object, index: str | int) -> Any:
 def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Problem]:
     for error in errors.errors(include_url=False, include_context=True, include_input=False):
         path = tuple(error["loc"])
+        if path[-1] == "constrained-str":
+            continue  # what is no address may still be a path, and of that it is told
+        path = path[:1] if path[0] == "output" else path
         if path[:2] == _EITHER and len(path) > 2:
             if (path[2] == KeptMacro.__name__) != isinstance(draft.get(*_EITHER), dict):
                 continue  # of the two forms, what is said of the one that was not meant
             path = (*_EITHER, *path[3:])
+        if path[0] == "inputs" and len(path) > 2:
+            if path[2] in _FORMS_OF_INPUT and path[2] != _form_of_input(draft.get(*path[:2])):
+                continue
+            if path[2] not in _FORMS_OF_INPUT and isinstance(draft.get(*path[:2]), dict):
+                continue
+            path = (*path[:2], *path[3:])
         kind = error["type"]
         name = str(path[-1])
         if kind == "too_short" and draft.get(*path):
             continue  # its items are wrong, each of which is told; it is not empty
         if kind == "extra_forbidden":
             line, column = _key_place(tree, path)
-            yield Problem(line, column, f"The key {shown(name)} is unknown", _nearest(path))
+            form = _FORMS_OF_INPUT.get(_form_of_input(draft.get(*path[:2]))) if path[0] == "inputs" else None
+            yield Problem(line, column, f"The key {shown(name)} is unknown", _nearest(path, form))
         elif kind == "missing":
             remedy = f"Add {_EXAMPLES.get(name, name + ' and its value')}"
             yield draft.problem(path, f"The key '{_dotted(path)}' is missing", remedy)
@@ -247,6 +266,13 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
             yield draft.problem(
                 path, f"{_dotted(path)} has a value of the wrong form", _form(kind, name, error["msg"])
             )
+
+
+def _form_of_input(value: object) -> str:
+    """Which PACS an input is meant to be, by the name of its class; empty for a path."""
+    if not isinstance(value, dict):
+        return ""
+    return Dimse.__name__ if "dimse" in value else DicomWeb.__name__
 
 
 def _form(kind: str, name: str, message: str) -> str:
@@ -268,9 +294,9 @@ def _dotted(path: tuple[str | int, ...]) -> str:
     return ".".join(str(step + 1) if isinstance(step, int) else step for step in path)
 
 
-def _nearest(path: tuple[str | int, ...]) -> str:
+def _nearest(path: tuple[str | int, ...], form: type[BaseModel] | None) -> str:
     """The known key nearest to an unknown one, or all that are known there."""
-    known = _known_keys(path[:-1])
+    known = _known_keys(path[:-1]) if form is None else list(form.model_fields)
     near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
     return f"Perhaps '{near[0]}' is meant" if near else "Known here: " + ", ".join(known)
 

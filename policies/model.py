@@ -10,7 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from medsanitize.policies.pacs import DicomWeb, Dimse
+from medsanitize.policies.section import Section, Text
+from medsanitize.policies.stores import StoreUrl
+from pydantic import Field, StringConstraints
 
 Action = Literal["D", "Z", "X", "K", "C", "U"]
 """Actions of PS3.15 Table E.1-1a."""
@@ -18,9 +21,9 @@ Action = Literal["D", "Z", "X", "K", "C", "U"]
 PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
 Verdict = Literal["ignore", "flag", "drop", "quarantine", "fail"]
 TextAction = Literal["clean", "keep-vocabulary", "remove"]
+EngineKind = Literal["local", "ray"]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
 
 BASIC_PROFILE_CODE = ("113100", "Basic Application Confidentiality Profile")
 """Code value and meaning that state the profile itself (CID 7050, coding scheme DCM)."""
@@ -48,12 +51,6 @@ OPTION_CODES: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Field of ``Options`` -> code value and code meaning (CID 7050, coding scheme DCM)."""
-
-
-class Section(BaseModel):
-    """Base of every section: frozen, unknown keys refused, no coercion between types."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class Contact(Section):
@@ -468,10 +465,19 @@ class Synthesize(Section):
 
 
 class Engine(Section):
-    """Who does the work."""
+    """Who does the work. Every engine makes the same release, byte for byte."""
 
+    kind: EngineKind = "local"
+    """``local``: processes of this machine. ``ray``: a Ray cluster, whose nodes all see inputs and output."""
     workers: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Number of processes; without it, one a core."""
+    """Number of processes; without it, one a core of the machine or cluster."""
+    address: Annotated[str, StringConstraints(pattern=r"^(local|auto|[A-Za-z0-9.-]+:[0-9]{1,5})$")] | None = (
+        None
+    )
+    """Of the Ray cluster, ``host:port``; ``local`` starts one for the run. Without it, RAY_ADDRESS or the
+    cluster that this machine is a node of."""
+    gpus: Share = 0
+    """Share of a GPU that each worker of a Ray cluster holds."""
 
 
 class Policy(Section):
@@ -483,10 +489,11 @@ class Policy(Section):
     """What decides everything that this policy does not."""
     release: Release
     """What the release is called and what is said of it."""
-    inputs: Annotated[tuple[Path, ...], Field(min_length=1)]
-    """Folders to read, relative to the policy. They are never written to."""
-    output: Path
-    """The release folder."""
+    inputs: Annotated[tuple[StoreUrl | Path | DicomWeb | Dimse, ...], Field(min_length=1)]
+    """Folders to read, relative to the policy, addresses in stores (``s3://``, ``gs://``, ``abfs://``,
+    ``https://``), and PACS. They are never written to."""
+    output: StoreUrl | Path
+    """The release folder, or an address in a store (``s3://``, ``gs://``, ``abfs://``)."""
     state: Path
     """The holder's folder: working state, ledger, quarantine. Never publish it."""
     keys: Keys = Keys()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from medsanitize.errors import UsageError
+from medsanitize.pipeline.pacs.address import SCHEMES, service_in
 from medsanitize.pipeline.stores.local import LocalReader
 from medsanitize.pipeline.stores.protocol import Reader
+from medsanitize.policies.stores import STORES
 
 
 def reader_of(address: bytes) -> Reader:
@@ -19,7 +21,31 @@ def reader_of(address: bytes) -> Reader:
     """
     if address.startswith(b"/"):
         return _local()
-    raise UsageError("inputs: nothing reads this kind of address", "Name a folder")
+    if address.startswith(SCHEMES):
+        return _pacs(service_in(address))
+    if scheme_of(address) in STORES:
+        return _remote(scheme_of(address))
+    raise UsageError("inputs: nothing reads this kind of address", "Name a folder or a store")
+
+
+@cache
+def _pacs(service: bytes) -> Reader:
+    from medsanitize.pipeline.pacs.reader import reader
+
+    return reader(service)
+
+
+def scheme_of(address: bytes) -> str:
+    """What stands before ``://``; nothing for a local path."""
+    scheme, colon, _ = address.partition(b"://")
+    return scheme.decode("ascii", "replace") if colon else ""
+
+
+@cache
+def _remote(scheme: str) -> Reader:
+    from medsanitize.pipeline.stores.remote import RemoteReader
+
+    return RemoteReader(scheme)
 
 
 @cache

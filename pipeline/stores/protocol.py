@@ -21,8 +21,10 @@ class Found:
     """One thing found in the inputs.
 
     ``path`` is where it lies: a local path, or a URL. ``sort`` is ``file``, ``link``, ``special`` (never
-    opened) or ``unlisted`` (a folder that cannot be listed, so what it holds is unknown). ``times`` is its
-    version. ``parts`` are the further files of a slide of several files.
+    opened), ``unlisted`` (a folder that cannot be listed, so what it holds is unknown) or ``absent`` (asked
+    for by name, and not there). ``times`` is its version, or ``UNSEEN``. ``parts`` are the
+    further files of a slide of several files; ``near_slide`` says of a file in a store that it is named after
+    a slide beside it.
     """
 
     path: bytes
@@ -30,6 +32,7 @@ class Found:
     size: int = 0
     times: Version = (0, 0, 0)
     parts: tuple[Found, ...] = ()
+    near_slide: bool = False
 
     @property
     def files(self) -> tuple[Found, ...]:
@@ -50,6 +53,10 @@ class Opened:
 
     def __repr__(self) -> str:
         return "Opened(...)"
+
+
+UNSEEN: Version = (-1, -1, -1)
+"""Of what a PACS lists: size and version are known once it has been opened."""
 
 
 class SourceProblem(Exception):

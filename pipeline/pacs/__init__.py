@@ -1,0 +1,1 @@
+"""Reading from a PACS and sending to one: DICOMweb and DIMSE."""

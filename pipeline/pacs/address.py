@@ -1,0 +1,110 @@
+"""Addresses of PACS and of what lies in them, as byte strings that say all that a worker needs.
+
+A service is ``dicomweb+https://[token:NAME@]host/path`` (``NAME`` is an environment variable, never a secret)
+or ``dimse://PEER@host:port/CALLING/get`` (or ``/move:PORT``). After ``?`` stands what of it is read, after
+``#`` one object: study, series, instance and, where the peer tells, its SOP class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from medsanitize.policies.pacs import DicomWeb, Dimse
+
+SCHEMES: Final = (b"dicomweb+", b"dimse://")
+
+_WEB: Final = re.compile(r"dicomweb\+(https?://)(?:(token|login):(\w+)@)?(.+)")
+_DIMSE: Final = re.compile(r"dimse://([^@]+)@([^:/]+):(\d+)/([^/]+)/(get|move:(\d+))")
+
+
+@dataclass(frozen=True, slots=True)
+class WebService:
+    """A DICOMweb service: its URL, and which environment variable holds which credential."""
+
+    url: str
+    credential: str = ""
+    variable: str = ""
+
+    def __str__(self) -> str:
+        return f"The DICOMweb service {self.url}"
+
+
+@dataclass(frozen=True, slots=True)
+class DimsePeer:
+    """A DICOM peer and how it is called; ``port`` is where C-MOVE delivers, None for C-GET."""
+
+    title: str
+    host: str
+    number: int
+    calling: str
+    port: int | None = None
+
+    def __str__(self) -> str:
+        return f"The DICOM peer {self.title}@{self.host}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One object of a PACS by its UIDs; ``sop_class`` is empty where the peer does not tell it."""
+
+    study: str
+    series: str
+    instance: str
+    sop_class: str = ""
+
+
+def root_of(one: DicomWeb | Dimse) -> bytes:
+    """The address of an input: the service, and what of it is read."""
+    wanted = dict(one.query) if one.worklist is None else {"": str(one.worklist), **one.query}
+    return service_of(one) + b"?" + urlencode(sorted(wanted.items())).encode("ascii")
+
+
+def service_of(one: DicomWeb | Dimse) -> bytes:
+    """The address of an input's service."""
+    if isinstance(one, Dimse):
+        way = "get" if one.retrieve == "get" else f"move:{one.port}"
+        return f"dimse://{one.dimse}/{one.calling}/{way}".encode("ascii")
+    credential, variable = ("token", one.token) if one.token else ("login", one.login)
+    scheme, _, rest = one.dicomweb.rstrip("/").partition("://")
+    user = f"{credential}:{variable}@" if variable else ""
+    return f"dicomweb+{scheme}://{user}{rest}".encode("ascii")
+
+
+def service_in(address: bytes) -> bytes:
+    """The service that an address is of."""
+    return re.split(rb"[?#]", address, maxsplit=1)[0]
+
+
+def parsed(service: bytes) -> WebService | DimsePeer:
+    """What the address of a service says."""
+    text = service.decode("ascii")
+    if found := _WEB.fullmatch(text):
+        scheme, credential, variable, rest = found.groups()
+        return WebService(scheme + rest, credential or "", variable or "")
+    found = _DIMSE.fullmatch(text)
+    if found is None:
+        raise ValueError("no address of a PACS")
+    title, host, number, calling, _, port = found.groups()
+    return DimsePeer(title, host, int(number), calling, int(port) if port else None)
+
+
+def wanted_in(root: bytes) -> tuple[Path | None, Mapping[str, str]]:
+    """The worklist and the query that an input's address names."""
+    wanted = dict(parse_qsl(root.partition(b"?")[2].decode("ascii")))
+    worklist = wanted.pop("", None)
+    return (Path(worklist) if worklist else None), wanted
+
+
+def address_of(service: bytes, *parts: str) -> bytes:
+    """The address of what lies in a service: study, series, instance and SOP class."""
+    return service + b"#" + "/".join(parts).encode("utf-8")
+
+
+def instance_in(address: bytes) -> Instance:
+    """The object that an address names."""
+    return Instance(*address.partition(b"#")[2].decode("utf-8").split("/"))

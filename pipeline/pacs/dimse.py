@@ -1,0 +1,395 @@
+"""A DICOM peer: C-FIND to find, C-GET or C-MOVE to fetch."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.pacs.address import DimsePeer, Instance
+from medsanitize.pipeline.pacs.matching import Answer
+from medsanitize.pipeline.pacs.patience import NotGiven, Passing
+
+_FIND: Final = "1.2.840.10008.5.1.4.1.2.2.1"
+_MOVE: Final = "1.2.840.10008.5.1.4.1.2.2.2"
+_GET: Final = "1.2.840.10008.5.1.4.1.2.2.3"
+"""Study Root Query/Retrieve Information Model."""
+
+_LEVELS: Final = ("STUDY", "SERIES", "IMAGE")
+_RETURNED: Final = (
+    ("StudyInstanceUID", "NumberOfStudyRelatedSeries"),
+    ("SeriesInstanceUID", "NumberOfSeriesRelatedInstances"),
+    ("SOPInstanceUID", "SOPClassUID"),
+)
+_PENDING: Final = (0xFF00, 0xFF01)
+_BUSY: Final = range(0xA700, 0xA800)
+_UNKNOWN_DESTINATION: Final = 0xA801
+_KEPT: Final = 4
+"""Associations for C-GET that are kept, one a SOP class."""
+_CONNECT_SECONDS: Final = 10
+_ANSWER_SECONDS: Final = 120
+_ARRIVAL_SECONDS: Final = 30
+_PORT_SECONDS: Final = 300
+
+
+class DimseConnection:
+    """The associations with one peer, kept from call to call."""
+
+    def __init__(self, peer: DimsePeer) -> None:
+        self._who = peer
+        self._kept: dict[str, Any] = {}
+        self._inbox = _Inbox()
+        silence()
+
+    def __repr__(self) -> str:
+        return "DimseConnection(...)"
+
+    def close(self) -> None:
+        """Release every association."""
+        while self._kept:
+            let_go(self._kept.popitem()[1])
+
+    def check(self) -> None:
+        """Associate for what will be asked; with C-MOVE, make sure that our port is free."""
+        self._to_find()
+        if self._who.port is None:
+            self._to_get("1.2.840.10008.5.1.4.1.1.7")
+        else:
+            self._to_move()
+            with _receiving(self._who, self._inbox):
+                pass
+
+    # -- finding --------------------------------------------------------------------------
+
+    def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
+        """One C-FIND at the level below ``above``."""
+        returned = _RETURNED[len(above)]
+        values = dict.fromkeys(returned, "")
+        values |= dict(zip(("StudyInstanceUID", "SeriesInstanceUID"), above, strict=False))
+        values |= keys
+        identifier = _identifier(_LEVELS[len(above)], values)
+        wanted = (*values, "StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
+        found = []
+        with self._failing_safe("find"), quiet():
+            for status, answer in self._to_find().send_c_find(identifier, _FIND):
+                code = status.get("Status")
+                if code in _PENDING and answer is not None:
+                    found.append({name: _values(answer, name) for name in wanted})
+                elif code != 0:
+                    raise Passing(_words("C-FIND", code))
+        return found
+
+    # -- fetching -------------------------------------------------------------------------
+
+    def fetch(self, wanted: Instance) -> bytes:
+        """One C-GET or C-MOVE at the level of instances; the data set is what was sent, byte for byte."""
+        if self._who.port is None:
+            return self._get(wanted)
+        with _receiving(self._who, self._inbox):
+            return self._move(wanted)
+
+    def _get(self, wanted: Instance) -> bytes:
+        if not wanted.sop_class:
+            raise NotGiven("a peer that tells no SOP class")
+        with self._failing_safe(wanted.sop_class), quiet(), self._inbox.expecting(wanted.instance):
+            association = self._to_get(wanted.sop_class)
+            code = _final(association.send_c_get(_identifier("IMAGE", _place(wanted)), _GET))
+            content = self._inbox.content
+        if content is not None and code in (0, 0xB000):
+            return content
+        raise _failure("C-GET", code)
+
+    def _move(self, wanted: Instance) -> bytes:
+        with self._failing_safe("move"), quiet(), self._inbox.expecting(wanted.instance):
+            association = self._to_move()
+            identifier = _identifier("IMAGE", _place(wanted))
+            code = _final(association.send_c_move(identifier, self._who.calling, _MOVE))
+            if code == _UNKNOWN_DESTINATION:
+                raise EnvironmentFailure(
+                    f"{self._who} does not know {self._who.calling} as a place to move to",
+                    f"Enter it there, with this machine's address and port {self._who.port}",
+                )
+            # Some peers say that it is done before the object is here.
+            if code in (0, 0xB000) and self._inbox.arrived.wait(_ARRIVAL_SECONDS if code == 0 else 1):
+                return self._inbox.content or b""
+        raise _failure("C-MOVE", code)
+
+    # -- associations ---------------------------------------------------------------------
+
+    def _to_find(self) -> Any:
+        return self._association("find", [(_FIND, _plain())])
+
+    def _to_move(self) -> Any:
+        return self._association("move", [(_MOVE, _plain())])
+
+    def _to_get(self, sop_class: str) -> Any:
+        """An association that takes objects of a class in each transfer syntax, so that none is converted."""
+        from pynetdicom import evt
+
+        contexts = [(_GET, _plain()), *((sop_class, [syntax]) for syntax in syntaxes())]
+        handlers = [(evt.EVT_C_STORE, self._inbox.take)]
+        return self._association(sop_class, contexts, takes=sop_class, handlers=handlers)
+
+    def _association(
+        self, name: str, contexts: Sequence[tuple[str, Sequence[str]]], takes: str = "", handlers: Any = ()
+    ) -> Any:
+        """The association of a name, made anew unless it still stands."""
+        kept = self._kept.pop(name, None)
+        if kept is None or not kept.is_established:
+            while len(self._kept) >= _KEPT:
+                let_go(self._kept.pop(next(iter(self._kept))))
+            kept = associate(self._who, contexts, takes=takes, handlers=handlers)
+            if not any(context.abstract_syntax == contexts[0][0] for context in kept.accepted_contexts):
+                let_go(kept)
+                offer = _OFFERS[contexts[0][0]]
+                raise EnvironmentFailure(
+                    f"{self._who} does not offer {offer} (study root) to {self._who.calling}",
+                    "Let it, or read it another way (retrieve: get or move, or DICOMweb)",
+                )
+        self._kept[name] = kept
+        return kept
+
+    @contextmanager
+    def _failing_safe(self, name: str) -> Iterator[None]:
+        """After a failure the association is not used again; what the library raises says nothing."""
+        try:
+            yield
+        except (Passing, NotGiven, EnvironmentFailure):
+            self._drop(name)
+            raise
+        except (RuntimeError, ValueError, OSError):
+            self._drop(name)
+            raise Passing("the association was lost") from None
+
+    def _drop(self, name: str) -> None:
+        if name in self._kept:
+            let_go(self._kept.pop(name))
+
+
+_OFFERS: Final = {_FIND: "C-FIND", _GET: "C-GET", _MOVE: "C-MOVE"}
+
+
+class _Inbox:
+    """Where C-STORE of the one object that is awaited ends; all else is turned away."""
+
+    def __init__(self) -> None:
+        self.content: bytes | None = None
+        self.arrived = threading.Event()
+        self._instance = ""
+
+    @contextmanager
+    def expecting(self, instance: str) -> Iterator[None]:
+        self.arrived.clear()
+        self.content, self._instance = None, instance
+        try:
+            yield
+        finally:
+            self.content, self._instance = None, ""
+
+    def take(self, event: Any) -> int:
+        if event.request.AffectedSOPInstanceUID != self._instance or event.request.DataSet is None:
+            return 0xA900
+        self.content = event.encoded_dataset()
+        self.arrived.set()
+        return 0x0000
+
+
+@contextmanager
+def _receiving(peer: DimsePeer, inbox: _Inbox) -> Iterator[None]:
+    """Listen at our port while one object is fetched: workers of one machine take turns at it."""
+    from pynetdicom import AE, AllStoragePresentationContexts, _config, evt
+
+    _config.UNRESTRICTED_STORAGE_SERVICE = True
+    entity = AE(ae_title=peer.calling)
+    entity.require_called_aet = True
+    for context in AllStoragePresentationContexts:
+        entity.add_supported_context(context.abstract_syntax or "", syntaxes())
+    until = time.monotonic() + _PORT_SECONDS
+    while True:
+        try:
+            server = entity.make_server(
+                ("", peer.port or 0), evt_handlers=[(evt.EVT_C_STORE, inbox.take)], server_class=_server()
+            )
+            break
+        except OSError:
+            if time.monotonic() > until:
+                raise EnvironmentFailure(
+                    f"Port {peer.port} of this machine cannot be listened at",
+                    "Free it, or name another and tell the PACS",
+                ) from None
+            time.sleep(0.01)
+    entity._servers.append(server)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        entity.shutdown()
+        thread.join()
+
+
+def _server() -> Any:
+    from pynetdicom.transport import ThreadedAssociationServer
+
+    return ThreadedAssociationServer
+
+
+def associate(
+    peer: DimsePeer,
+    contexts: Sequence[tuple[str, Sequence[str]]],
+    *,
+    takes: str = "",
+    handlers: Any = (),
+) -> Any:
+    """Associate with a peer.
+
+    Parameters
+    ----------
+    peer : DimsePeer
+    contexts : sequence of (SOP class, transfer syntaxes)
+        What is proposed, at most 128.
+    takes : str
+        SOP class of which the peer may send objects back over the association.
+    handlers : sequence
+        Handlers of events, as pynetdicom takes them.
+
+    Raises
+    ------
+    EnvironmentFailure
+        The peer refuses us for good.
+    Passing
+        It cannot be reached, is busy or breaks off.
+    """
+    from pynetdicom import AE, build_role, evt
+
+    silence()
+    entity = AE(ae_title=peer.calling)
+    entity.connection_timeout = entity.acse_timeout = _CONNECT_SECONDS
+    entity.dimse_timeout = entity.network_timeout = _ANSWER_SECONDS
+    entity.maximum_pdu_size = 0
+    for syntax, transfer in contexts:
+        entity.add_requested_context(syntax, list(transfer))
+    roles = [build_role(takes, scp_role=True)] if takes else []
+    with quiet():
+        association = entity.associate(
+            peer.host,
+            peer.number,
+            ae_title=peer.title,
+            ext_neg=roles,
+            evt_handlers=[(evt.EVT_CONN_OPEN, _at_once), *handlers],
+        )
+    if association.is_established:
+        return association
+    answer = association.acceptor.primitive
+    if association.is_rejected and answer is not None:
+        if answer.result == 0x01:
+            raise EnvironmentFailure(
+                f"{peer} refuses {peer.calling}: {_REASONS.get(_reason(answer), 'no reason is given')}",
+                "Enter this AE title there, or correct AE titles, host and port here",
+            )
+        raise Passing("it refuses associations for the time being")
+    raise Passing("no association could be made")
+
+
+def _at_once(event: Any) -> None:
+    """Send small messages without waiting for the peer's acknowledgement of the one before (40 ms each)."""
+    event.assoc.dul.socket.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+_REASONS: Final = {
+    (1, 3): "it does not know the calling AE title",
+    (1, 7): "it does not answer to the called AE title",
+    (1, 2): "it does not take this application context",
+}
+
+
+def _reason(answer: Any) -> tuple[int, int]:
+    return int(answer.result_source), int(answer.diagnostic)
+
+
+def let_go(association: Any) -> None:
+    """End an association, whatever state it is in."""
+    with quiet():
+        try:
+            if association.is_established:
+                association.release()
+        except (RuntimeError, ValueError, OSError):
+            association.abort()
+
+
+def syntaxes() -> list[str]:
+    """Every transfer syntax that there is."""
+    from pynetdicom import ALL_TRANSFER_SYNTAXES
+
+    return [str(one) for one in ALL_TRANSFER_SYNTAXES]
+
+
+def silence() -> None:
+    """Its log quotes identifiers of requests and answers."""
+    logger = logging.getLogger("pynetdicom")
+    logger.setLevel(logging.CRITICAL + 1)
+    logger.propagate = False
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep libraries from warning of values that they find odd."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _plain() -> list[str]:
+    return ["1.2.840.10008.1.2.1", "1.2.840.10008.1.2"]
+
+
+def _place(wanted: Instance) -> dict[str, str]:
+    return {
+        "StudyInstanceUID": wanted.study,
+        "SeriesInstanceUID": wanted.series,
+        "SOPInstanceUID": wanted.instance,
+    }
+
+
+def _identifier(level: str, values: Mapping[str, str]) -> Any:
+    from pydicom import Dataset, config
+
+    identifier = Dataset()
+    with config.disable_value_validation():
+        identifier.QueryRetrieveLevel = level
+        if any(not value.isascii() for value in values.values()):
+            identifier.SpecificCharacterSet = "ISO_IR 192"
+        for keyword, value in values.items():
+            setattr(identifier, keyword, value)
+    return identifier
+
+
+def _values(answer: Any, keyword: str) -> tuple[str, ...]:
+    value = answer.get(keyword)
+    if value is None or value == "":
+        return ()
+    return (str(value),) if isinstance(value, str | int | float) else tuple(str(one) for one in value)
+
+
+def _final(answers: Any) -> int | None:
+    """The last status of a C-GET or C-MOVE, None where the peer fell silent."""
+    code = None
+    for status, _ in answers:
+        code = status.get("Status")
+    return code
+
+
+def _failure(service: str, code: int | None) -> Passing | NotGiven:
+    if code is None or code in _BUSY:
+        return Passing(_words(service, code))
+    return NotGiven(_words(service, code))
+
+
+def _words(service: str, code: int | None) -> str:
+    return f"{service} was broken off" if code is None else f"{service} ended with status 0x{code:04X}"

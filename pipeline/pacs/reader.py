@@ -1,0 +1,182 @@
+"""The reader of a PACS: what it holds by study, series and instance, each object as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Protocol
+
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.pacs.address import (
+    DimsePeer,
+    Instance,
+    address_of,
+    instance_in,
+    parsed,
+    wanted_in,
+)
+from medsanitize.pipeline.pacs.matching import Answer, ignored
+from medsanitize.pipeline.pacs.patience import FEW, PAUSES, NotGiven, Passing, patiently
+from medsanitize.pipeline.pacs.worklist import read_worklist
+from medsanitize.pipeline.stores.protocol import UNSEEN, Found, Opened, SourceProblem
+from medsanitize.policies.pacs import SERIES_KEYS, STUDY_KEYS
+
+_SAFE = frozenset("0123456789.")
+
+
+class Peer(Protocol):
+    """A PACS, one try a call. Every call raises `Passing` where trying again may help."""
+
+    def check(self) -> None:
+        """Make sure that it answers and lets us in."""
+
+    def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
+        """What lies in the service, in a study, or in a series of a study, and matches the keys."""
+
+    def fetch(self, wanted: Instance) -> bytes:
+        """One object as DICOM Part 10, as it is stored; `NotGiven` where the peer says no."""
+
+    def close(self) -> None:
+        """Let go of every connection; the next call makes new ones."""
+
+
+_LEVELS = ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
+_PROMISES = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances")
+
+
+class PacsReader:
+    """Reads one service; connections are kept from call to call."""
+
+    def __init__(self, service: bytes, peer: Peer) -> None:
+        self._service = service
+        self._who = parsed(service)
+        self.peer = peer
+
+    def check(self) -> None:
+        """Make sure that the service can be used, trying for a short while.
+
+        Raises
+        ------
+        EnvironmentFailure
+            It cannot be reached, or does not let us in.
+        """
+        patiently(self._who, self.peer.check, FEW)
+
+    def walk(self, root: bytes) -> Iterator[Found]:
+        """Yield every instance of the studies that a worklist or a query names.
+
+        Studies come in the order of the worklist's sorted entries, else of their UIDs; series and instances
+        in the order of theirs. Sizes and versions are unknown (`UNSEEN`). An entry that the service does not
+        have is ``absent``; a study or series that lists less than it counts has an ``unlisted`` row besides.
+
+        Raises
+        ------
+        EnvironmentFailure
+            The service fails, after every retry.
+        UsageError
+            The worklist cannot be read, or the service does not match by a key of the query.
+        """
+        try:
+            worklist, query = wanted_in(root)
+            in_study = {key: value for key, value in query.items() if key in STUDY_KEYS}
+            in_series = {key: value for key, value in query.items() if key in SERIES_KEYS}
+            column, entries = read_worklist(worklist) if worklist else ("", [""])
+            met: set[str] = set()
+            for entry in entries:
+                found = self._found((), {**in_study, column: entry} if column else in_study)
+                if column and not found:
+                    yield Found(address_of(self._service, f"{column}={entry}"), "absent")
+                for study, answer in found:
+                    if study not in met:
+                        met.add(study)
+                        yield from self._study(study, answer, in_series)
+        finally:
+            self.peer.close()
+
+    def _study(self, study: str, said: Answer, keys: Mapping[str, str]) -> Iterator[Found]:
+        listed = self._found((study,), keys)
+        for series, answer in listed:
+            instances = self._found((study, series), {})
+            for instance, what in instances:
+                sop_class = (what.get("SOPClassUID") or ("",))[0]
+                parts = (study, series, instance, sop_class if _SAFE.issuperset(sop_class) else "")
+                yield Found(address_of(self._service, *parts), "file", 0, UNSEEN)
+            if len(instances) < max(1, _promised(answer, 1)):
+                yield Found(address_of(self._service, study, series), "unlisted")
+        if not keys and len(listed) < max(1, _promised(said, 0)):
+            yield Found(address_of(self._service, study), "unlisted")
+
+    def _found(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[tuple[str, Answer]]:
+        """What lies below, by UID; every answer must be one to what was asked."""
+        level = _LEVELS[len(above)]
+        answers = patiently(self._who, lambda: self.peer.find(above, keys))
+        found: dict[str, Answer] = {}
+        for answer in answers:
+            key = ignored(keys, answer)
+            if key is not None:
+                raise UsageError(
+                    f"{self._who} does not match by {key}: it answers with other studies or series",
+                    "Choose by another key, or by a worklist of StudyInstanceUID",
+                )
+            uid = (answer.get(level) or ("",))[0]
+            if not uid or not _SAFE.issuperset(uid):
+                raise UsageError(
+                    f"{self._who} lists something that has no proper {level}", "Correct it in the PACS"
+                )
+            found[uid] = answer
+        return sorted(found.items())
+
+    @contextmanager
+    def opened(self, path: bytes) -> Iterator[Opened]:
+        """Give one instance as Part 10, exactly as it was sent; its version is a digest of it.
+
+        Raises
+        ------
+        SourceProblem
+            ``not-given-by-peer``.
+        EnvironmentFailure
+            The service fails, after every retry.
+        """
+        content = self._fetched(instance_in(path))
+        digest = int.from_bytes(sha256(content).digest(), "big")
+        yield Opened(content, len(content), (digest, 0, 0))
+
+    def _fetched(self, wanted: Instance) -> bytes:
+        try:
+            return patiently(self._who, lambda: self.peer.fetch(wanted), PAUSES)
+        except NotGiven:
+            raise SourceProblem("not-given-by-peer") from None
+        except EnvironmentFailure:
+            # Whether it is the service that is down, or this one object that brings it down each time.
+            try:
+                self.peer.check()
+            except (Passing, EnvironmentFailure):
+                pass
+            else:
+                raise SourceProblem("not-given-by-peer") from None
+            raise
+
+
+def _promised(answer: Answer, level: int) -> int:
+    """How many a study or series says that it holds; 0 where it does not say."""
+    text = (answer.get(_PROMISES[level]) or ("",))[0].strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def reader(service: bytes) -> PacsReader:
+    """The reader of a service.
+
+    Raises
+    ------
+    UsageError
+        An environment variable that holds a credential is not set.
+    """
+    who = parsed(service)
+    if isinstance(who, DimsePeer):
+        from medsanitize.pipeline.pacs.dimse import DimseConnection
+
+        return PacsReader(service, DimseConnection(who))
+    from medsanitize.pipeline.pacs.web import WebConnection
+
+    return PacsReader(service, WebConnection(who))

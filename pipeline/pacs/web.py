@@ -1,0 +1,227 @@
+"""A DICOMweb service: QIDO-RS to find, WADO-RS to fetch, STOW-RS to store."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.pacs.address import Instance, WebService
+from medsanitize.pipeline.pacs.matching import Answer
+from medsanitize.pipeline.pacs.multipart import single_part
+from medsanitize.pipeline.pacs.patience import NotGiven, Passing
+from pydicom.datadict import keyword_for_tag
+
+Result = TypeVar("Result")
+
+_PAGE: Final = 1000
+_SECONDS: Final = (10, 120)
+_NOBODY: Final = "2.25.1"
+_COUNTS: Final = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances", "SOPClassUID")
+_AS_STORED: Final = 'multipart/related; type="application/dicom"; transfer-syntax=*'
+_BOUNDARY: Final = "medsanitize-7d1f0c0e5b7a4f7f"
+
+
+class WebConnection:
+    """One HTTP session with a service. TLS certificates are verified; redirects are not followed.
+
+    Raises
+    ------
+    UsageError
+        The environment variable that holds the credential is not set.
+    """
+
+    def __init__(self, service: WebService) -> None:
+        import requests
+        from dicomweb_client import DICOMwebClient
+
+        _silence()
+        self._who = service
+        self._errors = requests.RequestException
+        self._session = requests.Session()
+        self._session.max_redirects = 0
+        self._session.headers["Accept-Encoding"] = "identity"
+        self._session.auth = _authentication(service)
+        self._client = DICOMwebClient(
+            service.url, session=self._session, timeout=_SECONDS, permissive_uid=True
+        )
+        self._client.set_http_retry_params(retry=False)
+
+    def __repr__(self) -> str:
+        return "WebConnection(...)"
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        self._session.close()
+
+    def check(self) -> None:
+        """Ask for a study that nobody has."""
+        self._tried(lambda: self._client.search_for_studies(limit=1, search_filters={_UID: _NOBODY}))
+
+    def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
+        """Page by page, until a page brings nothing new (services cap pages as they like)."""
+        search: Callable[..., list[dict[str, Any]]] = (
+            self._client.search_for_studies,
+            self._client.search_for_series,
+            self._client.search_for_instances,
+        )[len(above)]
+        found: dict[str, Answer] = {}
+        offset = 0
+        while True:
+            page = self._tried(
+                lambda: search(
+                    *above,
+                    limit=_PAGE,
+                    offset=offset,  # noqa: B023  called before it changes
+                    fields=sorted({*keys, *_COUNTS}),
+                    search_filters=dict(keys),
+                )
+            )
+            answers = [_answer(one) for one in page]
+            new = {_uids(one): one for one in answers if _uids(one) not in found}
+            if not new:
+                return list(found.values())
+            found.update(new)
+            offset += len(page)
+
+    def fetch(self, wanted: Instance) -> bytes:
+        """One object as it is stored, whatever its transfer syntax."""
+        from dicomweb_client import URI
+
+        url = URI(self._who.url, wanted.study, wanted.series, wanted.instance, permissive=True)
+
+        def get() -> tuple[str, bytes]:
+            answer = self._session.get(str(url), headers={"Accept": _AS_STORED}, timeout=_SECONDS)
+            answer.raise_for_status()
+            return answer.headers.get("Content-Type", ""), answer.content
+
+        return single_part(*self._tried(get, of_object=True))
+
+    def store(self, pieces: Iterable[bytes], size: int) -> None:
+        """Store one object of ``size`` bytes.
+
+        Raises
+        ------
+        NotGiven
+            The service does not take it.
+        """
+        head = f"--{_BOUNDARY}\r\nContent-Type: application/dicom\r\n\r\n".encode()
+        tail = f"\r\n--{_BOUNDARY}--\r\n".encode()
+        body = _Body((head, *pieces, tail), len(head) + size + len(tail))
+        headers = {
+            "Content-Type": f'multipart/related; type="application/dicom"; boundary={_BOUNDARY}',
+            "Accept": "application/dicom+json",
+        }
+
+        def post() -> int:
+            url = f"{self._who.url}/studies"
+            answer = self._session.post(url, data=body, headers=headers, timeout=_SECONDS)
+            answer.raise_for_status()
+            return answer.status_code
+
+        if self._tried(post, of_object=True) != 200:  # 202: stored in part, which of one object is not at all
+            raise NotGiven("the service does not take it")
+
+    def _tried(self, call: Callable[[], Result], *, of_object: bool = False) -> Result:
+        """Make one request; what its library raises becomes one of ours, with nothing of its text."""
+        try:
+            return call()
+        except self._errors as failure:
+            answer = getattr(failure, "response", None)
+            kind = type(failure).__name__
+        except ValueError:  # no JSON
+            answer, kind = None, "an answer that cannot be read"
+        status = None if answer is None else int(answer.status_code)
+        if status in (401, 403, 407) or kind == "SSLError":
+            raise self._refused(status)
+        if of_object and status is not None and status not in _BUSY:
+            raise NotGiven(f"HTTP status {status}")
+        if status is not None and 300 <= status < 500 and status not in _BUSY:
+            raise EnvironmentFailure(
+                f"{self._who} answers with HTTP status {status}", "Correct its address in the policy"
+            )
+        raise Passing(kind if status is None else f"HTTP status {status}")
+
+    def _refused(self, status: int | None) -> EnvironmentFailure:
+        if status is None:
+            return EnvironmentFailure(
+                f"{self._who} shows a certificate that is not valid",
+                "Name the authority that signed it in REQUESTS_CA_BUNDLE",
+            )
+        return EnvironmentFailure(
+            f"{self._who} refuses access (HTTP status {status})",
+            "Name a credential with token or login, and renew it in the environment",
+        )
+
+
+_UID: Final = "StudyInstanceUID"
+_BUSY: Final = frozenset((408, 425, 429, 502, 503, 504))
+
+
+class _Body:
+    """A request's body of known length that is never in memory as a whole."""
+
+    def __init__(self, pieces: Iterable[bytes], size: int) -> None:
+        self._pieces = pieces
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Any:
+        return iter(self._pieces)
+
+
+def _authentication(service: WebService) -> Callable[[Any], Any] | None:
+    """What adds the credential to a request; it is read from the environment, here alone."""
+    if not service.variable:
+        return None
+    secret = os.environ.get(service.variable, "")
+    if not secret or not secret.isascii() or not secret.isprintable():
+        raise UsageError(
+            f"inputs: the environment variable {service.variable} holds no credential",
+            "Set it to the token, or to user:password for login",
+        )
+    if service.credential == "login":
+        from requests.auth import HTTPBasicAuth
+
+        user, _, password = secret.partition(":")
+        return HTTPBasicAuth(user, password)
+
+    def bear(request: Any) -> Any:
+        request.headers["Authorization"] = f"Bearer {secret}"
+        return request
+
+    return bear
+
+
+def _answer(one: Mapping[str, Any]) -> Answer:
+    """An answer in DICOM JSON by keyword; only what is text or a number."""
+    return {
+        keyword: tuple(str(value) for value in element.get("Value", ()) if isinstance(value, str | int))
+        for tag, element in one.items()
+        if len(tag) == 8 and isinstance(element, dict) and (keyword := _keyword(tag))
+    }
+
+
+def _keyword(tag: str) -> str:
+    try:
+        return keyword_for_tag(int(tag, 16))
+    except ValueError:
+        return ""
+
+
+def _uids(answer: Answer) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        answer.get(level, ()) for level in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
+    )
+
+
+def _silence() -> None:
+    """These name UIDs in what they log."""
+    for name in ("dicomweb_client", "requests", "urllib3"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.CRITICAL + 1)
+        logger.propagate = False

@@ -1,0 +1,111 @@
+"""What an input that is a PACS must say as a whole."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from medsanitize.errors import Problem
+from medsanitize.policies.pacs import SERIES_KEYS, STUDY_KEYS
+from medsanitize.policies.tree import shown
+
+if TYPE_CHECKING:
+    from medsanitize.policies.checks import Draft, Steps
+
+_LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
+_CHOOSE = "Write worklist: ./worklist.csv, or query: {StudyDate: 20240101-20241231}"
+
+
+def check_pacs(draft: Draft) -> Iterator[Problem]:
+    """Yield every contradiction of the inputs that are PACS."""
+    for index, one in enumerate(draft.items("inputs")):
+        if isinstance(one, dict):
+            yield from _wanted(draft, ("inputs", index), one)
+            yield from _peer(draft, ("inputs", index), one)
+            yield from _web(draft, ("inputs", index), one)
+
+
+def _wanted(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
+    """A PACS is never read as a whole by accident."""
+    query = one.get("query")
+    values = query if isinstance(query, dict) else {}
+    for keyword, value in values.items():
+        place = (*path, "query", keyword)
+        if keyword not in STUDY_KEYS | SERIES_KEYS:
+            near = difflib.get_close_matches(str(keyword), sorted(STUDY_KEYS | SERIES_KEYS), n=1, cutoff=0.6)
+            remedy = f"Perhaps '{near[0]}' is meant" if near else f"Known here: {_known()}"
+            yield draft.problem(place, f"The keyword {shown(str(keyword))} cannot choose studies", remedy)
+        elif isinstance(value, str) and (not value.isprintable() or "\\" in value):
+            what = "A value to match holds a backslash or a control character"
+            yield draft.problem(place, what, "Write one value, or name several studies in a worklist")
+    if one.get("worklist") is not None:
+        return
+    if not values:
+        yield draft.problem(path, "This input would read everything that the PACS holds", _CHOOSE)
+    elif not any(key in STUDY_KEYS and _narrows(value) for key, value in values.items()):
+        what = "The query leaves no study out, so it would ask for everything that the PACS holds"
+        yield draft.problem(
+            (*path, "query"), what, "Add a key of studies, as in StudyDate or ModalitiesInStudy"
+        )
+
+
+def _narrows(value: object) -> bool:
+    return not isinstance(value, str) or bool(value.strip(" *?-"))
+
+
+def _known() -> str:
+    return ", ".join(sorted(STUDY_KEYS | SERIES_KEYS))
+
+
+def _peer(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
+    peer = one.get("dimse")
+    if (
+        isinstance(peer, str)
+        and (found := re.search(r":([0-9]{1,5})$", peer))
+        and int(found[1]) not in _PORTS
+    ):
+        yield draft.problem((*path, "dimse"), "There is no such port", "Write one from 1 to 65535")
+    if peer is None:
+        return
+    moves, port = one.get("retrieve") == "move", one.get("port")
+    if moves and port is None:
+        what = "retrieve: move needs the port at which objects are received"
+        yield draft.problem(path, what, "Add port: 11112, and tell the peer of it")
+    elif port is not None and not moves:
+        yield draft.problem((*path, "port"), "port means nothing without retrieve: move", "Delete it")
+
+
+_PORTS = range(1, 65536)
+
+
+def _web(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
+    given = [name for name in ("token", "login") if one.get(name) is not None]
+    address = one.get("dicomweb")
+    if not isinstance(address, str):
+        return
+    if len(given) > 1:
+        what = "A DICOMweb service takes one credential, token or login"
+        yield draft.problem((*path, "login"), what, "Delete one of the two")
+    if not service_is_sound(address):
+        yield draft.problem((*path, "dicomweb"), "This is no address of a service", "Write https://host/path")
+    elif given and not may_carry_credentials(address):
+        what = "Credentials would travel in the clear"
+        yield draft.problem((*path, "dicomweb"), what, "Write https://")
+
+
+def service_is_sound(address: str) -> bool:
+    """Whether host and port of a DICOMweb service can be told apart."""
+    try:
+        parts = urlsplit(address)
+        return bool(parts.hostname) and (parts.port is None or parts.port in _PORTS)
+    except ValueError:
+        return False
+
+
+def may_carry_credentials(address: str) -> bool:
+    """Whether credentials may go to this service: by TLS, or to this very machine."""
+    parts = urlsplit(address)
+    return parts.scheme == "https" or parts.hostname in _LOOPBACK

@@ -1,0 +1,16 @@
+"""What all sections of a policy are made of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+
+
+class Section(BaseModel):
+    """Base of every section: frozen, unknown keys refused, no coercion between types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
