@@ -78,8 +78,9 @@ def surviving(demo: Demo, result: RunResult) -> int:
     """How many planted identifiers stand in any byte or file name of the release."""
     if result.release is None:
         return 0
-    files = sorted(path for path in result.release.rglob("*") if path.is_file())
-    names = (str(path.relative_to(result.release)).encode() for path in files)
+    release = Path(result.release)
+    files = sorted(path for path in release.rglob("*") if path.is_file())
+    names = (str(path.relative_to(release)).encode() for path in files)
     content = b"\0".join((*names, *(path.read_bytes() for path in files)))
     return sum(any(spelling in content for spelling in _spellings(value)) for value in demo.planted)
 
@@ -111,7 +112,7 @@ def show_demo(demo: Demo, result: RunResult, survivors: int) -> None:
     elsewhere = demo.policy.parent / "elsewhere"
     again = f"Who is elsewhere:   medsanitize overlap {result.release} {elsewhere}"
     for line in (
-        f"Read the report:    {result.release / 'report.html' if result.release else result.report}",
+        f"Read the report:    {Path(result.release) / 'report.html' if result.release else result.report}",
         f"Check the release:  medsanitize verify {result.release or 'RELEASE'}",
         f"Who became whom:    medsanitize ledger {demo.policy} --patients who.csv",
         *([again] if result.release and elsewhere.exists() else []),

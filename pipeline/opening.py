@@ -11,6 +11,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.again import start_over
 from medsanitize.pipeline.inventory import inputs_unchanged
+from medsanitize.pipeline.place import release_folder
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.resolution import digest_of_lists
 from medsanitize.pipeline.shards import shard_files
@@ -133,7 +134,7 @@ def _resumed(state: State, policy: Policy) -> State:
 
 
 def _only_staging(policy: Policy) -> bool:
-    return {entry.name for entry in policy.output.iterdir()} <= {STAGING}
+    return {entry.name for entry in release_folder(policy).iterdir()} <= {STAGING}
 
 
 def difference(state: State, policy: Policy) -> str | None:

@@ -108,7 +108,7 @@ class RunResult:
     rules: Mapping[str, int] = field(default_factory=dict)
     gates: tuple[Gate, ...] = ()
     stages: tuple[StageTiming, ...] = ()
-    release: Path | None = None
+    release: Path | str | None = None
     report: Path | None = None
     digest: str | None = None
     messages: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from medsanitize.pipeline.inventory import take_inventory
 from medsanitize.pipeline.opening import release_keys
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.overlap_stage import check_overlap
+from medsanitize.pipeline.place import release_folder
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, read_pseudonyms, resolve
 from medsanitize.pipeline.run import Options, Run, judge_run_faces
@@ -48,7 +49,7 @@ def plan(
     try:
         setup = Setup(policy, subkeys, staging=None, keep_links=False)
         with open_engine(setup, options.workers, stop or Stop()) as engine:
-            run = Run(policy, subkeys, state, engine, progress or Silent(), policy.output)
+            run = Run(policy, subkeys, state, engine, progress or Silent(), release_folder(policy))
             tally = _look(run)
             return _result(state, policy, tally, tuple(run.stages))
     finally:

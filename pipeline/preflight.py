@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from medsanitize.errors import FoldersInUse, UsageError
+from medsanitize.pipeline.place import release_folder, staging_folder
+from medsanitize.pipeline.stores.open import target_of
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.release.store import storage
@@ -28,8 +30,9 @@ def check_paths(policy: Policy) -> None:
             raise UsageError("inputs: a folder does not exist", "Correct the path in the policy")
         if not os.access(path, os.R_OK):
             raise UsageError("inputs: a folder may not be read", "Grant read access to it")
-    output, state = policy.output.resolve(), policy.state.resolve()
-    if _overlap(output, state):
+    state = policy.state.resolve()
+    output = policy.output.resolve() if isinstance(policy.output, Path) else state
+    if isinstance(policy.output, Path) and _overlap(output, state):
         raise UsageError("output and state lie in one another", "Give each a folder of its own")
     for path in inputs:
         if _overlap(path, output) or _overlap(path, state):
@@ -54,7 +57,8 @@ def prepare_folders(policy: Policy) -> None:
     UsageError
         One of them cannot be made or written.
     """
-    for path, name, mode in ((policy.output, "output", 0o755), (policy.state, "state", 0o700)):
+    folders = ((policy.state, "state", 0o700), (release_folder(policy), "output", 0o755))
+    for path, name, mode in folders:
         try:
             path.mkdir(mode=mode, parents=True, exist_ok=True)
             if name == "state":
@@ -70,8 +74,16 @@ def prepare_folders(policy: Policy) -> None:
 
 
 def is_finished(policy: Policy) -> bool:
-    """Whether output holds a finished release."""
-    return (policy.output / layout.ROOT).exists()
+    """Whether output holds a finished release.
+
+    Raises
+    ------
+    EnvironmentFailure
+        It is a store, which cannot be reached.
+    """
+    if isinstance(policy.output, Path):
+        return (policy.output / layout.ROOT).exists()
+    return target_of(policy.output).is_finished()
 
 
 def check_output(policy: Policy, *, ours: bool) -> None:
@@ -83,7 +95,9 @@ def check_output(policy: Policy, *, ours: bool) -> None:
         Whether the state knows of an unfinished run into this output.
     """
     allowed = {layout.STAGING, *layout.TOP_LEVEL} if ours else set()
-    if {entry.name for entry in policy.output.iterdir()} - allowed:
+    if not isinstance(policy.output, Path):
+        target_of(policy.output).require_empty()
+    if {entry.name for entry in release_folder(policy).iterdir()} - allowed:
         raise UsageError(
             "output: the folder holds something that is not of this run",
             "Name another folder, or remove what an unfinished run left there (.staging)",
@@ -101,7 +115,7 @@ def locked(policy: Policy, *, shared: bool = False, name: str = "") -> Iterator[
     """
     with ExitStack() as stack:
         flag = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        for folder in (policy.state, policy.output):
+        for folder in (policy.state, release_folder(policy)):
             _hold(stack, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), flag)
         if name:
             path = policy.state / f"{name}.lock"
@@ -123,7 +137,7 @@ def _hold(stack: ExitStack, descriptor: int, flag: int) -> None:
 
 def ensure_staging(policy: Policy) -> Path:
     """The staging folder, which nobody else may look into; what is in it stays."""
-    staging = policy.output / layout.STAGING
+    staging = staging_folder(policy)
     with storage():
         staging.mkdir(mode=0o700, exist_ok=True)
     return staging
@@ -137,9 +151,18 @@ def fresh_staging(policy: Policy) -> Path:
 
 def remove_staging(policy: Policy) -> None:
     """Take the staging folder away with everything in it."""
+    _remove(staging_folder(policy))
+
+
+def remove_put_away(policy: Policy) -> None:
+    """Take away the local copy of a release that is in its store."""
+    if not isinstance(policy.output, Path):
+        _remove(release_folder(policy))
+
+
+def _remove(folder: Path) -> None:
     import shutil
 
-    staging = policy.output / layout.STAGING
     with storage():
-        if staging.exists():
-            shutil.rmtree(staging)
+        if folder.exists():
+            shutil.rmtree(folder)

@@ -23,6 +23,7 @@ from medsanitize.pipeline.opening import (
     remove_pages,
     state_path,
 )
+from medsanitize.pipeline.place import release_folder, staging_folder
 from medsanitize.pipeline.reasons import reason_for
 from medsanitize.pipeline.sample import Look, look_at, sample_of
 from medsanitize.pipeline.slides_stage import open_paths
@@ -30,7 +31,6 @@ from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.worker import Setup
 from medsanitize.policies.model import Policy
-from medsanitize.release.layout import STAGING
 from medsanitize.release.review import Card, Page, Refusal, data_uri, render_page
 from medsanitize.release.store import storage
 from medsanitize.sanitize.keys import SubKeys
@@ -227,13 +227,13 @@ def _parts(cards: Iterable[Card]) -> Iterator[list[Card]]:
 
 
 def _look(state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, stop: Stop) -> list[Look]:
-    """The sample: what is staged, or what was published; nothing of a refused release is left."""
-    if ending == "refused":
+    """The sample: what is staged, or what was published; nothing of a refused one, or in a store."""
+    if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
         return []
     if state.get("seed") is None:
         with state.transaction():
             state.put("seed", digest)
-    root = policy.output if ending == "published" else policy.output / STAGING
+    root = release_folder(policy) if ending == "published" else staging_folder(policy)
     numbers = sample_of(state, state.get("seed") or "")
     if not numbers:
         return []

@@ -50,6 +50,7 @@ from medsanitize.pipeline.overlap_stage import (
     register_embeddings,
     to_look,
 )
+from medsanitize.pipeline.place import release_folder, staging_folder
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import (
     check_pseudonyms,
@@ -62,13 +63,13 @@ from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards
 from medsanitize.pipeline.slides_stage import check_places, place_slides
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.stores.open import target_of
 from medsanitize.pipeline.synthesize_stage import check_synthesize, replace_images
 from medsanitize.pipeline.tables_stage import check_tables, write_tables
 from medsanitize.pipeline.worker import Setup
 from medsanitize.policies.model import Policy
 from medsanitize.release.attestation import load_signing_key
 from medsanitize.release.evidence import write_evidence
-from medsanitize.release.layout import STAGING
 from medsanitize.release.publish import publish, require_unchanged, staged_digest, vouchers
 from medsanitize.release.summary import Summary
 from medsanitize.sanitize.keys import SubKeys
@@ -191,9 +192,9 @@ def _run_whole(
         if state.plain("published") is not None and preflight.is_finished(policy):
             return _already_published(state, policy)
         keep_links = policy.release.mode == "pseudonymous"
-        setup = Setup(policy, subkeys, policy.output / STAGING, keep_links)
+        setup = Setup(policy, subkeys, staging_folder(policy), keep_links)
         with open_engine(setup, options.workers, stop) as engine:
-            staging = policy.output / STAGING
+            staging = staging_folder(policy)
             run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages)
             if state.plain("publishing") is not None:
                 _require_unchanged(run)
@@ -236,9 +237,9 @@ def _run_shard(
     state = copy_shard(main, shard, subkeys)
     main.close()
     try:
-        setup = Setup(policy, subkeys, policy.output / STAGING, keep_links=True)
+        setup = Setup(policy, subkeys, staging_folder(policy), keep_links=True)
         with open_engine(setup, options.workers, stop) as engine:
-            staging = policy.output / STAGING
+            staging = staging_folder(policy)
             run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages)
             _sanitize(run)
             return _result(run, "shard done")
@@ -349,7 +350,7 @@ def _require_unchanged(run: Run) -> None:
     """An earlier process judged what is published now: it must be the same, byte for byte."""
     state, policy = run.state, run.policy
     try:
-        require_unchanged(run.staging, policy.output, json.loads(state.get("vouched") or "{}"))
+        require_unchanged(run.staging, release_folder(policy), json.loads(state.get("vouched") or "{}"))
     except IntegrityError:
         if not preflight.is_finished(policy):
             _withdraw(run)
@@ -357,13 +358,15 @@ def _require_unchanged(run: Run) -> None:
 
 
 def _publish(run: Run, summary: Summary) -> RunResult:
-    policy, state = run.policy, run.state
-    with run.stage("publish", None):
-        publish(policy.output / STAGING, policy.output, summary)
+    policy, state, folder = run.policy, run.state, release_folder(run.policy)
+    with run.stage("publish", None) as advance:
+        publish(run.staging, folder, summary)
+        if not isinstance(policy.output, Path):
+            target_of(policy.output).put(folder, run.stop, advance)
         if policy.release.mode == "pseudonymous":
             relies_on = json.loads(state.get("registry") or "{}").get("relies_on", [])
             entry = registry_of(policy).add(
-                policy.output,
+                folder,
                 relies_on=list(map(tuple, relies_on)),
                 verified=True,
                 tiles=tiles_of_slides(state),
@@ -372,6 +375,7 @@ def _publish(run: Run, summary: Summary) -> RunResult:
         state.put_plain("published", b"1")
         state.commit()
         remove_pages(policy)
+        preflight.remove_put_away(policy)
     return _result(run, "published", summary, state.get("digest"))
 
 
@@ -381,6 +385,7 @@ def _summary_again(run: Run) -> Summary:
 
 
 def _already_published(state: State, policy: Policy) -> RunResult:
+    preflight.remove_put_away(policy)
     summary = summary_from_json(state.get("summary") or "", policy)
     messages = ("This release is finished; nothing was done.",)
     return _result_of(state, policy, "already published", (), summary, state.get("digest"), messages)

@@ -22,6 +22,17 @@ def is_slide_part(path: bytes) -> bool:
     return any(name.startswith(stem) for stem in _slides_in(folder))
 
 
+def beside_slide(name: bytes, names: frozenset[bytes]) -> bool:
+    """Whether a file is named after a slide among ``names``, which lie in one folder of a store."""
+    return any(name.lower().startswith(stem) for stem in _stems(names))
+
+
+@lru_cache(maxsize=4)
+def _stems(names: frozenset[bytes]) -> frozenset[bytes]:
+    stems = (os.path.splitext(name.lower()) for name in names)
+    return frozenset(stem for stem, suffix in stems if suffix in _SUFFIXES)
+
+
 @lru_cache(maxsize=64)
 def _slides_in(folder: bytes) -> frozenset[bytes]:
     """Names, less their endings, of the slides in a folder."""
@@ -29,5 +40,4 @@ def _slides_in(folder: bytes) -> frozenset[bytes]:
         names = os.listdir(folder or b"/")
     except OSError:
         return frozenset()
-    stems = (os.path.splitext(name.lower()) for name in names)
-    return frozenset(stem for stem, suffix in stems if suffix in _SUFFIXES)
+    return _stems(frozenset(names))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.sealing import Seal
+from medsanitize.pipeline.stores.spool import spool_in
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Known
 from medsanitize.sanitize.keys import SubKeys
@@ -52,6 +53,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.seal = Seal(setup.subkeys)
+        spool_in(setup.policy.state)
         self._folders: set[str] = set()
         self._links: set[tuple[str, str]] = set()
         self._doubts: set[bytes] = set()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.pacs.address import SCHEMES, service_in
 from medsanitize.pipeline.stores.local import LocalReader
 from medsanitize.pipeline.stores.protocol import Reader
 from medsanitize.policies.stores import STORES
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.stores.target import Target
 
 
 def reader_of(address: bytes) -> Reader:
@@ -46,6 +50,13 @@ def _remote(scheme: str) -> Reader:
     from medsanitize.pipeline.stores.remote import RemoteReader
 
     return RemoteReader(scheme)
+
+
+def target_of(address: str) -> Target:
+    """The place in a store that a release goes to."""
+    from medsanitize.pipeline.stores.target import Target
+
+    return Target(address)
 
 
 @cache

@@ -1,0 +1,123 @@
+"""The file systems of fsspec as they are used here: nothing remembered, nothing logged, one try a call."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+_LOGGERS: Final = (
+    "adlfs",
+    "aiobotocore",
+    "aiohttp",
+    "asyncio",
+    "azure",
+    "botocore",
+    "fsspec",
+    "gcsfs",
+    "google",
+    "s3fs",
+    "urllib3",
+)
+_CONNECT_SECONDS: Final = 10
+_READ_SECONDS: Final = 30
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FileSystem:
+    """A file system and what its library raises."""
+
+    fs: Any
+    failures: tuple[type[BaseException], ...]
+
+    def __repr__(self) -> str:
+        return "FileSystem(...)"
+
+
+def file_system(address: str) -> FileSystem:
+    """Connect to where an address lies; credentials and endpoints come from the environment.
+
+    Trying again is `patience`'s business, so the libraries try once.
+    """
+    silence()
+    return _OPENERS[address.partition("://")[0]]()
+
+
+def silence() -> None:
+    """Libraries name objects in what they log, and names of objects identify patients."""
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.setLevel(logging.CRITICAL + 1)
+        logger.propagate = False
+
+
+def _s3() -> FileSystem:
+    import aiohttp
+    from botocore.exceptions import BotoCoreError, ClientError
+    from s3fs import S3FileSystem
+
+    fs = S3FileSystem(
+        use_listings_cache=False,
+        skip_instance_cache=True,
+        max_concurrency=4,
+        config_kwargs={
+            "connect_timeout": _CONNECT_SECONDS,
+            "read_timeout": _READ_SECONDS,
+            "retries": {"total_max_attempts": 1},
+        },
+    )
+    fs.retries = 1
+    silence()  # the library sets its logger up when it is imported
+    return FileSystem(fs, (OSError, BotoCoreError, ClientError, aiohttp.ClientError))
+
+
+def _gs() -> FileSystem:
+    import aiohttp
+    from gcsfs import GCSFileSystem
+    from gcsfs.retry import HttpError
+    from google.auth.exceptions import GoogleAuthError
+
+    fs = GCSFileSystem(use_listings_cache=False, skip_instance_cache=True)
+    fs.retries = 1
+    silence()
+    return FileSystem(fs, (OSError, HttpError, GoogleAuthError, aiohttp.ClientError))
+
+
+def _abfs() -> FileSystem:
+    from adlfs import AzureBlobFileSystem
+    from azure.core.exceptions import AzureError
+
+    fs = AzureBlobFileSystem(
+        use_listings_cache=False,
+        skip_instance_cache=True,
+        connection_timeout=_CONNECT_SECONDS,
+        read_timeout=_READ_SECONDS,
+    )
+    silence()
+    return FileSystem(fs, (OSError, AzureError))
+
+
+def _http() -> FileSystem:
+    import aiohttp
+    from fsspec.implementations.http import HTTPFileSystem
+
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
+    fs = HTTPFileSystem(
+        simple_links=False,
+        use_listings_cache=False,
+        skip_instance_cache=True,
+        client_kwargs={"timeout": timeout, "trust_env": True},
+    )
+    silence()
+    return FileSystem(fs, (OSError, aiohttp.ClientError))
+
+
+_OPENERS: Final[dict[str, Callable[[], FileSystem]]] = {
+    "s3": _s3,
+    "gs": _gs,
+    "abfs": _abfs,
+    "http": _http,
+    "https": _http,
+}

@@ -1,0 +1,199 @@
+"""What goes wrong with a store, in four kinds, and how long to try again.
+
+Libraries quote names of objects in what they raise, and such names identify patients: nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, TypeVar
+
+from medsanitize.errors import EnvironmentFailure
+
+Result = TypeVar("Result")
+Kind = Literal["absent", "refused", "passing", "odd", "there", "cut"]
+
+PATIENCE: Final = 60.0
+"""Seconds for which a store that fails is tried again."""
+FIRST_PAUSE: Final = 0.2
+LONGEST_PAUSE: Final = 8.0
+TRIES: Final = 5
+"""How often a body that is shorter or longer than was stated is asked for."""
+
+_REFUSED: Final = frozenset([401, 403, 407])
+_REFUSED_CODES: Final = frozenset(
+    ["ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "RequestExpired"]
+)
+_REFUSED_TYPES: Final = frozenset(
+    [
+        "ClientAuthenticationError",
+        "CredentialRetrievalError",
+        "DefaultCredentialsError",
+        "NoCredentialsError",
+        "NoAuthTokenError",
+        "PartialCredentialsError",
+        "RefreshError",
+        "SSOError",
+        "TokenRetrievalError",
+        "UnauthorizedSSOTokenError",
+    ]
+)
+_NO_BUCKET: Final = frozenset(["NoSuchBucket", "ContainerNotFound"])
+_CUT_TYPES: Final = frozenset(
+    ["ClientPayloadError", "ContentLengthError", "Cut", "IncompleteReadError", "ResponseStreamingError"]
+)
+_ODD: Final = frozenset([errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENAMETOOLONG])
+
+
+class Absent(Exception):
+    """The store has no such object; ``bucket``: not even the bucket."""
+
+    def __init__(self, *, bucket: bool = False) -> None:
+        self.bucket = bucket
+        super().__init__()
+
+
+class There(Exception):
+    """The store has an object of this name already."""
+
+
+class Odd(Exception):
+    """The store answers, but not what this can be read from: a fault of the object, not of the store."""
+
+
+class Cut(Exception):
+    """The store gives fewer or more bytes than it states, each time."""
+
+
+def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
+    """Call until it succeeds, with longer and longer pauses between.
+
+    Parameters
+    ----------
+    call : callable
+        Must be fit to be called again after it has failed.
+    failures : tuple of exception types
+        What the store's library raises.
+
+    Raises
+    ------
+    Absent, There, Odd
+        At once.
+    Cut
+        After `TRIES` answers that were cut off.
+    EnvironmentFailure
+        Access is refused; or the store failed for `PATIENCE` seconds.
+    """
+    begun, pause, cuts = 0.0, FIRST_PAUSE, 0
+    caught: tuple[type[BaseException], ...] = (Cut, *failures)
+    while True:
+        try:
+            return call()
+        except caught as failure:
+            kind = kind_of(failure)
+            no_bucket = any(_code(one) in _NO_BUCKET for one in _chain(failure))
+        if kind == "absent":
+            raise Absent(bucket=no_bucket) from None
+        if kind == "there":
+            raise There from None
+        if kind == "odd":
+            raise Odd from None
+        if kind == "refused":
+            raise refused() from None
+        cuts += kind == "cut"
+        if cuts == TRIES:
+            raise Cut from None
+        begun = begun or time.monotonic()
+        if time.monotonic() + pause > begun + PATIENCE:
+            raise unreachable() from None
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def refused() -> EnvironmentFailure:
+    """What is said when a store lets nobody in."""
+    return EnvironmentFailure(
+        "A store refuses access: its credentials are missing, have expired or do not suffice",
+        "Renew them in the environment (docs/operations.md, Stores), then run the same command again",
+    )
+
+
+def unreachable() -> EnvironmentFailure:
+    """What is said when a store has failed for too long."""
+    return EnvironmentFailure(
+        f"A store could not be reached, or kept failing, for {PATIENCE:.0f} seconds",
+        "Check the network and the store, then run the same command again: it goes on where it stopped",
+    )
+
+
+def kind_of(failure: BaseException) -> Kind:
+    """Which of the kinds a failure is; ``passing`` where nothing tells."""
+    chain = tuple(_chain(failure))
+    if any(type(one).__name__ in _CUT_TYPES for one in chain):
+        return "cut"
+    codes = {_code(one) for one in chain}
+    if "InvalidObjectState" in codes:  # in an archive, and not to be had at once
+        return "odd"
+    if codes & _REFUSED_CODES:
+        return "refused"
+    return next((kind for one in chain if (kind := _kind_of_one(one)) is not None), "passing")
+
+
+def _kind_of_one(one: BaseException) -> Kind | None:
+    if isinstance(one, FileExistsError):
+        return "there"
+    if type(one).__name__ in _REFUSED_TYPES or str(one).startswith("Forbidden:"):
+        return "refused"
+    status = _status(one)
+    if status is not None:
+        return _of_status(status)
+    if isinstance(one, (TimeoutError, ConnectionError)):
+        return "passing"
+    if isinstance(one, FileNotFoundError):
+        return "absent"
+    if isinstance(one, PermissionError):
+        return "refused"
+    if isinstance(one, OSError) and one.errno in _ODD and one.__cause__ is None:
+        return "odd"
+    return None
+
+
+def _chain(failure: BaseException) -> Iterator[BaseException]:
+    one: BaseException | None = failure
+    for _ in range(8):
+        if one is None:
+            return
+        yield one
+        one = one.__cause__ or one.__context__
+
+
+def _of_status(status: int) -> Kind:
+    if status in (404, 410):
+        return "absent"
+    if status in _REFUSED:
+        return "refused"
+    if status == 412:
+        return "there"
+    return "passing" if status >= 500 or status in (408, 409, 425, 429) else "odd"
+
+
+def _code(failure: BaseException) -> str:
+    """The code of an answer, as botocore keeps it."""
+    response = getattr(failure, "response", None)
+    error = response.get("Error") if isinstance(response, dict) else None
+    return str(error.get("Code", "")) if isinstance(error, dict) else ""
+
+
+def _status(failure: BaseException) -> int | None:
+    """The HTTP status of an answer, wherever the library keeps it."""
+    response = getattr(failure, "response", None)
+    if isinstance(response, dict):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    else:
+        status = getattr(failure, "status", None) or getattr(failure, "status_code", None)
+        status = status or getattr(failure, "code", None)
+    if isinstance(status, str) and status.isdigit():
+        status = int(status)
+    return status if isinstance(status, int) and 300 <= status < 600 else None

@@ -1,0 +1,255 @@
+"""Sources in object stores and on web servers, read through fsspec.
+
+An object is taken for unchanged while its ETag (or generation), time of change and size are the same; they
+are asked for after its bytes, so that bytes of another version cannot pass for those of the inventory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Final, TypeVar
+
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.slide_files import companions
+from medsanitize.pipeline.slide_parts import beside_slide
+from medsanitize.pipeline.stores.entries import Entry, entries_of, size_of, version_of
+from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
+from medsanitize.pipeline.stores.patience import FIRST_PAUSE, TRIES, Absent, Cut, Odd, patiently
+from medsanitize.pipeline.stores.protocol import LARGE, Found, Opened, SourceProblem, Version
+from medsanitize.pipeline.stores.spool import Spool
+
+Result = TypeVar("Result")
+
+BLOCK: Final = 2 * LARGE
+"""Bytes asked for at once of what is larger than `LARGE`."""
+_MOST_BYTES: Final = 4 << 20
+_IDENTITY: Final = {"Accept-Encoding": "identity"}
+
+
+class RemoteReader:
+    """All stores of one kind (``s3``, ``gs``, ``abfs``) or all web servers (``http``, ``https``)."""
+
+    def __init__(self, scheme: str) -> None:
+        self._scheme = scheme
+        self._web = scheme in ("http", "https")
+
+    def walk(self, root: bytes) -> Iterator[Found]:
+        """Yield everything below a prefix or a listing (an address that ends in a slash), or one object.
+
+        Raises
+        ------
+        UsageError
+            Nothing is there.
+        EnvironmentFailure
+            The store cannot be reached, or lets nobody in.
+        """
+        address = root.decode("utf-8", "surrogateescape")
+        try:
+            if self._web and not address.endswith("/"):
+                info = self._ask(lambda: self._store.fs.info(address))
+                yield Found(root, "file", size_of(info), version_of(info))
+                return
+            yield from self._below(address.rstrip("/"), self._entries(address.rstrip("/")))
+        except Absent:
+            raise UsageError("inputs: nothing lies at an address", "Correct the address") from None
+        except Odd:
+            raise EnvironmentFailure(
+                "inputs: an address cannot be listed: the store answers something else",
+                "Correct the address, and the endpoint in the environment",
+            ) from None
+
+    @contextmanager
+    def opened(self, path: bytes) -> Iterator[Opened]:
+        """Give an object's content: small ones in memory, larger ones mapped from a file without a name."""
+        address = path.decode("utf-8", "surrogateescape")
+        try:
+            spool, size, version = self._whole(address)
+        except Absent:
+            raise SourceProblem("changed-since-inventory") from None
+        except (Odd, Cut):
+            raise SourceProblem("unreadable") from None
+        try:
+            yield Opened(spool.content(), size, version)
+        finally:
+            spool.close()
+
+    def read(self, path: bytes) -> bytes | None:
+        """The beginning of an object, or None; for the small files that describe slides."""
+        address = path.decode("utf-8", "surrogateescape")
+        try:
+            return self._ask(lambda: bytes(self._store.fs.cat_file(address, start=0, end=_MOST_BYTES + 1)))
+        except (Absent, Odd):
+            return None
+
+    def names(self, folder: bytes) -> list[bytes]:
+        """Names of what lies directly below a folder; none where there is no such folder."""
+        try:
+            return [one.name for one in self._entries(folder.decode("utf-8", "surrogateescape"))]
+        except (Absent, Odd):
+            return []
+
+    @cached_property
+    def _store(self) -> FileSystem:
+        return file_system(self._scheme)
+
+    def _ask(self, call: Callable[[], Result]) -> Result:
+        return patiently(call, self._store.failures)
+
+    # -- listing ------------------------------------------------------------------------------
+
+    def _entries(self, folder: str) -> list[Entry]:
+        """What lies directly below a folder, in the byte order of names."""
+        fs = self._store.fs
+        asked = folder + "/" if self._web else folder
+        listed = self._ask(lambda: fs.ls(asked, detail=True))
+        own = folder if self._web else fs._strip_protocol(folder)
+        return entries_of(listed, own, web=self._web)
+
+    def _below(
+        self, folder: str, entries: list[Entry], taken: frozenset[bytes] = frozenset()
+    ) -> Iterator[Found]:
+        """``taken`` are paths, relative to ``folder``, that belong to a slide met before."""
+        base = folder.encode("utf-8", "surrogateescape")
+        if [(one.name, one.sort) for one in entries] == [(b"", "file")]:  # the address of one object
+            yield self._file(base, entries[0])
+            return
+        files = {one.name: one for one in entries if one.sort == "file"}
+        slides = companions(base, [one.name for one in entries], self)
+        inside: dict[bytes, set[bytes]] = {}
+        for path in (*taken, *(part for parts in slides.values() for part in parts)):
+            head, _, rest = path.partition(b"/")
+            inside.setdefault(head, set()).add(rest)
+        names = frozenset(files)
+        for one in entries:
+            path = base + b"/" + one.quoted
+            if one.sort == "folder":
+                below = frozenset(inside.get(one.name, ())) - {b""}
+                yield from self._folder(path.decode("utf-8", "surrogateescape"), below)
+            elif one.sort != "file":
+                yield Found(path, one.sort)
+            elif b"" not in inside.get(one.name, ()):
+                found = replace(self._file(path, one), near_slide=beside_slide(one.name, names))
+                parts = self._parts(base, slides.get(one.name, ()), files)
+                yield replace(found, parts=parts) if parts else found
+
+    def _folder(self, folder: str, taken: frozenset[bytes]) -> Iterator[Found]:
+        try:
+            entries = self._entries(folder)
+        except (Absent, Odd):
+            yield Found(folder.encode("utf-8", "surrogateescape"), "unlisted")
+            return
+        yield from self._below(folder, entries, taken)
+
+    def _file(self, path: bytes, entry: Entry) -> Found:
+        """A listing of a web server says neither size nor version."""
+        if not self._web:
+            return Found(path, "file", entry.size, entry.version)
+        address = path.decode("utf-8", "surrogateescape")
+        try:
+            info = self._ask(lambda: self._store.fs.info(address))
+        except (Absent, Odd):
+            return Found(path, "unlisted")
+        return Found(path, "file", size_of(info), version_of(info))
+
+    def _parts(self, base: bytes, named: tuple[bytes, ...], files: dict[bytes, Entry]) -> tuple[Found, ...]:
+        """The files that a slide consists of beside its main one; those of MIRAX lie in a folder."""
+        found, listed = [], {b"": files}
+        for path in named:
+            folder, _, name = path.rpartition(b"/")
+            if folder not in listed:
+                entries = self._entries((base + b"/" + folder).decode("utf-8", "surrogateescape"))
+                listed[folder] = {one.name: one for one in entries if one.sort == "file"}
+            entry = listed[folder].get(name)
+            if entry is not None:
+                found.append(self._file(base + b"/" + path, entry))
+        return tuple(found)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _whole(self, address: str) -> tuple[Spool, int, Version]:
+        """All bytes of an object with the size and version that the store states after giving them."""
+        fetch = self._streamed if self._web else self._in_blocks
+        pause = FIRST_PAUSE
+        for _ in range(TRIES):
+            spool, stated = fetch(address)
+            info = self._ask(lambda: self._store.fs.info(address))
+            size, version = size_of(info), version_of(info)
+            if stated is not None and stated != (size, version):
+                spool.close()
+                raise Absent  # the object has changed while it was read
+            if spool.size == size or (self._web and info.get("size") is None):
+                return spool, size, version
+            spool.close()
+            time.sleep(pause)
+            pause *= 2
+        raise Cut
+
+    def _in_blocks(self, address: str) -> tuple[Spool, tuple[int, Version] | None]:
+        """Ask for ranges, so that what fails is asked for again alone."""
+        fs, spool = self._store.fs, Spool()
+        first = self._first(address)
+        spool.write(first)
+        if len(first) <= LARGE:
+            return spool, None
+        try:
+            info = self._ask(lambda: fs.info(address))
+            size = size_of(info)
+            for start in range(len(first), size, BLOCK):
+                end = min(start + BLOCK, size)
+                spool.write(self._ask(partial(fs.cat_file, address, start=start, end=end)))
+        except BaseException:
+            spool.close()
+            raise
+        return spool, (size, version_of(info))
+
+    def _first(self, address: str) -> bytes:
+        """The first bytes; of an object without any, stores refuse every range."""
+        fs = self._store.fs
+        try:
+            return self._ask(lambda: bytes(fs.cat_file(address, start=0, end=LARGE + 1)))
+        except Odd:
+            if size_of(self._ask(lambda: fs.info(address))):
+                raise
+            return b""
+
+    def _streamed(self, address: str) -> tuple[Spool, tuple[int, Version] | None]:
+        """Web servers may know no ranges: take the body as it comes, and no more of it than is stated."""
+        info = self._ask(lambda: self._store.fs.info(address))
+        most = None if info.get("size") is None else size_of(info)
+
+        def fetch() -> Spool:
+            spool = Spool()
+            try:
+                self._store.fs.get_file(address, _Sink(spool, most), headers=_IDENTITY)
+            except BaseException:
+                spool.close()
+                raise
+            return spool
+
+        return self._ask(fetch), (size_of(info), version_of(info))
+
+
+class _Sink:
+    """What fsspec takes for a file to write to."""
+
+    def __init__(self, spool: Spool, most: int | None) -> None:
+        self._spool = spool
+        self._most = most
+
+    def write(self, block: bytes) -> int:
+        if self._most is not None and self._spool.size + len(block) > self._most:
+            raise Cut
+        return self._spool.write(block)
+
+    def tell(self) -> int:
+        return self._spool.size
+
+    def read(self, _: int = -1) -> bytes:
+        return b""
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,266 @@
+"""A place in an object store that a release is put into: data first, RELEASE.json last, nothing twice.
+
+SHA256SUMS goes first of all, if it is not there yet: it claims the place, and a run that finds another one
+there leaves it alone. Before RELEASE.json makes it a release, the store must list exactly its files. Killed
+at any point, the same call goes on: what is there already, by its size and digest, is not put again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.stores.entries import size_of
+from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
+from medsanitize.pipeline.stores.patience import Absent, Cut, Odd, There, patiently
+from medsanitize.pipeline.stores.remote import RemoteReader
+from medsanitize.release import layout
+from medsanitize.release.checksums import digest_file, read_sums, walk
+
+Result = TypeVar("Result")
+
+AT_ONCE: Final = 4
+"""Files on their way at one time."""
+PART: Final = 16 * 2**20
+"""Bytes of a part of what is put in parts: everything from twice this size on."""
+_MOST_PARTS: Final = 9000
+_BLOCK: Final = 8 * 2**20
+_DIGEST: Final = "sha256"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file of a release."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class Target:
+    """A prefix of a bucket, or of a container."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address.rstrip("/")
+        self._scheme = address.partition("://")[0]
+
+    def require_empty(self) -> None:
+        """Refuse a place where anything lies already.
+
+        Raises
+        ------
+        UsageError
+            Something lies there, or there is no such bucket.
+        EnvironmentFailure
+            The store cannot be reached, or lets nobody in.
+        """
+        try:
+            listed = self._ask(lambda: self._store.fs.ls(self._address, detail=False))
+        except Absent as absent:
+            if absent.bucket:
+                raise UsageError(
+                    "output: there is no such bucket", "Make it, or correct the address"
+                ) from None
+            return
+        except (Odd, Cut):
+            raise _not_a_store() from None
+        if listed:
+            raise UsageError(
+                "output: something lies at this address already, and it is not of this run",
+                "Name another prefix, or remove what an unfinished run left there",
+            )
+
+    def is_finished(self) -> bool:
+        """Whether a finished release lies there."""
+        return self._info(layout.ROOT) is not None
+
+    def put(self, release: Path, stop: Stop, advance: Callable[[int], None]) -> None:
+        """Put a release, whose RELEASE.json is written, into the store.
+
+        Parameters
+        ----------
+        release : Path
+            The release folder.
+        stop : Stop
+            Asked between two files.
+        advance : callable
+            Told of every file that is there.
+
+        Raises
+        ------
+        UsageError
+            Another release, or something that is of none, lies there.
+        EnvironmentFailure
+            The store cannot be reached, or lets nobody in; call again.
+        """
+        try:
+            begun = not self._put(_stated(release, layout.SUMS), release)
+            if begun:
+                self._abandon_parts()
+            self._put_all(release, stop, advance, begun=begun)
+            self._require_exactly(release)
+            self._put(_stated(release, layout.ROOT), release)
+        except Absent:
+            raise UsageError("output: there is no such bucket", "Make it, or correct the address") from None
+        except (Odd, Cut):
+            raise _not_a_store() from None
+
+    @cached_property
+    def _store(self) -> FileSystem:
+        return file_system(self._scheme)
+
+    def _ask(self, call: Callable[[], Result]) -> Result:
+        return patiently(call, self._store.failures)
+
+    def _url(self, path: str) -> str:
+        return f"{self._address}/{path}"
+
+    def _info(self, path: str) -> dict[str, Any] | None:
+        try:
+            info: dict[str, Any] = self._ask(lambda: self._store.fs.info(self._url(path)))
+        except Absent:
+            return None
+        except (Odd, Cut):
+            raise _not_a_store() from None
+        return info if info.get("type") == "file" else None
+
+    # -- putting ------------------------------------------------------------------------------
+
+    def _put_all(self, release: Path, stop: Stop, advance: Callable[[int], None], *, begun: bool) -> None:
+        """Put every file but the first and the last, a few at a time."""
+        on_their_way: deque[Future[bool]] = deque()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            try:
+                for file in _files(release):
+                    stop.check()
+                    put = self._put_again if begun else self._put
+                    on_their_way.append(pool.submit(put, file, release))
+                    if len(on_their_way) == 2 * AT_ONCE:
+                        on_their_way.popleft().result()
+                        advance(1)
+                while on_their_way:
+                    stop.check()
+                    on_their_way.popleft().result()
+                    advance(1)
+            finally:
+                for one in on_their_way:
+                    one.cancel()
+
+    def _put_again(self, file: _File, release: Path) -> bool:
+        """Put a file unless an earlier run has done so."""
+        if self._info(file.path) is None:
+            return self._put(file, release)
+        self._require_same(file)
+        return False
+
+    def _put(self, file: _File, release: Path) -> bool:
+        """Put a file if no object of this name is there; tell whether it was put, or found there."""
+        send = partial(self._send, release / file.path, file)
+        try:
+            self._ask(partial(send, mode="create"))
+        except There:
+            # An answer may have been lost on its way after the object was stored.
+            self._require_same(file)
+            return False
+        except Odd:
+            if self._info(file.path) is not None:
+                self._require_same(file)
+                return False
+            self._ask(partial(send, mode="overwrite"))  # a store that knows no conditions
+        return True
+
+    def _send(self, path: Path, file: _File, *, mode: str) -> None:
+        """Put one file with its digest as metadata; adlfs takes none: there, bytes are compared."""
+        options: dict[str, Any] = {}
+        if self._scheme == "s3":
+            options = {
+                "Metadata": {_DIGEST: file.sha256},
+                "chunksize": max(PART, -(-file.size // _MOST_PARTS)),
+            }
+        elif self._scheme == "gs":
+            options = {"metadata": {_DIGEST: file.sha256}, "chunksize": PART}
+        self._store.fs.put_file(str(path), self._url(file.path), mode=mode, **options)
+
+    def _require_same(self, file: _File) -> None:
+        info = self._info(file.path)
+        if info is None or size_of(info) != file.size or self._digest(file, info) != file.sha256:
+            raise UsageError(
+                "output: another release, or a part of one, lies at this address",
+                "Name another prefix, or empty this one",
+            )
+
+    def _digest(self, file: _File, info: dict[str, Any]) -> str:
+        """The digest that was stored with an object, else that of its bytes."""
+        fs, url = self._store.fs, self._url(file.path)
+        stored = self._ask(lambda: fs.metadata(url)) if self._scheme == "s3" else info.get("metadata")
+        if isinstance(stored, dict) and _DIGEST in stored:
+            return str(stored[_DIGEST])
+        whole = hashlib.sha256()
+        for start in range(0, file.size, _BLOCK):
+            end = min(start + _BLOCK, file.size)
+            whole.update(self._ask(partial(fs.cat_file, url, start=start, end=end)))
+        return whole.hexdigest()
+
+    def _abandon_parts(self) -> None:
+        """Let go of parts that a killed run left without an object: nobody sees them, and they cost money."""
+        if self._scheme != "s3":
+            return
+        fs = self._store.fs
+        bucket, prefix, _ = fs.split_path(self._address)
+        try:
+            listed = self._ask(
+                lambda: fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=prefix + "/")
+            )
+            for one in listed.get("Uploads", ()):
+                where = {"Bucket": bucket, "Key": one["Key"], "UploadId": one["UploadId"]}
+                self._ask(partial(fs.call_s3, "abort_multipart_upload", **where))
+        except (Absent, Odd, EnvironmentFailure):
+            return  # not everybody who may put objects may do this
+
+    def _require_exactly(self, release: Path) -> None:
+        """The store must list the files of the release and nothing else; both are walked in one order."""
+        base = self._address.encode() + b"/"
+        listed = ((one.path.removeprefix(base), one.size) for one in _walked(self._scheme, self._address))
+        stated = ((found.path.encode(), found.size) for found in walk(release) if found.path != layout.ROOT)
+        there = (one for one in listed if one[0] != layout.ROOT.encode())
+        if any(one != other for one, other in zip_longest(stated, there)):
+            raise UsageError(
+                "output: the store does not list exactly the files of the release",
+                "Remove what is not of it (medsanitize verify names it in a copy), or name another prefix",
+            )
+
+
+def _walked(scheme: str, address: str) -> Iterator[Any]:
+    return RemoteReader(scheme).walk(address.encode())
+
+
+def _files(release: Path) -> Iterator[_File]:
+    """Every file but SHA256SUMS and RELEASE.json, data first."""
+    for entry in read_sums(release / layout.SUMS):
+        if entry.path.startswith(f"{layout.DATA}/"):
+            yield _File(entry.path, (release / entry.path).stat().st_size, entry.sha256)
+    for entry in read_sums(release / layout.SUMS):
+        if not entry.path.startswith(f"{layout.DATA}/"):
+            yield _File(entry.path, (release / entry.path).stat().st_size, entry.sha256)
+    if (release / layout.ATTESTATION).is_file():
+        yield _stated(release, layout.ATTESTATION)
+
+
+def _stated(release: Path, path: str) -> _File:
+    return _File(path, (release / path).stat().st_size, digest_file(release / path))
+
+
+def _not_a_store() -> EnvironmentFailure:
+    return EnvironmentFailure(
+        "output: the store answers something that cannot be understood",
+        "Check address and endpoint, and what the store allows, then run the same command again",
+    )
