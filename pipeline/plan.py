@@ -12,6 +12,7 @@ from medsanitize.pipeline.inventory import take_inventory
 from medsanitize.pipeline.opening import release_keys
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.overlap_stage import check_overlap
+from medsanitize.pipeline.pacs.reach import check_pacs
 from medsanitize.pipeline.place import release_folder
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, read_pseudonyms, resolve
@@ -39,6 +40,7 @@ def plan(
     """
     subkeys = release_keys(policy)
     check_extras(policy)
+    check_pacs(policy)
     preflight.check_paths(policy)
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)

@@ -66,6 +66,14 @@ _EXACT = {
         "The file cannot be read as an image.",
         "Check that it may be read, and that it is an image.",
     ),
+    "not-at-peer": (
+        "The worklist names a study that the PACS does not have.",
+        "Correct the worklist, or have the study sent to the PACS, then run again.",
+    ),
+    "not-given-by-peer": (
+        "The PACS lists the object and, asked several times, does not give it.",
+        "Look for it in the PACS; repair it there, or leave it out.",
+    ),
     "multi-valued-uid": (
         "An identifier that must be one has several values.",
         "Correct it in the archive, and export again.",

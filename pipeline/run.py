@@ -50,6 +50,7 @@ from medsanitize.pipeline.overlap_stage import (
     register_embeddings,
     to_look,
 )
+from medsanitize.pipeline.pacs.reach import check_pacs
 from medsanitize.pipeline.place import release_folder, staging_folder
 from medsanitize.pipeline.progress import Progress, Silent
 from medsanitize.pipeline.resolution import (
@@ -170,6 +171,7 @@ def _checked(policy: Policy, options: Options, material: bytes | None) -> SubKey
     split = options.shard is not None or options.inventory_only
     subkeys = release_keys(policy, material, split=split)
     check_extras(policy)
+    check_pacs(policy)
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)
     check_tables(policy)

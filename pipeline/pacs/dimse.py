@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 from medsanitize.errors import EnvironmentFailure
@@ -20,6 +21,7 @@ _FIND: Final = "1.2.840.10008.5.1.4.1.2.2.1"
 _MOVE: Final = "1.2.840.10008.5.1.4.1.2.2.2"
 _GET: Final = "1.2.840.10008.5.1.4.1.2.2.3"
 """Study Root Query/Retrieve Information Model."""
+_ECHO: Final = "1.2.840.10008.1.1"
 
 _LEVELS: Final = ("STUDY", "SERIES", "IMAGE")
 _RETURNED: Final = (
@@ -75,7 +77,7 @@ class DimseConnection:
         values |= keys
         identifier = _identifier(_LEVELS[len(above)], values)
         wanted = (*values, "StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
-        found = []
+        found: list[Answer] = []
         with self._failing_safe("find"), quiet():
             for status, answer in self._to_find().send_c_find(identifier, _FIND):
                 code = status.get("Status")
@@ -203,19 +205,13 @@ class _Inbox:
 @contextmanager
 def _receiving(peer: DimsePeer, inbox: _Inbox) -> Iterator[None]:
     """Listen at our port while one object is fetched: workers of one machine take turns at it."""
-    from pynetdicom import AE, AllStoragePresentationContexts, _config, evt
+    from pynetdicom import evt
 
-    _config.UNRESTRICTED_STORAGE_SERVICE = True
-    entity = AE(ae_title=peer.calling)
-    entity.require_called_aet = True
-    for context in AllStoragePresentationContexts:
-        entity.add_supported_context(context.abstract_syntax or "", syntaxes())
-    until = time.monotonic() + _PORT_SECONDS
+    entity, until = _receiver(peer.calling), time.monotonic() + _PORT_SECONDS
+    handlers = [(evt.EVT_C_STORE, inbox.take), *prompt()]
     while True:
         try:
-            server = entity.make_server(
-                ("", peer.port or 0), evt_handlers=[(evt.EVT_C_STORE, inbox.take)], server_class=_server()
-            )
+            server = entity.make_server(("", peer.port), evt_handlers=handlers, server_class=_server())
             break
         except OSError:
             if time.monotonic() > until:
@@ -232,6 +228,18 @@ def _receiving(peer: DimsePeer, inbox: _Inbox) -> Iterator[None]:
     finally:
         entity.shutdown()
         thread.join()
+
+
+@cache
+def _receiver(title: str) -> Any:
+    """What takes any object in any transfer syntax, called by its own title alone."""
+    from pynetdicom import AE, _config
+
+    _config.UNRESTRICTED_STORAGE_SERVICE = True
+    entity = AE(ae_title=title)
+    entity.require_called_aet = True
+    entity.add_supported_context(_ECHO)
+    return entity
 
 
 def _server() -> Any:
@@ -266,7 +274,7 @@ def associate(
     Passing
         It cannot be reached, is busy or breaks off.
     """
-    from pynetdicom import AE, build_role, evt
+    from pynetdicom import AE, build_role
 
     silence()
     entity = AE(ae_title=peer.calling)
@@ -275,14 +283,14 @@ def associate(
     entity.maximum_pdu_size = 0
     for syntax, transfer in contexts:
         entity.add_requested_context(syntax, list(transfer))
-    roles = [build_role(takes, scp_role=True)] if takes else []
+    roles: list[Any] = [build_role(takes, scp_role=True)] if takes else []
     with quiet():
         association = entity.associate(
             peer.host,
             peer.number,
             ae_title=peer.title,
             ext_neg=roles,
-            evt_handlers=[(evt.EVT_CONN_OPEN, _at_once), *handlers],
+            evt_handlers=[*prompt(), *handlers],
         )
     if association.is_established:
         return association
@@ -297,9 +305,18 @@ def associate(
     raise Passing("no association could be made")
 
 
-def _at_once(event: Any) -> None:
-    """Send small messages without waiting for the peer's acknowledgement of the one before (40 ms each)."""
-    event.assoc.dul.socket.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def prompt() -> list[Any]:
+    """Handlers that neither wait for acknowledgements nor let the peer wait for ours (40 ms a message)."""
+    from pynetdicom import evt
+
+    def no_waiting(event: Any) -> None:
+        own = event.assoc.dul.socket and event.assoc.dul.socket.socket
+        if own:
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_QUICKACK"):  # Linux; it wears off, so it is set again and again
+                own.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+    return [(one, no_waiting) for one in (evt.EVT_CONN_OPEN, evt.EVT_DATA_SENT, evt.EVT_DATA_RECV)]
 
 
 _REASONS: Final = {

@@ -67,7 +67,7 @@ class WebConnection:
             self._client.search_for_series,
             self._client.search_for_instances,
         )[len(above)]
-        found: dict[str, Answer] = {}
+        found: dict[tuple[tuple[str, ...], ...], Answer] = {}
         offset = 0
         while True:
             page = self._tried(

@@ -1,0 +1,31 @@
+"""Whether the PACS of a policy can be used, before anything is read or made."""
+
+from __future__ import annotations
+
+from medsanitize.pipeline.pacs.address import service_of
+from medsanitize.pipeline.pacs.reader import reader
+from medsanitize.pipeline.pacs.worklist import read_worklist
+from medsanitize.policies.model import Policy
+from medsanitize.policies.pacs import DicomWeb, Dimse
+
+
+def check_pacs(policy: Policy) -> None:
+    """Read the worklists and ask every PACS whether it lets us in.
+
+    Raises
+    ------
+    UsageError
+        A worklist cannot be used, or a credential is not in the environment.
+    EnvironmentFailure
+        A PACS cannot be reached, or refuses.
+    """
+    inputs = [one for one in policy.inputs if isinstance(one, DicomWeb | Dimse)]
+    for one in inputs:
+        if one.worklist is not None:
+            read_worklist(one.worklist)
+    for service in sorted({service_of(one) for one in inputs}):
+        asked = reader(service)
+        try:
+            asked.check()
+        finally:
+            asked.peer.close()
