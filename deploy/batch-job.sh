@@ -1,0 +1,21 @@
+#!/bin/sh
+# medsanitize for schedulers that take every exit code but 0 for a failure: 1 (done, some objects are in
+# quarantine, return.json says how many) becomes 0, every other code stays. SIGTERM is handed on and waited for.
+set -u
+
+medsanitize "$@" &
+child=$!
+trap 'kill -TERM "$child" 2>/dev/null' TERM INT
+
+wait "$child"
+code=$?
+while [ "$code" -gt 128 ]; do # by a signal: was it the wait that ended, or the child?
+  wait "$child"
+  again=$?
+  if [ "$again" -eq 127 ]; then break; fi
+  if [ "$again" -eq "$code" ] && ! kill -0 "$child" 2>/dev/null; then break; fi
+  code=$again
+done
+
+if [ "$code" -eq 1 ]; then code=0; fi
+exit "$code"

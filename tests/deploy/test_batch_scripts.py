@@ -1,0 +1,88 @@
+"""The wrapper and the Slurm scripts: run with stand-ins for Slurm and the real command."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from medsanitize.policies.model import Policy
+
+from tests.deploy.conftest import BIN, DEPLOY, stand_in
+from tests.pipeline.conftest import tree
+
+
+@pytest.mark.parametrize("script", ["batch-job.sh", "slurm/submit.sh", "slurm/job.sbatch"])
+def test_shellcheck_finds_nothing(script: str) -> None:
+    done = subprocess.run([BIN / "shellcheck", DEPLOY / script], stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("exit 0", 0),
+        ("exit 1", 0),
+        ("exit 2", 2),
+        ("exit 5", 5),
+        ("kill -9 $$", 137),
+        ("trap 'sleep 0.1; exit 143' TERM; kill -TERM $PPID; sleep 0.3", 143),
+        ("trap 'sleep 0.1; exit 0' TERM; kill -TERM $PPID; sleep 0.3", 0),
+    ],
+)
+def test_the_wrapper_makes_1_a_success_and_waits_for_who_is_stopped(
+    tmp_path: Path, shell: str, program: str, expected: int
+) -> None:
+    stand_in(tmp_path / "bin", "medsanitize", program)
+    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+    assert subprocess.run([shell, DEPLOY / "batch-job.sh"], env=environment).returncode == expected
+
+
+def test_the_slurm_scripts_make_the_release_of_one_run(
+    tmp_path: Path, project: Policy, whole: dict[str, str]
+) -> None:
+    """With stand-ins for Slurm that run each job at once, its array tasks one after the other."""
+    places = tmp_path / "bin"
+    (tmp_path / "calls").touch()
+    stand_in(
+        places,
+        "sbatch",
+        f"""echo "$@" >> {tmp_path}/calls; tasks=0
+while [[ $1 == --* ]]; do
+  case $1 in --array=1-*) tasks=${{1#*-}};; --array*) exit 1;; --chdir=*) cd "${{1#*=}}";; esac
+  case $1 in --array=*) tasks=${{1##*-}};; esac
+  shift
+done
+export SLURM_CPUS_PER_TASK=1 SLURM_JOB_ID=7
+if [ "$tasks" -gt 0 ]; then
+  for task in $(seq "$tasks"); do
+    SLURM_ARRAY_TASK_ID=$task SLURM_ARRAY_TASK_COUNT=$tasks bash "$@" >&2 || exit
+  done
+else
+  bash "$@" >&2 || exit
+fi
+echo 7""",
+    )
+    stand_in(places, "srun", 'exec "$@"')
+    environment = {"PATH": f"{places}:{BIN}:/usr/bin:/bin"}
+    script, policy = DEPLOY / "slurm" / "submit.sh", project.output.parent / "policy.yaml"
+    subprocess.run(["bash", script, policy, "2"], env=environment, check=True, capture_output=True)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [("--dependency=afterok:7" in call) for call in calls] == [False, True, True]
+    assert "".join(calls).count("--array=1-2") == 1
+    assert tree(project.output) == whole
+
+
+@pytest.mark.parametrize(("code", "again"), [(0, False), (2, False), (5, True), (143, True)])
+def test_a_slurm_job_is_queued_again_where_that_helps(tmp_path: Path, code: int, again: bool) -> None:
+    stand_in(tmp_path / "bin", "srun", f"exit {code}")
+    stand_in(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path}/requeued')
+    environment = {
+        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+        "SLURM_JOB_ID": "7",
+        "SLURM_CPUS_PER_TASK": "1",
+    }
+    script = DEPLOY / "slurm" / "job.sbatch"
+    done = subprocess.run(["bash", script, "/policy.yaml"], env=environment, check=False)
+    assert (done.returncode, (tmp_path / "requeued").exists()) == (code, again)
