@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from medsanitize.errors import IntegrityError
 from medsanitize.release import layout
+from medsanitize.release.columns import column
 from medsanitize.release.store import storage
 from medsanitize.sanitize.record import Check
 
@@ -359,7 +360,7 @@ def _write_file(path: Path, schema: pa.Schema, rows: Iterator[Any], order: Seque
     ) as writer:
         while batch := list(islice(rows, ROWS_PER_GROUP)):
             arrays = [
-                pa.array(map(getter, batch), field.type, size=len(batch))
+                column([getter(row) for row in batch], field.type)
                 for getter, field in zip(getters, schema, strict=True)
             ]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from jinja2 import Environment, StrictUndefined
 from medsanitize.policies.tables.standard import sop_class_names
 from medsanitize.release.store import write_atomic
 from medsanitize.release.summary import Summary
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _OUTCOMES: Final = ("released", "dropped", "quarantined")
 _ACTIONS: Final = (
@@ -69,16 +72,20 @@ def render_report(summary: Summary, *, signer: str | None, links: Sequence[Link]
     links : sequence of Link or None
         Given only for the holder's version, which then says that it must not be published.
     """
+    shown = {"s": summary, "r": summary.release, "signer": signer, "links": links, **_view(summary)}
+    return _template().render(shown).encode("utf-8")
+
+
+@cache
+def _template() -> Template:
+    """The page, compiled once for the public report and the holder's."""
+    from jinja2 import Environment, StrictUndefined
+
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"count": _count, "size": _size, "sign": _SIGNS.__getitem__, "slug": _slug}
-    template = environment.from_string(
-        files("medsanitize.release").joinpath("report.html").read_text("utf-8")
-    )
-    return template.render(s=summary, r=summary.release, signer=signer, links=links, **_view(summary)).encode(
-        "utf-8"
-    )
+    return environment.from_string(files("medsanitize.release").joinpath("report.html").read_text("utf-8"))
 
 
 def write_holder_report(

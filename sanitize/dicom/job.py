@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Known
@@ -13,7 +14,9 @@ from medsanitize.sanitize.dicom.textbook import TextBook
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Doubt
 from medsanitize.sanitize.text import Forbidden
-from medsanitize.sanitize.text.known import Terms, terms
+
+if TYPE_CHECKING:
+    from medsanitize.sanitize.text.known import Terms
 
 Links = tuple[tuple[str, str], ...]
 Piece = tuple[bytes, tuple[str, ...], Links]
@@ -39,6 +42,8 @@ class Subject:
     def terms(self) -> Terms:
         """What the patient and study are called, compiled when a text first needs it."""
         if self.compiled is None:
+            from medsanitize.sanitize.text.known import terms
+
             self.compiled = terms(self.known)
         return self.compiled
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 from medsanitize.policies.model import TextAction, TextRules
-from medsanitize.sanitize.text.cleaner import TextCleaner
+
+if TYPE_CHECKING:
+    from medsanitize.sanitize.text.cleaner import TextCleaner
 
 
 class TextBook:
@@ -17,7 +22,13 @@ class TextBook:
     def __init__(self, rules: TextRules) -> None:
         self._rules = rules
         self._actions: dict[int, TextAction] = {}
-        self.cleaner = TextCleaner(rules)
+
+    @cached_property
+    def cleaner(self) -> TextCleaner:
+        """The cleaner, with its hundred patterns, made when a text first needs it."""
+        from medsanitize.sanitize.text.cleaner import TextCleaner
+
+        return TextCleaner(self._rules)
 
     def action(self, tag: int) -> TextAction:
         """What happens to texts of ``tag``: the narrowest mask of the policy decides."""

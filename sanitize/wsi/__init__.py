@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import cast
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece, SlideFacts
-from medsanitize.sanitize.wsi.vendors import (
-    akoya,
-    aperio,
-    aperio_afi,
-    generic,
-    hamamatsu,
-    hamamatsu_vms,
-    leica,
-    mirax,
-    ome,
-    philips,
-    trestle,
-    ventana,
-    zeiss,
-)
 from medsanitize.sanitize.wsi.view import SlideName, SlideView, SourceFile
 
 __all__ = [
@@ -38,23 +24,6 @@ __all__ = [
     "plan_edits",
     "vendor_of",
 ]
-
-_VENDORS: tuple[ModuleType, ...] = (
-    aperio,
-    aperio_afi,
-    hamamatsu,
-    leica,
-    philips,
-    ventana,
-    trestle,
-    akoya,
-    ome,
-    zeiss,
-    hamamatsu_vms,
-    mirax,
-    generic,
-)
-"""Asked in this order; the generic pyramid, which most TIFFs of vendors are as well, comes last."""
 
 
 def vendor_of(view: SlideView) -> str:
@@ -94,4 +63,27 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
 
 
 def _module_of(view: SlideView) -> ModuleType | None:
-    return next((module for module in _VENDORS if module.recognises(view)), None)
+    return next((module for module in _vendors() if module.recognises(view)), None)
+
+
+@cache
+def _vendors() -> tuple[ModuleType, ...]:
+    """In the order in which they are asked: last the generic pyramid, which most of their TIFFs are too."""
+    from medsanitize.sanitize.wsi.vendors import (
+        akoya,
+        aperio,
+        aperio_afi,
+        generic,
+        hamamatsu,
+        hamamatsu_vms,
+        leica,
+        mirax,
+        ome,
+        philips,
+        trestle,
+        ventana,
+        zeiss,
+    )
+
+    tiff = (aperio, aperio_afi, hamamatsu, leica, philips, ventana, trestle, akoya, ome)
+    return (*tiff, zeiss, hamamatsu_vms, mirax, generic)

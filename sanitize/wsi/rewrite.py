@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from medsanitize.sanitize.dicom.refusal import Refused
@@ -58,7 +58,10 @@ def text(value: str) -> Value:
 
 def length_of(segment: tuple[Piece, ...]) -> int:
     """Bytes of an encoded tile."""
-    return sum(piece.length if isinstance(piece, Copy) else len(piece) for piece in segment)
+    size = 0
+    for piece in segment:
+        size += piece.length if isinstance(piece, Copy) else len(piece)
+    return size
 
 
 def tiff_file(name: str, dialect: Dialect, pages: Sequence[Page]) -> OutFile:
@@ -244,18 +247,22 @@ def _merged(pieces: list[Piece]) -> tuple[Piece, ...]:
     """Neighbouring literals and neighbouring runs of the source as one piece each."""
     merged: list[Piece] = []
     literal: list[bytes] = []
+    file, begin, end = -1, 0, 0
     for piece in pieces:
         if isinstance(piece, bytes):
             literal.append(piece)
             continue
-        if literal:
-            merged.append(b"".join(literal))
+        if literal or file != piece.file or end != piece.offset:
+            merged += _run(file, begin, end, literal)
             literal = []
-        last = merged[-1] if merged else None
-        if isinstance(last, Copy) and (last.file, last.offset + last.length) == (piece.file, piece.offset):
-            merged[-1] = Copy(last.offset, last.length + piece.length, piece.file)
-        else:
-            merged.append(piece)
-    if literal:
-        merged.append(b"".join(literal))
-    return tuple(piece for piece in merged if piece)
+            file, begin = piece.file, piece.offset
+        end = piece.offset + piece.length
+    return (*merged, *_run(file, begin, end, literal))
+
+
+def _run(file: int, begin: int, end: int, literal: list[bytes]) -> Iterator[Piece]:
+    """A run of the source, where there was one, and the literal behind it."""
+    if file >= 0:
+        yield Copy(begin, end - begin, file)
+    if joined := b"".join(literal):
+        yield joined

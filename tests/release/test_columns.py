@@ -1,0 +1,52 @@
+"""Columns made from buffers are those that pyarrow makes, and pandas stays out of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from medsanitize.release.columns import column
+
+
+@settings(deadline=None)
+@given(st.lists(st.none() | st.text(max_size=8), max_size=30))
+def test_texts_are_those_that_pyarrow_makes(values: list[str | None]) -> None:
+    made = column(values, pa.string())
+    made.validate(full=True)
+    assert made.equals(pa.array(values, pa.string()))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, None, 2**31 - 1], pa.int32()),
+        ([2**62, -1], pa.int64()),
+        ([0.25, None], pa.float64()),
+        ([True, None, False] * 7, pa.bool_()),
+        ([], pa.int64()),
+    ],
+)
+def test_numbers_and_flags_are_those_that_pyarrow_makes(values: list[Any], kind: Any) -> None:
+    made = column(values, kind)
+    made.validate(full=True)
+    assert made.equals(pa.array(values, kind))
+
+
+def test_a_number_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(OverflowError):
+        column([2**31], pa.int32())
+
+
+def test_pandas_is_not_imported() -> None:
+    code = (
+        "import sys, pyarrow as pa\n"
+        "from medsanitize.release.columns import column\n"
+        "column(['a', None], pa.string()); column([1], pa.int32())\n"
+        "sys.exit('pandas' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
