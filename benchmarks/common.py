@@ -54,11 +54,8 @@ class Ran:
         return sorted(path for path in self.data.rglob("*") if path.is_file())
 
 
-def run(folder: Path, inputs: Path, preset: str, *, workers: int = 2, also: tuple[int, ...] = ()) -> Ran:
-    """Release ``inputs`` into ``folder`` under a preset; whatever was printed lands in run.log.
-
-    Exit codes other than 0 and 1 and those in ``also`` end the benchmark.
-    """
+def prepare(folder: Path, inputs: Path, preset: str) -> Path:
+    """Write a policy that releases ``inputs`` into ``folder``, and its key; return the policy's path."""
     folder.mkdir(parents=True)
     policy = folder / "policy.yaml"
     policy.write_text(
@@ -73,6 +70,15 @@ def run(folder: Path, inputs: Path, preset: str, *, workers: int = 2, also: tupl
     key = folder / "release.key"
     key.write_bytes(bytes((7 * place + 11) % 256 for place in range(64)))
     key.chmod(0o600)
+    return policy
+
+
+def run(folder: Path, inputs: Path, preset: str, *, workers: int = 2, also: tuple[int, ...] = ()) -> Ran:
+    """Release ``inputs`` into ``folder`` under a preset; whatever was printed lands in run.log.
+
+    Exit codes other than 0 and 1 and those in ``also`` end the benchmark.
+    """
+    policy = prepare(folder, inputs, preset)
     done = medsanitize("run", policy, "--json", "--workers", str(workers), cwd=folder)
     (folder / "run.log").write_text(done.stdout + done.stderr)
     if done.returncode not in (0, 1, *also):

@@ -11,6 +11,9 @@ import pydicom
 from pydicom.data import get_testdata_file
 from pydicom.uid import ExplicitVRLittleEndian, RLELossless, generate_uid
 
+PATIENTS_OF_STUDIES = (0, 1, 1, 2, 3, 3, 3, 3)
+"""Whose each of eight studies in a row is: four patients of 1, 2, 1 and 4 studies."""
+
 
 def _named(data_set: pydicom.Dataset, kind: str, number: int, series: int) -> None:
     data_set.SOPInstanceUID = generate_uid(entropy_srcs=[f"{kind}{number}"])
@@ -50,16 +53,19 @@ def make_big(folder: Path, count: int) -> None:
 
 
 def tiny_objects(count: int) -> Iterator[tuple[str, bytes]]:
-    """Yield name and bytes of ``count`` objects of about 1.5 KB, a hundred to a patient."""
+    """Yield name and bytes of ``count`` objects of 1.5 KB: a hundred to a study, 1 to 4 studies a patient."""
     for number in range(count):
-        patient, instance = number // 100, f"1.3.6.1.4.1.99999.9.{number // 100}.{number}"
-        yield f"{patient:06d}/{number:08d}.dcm", tiny_object(patient, number, instance)
+        study = number // 100
+        patient = 4 * (study // 8) + PATIENTS_OF_STUDIES[study % 8]
+        yield f"{patient:06d}/{study:07d}/{number:08d}.dcm", tiny_object(patient, study, number)
 
 
-def tiny_object(patient: int, number: int, instance: str) -> bytes:
-    """Encode one small CT object by hand: two million of them through a library would take hours."""
+def tiny_object(patient: int, study_number: int, number: int) -> bytes:
+    """Encode one small CT object by hand: a million of them through a library would take hours."""
     sop_class = "1.2.840.10008.5.1.4.1.1.2"
-    study, series = f"1.3.6.1.4.1.99999.8.{patient}", f"1.3.6.1.4.1.99999.8.{patient}.1"
+    study = f"1.3.6.1.4.1.99999.8.{patient}.{study_number}"
+    series = f"{study}.{number // 50 % 2 + 1}"
+    instance = f"1.3.6.1.4.1.99999.9.{study_number}.{number}"
     meta = b"".join(
         [
             _element(0x00020002, b"UI", sop_class),
@@ -72,8 +78,8 @@ def tiny_object(patient: int, number: int, instance: str) -> bytes:
         [
             _element(0x00080016, b"UI", sop_class),
             _element(0x00080018, b"UI", instance),
-            _element(0x00080020, b"DA", f"2020{patient % 12 + 1:02d}15"),
-            _element(0x00080050, b"SH", f"AC{patient:07d}"),
+            _element(0x00080020, b"DA", f"2020{study_number % 12 + 1:02d}15"),
+            _element(0x00080050, b"SH", f"AC{study_number:07d}"),
             _element(0x00080060, b"CS", "CT"),
             _element(0x00080070, b"LO", "SIEMENS"),
             _element(0x00080090, b"PN", "Pemberton^Alistair"),

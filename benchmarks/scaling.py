@@ -1,0 +1,305 @@
+"""What a release costs by number of objects and of workers: time, memory, disk; and after a kill.
+
+    python benchmarks/scaling.py OUT [--objects 1000,10000,100000] [--workers 1,2] [--kill 100000]
+
+Makes exports of small CT objects, a hundred to a study, and releases each; one size is also killed at half
+of its sanitize stage (kill -9) and resumed. Memory is the resident size of all processes of a run together.
+What was measured stays in OUT/figures.jsonl and is not measured again; OUT/scaling.png shows it. Exits 1
+where the memory of ten times as many objects is more than 1.2 times as much (above 100,000), or where
+resuming costs 5 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from common import machine, prepare, table
+from files import tiny_objects
+
+MEMORY, EXTRA = 1.2, 0.05
+TICK = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+PART = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One run. Seconds and bytes; ``again`` counts objects sanitised twice after a kill, -1 without one."""
+
+    objects: int
+    workers: int
+    killed: bool
+    wall: float
+    cpu: float
+    peak: int
+    state: int
+    manifest: int
+    again: int
+    stages: dict[str, float]
+    load: float
+
+
+class Watch(threading.Thread):
+    """Looks at a process and all below it: the peak of their memory together, and their CPU time."""
+
+    def __init__(self, process: int) -> None:
+        super().__init__(daemon=True)
+        self.process = process
+        self.peak = 0
+        self.used: dict[int, int] = {}
+        self.stopped = threading.Event()
+
+    def run(self) -> None:
+        """Look until stopped."""
+        while not self.stopped.wait(0.1):
+            self.look()
+
+    def look(self) -> None:
+        """Look once."""
+        resident, waiting = 0, [self.process]
+        while waiting:
+            one = waiting.pop()
+            try:
+                where = Path("/proc") / str(one)
+                facts = (where / "stat").read_text().rpartition(")")[2].split()
+                self.used[one] = int(facts[11]) + int(facts[12])
+                resident += int(facts[21]) * PAGE
+                tasks = list((where / "task").iterdir())
+                waiting += [int(child) for task in tasks for child in (task / "children").read_text().split()]
+            except (OSError, IndexError):
+                continue  # it has ended meanwhile
+        self.peak = max(self.peak, resident)
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds of all of them, as last seen."""
+        return sum(self.used.values()) / TICK
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one process tree used, and what it printed."""
+
+    wall: float
+    cpu: float
+    peak: int
+    result: dict[str, Any]
+
+
+def spend(policy: Path, workers: int, halfway: Callable[[], bool] = lambda: False) -> Spent:
+    """Run the command line; kill -9 once ``halfway`` says so (looked at every second)."""
+    command = [sys.executable, "-m", "medsanitize", "run", policy.name, "--json", "--workers", str(workers)]
+    before = time.monotonic()
+    with (policy.parent / "run.log").open("wb") as log, (policy.parent / "result.json").open("wb") as out:
+        running = subprocess.Popen(command, cwd=policy.parent, stdout=out, stderr=log)
+        watch = Watch(running.pid)
+        watch.start()
+        killed = False
+        while running.poll() is None:
+            try:
+                running.wait(1)
+            except subprocess.TimeoutExpired:
+                if halfway():
+                    watch.look()
+                    running.kill()
+                    killed = True
+        watch.stopped.set()
+        watch.join()
+    wall = time.monotonic() - before
+    if running.returncode != 0 and not killed:
+        log_text = (policy.parent / "run.log").read_text()[-2000:]
+        sys.exit(f"The run ended with exit code {running.returncode}:\n{log_text}")
+    result = {} if killed else json.loads((policy.parent / "result.json").read_bytes())
+    return Spent(wall, watch.cpu, watch.peak, result)
+
+
+def make(folder: Path, count: int) -> None:
+    """Write the export."""
+    last = None
+    for name, data in tiny_objects(count):
+        path = folder / name
+        if path.parent != last:
+            path.parent.mkdir(parents=True)
+            last = path.parent
+        path.write_bytes(data)
+
+
+def sanitized(folder: Path) -> int:
+    """Objects whose result the state holds."""
+    paths = list((folder / "state").glob("*.sqlite"))
+    if not paths:
+        return 0
+    try:
+        with sqlite3.connect(f"{paths[0].absolute().as_uri()}?mode=ro", uri=True) as db:
+            count = db.execute("SELECT count(*) FROM objects WHERE outcome NOT NULL").fetchone()[0]
+        db.close()
+    except sqlite3.Error:
+        return 0
+    return int(count)
+
+
+def one_run(out: Path, source: Path, objects: int, workers: int, *, kill: bool) -> Figures:
+    """Release once, killed at half of the sanitize stage and resumed if ``kill``."""
+    folder = out / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    policy, load = prepare(folder, source, "ps3.15-basic"), os.getloadavg()[0]
+    spent, again = [], -1
+    if kill:
+        spent.append(spend(policy, workers, lambda: sanitized(folder) >= objects // 2))
+        written = sum(1 for path in (folder / "release").rglob("*.dcm") if path.is_file())
+        again = written - sanitized(folder)
+    spent.append(spend(policy, workers))
+    result = spent[-1].result
+    if result["outcomes"]["released"] != objects:
+        sys.exit("Not every object was released: the figures would mislead.")
+    return Figures(
+        objects=objects,
+        workers=workers,
+        killed=kill,
+        wall=sum(one.wall for one in spent),
+        cpu=sum(one.cpu for one in spent),
+        peak=max(one.peak for one in spent),
+        state=size_of(folder / "state"),
+        manifest=size_of(folder / "release" / "manifest"),
+        again=again,
+        stages={stage["name"]: float(stage["cpu_seconds"]) for stage in result["stages"]},
+        load=load,
+    )
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def measure(out: Path, sizes: Sequence[int], workers: Sequence[int], kill: Sequence[int]) -> list[Figures]:
+    """Measure what is not in OUT/figures.jsonl yet; return all of it."""
+    kept = out / "figures.jsonl"
+    known = [Figures(**json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
+    for size in sizes:
+        wanted = [(count, False) for count in workers] + [(workers[0], True)] * (size in kill)
+        have = {(one.workers, one.killed) for one in known if one.objects == size}
+        if have.issuperset(wanted):
+            continue
+        source = out / f"export-{size}"
+        shutil.rmtree(source, ignore_errors=True)
+        make(source, size)
+        for count, killed in wanted:
+            if (count, killed) not in have:
+                known.append(one_run(out, source, size, count, kill=killed))
+                with kept.open("a") as file:
+                    file.write(json.dumps(asdict(known[-1])) + "\n")
+        shutil.rmtree(source)
+        shutil.rmtree(out / "run")
+    return sorted(known, key=lambda one: (one.killed, one.workers, one.objects))
+
+
+def show(figures: Sequence[Figures]) -> str:
+    """The table, and what a kill costs."""
+    head = (
+        "objects",
+        "workers",
+        "",
+        "wall s",
+        "CPU s",
+        "CPU ms an object",
+        "peak MB",
+        "state MB",
+        "manifest MB",
+    )
+    rows = [
+        (
+            *(f"{one.objects:,}", one.workers, "killed at 50 %" if one.killed else "", f"{one.wall:.0f}"),
+            *(f"{one.cpu:.0f}", f"{one.cpu / one.objects * 1000:.2f}", f"{one.peak / 2**20:.0f}"),
+            *(f"{one.state / 2**20:.1f}", f"{one.manifest / 2**20:.2f}"),
+        )
+        for one in figures
+    ]
+    return table(head, rows)
+
+
+def verdicts(figures: Sequence[Figures]) -> list[tuple[str, bool]]:
+    """What the targets ask for: a sentence, and whether it is kept."""
+    plain = {(one.workers, one.objects): one for one in figures if not one.killed}
+    said = []
+    for (workers, size), one in sorted(plain.items()):
+        fewer = plain.get((workers, size // 10))
+        if fewer is not None and size > PART:
+            ratio = one.peak / fewer.peak
+            said.append((f"Memory of {size:,} objects: {ratio:.2f} times that of a tenth", ratio <= MEMORY))
+    for one in figures:
+        whole = plain.get((one.workers, one.objects))
+        if one.killed:
+            share = one.again / one.objects
+            told = f"A kill -9 at half of {one.objects:,}: {one.again} objects sanitised again"
+            if whole is not None:
+                told += f", {100 * (one.cpu / whole.cpu - 1):+.1f} % CPU"
+            said.append((told, share < EXTRA and (whole is None or one.cpu / whole.cpu - 1 < EXTRA)))
+    return said
+
+
+def plot(figures: Sequence[Figures], path: Path) -> None:
+    """Cost an object, memory, and disk against number of objects."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    drawn, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    for workers in sorted({one.workers for one in figures}):
+        some = [one for one in figures if one.workers == workers and not one.killed]
+        sizes, name = [one.objects for one in some], f"{workers} worker{'s' * (workers > 1)}"
+        axes[0].plot(sizes, [one.cpu / one.objects * 1000 for one in some], "o-", label=f"CPU, {name}")
+        axes[0].plot(sizes, [one.wall / one.objects * 1000 for one in some], "o--", label=f"wall, {name}")
+        axes[1].plot(sizes, [one.peak / 2**20 for one in some], "o-", label=name)
+        if workers == 1:
+            axes[2].plot(sizes, [one.state / one.objects for one in some], "o-", label="state")
+            axes[2].plot(sizes, [one.manifest / one.objects for one in some], "o-", label="manifest")
+    titles = ("ms an object, start-up included", "peak MB, all processes", "bytes an object on disk")
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set(xscale="log", xlabel="objects", title=title, ylim=(0, None))
+        axis.grid(alpha=0.3)
+        axis.legend()
+    axes[0].set_yscale("log")
+    drawn.savefig(path, dpi=120)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, plot; return the exit code."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(",") if part]
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--objects", type=numbers, default=[1000, 10_000, 100_000])
+    parser.add_argument("--workers", type=numbers, default=[1, 2])
+    parser.add_argument("--kill", type=numbers, default=[100_000], help="sizes to be killed half-way as well")
+    given = parser.parse_args(arguments)
+    out = given.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    figures = measure(out, given.objects, given.workers, given.kill)
+    plot(figures, out / "scaling.png")
+    print(machine() + "\n\n" + show(figures) + "\n")
+    said = verdicts(figures)
+    for told, kept in said:
+        print(f"{told}: {'as wanted' if kept else 'TOO MUCH'}")
+    return int(not all(kept for _, kept in said))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
