@@ -14,8 +14,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.exceptions import AirflowException, AirflowFailException
 from airflow.sdk import dag, task
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 POLICY = "/srv/medsanitize/policy.yaml"
 SHARDS = 16

@@ -54,7 +54,7 @@ class Task:
 @pytest.fixture
 def dag(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The example, read with stand-ins for Airflow; the calls of its DAG are in ``Task``."""
-    names = ("airflow", "airflow.sdk", "airflow.exceptions")
+    names = ("airflow", "airflow.sdk", "airflow.sdk.exceptions")
     airflow, sdk, exceptions = (ModuleType(name) for name in names)
     vars(sdk).update(task=lambda **_: Task, dag=lambda **_: lambda function: function)
     vars(exceptions).update(AirflowException=MayBeRepeated, AirflowFailException=FailedForGood)
