@@ -63,7 +63,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         """Look until stopped."""
-        while not self.stopped.wait(0.1):
+        while not self.stopped.wait(0.5):
             self.look()
 
     def look(self) -> None:

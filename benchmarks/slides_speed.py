@@ -1,10 +1,10 @@
 """Time and memory of the release of one large slide, beside cp and sha256sum in the same run.
 
-    python benchmarks/slides_speed.py OUT [--megabytes 300] [--rounds 3] [--workers 1] [--comments]
+    python benchmarks/slides_speed.py OUT [--megabytes 300] [--rounds 5] [--workers 1] [--comments]
 
 Makes an Aperio SVS of that size: two levels, a thumbnail, a label, a macro; with ``--comments`` every tile
 has a comment to be cut. Prints wall times (medians), start-up included, those of the stages, their ratio to
-cp and sha256sum, and the most anonymous memory that a process of the run held. Exits 1 above 1.5.
+cp and sha256sum, and the most anonymous memory that a process of the run held. Exits 1 above 1.3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from medsanitize.sanitize.tiff_directory import Dialect
 from medsanitize.sanitize.wsi.rewrite import Page, numbers, text, write_tiff
 from PIL import Image
 
-TARGET = 1.5
+TARGET = 1.3
 WHOLE, PEAK = "medsanitize: whole run", "peak"
 BIG = Dialect("<", "big")
 TILE, ROWS = 256, 32
@@ -194,6 +194,26 @@ def rows_of(figures: dict[str, float], yardstick: float) -> list[tuple[str, str,
     ]
 
 
+def measured(out: Path, megabytes: int, rounds: int, workers: int, *, comments: bool) -> dict[str, float]:
+    """Make the slide and take medians over the rounds; see `one_round`."""
+    inputs = out / "export"
+    inputs.mkdir(parents=True)
+    make(inputs / "slide.svs", megabytes, comments=comments)
+    each = [one_round(inputs / "slide.svs", out / f"round-{number}", workers) for number in range(rounds)]
+    return {name: statistics.median(one[name] for one in each) for name in each[0]}
+
+
+def report(figures: dict[str, float], megabytes: int) -> tuple[str, bool]:
+    """A Markdown section, and whether the target is kept."""
+    seconds = {name: value for name, value in figures.items() if name != PEAK}
+    yardstick = seconds["cp"] + seconds["sha256sum"]
+    ratio = seconds[WHOLE] / yardstick
+    title = f"A slide of {megabytes} MB, wall time with start-up"
+    lines = table((title, "seconds", "ratio to cp + sha256sum"), rows_of(seconds, yardstick))
+    told = f"Peak anonymous memory of one process: {figures[PEAK]:.0f} MB"
+    return f"{lines}\n\n{told}\nratio: {ratio:.2f} (target: at most {TARGET})", ratio <= TARGET
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make the slide, measure, print; return the exit code."""
     parser = argparse.ArgumentParser(
@@ -201,25 +221,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("out", type=Path)
     parser.add_argument("--megabytes", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--comments", action="store_true")
     given = parser.parse_args(arguments)
     out = fresh(given.out)
-    inputs = out / "export"
-    inputs.mkdir()
-    slide = inputs / "slide.svs"
-    make(slide, given.megabytes, comments=given.comments)
-    rounds = [one_round(slide, out / f"round-{number}", given.workers) for number in range(given.rounds)]
-    figures = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
-    yardstick = figures["cp"] + figures["sha256sum"]
-    peak = figures.pop(PEAK)
-    print(f"{machine()}; a slide of {slide.stat().st_size / 1e6:.0f} MB\n")
-    print(table(("what", "seconds", "ratio to cp + sha256sum"), rows_of(figures, yardstick)))
-    print(f"\nPeak anonymous memory of one process: {peak:.0f} MB")
-    ratio = figures[WHOLE] / yardstick
-    print(f"ratio: {ratio:.2f} (target: at most {TARGET})")
-    return int(ratio > TARGET)
+    figures = measured(out, given.megabytes, given.rounds, given.workers, comments=given.comments)
+    text, kept = report(figures, given.megabytes)
+    print(f"{machine()}\n\n{text}")
+    return int(not kept)
 
 
 if __name__ == "__main__":

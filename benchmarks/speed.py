@@ -1,10 +1,12 @@
-"""CPU time by file, side by side in one run: copying, hashing, pydicom, and a whole release.
+"""CPU time by file, side by side in one run: copying, hashing, pydicom, other tools, and a whole release.
 
-    python benchmarks/speed.py OUT [--small 2000] [--big 20] [--rounds 3]
+    python benchmarks/speed.py OUT [--small 2000] [--big 20] [--slide 300] [--rounds 5] [--python PYTHON]
 
-Makes its own files. Figures are medians over the rounds, in milliseconds of CPU a file, start-up
-left out; ratios are to "pydicom: read, touch every value, write" for small files and to
-"cp + sha256sum" for large ones.
+Makes its own files. Figures are medians over the rounds, in milliseconds of CPU a file, start-up left out;
+ratios are to "pydicom: read, touch every value, write" for small files and to "cp + sha256sum" for large
+ones. dcmodify and gdcmanon are measured where they are installed, dicognito and dicom-anonymizer with the
+Python of a virtual environment that has them. A slide follows by wall time (`slides_speed.py`). OUT/speed.png
+shows the figures. Exits 1 where a target is missed.
 """
 
 from __future__ import annotations
@@ -21,34 +23,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import slides_speed
 from common import Ran, fresh, machine, run, table
 from files import make_big, make_small
 
-TOUCH = """
-import sys, time, warnings
-from pathlib import Path
-import pydicom
-warnings.simplefilter("ignore")
-source, target = map(Path, sys.argv[1:])
-target.mkdir(parents=True)
-paths = sorted(source.iterdir())
-def touch(data_set):
-    for element in data_set:
-        if element.VR == "SQ":
-            for item in element.value:
-                touch(item)
-        else:
-            element.value
-def one(path):
-    data_set = pydicom.dcmread(path)
-    touch(data_set)
-    data_set.save_as(target / path.name)
-one(paths[0])
-before = time.process_time()
-for path in paths:
-    one(path)
-print(time.process_time() - before)
-"""
+BARS = {
+    "small": {"medsanitize: sanitize": 0.12, "medsanitize: whole run": 0.30},
+    "big": {"medsanitize: whole run": 2.0},
+}
+YARDSTICKS = {"small": "pydicom: read, touch, write", "big": "cp + sha256sum"}
+AT_ONCE = 200
+"""Files named in one call of a program."""
+SET = ("PatientName", "PatientID", "PatientBirthDate", "InstitutionName", "ReferringPhysicianName")
 
 
 def children_cpu(work: Callable[[], object]) -> float:
@@ -61,15 +47,66 @@ def children_cpu(work: Callable[[], object]) -> float:
 
 def tool(*command: str | Path) -> Callable[[], object]:
     """A system program, its output thrown away."""
-    return lambda: subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+    nowhere = subprocess.DEVNULL
+    words = [str(word) for word in command]
+    return lambda: subprocess.run(words, check=True, stdout=nowhere, stderr=nowhere)
 
 
 def pydicom_cpu(source: Path, target: Path) -> float:
     """CPU seconds of reading, touching and writing every file, start-up left out."""
-    done = subprocess.run(
-        [sys.executable, "-c", TOUCH, str(source), str(target)], capture_output=True, text=True, check=True
-    )
-    return float(done.stdout)
+    script = Path(__file__).parent / "yardstick.py"
+    command = [sys.executable, str(script), str(source), str(target)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def peers(python: Path | None, scratch: Path) -> dict[str, Callable[[Path, Path], object]]:
+    """Other programs that are installed, each as a function of a folder of files and a folder to make.
+
+    dcmodify sets a few attributes and knows no profile: what reading and writing costs in C++.
+    """
+    found: dict[str, Callable[[Path, Path], object]] = {}
+    if shutil.which("dcmodify"):
+        found["dcmodify (five attributes)"] = dcmodify
+    if shutil.which("gdcmanon"):
+        key, certificate = scratch / "key.pem", scratch / "certificate.pem"
+        made = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=benchmark")
+        subprocess.run(
+            ["openssl", *made, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+        )
+        call = ("gdcmanon", "-e", "-c", certificate, "--continue", "-r")
+        found["gdcmanon"] = lambda source, target: tool(*call, "-i", source, "-o", target)()
+    if python is not None:
+        call_own = (python, "-m", "dicognito", "--quiet", "--seed", "benchmark")
+        found["dicognito"] = lambda source, target: tool(*call_own, "-o", target, source)()
+        program = python.parent / "dicom-anonymizer"
+        found["dicom-anonymizer"] = lambda source, target: tool(program, source, target)()
+    return found
+
+
+def dcmodify(source: Path, target: Path) -> None:
+    """Copies changed in place; copying is not counted, since it is no child's CPU time."""
+    shutil.copytree(source, target, dirs_exist_ok=True)
+    files = sorted(target.iterdir())
+    for start in range(0, len(files), AT_ONCE):
+        changes = [word for name in SET for word in ("-i", f"{name}=")]
+        tool("dcmodify", "-nb", *changes, *files[start : start + AT_ONCE])()
+
+
+def peer_cpu(call: Callable[[Path, Path], object], source: Path, scratch: Path) -> float:
+    """CPU seconds of a program, less those that it needs for a single file (its start)."""
+    one = scratch / "one-file"
+    one.mkdir()
+    shutil.copy(min(source.iterdir()), one)
+    spent = []
+    for number, folder in enumerate((one, source)):
+        target = scratch / f"peer-{number}"
+        target.mkdir()
+        spent.append(children_cpu(lambda folder=folder, target=target: call(folder, target)))  # type: ignore[misc]
+    if len(list(target.rglob("*"))) < len(list(source.iterdir())):
+        sys.exit("A peer did not write every file: the figures would mislead.")
+    for folder in (one, scratch / "peer-0", scratch / "peer-1"):
+        shutil.rmtree(folder)
+    return max(spent[1] - spent[0], 0.0)
 
 
 def release(out: Path, source: Path, workers: int) -> tuple[Ran, float]:
@@ -86,7 +123,7 @@ def stage_cpu(ran: Ran) -> dict[str, float]:
     return {stage["name"]: float(stage["cpu_seconds"]) for stage in ran.result["stages"]}
 
 
-def one_round(source: Path, scratch: Path) -> dict[str, float]:
+def one_round(source: Path, scratch: Path, python: Path | None) -> dict[str, float]:
     """Measure everything once; CPU seconds by name."""
     files = sorted(source.iterdir())
     scratch.mkdir()
@@ -96,6 +133,7 @@ def one_round(source: Path, scratch: Path) -> dict[str, float]:
         "pydicom: read, touch, write": pydicom_cpu(source, scratch / "pydicom"),
     }
     seconds["cp + sha256sum"] = seconds["cp"] + seconds["sha256sum"]
+    seconds |= {name: peer_cpu(call, source, scratch) for name, call in peers(python, scratch).items()}
     one, wall_one = release(scratch / "one", source, 1)
     two, wall_two = release(scratch / "two", source, 2)
     stages = stage_cpu(one)
@@ -114,10 +152,10 @@ def check_released(ran: Ran, count: int) -> None:
         sys.exit(f"Only {len(ran.released())} of {count} objects were released: the figures would mislead.")
 
 
-def measured(source: Path, out: Path, rounds: int) -> dict[str, float]:
+def measured(source: Path, out: Path, rounds: int, python: Path | None) -> dict[str, float]:
     """Medians over the rounds, in milliseconds a file."""
     count = sum(1 for _ in source.iterdir())
-    each = [one_round(source, out / f"round-{number}") for number in range(rounds)]
+    each = [one_round(source, out / f"round-{number}", python) for number in range(rounds)]
     return {name: statistics.median(one[name] for one in each) / count * 1000 for name in each[0]}
 
 
@@ -136,27 +174,69 @@ def show(title: str, figures: dict[str, float], yardstick: str) -> str:
     )
 
 
+def plot(sections: dict[str, dict[str, float]], path: Path) -> None:
+    """Bars of CPU time by file, one chart a kind of file."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    drawn, axes = plt.subplots(1, len(sections), figsize=(6.5 * len(sections), 4), layout="constrained")
+    for axis, (kind, figures) in zip([axes] if len(sections) == 1 else axes, sections.items(), strict=True):
+        names = [name for name in figures if not name.startswith("wall") and figures[name] > 0.005]
+        names.sort(key=figures.__getitem__, reverse=True)
+        colors = ["tab:orange" if name.startswith("medsanitize") else "tab:blue" for name in names]
+        axis.barh(names, [figures[name] for name in names], color=colors)
+        axis.set(xscale="log", xlabel="CPU ms a file", title=f"{kind} files")
+    drawn.savefig(path, dpi=120)
+
+
+def missed(kind: str, figures: dict[str, float]) -> list[str]:
+    """Bars that are not kept, as sentences."""
+    yardstick = figures[YARDSTICKS[kind]]
+    return [
+        f"{name}, {kind} files: {figures[name] / yardstick:.3f}, target at most {bar}"
+        for name, bar in BARS[kind].items()
+        if figures[name] > bar * yardstick
+    ]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the files, measure, print."""
+    """Make the files, measure, print; return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("out", type=Path)
     parser.add_argument("--small", type=int, default=2000, help="number of small files (0: none)")
     parser.add_argument("--big", type=int, default=20, help="number of large files (0: none)")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--slide", type=int, default=300, help="megabytes of the slide (0: none)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--python", type=Path, help="a virtual environment's, with the peers of PyPI")
     given = parser.parse_args(arguments)
     out = fresh(given.out)
     print(f"{machine()}; load {os.getloadavg()[0]:.1f} at the start\n")
-    if given.small:
-        make_small(out / "small", given.small)
-        figures = measured(out / "small", out, given.rounds)
-        print(show(f"{given.small} small files (39 KB)", figures, "pydicom: read, touch, write"))
-    if given.big:
-        make_big(out / "big", given.big)
-        figures = measured(out / "big", out, given.rounds)
-        print(show(f"{given.big} large files (15.7 MB, a fifth under RLE)", figures, "cp + sha256sum"))
-    return 0
+    makers = {
+        "small": (make_small, given.small, "39 KB"),
+        "big": (make_big, given.big, "15.7 MB, a fifth RLE"),
+    }
+    sections, told = {}, []
+    for kind, (make, count, size) in makers.items():
+        if count:
+            make(out / kind, count)
+            sections[kind] = measured(out / kind, out, given.rounds, given.python)
+            print(show(f"{count} {kind} files ({size})", sections[kind], YARDSTICKS[kind]))
+            told += missed(kind, sections[kind])
+            shutil.rmtree(out / kind)
+    if sections:
+        plot(sections, out / "speed.png")
+    if given.slide:
+        figures = slides_speed.measured(out / "slide", given.slide, given.rounds, 1, comments=False)
+        text, kept = slides_speed.report(figures, given.slide)
+        print(text)
+        told += [] if kept else ["slides: above their target"]
+    for line in told:
+        print(line, file=sys.stderr)
+    return int(bool(told))
 
 
 if __name__ == "__main__":
