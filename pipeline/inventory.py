@@ -28,7 +28,7 @@ _INSERT = (
 _SEALED_KNOWN = tuple[bytes, bytes, bytes]
 _SANITIZED = frozenset(["dicom", "raster", "slide"])
 _SETTLED = {"drop": "dropped", "quarantine": "quarantined"}
-_UNREAD = {"unlisted": "unreadable", "absent": "not-at-peer"}
+_UNREAD = {"unlisted": "unreadable", "absent": "not-at-peer", "short": "listed-in-part"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,10 @@ _EXACT = {
         "The worklist names a study that the PACS does not have.",
         "Correct the worklist, or have the study sent to the PACS, then run again.",
     ),
+    "listed-in-part": (
+        "The PACS says that a study or series holds more than it lists; what it lists is read.",
+        "Have the PACS rebuild its index of the study, then run again.",
+    ),
     "not-given-by-peer": (
         "The PACS lists the object and, asked several times, does not give it.",
         "Look for it in the PACS; repair it there, or leave it out.",

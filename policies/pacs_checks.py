@@ -41,6 +41,8 @@ def _wanted(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]
         elif isinstance(value, str) and (not value.isprintable() or "\\" in value):
             what = "A value to match holds a backslash or a control character"
             yield draft.problem(place, what, "Write one value, or name several studies in a worklist")
+        elif isinstance(value, str) and keyword.endswith("UID") and set(value) & set("*?"):
+            yield draft.problem(place, "A UID is matched as a whole", "Write it without wildcards")
     if one.get("worklist") is not None:
         return
     if not values:

@@ -32,8 +32,8 @@ _RETURNED: Final = (
 _PENDING: Final = (0xFF00, 0xFF01)
 _BUSY: Final = range(0xA700, 0xA800)
 _UNKNOWN_DESTINATION: Final = 0xA801
-_KEPT: Final = 4
-"""Associations for C-GET that are kept, one a SOP class."""
+_KEPT: Final = 3
+"""Associations that are kept: to find, to move, and for C-GET one a SOP class."""
 _CONNECT_SECONDS: Final = 10
 _ANSWER_SECONDS: Final = 120
 _ARRIVAL_SECONDS: Final = 30
@@ -64,7 +64,7 @@ class DimseConnection:
             self._to_get("1.2.840.10008.5.1.4.1.1.7")
         else:
             self._to_move()
-            with _receiving(self._who, self._inbox):
+            with _receiving(self._who, _Inbox()):
                 pass
 
     # -- finding --------------------------------------------------------------------------
@@ -91,24 +91,23 @@ class DimseConnection:
 
     def fetch(self, wanted: Instance) -> bytes:
         """One C-GET or C-MOVE at the level of instances; the data set is what was sent, byte for byte."""
-        if self._who.port is None:
-            return self._get(wanted)
-        with _receiving(self._who, self._inbox):
-            return self._move(wanted)
+        return self._get(wanted) if self._who.port is None else self._move(wanted)
 
     def _get(self, wanted: Instance) -> bytes:
         if not wanted.sop_class:
             raise NotGiven("a peer that tells no SOP class")
-        with self._failing_safe(wanted.sop_class), quiet(), self._inbox.expecting(wanted.instance):
+        with self._failing_safe(wanted.sop_class), quiet():
             association = self._to_get(wanted.sop_class)
+            self._inbox = _Inbox(wanted.instance)
             code = _final(association.send_c_get(_identifier("IMAGE", _place(wanted)), _GET))
-            content = self._inbox.content
-        if content is not None and code in (0, 0xB000):
-            return content
-        raise _failure("C-GET", code)
+            content, self._inbox = self._inbox.content, _Inbox()
+            if content is not None and code in (0, 0xB000):
+                return content
+            raise _failure("C-GET", code)
 
     def _move(self, wanted: Instance) -> bytes:
-        with self._failing_safe("move"), quiet(), self._inbox.expecting(wanted.instance):
+        inbox = _Inbox(wanted.instance)
+        with self._failing_safe("move"), quiet(), _receiving(self._who, inbox):
             association = self._to_move()
             identifier = _identifier("IMAGE", _place(wanted))
             code = _final(association.send_c_move(identifier, self._who.calling, _MOVE))
@@ -118,9 +117,11 @@ class DimseConnection:
                     f"Enter it there, with this machine's address and port {self._who.port}",
                 )
             # Some peers say that it is done before the object is here.
-            if code in (0, 0xB000) and self._inbox.arrived.wait(_ARRIVAL_SECONDS if code == 0 else 1):
-                return self._inbox.content or b""
-        raise _failure("C-MOVE", code)
+            if code in (0, 0xB000):
+                inbox.arrived.wait(_ARRIVAL_SECONDS if code == 0 else 1)
+            if inbox.content is not None:
+                return inbox.content
+            raise _failure("C-MOVE", code)
 
     # -- associations ---------------------------------------------------------------------
 
@@ -135,7 +136,7 @@ class DimseConnection:
         from pynetdicom import evt
 
         contexts = [(_GET, _plain()), *((sop_class, [syntax]) for syntax in syntaxes())]
-        handlers = [(evt.EVT_C_STORE, self._inbox.take)]
+        handlers = [(evt.EVT_C_STORE, lambda event: self._inbox.take(event))]
         return self._association(sop_class, contexts, takes=sop_class, handlers=handlers)
 
     def _association(
@@ -180,19 +181,10 @@ _OFFERS: Final = {_FIND: "C-FIND", _GET: "C-GET", _MOVE: "C-MOVE"}
 class _Inbox:
     """Where C-STORE of the one object that is awaited ends; all else is turned away."""
 
-    def __init__(self) -> None:
+    def __init__(self, instance: str = "") -> None:
         self.content: bytes | None = None
         self.arrived = threading.Event()
-        self._instance = ""
-
-    @contextmanager
-    def expecting(self, instance: str) -> Iterator[None]:
-        self.arrived.clear()
-        self.content, self._instance = None, instance
-        try:
-            yield
-        finally:
-            self.content, self._instance = None, ""
+        self._instance = instance
 
     def take(self, event: Any) -> int:
         if event.request.AffectedSOPInstanceUID != self._instance or event.request.DataSet is None:
@@ -293,6 +285,7 @@ def associate(
             evt_handlers=[*prompt(), *handlers],
         )
     if association.is_established:
+        _serves_nobody(association)
         return association
     answer = association.acceptor.primitive
     if association.is_rejected and answer is not None:
@@ -303,6 +296,20 @@ def associate(
             )
         raise Passing("it refuses associations for the time being")
     raise Passing("no association could be made")
+
+
+def _serves_nobody(association: Any) -> None:
+    """Leave every message to whoever asked for it.
+
+    The association's own thread looks for requests of the peer between two of ours. On a busy machine it may
+    still be looking when the next one is sent, and would take its answer away, unseen by anybody.
+    """
+    get_msg = association.dimse.get_msg
+
+    def only_for_us(block: bool = False) -> Any:
+        return (None, None) if threading.current_thread() is association else get_msg(block)
+
+    association.dimse.get_msg = only_for_us
 
 
 def prompt() -> list[Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Protocol
 
@@ -68,7 +68,7 @@ class PacsReader:
 
         Studies come in the order of the worklist's sorted entries, else of their UIDs; series and instances
         in the order of theirs. Sizes and versions are unknown (`UNSEEN`). An entry that the service does not
-        have is ``absent``; a study or series that lists less than it counts has an ``unlisted`` row besides.
+        have is ``absent``; a study or series that lists less than it counts has a ``short`` row besides.
 
         Raises
         ------
@@ -95,23 +95,38 @@ class PacsReader:
             self.peer.close()
 
     def _study(self, study: str, said: Answer, keys: Mapping[str, str]) -> Iterator[Found]:
-        listed = self._found((study,), keys)
+        promised = 0 if keys else _promised(said, 0)
+        listed = self._found((study,), keys, promised)
         for series, answer in listed:
-            instances = self._found((study, series), {})
+            instances = self._found((study, series), {}, _promised(answer, 1))
             for instance, what in instances:
                 sop_class = (what.get("SOPClassUID") or ("",))[0]
                 parts = (study, series, instance, sop_class if _SAFE.issuperset(sop_class) else "")
                 yield Found(address_of(self._service, *parts), "file", 0, UNSEEN)
-            if len(instances) < max(1, _promised(answer, 1)):
-                yield Found(address_of(self._service, study, series), "unlisted")
-        if not keys and len(listed) < max(1, _promised(said, 0)):
-            yield Found(address_of(self._service, study), "unlisted")
+            if len(instances) < _promised(answer, 1):
+                yield Found(address_of(self._service, study, series), "short")
+        if len(listed) < promised:
+            yield Found(address_of(self._service, study), "short")
 
-    def _found(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[tuple[str, Answer]]:
-        """What lies below, by UID; every answer must be one to what was asked."""
-        level = _LEVELS[len(above)]
-        answers = patiently(self._who, lambda: self.peer.find(above, keys))
+    def _found(
+        self, above: tuple[str, ...], keys: Mapping[str, str], promised: int = 0
+    ) -> list[tuple[str, Answer]]:
+        """What lies below, by UID; asked again where it is less than was promised."""
         found: dict[str, Answer] = {}
+
+        def ask() -> None:
+            found.update(self._checked(_LEVELS[len(above)], keys, self.peer.find(above, keys)))
+            if len(found) < promised:
+                raise NotGiven("a list in part")
+
+        with suppress(NotGiven):
+            patiently(self._who, ask)
+        return sorted(found.items())
+
+    def _checked(
+        self, level: str, keys: Mapping[str, str], answers: Iterable[Answer]
+    ) -> Iterator[tuple[str, Answer]]:
+        """Answers by UID; every one must be an answer to what was asked."""
         for answer in answers:
             key = ignored(keys, answer)
             if key is not None:
@@ -124,8 +139,7 @@ class PacsReader:
                 raise UsageError(
                     f"{self._who} lists something that has no proper {level}", "Correct it in the PACS"
                 )
-            found[uid] = answer
-        return sorted(found.items())
+            yield uid, answer
 
     @contextmanager
     def opened(self, path: bytes) -> Iterator[Opened]:
@@ -159,9 +173,9 @@ class PacsReader:
 
 
 def _promised(answer: Answer, level: int) -> int:
-    """How many a study or series says that it holds; 0 where it does not say."""
+    """How many a study or series says that it holds; one at least, for it would not be there without."""
     text = (answer.get(_PROMISES[level]) or ("",))[0].strip()
-    return int(text) if text.isdecimal() else 0
+    return max(1, int(text)) if text.isdecimal() else 1
 
 
 def reader(service: bytes) -> PacsReader:

@@ -11,6 +11,8 @@ from typing import Protocol
 LARGE = 8 * 2**20
 """Bytes above which a source is mapped instead of held in memory."""
 
+Content = bytes | mmap.mmap
+
 Version = tuple[int, int, int]
 """What changes when a source is changed: mtime ns, ctime ns and inode of a local file; of an object in a
 store a digest of its ETag or version, its time of change in ns, and 0."""
@@ -21,10 +23,10 @@ class Found:
     """One thing found in the inputs.
 
     ``path`` is where it lies: a local path, or a URL. ``sort`` is ``file``, ``link``, ``special`` (never
-    opened), ``unlisted`` (a folder that cannot be listed, so what it holds is unknown) or ``absent`` (asked
-    for by name, and not there). ``times`` is its version, or ``UNSEEN``. ``parts`` are the
-    further files of a slide of several files; ``near_slide`` says of a file in a store that it is named after
-    a slide beside it.
+    opened), ``unlisted`` (a folder that cannot be listed, so what it holds is unknown), ``absent`` (asked
+    for by name, and not there) or ``short`` (a list of a PACS that holds less than it says). ``times`` is its
+    version, or ``UNSEEN``. ``parts`` are the further files of a slide of several files; ``near_slide`` says of
+    a file in a store that it is named after a slide beside it.
     """
 
     path: bytes
@@ -47,7 +49,7 @@ class Found:
 class Opened:
     """One source, open: its whole content, its size in bytes, and its version as the walk states it."""
 
-    content: bytes | mmap.mmap
+    content: Content
     size: int
     version: Version
 
