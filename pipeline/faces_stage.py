@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.sealing import Seal
 from medsanitize.pipeline.slides_stage import open_paths
@@ -263,6 +264,8 @@ def _judge(worker: Worker, series: Series) -> Face:
         )
     except (SourceProblem, Unreadable):
         return Face("uncut")
+    except EnvironmentFailure:
+        raise
     except Exception:  # noqa: BLE001  a failure of ours must not let a face through, nor stop the run
         return Face("uncut")
 

@@ -64,6 +64,7 @@ from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards
 from medsanitize.pipeline.slides_stage import check_places, place_slides
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.stores.named import remove_links
 from medsanitize.pipeline.stores.open import target_of
 from medsanitize.pipeline.synthesize_stage import check_synthesize, replace_images
 from medsanitize.pipeline.tables_stage import check_tables, write_tables
@@ -189,6 +190,7 @@ def _checked(policy: Policy, options: Options, material: bytes | None) -> SubKey
 def _run_whole(
     policy: Policy, options: Options, subkeys: SubKeys, progress: Progress, stop: Stop, account: Account
 ) -> RunResult:
+    remove_links(policy.state)
     state = open_state(policy, subkeys, progress)
     try:
         if state.plain("published") is not None and preflight.is_finished(policy):

@@ -72,6 +72,7 @@ def place_slides(state: State, policy: Policy) -> None:
         return
     table = _table(places)
     roots = [os.path.realpath(os.fsencode(root)) for root in policy.inputs if isinstance(root, Path)]
+    roots += [root.rstrip("/").encode() for root in policy.inputs if isinstance(root, str)]
     with state.transaction() as db:
         after = -1
         while rows := db.execute(

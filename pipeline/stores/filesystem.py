@@ -1,10 +1,11 @@
-"""The file systems of fsspec as they are used here: nothing remembered, nothing logged, one try a call."""
+"""The file systems of fsspec as they are used here: nothing remembered, nothing logged, seldom a second try."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 _LOGGERS: Final = (
@@ -35,13 +36,14 @@ class FileSystem:
         return "FileSystem(...)"
 
 
-def file_system(address: str) -> FileSystem:
-    """Connect to where an address lies; credentials and endpoints come from the environment.
+@cache
+def file_system(scheme: str) -> FileSystem:
+    """The client of all stores of a kind; credentials and endpoints come from the environment.
 
-    Trying again is `patience`'s business, so the libraries try once.
+    Trying again is `patience`'s business, so the libraries try as seldom as they can.
     """
     silence()
-    return _OPENERS[address.partition("://")[0]]()
+    return _OPENERS[scheme]()
 
 
 def silence() -> None:

@@ -42,7 +42,15 @@ _REFUSED_TYPES: Final = frozenset(
 )
 _NO_BUCKET: Final = frozenset(["NoSuchBucket", "ContainerNotFound"])
 _CUT_TYPES: Final = frozenset(
-    ["ClientPayloadError", "ContentLengthError", "Cut", "IncompleteReadError", "ResponseStreamingError"]
+    [
+        "ChecksumError",
+        "ClientPayloadError",
+        "ContentLengthError",
+        "Cut",
+        "FlexibleChecksumError",
+        "IncompleteReadError",
+        "ResponseStreamingError",
+    ]
 )
 _ODD: Final = frozenset([errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENAMETOOLONG])
 
@@ -106,7 +114,7 @@ def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], .
         if cuts == TRIES:
             raise Cut from None
         begun = begun or time.monotonic()
-        if time.monotonic() + pause > begun + PATIENCE:
+        if kind != "cut" and time.monotonic() + pause > begun + PATIENCE:
             raise unreachable() from None
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)

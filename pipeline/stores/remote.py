@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure, UsageError
@@ -92,7 +92,7 @@ class RemoteReader:
         except (Absent, Odd):
             return []
 
-    @cached_property
+    @property
     def _store(self) -> FileSystem:
         return file_system(self._scheme)
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from medsanitize.pipeline.stores.protocol import LARGE
+from medsanitize.pipeline.stores.protocol import LARGE, Content
 from medsanitize.release.store import storage
 
 _folder: Path | None = None
@@ -21,6 +21,17 @@ def spool_in(folder: Path) -> None:
     """Keep what is too large for memory in this folder (the state's) from now on."""
     global _folder
     _folder = folder
+
+
+def spool_folder() -> Path | None:
+    """The folder last named, if it is there: a plan may run where no state folder is yet."""
+    there = _folder is not None and os.path.isdir(_folder) and os.access(_folder, os.W_OK)
+    return _folder if there else None
+
+
+def nameless() -> IO[bytes]:
+    """A file that is gone once it is closed, and with the process."""
+    return tempfile.TemporaryFile(dir=spool_folder())
 
 
 class Spool:
@@ -48,13 +59,13 @@ class Spool:
             return len(block)
         with storage():
             if self._file is None:
-                self._file = _nameless()
+                self._file = nameless()
                 self._file.writelines(self._blocks)
                 self._blocks.clear()
             self._file.write(block)
         return len(block)
 
-    def content(self) -> bytes | mmap.mmap:
+    def content(self) -> Content:
         """Everything taken so far."""
         if self._file is None:
             return self._blocks[0] if len(self._blocks) == 1 else b"".join(self._blocks)
@@ -66,9 +77,3 @@ class Spool:
         """Let go of the file; a content given before stays until it is let go of itself."""
         if self._file is not None:
             self._file.close()
-
-
-def _nameless() -> IO[bytes]:
-    """A plan may run where no state folder is yet."""
-    there = _folder is not None and os.path.isdir(_folder) and os.access(_folder, os.W_OK)
-    return tempfile.TemporaryFile(dir=_folder if there else None)

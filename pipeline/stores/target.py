@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -114,7 +114,7 @@ class Target:
         except (Odd, Cut):
             raise _not_a_store() from None
 
-    @cached_property
+    @property
     def _store(self) -> FileSystem:
         return file_system(self._scheme)
 

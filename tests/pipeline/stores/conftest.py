@@ -1,0 +1,106 @@
+"""One S3 server for all tests of stores; every test has buckets of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from medsanitize.pipeline.stores.filesystem import file_system
+
+from tests.pipeline.conftest import make_export
+from tests.pipeline.stores.server import Front, Process, environment, s3_server
+
+
+@dataclass(frozen=True)
+class Store:
+    """A server, a client that talks to it directly, and a bucket."""
+
+    port: int
+    client: Any
+    bucket: str
+
+    def fill(self, folder: Path, prefix: str) -> str:
+        """Copy a folder into the bucket; returns its address."""
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                self.put(f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
+        return f"s3://{self.bucket}/{prefix}"
+
+    def put(self, key: str, content: bytes) -> None:
+        self.client.put_object(Bucket=self.bucket, Key=key, Body=content)
+
+    def get(self, key: str) -> bytes:
+        return bytes(self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read())
+
+    def keys(self, prefix: str) -> list[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        return sorted(one["Key"] for page in pages for one in page.get("Contents", ()))
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Process]:
+    process = s3_server()
+    yield process
+    process.kill()
+
+
+@pytest.fixture(scope="session")
+def one_front(server: Process) -> Iterator[Front]:
+    one = Front(server.port)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="session")
+def client(server: Process) -> Any:
+    """A client that talks to the server directly."""
+    import boto3
+
+    facts = environment(server.port)
+    return boto3.session.Session(
+        facts["AWS_ACCESS_KEY_ID"], facts["AWS_SECRET_ACCESS_KEY"], region_name=facts["AWS_DEFAULT_REGION"]
+    ).client("s3", endpoint_url=facts["AWS_ENDPOINT_URL"])
+
+
+_aimed = [0]
+
+
+@pytest.fixture
+def aim(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Turn the program's S3 clients, and those of its processes, to a port."""
+
+    def turn(port: int) -> None:
+        for name, value in environment(port).items():
+            monkeypatch.setenv(name, value)
+        if port != _aimed[0]:
+            file_system.cache_clear()
+        _aimed[0] = port
+
+    return turn
+
+
+@pytest.fixture
+def front(one_front: Front, aim: Callable[[int], None]) -> Front:
+    """A server that may spoil answers, between the program and the store; at first it does not."""
+    one_front.behave()
+    aim(one_front.port)
+    return one_front
+
+
+@pytest.fixture
+def store(server: Process, client: Any, front: Front) -> Store:
+    """A bucket of the test's own; the program reaches it through the front."""
+    bucket = f"b-{uuid.uuid4().hex[:12]}"
+    client.create_bucket(Bucket=bucket)
+    front.behave()
+    return Store(server.port, client, bucket)
+
+
+@pytest.fixture(scope="session")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export of few objects."""
+    return make_export(tmp_path_factory.mktemp("few") / "export", objects=5)
