@@ -1,0 +1,107 @@
+"""What a run on a test cluster does: driven from a process of its own, with tasks that its nodes can import.
+
+Called as ``python ray_tasks.py NAME ARGUMENTS``; prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from medsanitize.errors import MedsanitizeError
+from medsanitize.pipeline import resolution, sanitize_stage
+from medsanitize.pipeline.engine import Died
+from medsanitize.pipeline.engines.cluster import RayEngine
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.worker import Setup, Worker
+from medsanitize.policies.load import load
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.keys import derive
+
+SANITIZE = sanitize_stage.sanitize_batch
+
+
+def same(_: Worker, batch: Sequence[int]) -> list[int]:
+    return list(batch)
+
+
+def die_of_seven(_: Worker, batch: Sequence[int]) -> list[int]:
+    if 7 in batch:
+        os._exit(3)
+    return list(batch)
+
+
+def die(_: Worker, batch: Sequence[int]) -> list[int]:
+    os._exit(len(batch))
+
+
+def quote_a_value(_: Worker, batch: Sequence[int]) -> list[int]:
+    print("QUIXLEYVANE printed", file=sys.stderr)
+    raise ValueError(f"QUIXLEYVANE raised over {len(batch)}")
+
+
+def slowly(worker: Worker, batch: Sequence[Any]) -> list[Any]:
+    """Sanitise a batch slowly, and note who did it beside the policy."""
+    with open(worker.setup.policy.output.parent / "at-work", "a") as file:
+        file.write(f"{os.getpid()}\n")
+    time.sleep(0.5)
+    return SANITIZE(worker, batch)
+
+
+def release(policy: Policy) -> dict[str, Any]:
+    """A whole run, in small batches that take a while."""
+    sanitize_stage.sanitize_batch = slowly
+    sanitize_stage.batches = partial(resolution.batches, objects=1)
+    result = run(policy, Options(workers=2))
+    return {"ending": result.ending, "outcomes": result.outcomes}
+
+
+def calls(policy: Policy) -> dict[str, Any]:
+    """What an engine says of tasks that work, and of one that kills its worker."""
+    setup = Setup(policy, derive(bytes(range(64)), scope="project"), None, keep_links=False)
+    with RayEngine(setup, 2, Stop()) as engine:
+        ordered = [one for (one,) in engine.map(same, ([number] for number in range(12)))]
+        after = list(engine.map(die_of_seven, ([number, number + 1] for number in range(0, 12, 2))))
+    died = [one.item for one in after if isinstance(one, Died)]
+    lived = [number for one in after if not isinstance(one, Died) for number in one]
+    return {"ordered": ordered, "died": died, "lived": lived}
+
+
+def dies(policy: Policy) -> dict[str, Any]:
+    """Every item kills its worker."""
+    setup = Setup(policy, derive(bytes(range(64)), scope="project"), None, keep_links=False)
+    with RayEngine(setup, 2, Stop()) as engine:
+        return {"results": len(list(engine.map(die, ([number] for number in range(99)))))}
+
+
+def raises(policy: Policy) -> dict[str, Any]:
+    """A task that quotes a value in what it prints and raises."""
+    setup = Setup(policy, derive(bytes(range(64)), scope="project"), None, keep_links=False)
+    try:
+        with RayEngine(setup, 1, Stop()) as engine:
+            list(engine.map(quote_a_value, [[1]]))
+    except RuntimeError as error:
+        return {"raised": str(error)}
+    return {}
+
+
+def main() -> None:
+    name, policy = sys.argv[1:]
+    import ray_tasks  # by the name that the nodes know it by
+
+    try:
+        told = getattr(ray_tasks, name)(load(Path(policy)))
+    except MedsanitizeError as error:
+        told = {"error": str(error), "exit_code": error.exit_code}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
