@@ -17,8 +17,9 @@ _HEAD = """\
 This page is generated from the commands themselves: `python docs/commands.py`.
 
 Results go to stdout, everything else to stderr. With `--json` the result is one JSON object on stdout;
-with `--log-json` messages and progress are JSON lines on stderr. Neither ever shows a file name of an
-input or the value of an element.
+with `--log-json` messages and progress are JSON lines on stderr, whose fields are described in
+[operations.md](operations.md#logs-and-metrics). Neither ever shows a file name of an input or the value
+of an element.
 """
 _RUN = """
 `run --json` prints `ending` (`published`, `already published`, `refused`, `awaiting approval`,
@@ -29,6 +30,10 @@ approval binds to) and `exit_code`.
 
 After a gate refused, nothing stays in the output folder: what was staged may hold what refused it. Running
 again sanitises again. While approval is awaited the staged release stays, in `.staging`, for its owner alone.
+
+However it ended, `return.json` (ending, exit code, error, counts) and `metrics.prom` (Prometheus text) in the
+state folder tell of it, and `--return-file` of what ended before the run had its folders:
+[operations.md](operations.md#logs-and-metrics).
 
 For a batch scheduler: `run POLICY --inventory-only` once, then `run POLICY --shard 1/8` to `8/8` as jobs
 of their own on machines that share the folders, then `run POLICY`, which merges, does what a shard left

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from medsanitize.pipeline.reasons import reason_for
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -37,3 +39,12 @@ def test_every_exit_code_is_in_the_table(generator: ModuleType) -> None:
     page = (DOCS / "commands.md").read_text(encoding="utf-8")
     for code, meaning in generator.MEANINGS.items():
         assert meaning.removeprefix("128 + N: ") in page, code
+
+
+def test_every_rule_of_the_runbook_has_a_reason() -> None:
+    page = (DOCS / "operations.md").read_text(encoding="utf-8")
+    table = page.split("| family |")[1].split("\n\n")[0]
+    rules = [re.findall(r"`([a-z:.-]+)`", row.split("|")[2]) for row in table.splitlines()[2:]]
+    unknown = reason_for("no rule")
+    assert min(map(len, rules)) > 0
+    assert not [rule for row in rules for rule in row if reason_for(rule) == unknown]
