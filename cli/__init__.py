@@ -13,6 +13,7 @@ from medsanitize.cli import (
     policies,
     releases,
     runs,
+    sending,
     synthesis,
     training,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "policies",
     "releases",
     "runs",
+    "sending",
     "synthesis",
     "training",
 ]

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Installs the system programs that tests marked "system" use: dciodvfy (dicom3tools) and a browser.
+# Installs the system programs that tests marked "system" use: dciodvfy (dicom3tools), a browser, and an
+# archive (Orthanc) with its DICOMweb plugin.
 set -euo pipefail
-if command -v dciodvfy >/dev/null && command -v chromium >/dev/null; then
+if command -v dciodvfy >/dev/null && command -v chromium >/dev/null && command -v Orthanc >/dev/null &&
+  [ -e /usr/share/orthanc/plugins/libOrthancDicomWeb.so ]; then
   exit 0
 fi
 run=""
 [ "$(id -u)" = 0 ] || run=sudo
 $run apt-get update -qq
-$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends dicom3tools chromium
+$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  dicom3tools chromium orthanc orthanc-dicomweb

@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
+from medsanitize.errors import UsageError
 from medsanitize.policies.pacs import DicomWeb, Dimse
+from medsanitize.policies.pacs_checks import may_carry_credentials, service_is_sound
 
 SCHEMES: Final = (b"dicomweb+", b"dimse://")
 
+_TITLE: Final = re.compile(r"[A-Za-z0-9_.-]{1,16}")
+_PEER: Final = re.compile(r"([A-Za-z0-9_.-]{1,16})@([A-Za-z0-9.-]+):([0-9]{1,5})")
 _WEB: Final = re.compile(r"dicomweb\+(https?://)(?:(token|login):(\w+)@)?(.+)")
 _DIMSE: Final = re.compile(r"dimse://([^@]+)@([^:/]+):(\d+)/([^/]+)/(get|move:(\d+))")
 
@@ -56,6 +60,31 @@ class Instance:
     series: str
     instance: str
     sop_class: str = ""
+
+
+def target_of(text: str, calling: str, credential: str = "", variable: str = "") -> WebService | DimsePeer:
+    """What somebody names to send to: the URL of a DICOMweb service, or ``AET@host:port``.
+
+    Raises
+    ------
+    UsageError
+        It is neither, or a credential would travel in the clear.
+    """
+    if text.startswith(("http://", "https://")):
+        if "@" in text or "?" in text or "#" in text or not service_is_sound(text):
+            raise UsageError("This is no address of a DICOMweb service", "Write https://host/path")
+        if variable and not may_carry_credentials(text):
+            raise UsageError("Credentials would travel in the clear", "Write https://")
+        return WebService(text.rstrip("/"), credential, variable)
+    found = _PEER.fullmatch(text)
+    if found is None or not 0 < int(found[3]) < 65536 or not _TITLE.fullmatch(calling):
+        raise UsageError(
+            "This is neither a DICOMweb service nor a DICOM peer",
+            "Write https://host/path, or AET@host:port (AE titles: at most 16 letters, digits, -, _ and .)",
+        )
+    if variable:
+        raise UsageError("A DICOM peer takes no token or login", "Leave it out")
+    return DimsePeer(found[1], found[2], int(found[3]), calling)
 
 
 def root_of(one: DicomWeb | Dimse) -> bytes:

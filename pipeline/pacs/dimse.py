@@ -15,13 +15,13 @@ from typing import Any, Final
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.pacs.address import DimsePeer, Instance
 from medsanitize.pipeline.pacs.matching import Answer
-from medsanitize.pipeline.pacs.patience import NotGiven, Passing
+from medsanitize.pipeline.pacs.patience import NotGiven, NotOffered, Passing
 
 _FIND: Final = "1.2.840.10008.5.1.4.1.2.2.1"
 _MOVE: Final = "1.2.840.10008.5.1.4.1.2.2.2"
 _GET: Final = "1.2.840.10008.5.1.4.1.2.2.3"
 """Study Root Query/Retrieve Information Model."""
-_ECHO: Final = "1.2.840.10008.1.1"
+ECHO: Final = "1.2.840.10008.1.1"
 
 _LEVELS: Final = ("STUDY", "SERIES", "IMAGE")
 _RETURNED: Final = (
@@ -151,7 +151,7 @@ class DimseConnection:
             if not any(context.abstract_syntax == contexts[0][0] for context in kept.accepted_contexts):
                 let_go(kept)
                 offer = _OFFERS[contexts[0][0]]
-                raise EnvironmentFailure(
+                raise NotOffered(
                     f"{self._who} does not offer {offer} (study root) to {self._who.calling}",
                     "Let it, or read it another way (retrieve: get or move, or DICOMweb)",
                 )
@@ -230,7 +230,7 @@ def _receiver(title: str) -> Any:
     _config.UNRESTRICTED_STORAGE_SERVICE = True
     entity = AE(ae_title=title)
     entity.require_called_aet = True
-    entity.add_supported_context(_ECHO)
+    entity.add_supported_context(ECHO)
     return entity
 
 

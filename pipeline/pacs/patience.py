@@ -20,6 +20,10 @@ FEW: Final = PAUSES[1:4]
 """The same for one object that a peer which is well does not give."""
 
 
+class NotOffered(EnvironmentFailure):
+    """{what}. {remedy}."""
+
+
 class Passing(Exception):
     """The peer failed in a way that may pass; says how, without names or values."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure, UsageError
@@ -21,7 +22,6 @@ _SECONDS: Final = (10, 120)
 _NOBODY: Final = "2.25.1"
 _COUNTS: Final = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances", "SOPClassUID")
 _AS_STORED: Final = 'multipart/related; type="application/dicom"; transfer-syntax=*'
-_BOUNDARY: Final = "medsanitize-7d1f0c0e5b7a4f7f"
 
 
 class WebConnection:
@@ -70,15 +70,19 @@ class WebConnection:
         found: dict[tuple[tuple[str, ...], ...], Answer] = {}
         offset = 0
         while True:
-            page = self._tried(
-                lambda: search(
-                    *above,
-                    limit=_PAGE,
-                    offset=offset,  # noqa: B023  called before it changes
-                    fields=sorted({*keys, *_COUNTS}),
-                    search_filters=dict(keys),
+            try:
+                page = self._tried(
+                    lambda: search(
+                        *above,
+                        limit=_PAGE,
+                        offset=offset,  # noqa: B023  called before it changes
+                        fields=sorted({*keys, *_COUNTS}),
+                        search_filters=dict(keys),
+                    ),
+                    of_object=bool(above),
                 )
-            )
+            except NotGiven:  # some services say so of what they do not have
+                page = []
             answers = [_answer(one) for one in page]
             new = {_uids(one): one for one in answers if _uids(one) not in found}
             if not new:
@@ -99,30 +103,25 @@ class WebConnection:
 
         return single_part(*self._tried(get, of_object=True))
 
-    def store(self, pieces: Iterable[bytes], size: int) -> None:
-        """Store one object of ``size`` bytes.
+    def post(self, body: Any, headers: Mapping[str, str]) -> tuple[int, Any]:
+        """Send one object by STOW-RS; status and what the service says of it.
 
         Raises
         ------
         NotGiven
             The service does not take it.
         """
-        head = f"--{_BOUNDARY}\r\nContent-Type: application/dicom\r\n\r\n".encode()
-        tail = f"\r\n--{_BOUNDARY}--\r\n".encode()
-        body = _Body((head, *pieces, tail), len(head) + size + len(tail))
-        headers = {
-            "Content-Type": f'multipart/related; type="application/dicom"; boundary={_BOUNDARY}',
-            "Accept": "application/dicom+json",
-        }
 
-        def post() -> int:
+        def request() -> tuple[int, Any]:
             url = f"{self._who.url}/studies"
-            answer = self._session.post(url, data=body, headers=headers, timeout=_SECONDS)
+            answer = self._session.post(url, data=body, headers=dict(headers), timeout=_SECONDS)
             answer.raise_for_status()
-            return answer.status_code
+            said = None
+            with suppress(ValueError):
+                said = answer.json()
+            return answer.status_code, said
 
-        if self._tried(post, of_object=True) != 200:  # 202: stored in part, which of one object is not at all
-            raise NotGiven("the service does not take it")
+        return self._tried(request, of_object=True)
 
     def _tried(self, call: Callable[[], Result], *, of_object: bool = False) -> Result:
         """Make one request; what its library raises becomes one of ours, with nothing of its text."""
@@ -160,20 +159,6 @@ _UID: Final = "StudyInstanceUID"
 _BUSY: Final = frozenset((408, 425, 429, 502, 503, 504))
 
 
-class _Body:
-    """A request's body of known length that is never in memory as a whole."""
-
-    def __init__(self, pieces: Iterable[bytes], size: int) -> None:
-        self._pieces = pieces
-        self._size = size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Any:
-        return iter(self._pieces)
-
-
 def _authentication(service: WebService) -> Callable[[Any], Any] | None:
     """What adds the credential to a request; it is read from the environment, here alone."""
     if not service.variable:
@@ -181,7 +166,7 @@ def _authentication(service: WebService) -> Callable[[Any], Any] | None:
     secret = os.environ.get(service.variable, "")
     if not secret or not secret.isascii() or not secret.isprintable():
         raise UsageError(
-            f"inputs: the environment variable {service.variable} holds no credential",
+            f"The environment variable {service.variable} holds no credential",
             "Set it to the token, or to user:password for login",
         )
     if service.credential == "login":

@@ -51,13 +51,15 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("pacs") / "export"
     for number in range(12):
         study = number % 4
-        accession = {"AccessionNumber": f"ACC{study}", "StudyDate": f"2020010{study + 1}"}
+        accession = {"AccessionNumber": f"ACCESSION{study}", "StudyDate": f"2020010{study + 1}"}
         write_ct(root / f"ct{number:02d}.dcm", number, f"P{study}", study, **accession)
     for name in REAL:
         shutil.copy(real_file(name), root / name)
     for path in root.iterdir():
         whole = pydicom.dcmread(path)
-        if whole.pop(PADDING, None) is not None:  # archives do not send it, so it would be counted on disk alone
+        if (
+            whole.pop(PADDING, None) is not None
+        ):  # archives do not send it, so it would be counted on disk alone
             whole.save_as(path)
     return root
 
@@ -65,7 +67,9 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def everything(hospital: Path) -> str:
     """What an input says that wants every study of the hospital."""
-    studies = {str(pydicom.dcmread(one, specific_tags=[STUDY]).StudyInstanceUID) for one in hospital.iterdir()}
+    studies = {
+        str(pydicom.dcmread(one, specific_tags=[STUDY]).StudyInstanceUID) for one in hospital.iterdir()
+    }
     path = hospital.parent / "everything.csv"
     path.write_text("StudyInstanceUID\n" + "".join(f"{one}\n" for one in sorted(studies)))
     return f"worklist: {path}"

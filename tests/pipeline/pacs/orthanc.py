@@ -42,7 +42,11 @@ class Orthanc:
         self._session.trust_env = False
         self._session.auth = tuple(LOGIN.split(":"))  # type: ignore[assignment]
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "orthanc.json").write_text(json.dumps(self._settings()))
+        self.set()
+
+    def set(self, **changes: object) -> None:
+        """Change settings; they hold from the next start on."""
+        (self._folder / "orthanc.json").write_text(json.dumps({**self._settings(), **changes}))
 
     def _settings(self) -> dict[str, Any]:
         rights = dict.fromkeys(("AllowEcho", "AllowFind", "AllowGet", "AllowMove", "AllowStore"), True)
@@ -56,7 +60,9 @@ class Orthanc:
             "DicomPort": self.dicom,
             "DicomAet": AET,
             "DicomCheckCalledAet": True,
-            **dict.fromkeys((f"DicomAlwaysAllow{one}" for one in ("Echo", "Find", "Get", "Move", "Store")), False),
+            **dict.fromkeys(
+                (f"DicomAlwaysAllow{one}" for one in ("Echo", "Find", "Get", "Move", "Store")), False
+            ),
             "DicomModalities": {"us": us},
             "RemoteAccessAllowed": False,
             "AuthenticationEnabled": True,
