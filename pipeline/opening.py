@@ -10,6 +10,7 @@ from medsanitize import __version__
 from medsanitize.errors import UsageError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.again import start_over
+from medsanitize.pipeline.faces_stage import looks_at_faces
 from medsanitize.pipeline.inventory import inputs_unchanged
 from medsanitize.pipeline.place import release_folder
 from medsanitize.pipeline.progress import Progress
@@ -137,14 +138,51 @@ def _only_staging(policy: Policy) -> bool:
     return {entry.name for entry in release_folder(policy).iterdir()} <= {STAGING}
 
 
+def open_shared(policy: Policy, subkeys: SubKeys) -> State:
+    """Open, only to read it, the state that an inventory left for shards; who merges walks the inputs again.
+
+    Raises
+    ------
+    UsageError
+        There is no complete inventory under this policy and key.
+    """
+    path = state_path(policy)
+    left = path.with_name(path.name + "-wal")
+    # What a killed run left in the log beside the file is not in the file yet.
+    if _size(path) and not _size(left):
+        state = State(path, subkeys, fixed=True)
+        if _is_shared_out(state, policy) and _differs(state, policy) is None:
+            return state
+        state.close()
+    raise UsageError(
+        "There is no inventory of these inputs under this policy and key",
+        "Take it first with: medsanitize run POLICY --inventory-only",
+    )
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _is_shared_out(state: State, policy: Policy) -> bool:
+    """Whether everything that shards must agree on is settled."""
+    judged = state.plain("faces") is not None or not looks_at_faces(policy)
+    return judged and state.plain("resolved") is not None
+
+
 def difference(state: State, policy: Policy) -> str | None:
     """What has changed since the state was begun, or None."""
+    reason = _differs(state, policy)
+    if reason is None and not inputs_unchanged(state, policy):
+        return "the inputs have changed"
+    return reason
+
+
+def _differs(state: State, policy: Policy) -> str | None:
     if state.plain("key") != state.seal.name("key check"):
         return "the key has changed"
     if state.get("settings") != settings_of(policy, state):
         return "the policy or one of its lists has changed"
-    if not inputs_unchanged(state, policy):
-        return "the inputs have changed"
     return None
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.errors import IntegrityError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.account import Account, accounted
 from medsanitize.pipeline.again import set_free
@@ -41,7 +41,7 @@ from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.faces_stage import judge_faces, looks_at_faces
 from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_files
 from medsanitize.pipeline.inventory import take_inventory
-from medsanitize.pipeline.opening import difference, open_state, release_keys, remove_pages, state_path
+from medsanitize.pipeline.opening import open_shared, open_state, release_keys, remove_pages
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.overlap_stage import (
     check_overlap,
@@ -205,9 +205,9 @@ def _run_whole(
                 return _publish(run, _summary_again(run))
             _inventory(run)
             set_free(state, run.staging)
+            merge_shards(state)
             if options.inventory_only:
                 return _result(run, "inventory taken")
-            merge_shards(state)
             _sanitize(run)
             return _judge(run, options)
     finally:
@@ -224,15 +224,7 @@ def _run_shard(
     stop: Stop,
     account: Account,
 ) -> RunResult:
-    path = state_path(policy)
-    main = State(path, subkeys) if path.exists() else None
-    if main is None or not _is_shared_out(main, policy) or difference(main, policy) is not None:
-        if main is not None:
-            main.close()
-        raise UsageError(
-            "There is no inventory of these inputs under this policy and key",
-            "Take it first with: medsanitize run POLICY --inventory-only",
-        )
+    main = open_shared(policy, subkeys)
     if main.plain("published") is not None and preflight.is_finished(policy):
         try:
             return _already_published(main, policy)
@@ -250,12 +242,6 @@ def _run_shard(
     finally:
         account.count(state)
         state.close()
-
-
-def _is_shared_out(main: State, policy: Policy) -> bool:
-    """Whether everything that shards must agree on is settled."""
-    judged = main.plain("faces") is not None or not looks_at_faces(policy)
-    return judged and main.plain("resolved") is not None
 
 
 def _inventory(run: Run) -> None:

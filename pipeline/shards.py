@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medsanitize.errors import KeyMaterialError, UsageError
-from medsanitize.pipeline.state import State, translated
+from medsanitize.pipeline.state import State, fixed_name, translated
 from medsanitize.sanitize.keys import SubKeys
 
 _SHARED = ("settings", "walk", "decided")
@@ -57,6 +57,11 @@ def shard_files(main: Path) -> list[Path]:
     return sorted(main.parent.glob(f"{main.stem}.shard-*-of-*.sqlite*"))
 
 
+def part_of(patient: bytes, count: int) -> int:
+    """The shard (1-based) that a patient's objects are in; ``patient`` is the keyed name in the state."""
+    return int.from_bytes(patient[:8], "big") % count + 1
+
+
 def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
     """Open a shard's state; a new one receives its share of the rows, whole patients at a time."""
     if main.path is None:
@@ -71,13 +76,13 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
     state = State(path, subkeys)
-    with _attached(state, main.path):
-        state.db.create_function("part_of", 1, lambda name: int.from_bytes(name[:8], "big") % shard.count)
+    with _attached(state, fixed_name(main.path)):
+        state.db.create_function("part_of", 1, lambda name: part_of(name, shard.count))
         with state.transaction() as db:
             db.execute(
                 "INSERT INTO objects SELECT * FROM other.objects"
                 " WHERE outcome IS NULL AND part_of(patient) = ?",
-                (shard.index - 1,),
+                (shard.index,),
             )
             db.execute("CREATE INDEX objects_group ON objects (patient, study, id)")
             db.execute(
@@ -126,7 +131,7 @@ def merge_shards(main: State) -> int:
 
 
 def _merge_one(main: State, path: Path) -> int:
-    with _attached(main, path):
+    with _attached(main, str(path)):
         complete = main.db.execute("SELECT 1 FROM other.meta WHERE name = 'copied'").fetchone()
         if complete is None:
             return 0
@@ -155,10 +160,10 @@ def _merge_one(main: State, path: Path) -> int:
 
 
 @contextmanager
-def _attached(state: State, path: Path) -> Iterator[None]:
+def _attached(state: State, name: str) -> Iterator[None]:
     state.commit()
     with translated():
-        state.db.execute("ATTACH ? AS other", (str(path),))
+        state.db.execute("ATTACH ? AS other", (name,))
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.sealing import Seal
@@ -95,23 +96,27 @@ class State:
         None keeps the state in a nameless temporary file that is gone with the process.
     subkeys : SubKeys
         Keys that seal values and name rows.
+    fixed : bool
+        Open a state that nobody writes to only to read it, as many machines may do at once: SQLite needs
+        no lock and no file beside it then.
     """
 
-    def __init__(self, path: Path | None, subkeys: SubKeys) -> None:
+    def __init__(self, path: Path | None, subkeys: SubKeys, *, fixed: bool = False) -> None:
         self.path = path
         self.seal = Seal(subkeys)
-        if path is not None:
+        if path is not None and not fixed:
             with storage():
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
-        self.db = sqlite3.connect(path or "", isolation_level=None)
+        name = fixed_name(path) if path is not None and fixed else path or ""
+        self.db = sqlite3.connect(name, isolation_level=None, uri=True)
         with translated():
-            if path is not None:
-                self.db.execute("PRAGMA journal_mode=WAL")
-                self.db.execute("PRAGMA synchronous=NORMAL")
-            else:
+            if path is None:
                 self.db.execute("PRAGMA journal_mode=OFF")
                 self.db.execute("PRAGMA synchronous=OFF")
-            self.db.executescript(_SCHEMA)
+            elif not fixed:
+                self.db.execute("PRAGMA journal_mode=WAL")
+                self.db.execute("PRAGMA synchronous=NORMAL")
+            self.db.executescript("PRAGMA schema_version" if fixed else _SCHEMA)
         self._pending = 0
         self._since = 0.0
 
@@ -194,6 +199,11 @@ class State:
         """Number of objects that satisfy a condition (a constant of this package, never input)."""
         row = self.db.execute(f"SELECT count(*) FROM objects WHERE {where}").fetchone()  # noqa: S608
         return int(row[0])
+
+
+def fixed_name(path: Path) -> str:
+    """The name by which SQLite opens a file that nobody writes to."""
+    return f"file:{quote(os.fsencode(path))}?immutable=1"
 
 
 @contextmanager
