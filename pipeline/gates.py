@@ -14,6 +14,7 @@ from medsanitize.release.canonical import document_json
 from medsanitize.release.report import Link, write_holder_report
 from medsanitize.release.store import storage, write_atomic
 from medsanitize.release.summary import Gate, GateResult, Summary
+from medsanitize.verifiers.groups import FEW, Groups
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.search import Search
@@ -22,10 +23,15 @@ HOLDER_REPORT = "report.html"
 AUDIT_FILE = "audit.json"
 _LINKS_SHOWN = 1000
 Finding3 = tuple[str, str, str]
-NOT_BUILT = (
-    ("linkage attack", "No attack on the released images was made. The command attack linkage makes one."),
-    ("small groups", "Disclosure risk by rare combinations was not measured."),
+NOT_MADE = (
+    Gate(
+        "linkage attack",
+        "not made",
+        "No attack on the released images was made. The command attack linkage makes one.",
+    ),
+    Gate("small groups", "not made", "Disclosure risk by rare combinations was not measured."),
 )
+"""Gates as they stand where nothing was measured."""
 
 
 def gates_of(
@@ -42,8 +48,24 @@ def gates_of(
         _review(state),
         overlap_gate(state, policy),
         synthetic_gate(state, policy),
-        *(Gate(name, "not made", detail) for name, detail in NOT_BUILT),
+        NOT_MADE[0],
+        groups_gate(state),
     )
+
+
+def groups_gate(state: State) -> Gate:
+    """How many patients share what the tables beside the images say of them."""
+    by_table = {name: Groups(**facts) for name, facts in json.loads(state.get("groups") or "{}").items()}
+    if not by_table:
+        return NOT_MADE[1]
+    told = " ".join(
+        f"Table {name}: {one.patients} patients in {one.groups} groups by all kept columns, the smallest of"
+        f" {one.smallest}; {one.few} patients are in groups of fewer than {FEW}."
+        for name, one in by_table.items()
+    )
+    flagged = any(one.few for one in by_table.values())
+    detail = f"{told} Dates in tables, headers and images were not measured."
+    return Gate("small groups", "flagged" if flagged else "passed", detail)
 
 
 def overlap_gate(state: State, policy: Policy) -> Gate:

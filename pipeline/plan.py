@@ -7,7 +7,7 @@ from medsanitize.pipeline.dedup_stage import judge_duplicates, settle_contests
 from medsanitize.pipeline.engines.open import open_engine
 from medsanitize.pipeline.evidence_stage import Tally, object_rows, outcome_counts, rule_counts
 from medsanitize.pipeline.extras import check_extras, check_slide_extra
-from medsanitize.pipeline.gates import NOT_BUILT, duplicate_gate
+from medsanitize.pipeline.gates import NOT_MADE, duplicate_gate
 from medsanitize.pipeline.inventory import take_inventory
 from medsanitize.pipeline.opening import release_keys
 from medsanitize.pipeline.outcome import RunResult, StageTiming
@@ -98,7 +98,7 @@ def _result(state: State, policy: Policy, tally: Tally, stages: tuple[StageTimin
             Gate("duplicates by pixels", "not made", "A plan decodes no pixels."),
             duplicate_gate(state, "registry", "earlier releases", policy.deduplicate.registry),
             _overlap(policy),
-            *(Gate(name, "not made", detail) for name, detail in NOT_BUILT),
+            *NOT_MADE,
         ),
         stages=stages,
     )

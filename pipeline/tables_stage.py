@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from medsanitize.pipeline.inventory import patient_key
 from medsanitize.pipeline.resolution import known_of
 from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy, Table
+from medsanitize.release.duck import connected, identifier
 from medsanitize.release.layout import TABLES
 from medsanitize.release.store import storage
 from medsanitize.release.summary import TableSummary
@@ -22,7 +24,7 @@ from medsanitize.sanitize.dicom.dates import shift_date, shift_days, year_of_dat
 from medsanitize.sanitize.keys import SubKeys
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from medsanitize.verifiers.groups import Groups
 
 SMALL_ZIP_PREFIXES = frozenset(
     (
@@ -47,6 +49,7 @@ SMALL_ZIP_PREFIXES = frozenset(
 )
 """Three-digit ZIP areas of 20,000 people or fewer (HHS guidance on 45 CFR 164.514(b), 2000 census)."""
 _ROWS = 8192
+_UNORDERED = ".unordered.parquet"
 _OLDEST = 89
 _LEAST_TOKEN = 3
 
@@ -66,7 +69,8 @@ class Person:
 def write_tables(state: State, policy: Policy, subkeys: SubKeys, staging: Path) -> tuple[TableSummary, ...]:
     """Write ``tables/NAME.parquet`` for every table of the policy.
 
-    Rows of patients who are not in the release are dropped; rows are ordered by their content.
+    Rows of patients who are not in the release are dropped; rows are ordered by their content, by DuckDB, so
+    that a table need not fit into memory.
 
     Raises
     ------
@@ -79,7 +83,11 @@ def write_tables(state: State, policy: Policy, subkeys: SubKeys, staging: Path) 
     with storage():
         if folder.exists():
             shutil.rmtree(folder)
-    return tuple(_write_one(state, policy, subkeys, table, folder) for table in policy.tables)
+    written = tuple(_write_one(state, policy, subkeys, table, folder) for table in policy.tables)
+    told = [table for table in policy.tables if table.ages or table.zip_codes or table.keep]
+    if told:
+        state.put("groups", json.dumps({table.name: asdict(_groups(table, folder)) for table in told}))
+    return written
 
 
 def check_tables(policy: Policy) -> None:
@@ -163,33 +171,48 @@ def _transposed(columns: dict[str, list[str | None]], rows: int) -> Iterator[dic
 
 def _write_one(state: State, policy: Policy, subkeys: SubKeys, table: Table, folder: Path) -> TableSummary:
     mapper = _Mapper(state, policy, subkeys, table)
-    rows = sorted((row for row in map(mapper.row, _rows(table)) if row is not None), key=_order)
-    path = folder / f"{table.name}.parquet"
+    path, waiting = folder / f"{table.name}.parquet", folder / _UNORDERED
+    rows = (row for row in map(mapper.row, _rows(table)) if row is not None)
     with storage():
         folder.mkdir(parents=True, exist_ok=True)
-        _write_parquet(path, mapper.columns, rows)
+        count = _write_parquet(waiting, mapper.columns, iter(lambda: list(islice(rows, _ROWS)), []))
+        with connected(folder) as db:
+            order = ", ".join(f"{identifier(name)} NULLS FIRST" for name in mapper.columns)
+            found = db.execute(f"SELECT * FROM read_parquet(?) ORDER BY {order}", [str(waiting)])  # noqa: S608
+            _write_parquet(path, mapper.columns, iter(lambda: found.fetchmany(_ROWS), []))
+        waiting.unlink()
     notes = json.loads(state.get("blanked") or "{}")
     state.put(
         "blanked",
         json.dumps({**notes, table.name: {"cells": mapper.blanked, "rows_dropped": mapper.dropped}}),
     )
-    return TableSummary(table.name, f"{TABLES}/{table.name}.parquet", len(rows), tuple(mapper.columns))
+    return TableSummary(table.name, f"{TABLES}/{table.name}.parquet", count, tuple(mapper.columns))
 
 
-def _order(row: tuple[str | None, ...]) -> tuple[tuple[bool, str], ...]:
-    return tuple((value is not None, value or "") for value in row)
-
-
-def _write_parquet(path: Path, columns: Iterable[str], rows: list[tuple[str | None, ...]]) -> None:
+def _write_parquet(
+    path: Path, columns: Sequence[str], parts: Iterable[Sequence[Sequence[str | None]]]
+) -> int:
+    """Write rows as they come, a row group a part; returns how many there were."""
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from medsanitize.release.columns import column
 
     schema: pa.Schema = pa.schema([pa.field(name, pa.string()) for name in columns])
+    count = 0
     with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
-        for start in range(0, len(rows), _ROWS):
-            part = rows[start : start + _ROWS]
-            arrays = [pa.array([row[number] for row in part], pa.string()) for number in range(len(schema))]
+        for part in parts:
+            arrays = [column([row[number] for row in part], pa.string()) for number in range(len(schema))]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            count += len(part)
+    return count
+
+
+def _groups(table: Table, folder: Path) -> Groups:
+    """Groups of the patients by what the table says of them beside dates."""
+    from medsanitize.verifiers.groups import groups_of
+
+    said = dict.fromkeys((*table.ages, *table.zip_codes, *table.keep))
+    return groups_of(folder / f"{table.name}.parquet", table.patient, list(said))
 
 
 class _Mapper:

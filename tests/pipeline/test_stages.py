@@ -241,6 +241,21 @@ def test_tables_change_ages_zip_codes_and_cells_that_name_the_patient(workplace:
     assert notes == {"cells": 2, "rows_dropped": 1}
 
 
+def test_the_groups_that_a_table_leaves_are_a_gate(workplace: Workplace) -> None:
+    _, policy = released_table(workplace)
+    gates = json.loads((policy.state / "audit.json").read_text())["gates"]
+    gate = next(gate for gate in gates if gate["name"] == "small groups")
+    assert gate["result"] == "flagged"
+    assert "patients are in groups of fewer than 5" in gate["detail"]
+    assert not [path for path in (policy.output / "tables").iterdir() if path.name != "labels.parquet"]
+
+
+def test_a_table_is_put_in_order_by_its_content(workplace: Workplace) -> None:
+    rows, _ = released_table(workplace)
+    order = [tuple((value is not None, value or "") for value in row.values()) for row in rows]
+    assert order == sorted(order)
+
+
 def test_tables_move_dates_as_the_images_do(workplace: Workplace) -> None:
     rows, policy = released_table(workplace, preset="research", pixels="{at_risk: release}")
     dates = {row["pid"]: row["when"] for row in rows if row["when"]}
