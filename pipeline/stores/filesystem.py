@@ -1,4 +1,4 @@
-"""The file systems of fsspec as they are used here: nothing remembered, nothing logged, seldom a second try."""
+"""The file systems of fsspec as they are used here: nothing remembered, nothing logged, few tries."""
 
 from __future__ import annotations
 

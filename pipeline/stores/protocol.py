@@ -25,8 +25,8 @@ class Found:
     ``path`` is where it lies: a local path, or a URL. ``sort`` is ``file``, ``link``, ``special`` (never
     opened), ``unlisted`` (a folder that cannot be listed, so what it holds is unknown), ``absent`` (asked
     for by name, and not there) or ``short`` (a list of a PACS that holds less than it says). ``times`` is its
-    version, or ``UNSEEN``. ``parts`` are the further files of a slide of several files; ``near_slide`` says of
-    a file in a store that it is named after a slide beside it.
+    version, or ``UNSEEN``. ``parts`` are the further files of a slide of several files; ``near_slide`` says
+    of a file in a store that it is named after a slide beside it.
     """
 
     path: bytes
