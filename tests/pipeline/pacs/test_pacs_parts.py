@@ -1,0 +1,277 @@
+"""The parts of reading a PACS: addresses, worklists, matching, answers of several parts, patience."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.pacs import patience
+from medsanitize.pipeline.pacs.address import (
+    DimsePeer,
+    Instance,
+    WebService,
+    address_of,
+    instance_in,
+    parsed,
+    root_of,
+    service_in,
+    service_of,
+    wanted_in,
+)
+from medsanitize.pipeline.pacs.matching import Answer, ignored
+from medsanitize.pipeline.pacs.multipart import single_part
+from medsanitize.pipeline.pacs.patience import NotGiven, Passing, patiently
+from medsanitize.pipeline.pacs.reader import PacsReader
+from medsanitize.pipeline.pacs.worklist import read_worklist
+from medsanitize.pipeline.stores.protocol import SourceProblem
+from medsanitize.policies.pacs import DicomWeb, Dimse
+
+SERVICE = b"dimse://PACS@host:104/US/get"
+
+
+# -- addresses ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "service"),
+    [
+        (
+            DicomWeb(dicomweb="https://host/dicom-web/", token="TOKEN"),
+            WebService("https://host/dicom-web", "token", "TOKEN"),
+        ),
+        (DicomWeb(dicomweb="http://host:80"), WebService("http://host:80")),
+        (Dimse(dimse="PACS@host:104", calling="US"), DimsePeer("PACS", "host", 104, "US")),
+        (
+            Dimse(dimse="PACS@host:104", calling="US", retrieve="move", port=11112),
+            DimsePeer("PACS", "host", 104, "US", 11112),
+        ),
+    ],
+)
+def test_an_address_says_what_the_policy_said_of_the_service(
+    one: DicomWeb | Dimse, service: WebService | DimsePeer
+) -> None:
+    assert parsed(service_in(root_of(one))) == service
+
+
+@given(st.dictionaries(st.sampled_from(["StudyDate", "PatientName"]), st.text(min_size=1)))
+def test_an_address_says_what_is_wanted(query: dict[str, str]) -> None:
+    one = Dimse(dimse="PACS@host:104", worklist=Path("/a folder/list?#.csv"), query=query)
+    assert wanted_in(root_of(one)) == (one.worklist, query)
+
+
+def test_an_address_of_an_object_says_its_uids() -> None:
+    address = address_of(SERVICE, "1.2", "3.4", "5.6", "")
+    assert (service_in(address), instance_in(address)) == (SERVICE, Instance("1.2", "3.4", "5.6"))
+
+
+def test_a_secret_is_never_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    assert b"hush" not in service_of(DicomWeb(dicomweb="https://host/dicom-web", token="TOKEN"))
+
+
+# -- worklists ----------------------------------------------------------------------------
+
+
+def test_a_worklist_is_sorted_and_names_each_study_once(tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text("\ufeffAccessionNumber\nB2\n A1 \nB2\n\n", encoding="utf-8")
+    assert read_worklist(path) == ("AccessionNumber", ["A1", "B2"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "AccessionNumber\n",
+        "PatientID\nA\n",
+        "AccessionNumber,Other\nA,B\n",
+        "AccessionNumber\nA*\n",
+        "\0",
+    ],
+)
+def test_a_worklist_that_cannot_be_meant_is_refused_without_its_entries(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="worklist"):
+        read_worklist(path)
+
+
+# -- matching -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "key"),
+    [
+        ({"AccessionNumber": "A1"}, {"AccessionNumber": ("A1 ",)}, None),
+        ({"AccessionNumber": "A1"}, {"AccessionNumber": ("A10",)}, "AccessionNumber"),
+        ({"AccessionNumber": "A1"}, {}, "AccessionNumber"),
+        ({"StudyDate": "20200101-20201231"}, {"StudyDate": ("20200615",)}, None),
+        ({"StudyDate": "20200101-"}, {"StudyDate": ("20300615",)}, None),
+        ({"StudyDate": "-20200101"}, {"StudyDate": ("20200615",)}, "StudyDate"),
+        ({"StudyDate": "20200101"}, {"StudyDate": ("20200102",)}, "StudyDate"),
+        ({"StudyDescription": "chest*"}, {"StudyDescription": ("CHEST [2]",)}, None),
+        ({"StudyDescription": "*[2]"}, {"StudyDescription": ("CHEST 2",)}, "StudyDescription"),
+        ({"ModalitiesInStudy": "CT"}, {"ModalitiesInStudy": ("SR", "CT")}, None),
+        ({"PatientName": "A*"}, {"PatientName": ()}, None),
+        ({"StudyDescription": "*"}, {}, None),
+    ],
+)
+def test_an_answer_to_another_question_is_noticed(
+    asked: Mapping[str, str], answer: Answer, key: str | None
+) -> None:
+    assert ignored(asked, answer) == key
+
+
+# -- answers of several parts -------------------------------------------------------------
+
+
+def multipart(*contents: bytes) -> bytes:
+    parts = (b"--x\r\nContent-Type: application/dicom\r\n\r\n" + one + b"\r\n" for one in contents)
+    return b"".join(parts) + b"--x--"
+
+
+TYPE = 'multipart/related; type="application/dicom"; boundary="x"'
+
+
+@given(st.binary())
+def test_the_one_part_of_an_answer_is_taken_out_byte_for_byte(content: bytes) -> None:
+    if b"\r\n--x" not in content:
+        assert single_part(TYPE, multipart(content)) == content
+
+
+@pytest.mark.parametrize("cut", [1, 2, 10, 30])
+def test_an_answer_that_was_cut_short_is_asked_for_again(cut: int) -> None:
+    with pytest.raises((Passing, NotGiven)):
+        single_part(TYPE, multipart(b"DICM" * 5)[:-cut])
+
+
+def test_an_answer_of_several_objects_is_none() -> None:
+    with pytest.raises(NotGiven):
+        single_part(TYPE, multipart(b"one", b"two"))
+
+
+def test_a_page_in_place_of_an_object_is_none() -> None:
+    with pytest.raises(NotGiven):
+        single_part("text/html", b"<html>sign in</html>")
+
+
+# -- patience and the walk, with a peer made of plain functions ---------------------------
+
+
+class Plain:
+    """A peer whose answers are given; counts what it was asked."""
+
+    def __init__(
+        self,
+        find: Callable[[tuple[str, ...]], list[Answer]] = lambda _: [],
+        fetch: Callable[[int], bytes] = lambda _: b"",
+        *,
+        up: bool = True,
+    ) -> None:
+        self._find, self._fetch, self._up = find, fetch, up
+        self.asked = 0
+
+    def check(self) -> None:
+        if not self._up:
+            raise Passing("it is down")
+
+    def find(self, above: tuple[str, ...], _keys: Mapping[str, str]) -> list[Answer]:
+        return self._find(above)
+
+    def fetch(self, _wanted: Instance) -> bytes:
+        self.asked += 1
+        return self._fetch(self.asked)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience.time, "sleep", lambda _: None)
+
+
+def failing(times: int, failure: Exception) -> Callable[[int], bytes]:
+    def fetch(asked: int) -> bytes:
+        if asked <= times:
+            raise failure
+        return b"object"
+
+    return fetch
+
+
+def opened(peer: Plain) -> bytes:
+    with PacsReader(SERVICE, peer).opened(address_of(SERVICE, "1", "2", "3", "")) as one:
+        return bytes(one.content)
+
+
+@pytest.mark.parametrize(
+    ("times", "failure"), [(len(patience.PAUSES), Passing("busy")), (len(patience.FEW), NotGiven("no"))]
+)
+def test_a_peer_that_fails_for_a_while_is_asked_again(times: int, failure: Exception) -> None:
+    assert opened(Plain(fetch=failing(times, failure))) == b"object"
+
+
+def test_an_object_that_a_peer_does_not_give_is_its_own_fault() -> None:
+    with pytest.raises(SourceProblem, match="not-given-by-peer"):
+        opened(Plain(fetch=failing(99, NotGiven("no"))))
+
+
+def test_an_object_that_brings_the_peer_down_each_time_is_its_own_fault() -> None:
+    with pytest.raises(SourceProblem, match="not-given-by-peer"):
+        opened(Plain(fetch=failing(99, Passing("aborted"))))
+
+
+def test_a_peer_that_stays_down_is_exit_5() -> None:
+    with pytest.raises(EnvironmentFailure, match="busy"):
+        opened(Plain(fetch=failing(99, Passing("busy")), up=False))
+
+
+def test_what_a_message_says_of_a_failure_holds_no_uid() -> None:
+    with pytest.raises(EnvironmentFailure) as raised:
+        patiently(parsed(SERVICE), lambda: opened(Plain(fetch=failing(99, Passing("busy")), up=False)))
+    assert str(raised.value).startswith("The DICOM peer PACS@host:104 cannot be used: busy.")
+
+
+def listing(*levels: list[Answer]) -> Plain:
+    return Plain(find=lambda above: levels[len(above)])
+
+
+STUDY: Answer = {"StudyInstanceUID": ("1",), "StudyDate": ("20200101",), "NumberOfStudyRelatedSeries": ("1",)}
+SERIES: Answer = {"SeriesInstanceUID": ("2",), "NumberOfSeriesRelatedInstances": ("2",)}
+IMAGES: list[Answer] = [{"SOPInstanceUID": ("9",)}, {"SOPInstanceUID": ("10",), "SOPClassUID": ("1.2",)}]
+ROOT = SERVICE + b"?StudyDate=20200101"
+
+
+def walked(peer: Plain) -> list[tuple[bytes, str]]:
+    found = PacsReader(SERVICE, peer).walk(ROOT)
+    return [(one.path.partition(b"#")[2], one.sort) for one in found]
+
+
+def test_a_walk_is_sorted_by_uid_and_says_the_class() -> None:
+    assert walked(listing([STUDY], [SERIES], IMAGES)) == [(b"1/2/10/1.2", "file"), (b"1/2/9/", "file")]
+
+
+def test_a_series_that_lists_less_than_it_counts_has_a_row_that_says_so() -> None:
+    assert walked(listing([STUDY], [SERIES], IMAGES[:1])) == [(b"1/2/9/", "file"), (b"1/2", "short")]
+
+
+@pytest.mark.parametrize("below", [([],), ([SERIES], [])])
+def test_a_study_that_lists_nothing_is_not_silently_missing(below: tuple[list[Answer], ...]) -> None:
+    assert [sort for _, sort in walked(listing([STUDY], *below))] == ["short"]
+
+
+def test_a_peer_that_ignores_a_key_is_not_read() -> None:
+    other: Answer = {**STUDY, "StudyDate": ("20210101",)}
+    with pytest.raises(UsageError, match="does not match by StudyDate"):
+        walked(listing([STUDY, other], [SERIES], IMAGES))
+
+
+@pytest.mark.parametrize("uid", ["", "1/2", "../1", "1#2"])
+def test_what_is_no_uid_goes_into_no_address(uid: str) -> None:
+    with pytest.raises(UsageError, match="no proper StudyInstanceUID"):
+        walked(listing([{**STUDY, "StudyInstanceUID": (uid,)}], [SERIES], IMAGES))
