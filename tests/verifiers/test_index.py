@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.verifiers.index.folder import INVERTED, ROWS, VECTORS
+from medsanitize.verifiers.index.folder import ROWS, VECTORS
 from medsanitize.verifiers.index.index import build_index, open_index
+from medsanitize.verifiers.index.inverted import shard_name
 
 DIMENSION = 8
 
@@ -62,6 +63,30 @@ def test_inverted_lists_find_what_they_say_they_find(tmp_path: Path) -> None:
     assert recall > 0.97
 
 
+@pytest.mark.parametrize("shard", [900, 1333, 4000])
+def test_shards_together_find_what_one_file_finds(tmp_path: Path, shard: int) -> None:
+    vectors, queries = vectors_of(4000), vectors_of(150, seed=2)
+    sizes = {"whole": 10_000, "parts": shard}
+    whole, parts = (
+        build_index(
+            tmp_path / name, batches(vectors), dimension=DIMENSION, model="m", exact_up_to=100, shard=size
+        )
+        for name, size in sizes.items()
+    )
+    assert parts.about.shards == -(-4000 // shard)
+    assert whole.about.probes == parts.about.probes
+    for one, other in zip(whole.search(queries, 10), parts.search(queries, 10), strict=True):
+        assert (one == other).all()
+
+
+def test_an_index_built_anew_leaves_no_shards_of_the_one_before(tmp_path: Path) -> None:
+    for count, shard in ((2000, 300), (1200, 1200)):
+        index = build_index(
+            tmp_path, batches(vectors_of(count)), dimension=DIMENSION, model="m", exact_up_to=10, shard=shard
+        )
+    assert index.about.shards == len(list(tmp_path.glob("inverted-*"))) == 1
+
+
 def test_building_twice_gives_the_same_files(tmp_path: Path) -> None:
     vectors = vectors_of(2000)
     for name in ("a", "b"):
@@ -70,7 +95,7 @@ def test_building_twice_gives_the_same_files(tmp_path: Path) -> None:
     assert one == other
 
 
-@pytest.mark.parametrize("name", [VECTORS, ROWS, INVERTED])
+@pytest.mark.parametrize("name", [VECTORS, ROWS, shard_name(0)])
 def test_a_changed_file_is_refused_before_it_is_opened(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "i"
     build_index(folder, batches(vectors_of(2000)), dimension=DIMENSION, model="m", exact_up_to=1000)
@@ -81,7 +106,7 @@ def test_a_changed_file_is_refused_before_it_is_opened(tmp_path: Path, name: str
         open_index(folder)
 
 
-@pytest.mark.parametrize("change", ['{"format": 2}', "[]", "{", '{"format": 1, "files": {"../x": "y"}}'])
+@pytest.mark.parametrize("change", ['{"format": 3}', "[]", "{", '{"format": 2, "files": {"../x": "y"}}'])
 def test_an_index_that_says_nonsense_of_itself_is_refused(tmp_path: Path, change: str) -> None:
     folder = tmp_path / "i"
     build_index(folder, batches(vectors_of(10)), dimension=DIMENSION, model="m")

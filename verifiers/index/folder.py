@@ -17,6 +17,7 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release.canonical import document_json
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.store import storage, write_atomic
+from medsanitize.verifiers.index.inverted import shard_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 ABOUT: Final = "index.json"
 VECTORS: Final = "vectors.f32"
 ROWS: Final = "rows.parquet"
-INVERTED: Final = "inverted.faiss"
-_FORMAT: Final = 1
+_SHARDS: Final = "inverted-*.faiss"
+_FORMAT: Final = 2
 _DAMAGED: Final = ("The index is damaged", "Build it again")
 
 
@@ -56,6 +57,11 @@ class About:
     probes: int = 0
     recall: float = 1.0
     measured: int = 0
+
+    @property
+    def shards(self) -> int:
+        """Files of inverted lists; none where the search is exact."""
+        return len(self.files) - len((VECTORS, ROWS))
 
 
 def write_parts(
@@ -104,9 +110,15 @@ def _private(path: Path) -> Any:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb")
 
 
+def remove_shards(folder: Path) -> None:
+    """Remove the inverted lists of an index that was here before."""
+    for path in folder.glob(_SHARDS):
+        path.unlink()
+
+
 def write_about(folder: Path, about: About) -> None:
     """Finish an index: digest its files and write what it says of itself."""
-    names = [name for name in (VECTORS, ROWS, INVERTED) if (folder / name).exists()]
+    names = [VECTORS, ROWS, *sorted(path.name for path in folder.glob(_SHARDS))]
     files = {name: digest_file(folder / name) for name in names}
     facts = {**asdict(about), "files": files, "format": _FORMAT}
     write_atomic(folder / ABOUT, document_json(facts))
@@ -124,8 +136,8 @@ def read_about(folder: Path) -> About:
         facts: dict[str, Any] = json.loads((folder / ABOUT).read_bytes())
         known = facts.pop("format") == _FORMAT
         about = About(**facts)
-        whole = known and set(about.files) in ({VECTORS, ROWS}, {VECTORS, ROWS, INVERTED})
-        whole = whole and (INVERTED in about.files) == bool(about.probes)
+        named = {VECTORS, ROWS, *(shard_name(number) for number in range(about.shards))}
+        whole = known and set(about.files) == named and bool(about.shards) == bool(about.probes)
         for name, digest in sorted(about.files.items()) if whole else ():
             whole = whole and digest_file(folder / name) == digest
         size = (folder / VECTORS).stat().st_size if whole else -1

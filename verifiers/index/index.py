@@ -11,15 +11,15 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release.store import storage
 from medsanitize.verifiers.index.exact import nearest
 from medsanitize.verifiers.index.folder import (
-    INVERTED,
     ROWS,
     About,
     map_vectors,
     read_about,
+    remove_shards,
     write_about,
     write_parts,
 )
-from medsanitize.verifiers.index.inverted import ranked_again, write_inverted
+from medsanitize.verifiers.index.inverted import SHARD, open_shards, ranked_again, write_inverted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ class Index:
     about: About
     folder: Path
     _vectors: NDArray[np.float32] = field(repr=False)
-    _inverted: Any = field(repr=False)
+    _shards: list[Any] = field(repr=False)
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Find the nearest vectors.
@@ -71,9 +71,9 @@ class Index:
                 "The queries are of another length than the vectors of the index", "Embed both with one model"
             )
         k = min(k, self.about.count)
-        if self._inverted is None:
+        if not self._shards:
             return nearest(self._vectors, queries, k)
-        return ranked_again(self._inverted, self._vectors, queries, k)
+        return ranked_again(self._shards, self._vectors, queries, k)
 
     def rows(self) -> pa.Table:
         """The table of what the vectors belong to, in their order."""
@@ -93,6 +93,7 @@ def build_index(
     dimension: int,
     model: str,
     exact_up_to: int = EXACT_UP_TO,
+    shard: int = SHARD,
 ) -> Index:
     """Write an index, a batch at a time, and open it.
 
@@ -108,6 +109,8 @@ def build_index(
         Digest of the model.
     exact_up_to : int
         More vectors than this are searched by inverted lists.
+    shard : int
+        Vectors of each file of inverted lists; one of them is in memory at a time.
 
     Raises
     ------
@@ -119,9 +122,9 @@ def build_index(
     count = write_parts(folder, batches, dimension)
     about = About(dimension, count, model, {})
     with storage():
-        (folder / INVERTED).unlink(missing_ok=True)
+        remove_shards(folder)
         if count > exact_up_to:
-            found = write_inverted(folder / INVERTED, map_vectors(folder, about))
+            found = write_inverted(folder, map_vectors(folder, about), shard)
             about = About(dimension, count, model, {}, *found)
     write_about(folder, about)
     return open_index(folder)
@@ -147,11 +150,5 @@ def open_index(folder: Path, *, model: str | None = None) -> Index:
     about = read_about(folder)
     if model is not None and about.model != model:
         raise UsageError("The index was made by another model", "Build it again with this one")
-    inverted = None
-    if about.probes:
-        import faiss
-
-        opened: Any = faiss.read_index(str(folder / INVERTED), faiss.IO_FLAG_MMAP)
-        opened.nprobe = about.probes
-        inverted = opened
-    return Index(about, folder, map_vectors(folder, about), inverted)
+    shards = open_shards(folder, about.shards, about.probes) if about.probes else []
+    return Index(about, folder, map_vectors(folder, about), shards)
