@@ -134,7 +134,7 @@ def _said_in(main: Path) -> Iterator[bytes]:
             yield data[start : data.find(b"</ImageDocument>", start)][:_MOST] if start >= 0 else b""
             return
         try:
-            with tifffile.TiffFile(main) as tif:
+            with tifffile.TiffFile(file) as tif:  # not its path: what a link leads to may have no name
                 for page in tiff_pages(tif):
                     for tag in page.tags.values():
                         if int(tag.dtype) in (1, 2, 7) and tag.count > 5:

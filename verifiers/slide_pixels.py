@@ -163,7 +163,8 @@ def _by_tifffile(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator
                 yield _VIEWER
             if not sources:
                 return
-            with tifffile.TiffFile(sources[0]) as theirs:
+            # Opened here and not by its path: what a link leads to may have no name.
+            with sources[0].open("rb") as file, tifffile.TiffFile(file) as theirs:
                 if not all(any(_same(page, other) for other in theirs.pages) for page in ours.pages):
                     yield _PIXELS
     except (tifffile.TiffFileError, ValueError, LookupError, RuntimeError):

@@ -92,6 +92,24 @@ class RemoteReader:
         except (Absent, Odd):
             return []
 
+    def names_below(self, folder: str) -> Iterator[tuple[str, int]]:
+        """Path and size of every object below a folder, in the order of the walk; slides are not sought.
+
+        Raises
+        ------
+        Absent
+            There is no such folder.
+        EnvironmentFailure
+            The store cannot be reached, or lets nobody in.
+        """
+        for one in self._entries(folder):
+            name = one.quoted.decode("utf-8", "surrogateescape")
+            if one.sort != "folder":
+                yield name, one.size
+                continue
+            for path, size in self.names_below(f"{folder}/{name}"):
+                yield f"{name}/{path}", size
+
     @property
     def _store(self) -> FileSystem:
         return file_system(self._scheme)

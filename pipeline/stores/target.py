@@ -228,19 +228,14 @@ class Target:
 
     def _require_exactly(self, release: Path) -> None:
         """The store must list the files of the release and nothing else; both are walked in one order."""
-        base = self._address.encode() + b"/"
-        listed = ((one.path.removeprefix(base), one.size) for one in _walked(self._scheme, self._address))
-        stated = ((found.path.encode(), found.size) for found in walk(release) if found.path != layout.ROOT)
-        there = (one for one in listed if one[0] != layout.ROOT.encode())
+        listed = RemoteReader(self._scheme).names_below(self._address)
+        there = (one for one in listed if one[0] != layout.ROOT)
+        stated = ((found.path, found.size) for found in walk(release) if found.path != layout.ROOT)
         if any(one != other for one, other in zip_longest(stated, there)):
             raise UsageError(
                 "output: the store does not list exactly the files of the release",
                 "Remove what is not of it (medsanitize verify names it in a copy), or name another prefix",
             )
-
-
-def _walked(scheme: str, address: str) -> Iterator[Any]:
-    return RemoteReader(scheme).walk(address.encode())
 
 
 def _files(release: Path) -> Iterator[_File]:
