@@ -1,14 +1,17 @@
-"""A state and a manifest of a million synthetic rows: sizes, times, peak memory.
+"""State, manifests, registry and tables of many objects: rows alone, no images.
 
     python benchmarks/rows.py OUT [--rows 1000000]
 
-Fills the state of a run with rows as the sanitize stage leaves them, then writes both manifests
-from it and reads them back, as a run does.
+Fills the state of a run with rows as the sanitize stage leaves them (a hundredth has the pixels of another
+object), and does with them what a run does with sets: the contests, the duplicates, both manifests, the
+registry and a look-up of every row in it, a table of as many rows put in order, and the groups of its
+patients. Exits 1 above 4 GB of memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import sys
 import time
@@ -17,19 +20,23 @@ from hashlib import sha256
 from pathlib import Path
 
 from common import fresh, machine, table
-from medsanitize.pipeline.dedup_stage import settle_contests
+from medsanitize.pipeline.dedup_stage import judge_duplicates, settle_contests
 from medsanitize.pipeline.evidence_stage import write_manifests
 from medsanitize.pipeline.sanitize_stage import seal_record
 from medsanitize.pipeline.state import State
+from medsanitize.pipeline.tables_stage import write_ordered
 from medsanitize.pipeline.worker import Setup, Worker
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.release.manifest import read_objects
+from medsanitize.release.registry import DATABASE, Registry
 from medsanitize.sanitize.keys import SubKeys, derive
 from medsanitize.sanitize.record import Check, Outcome, Record
+from medsanitize.verifiers.groups import groups_of
 
 OBJECTS_OF_A_STUDY = 100
+MOST = 4096
 RULES = {"U:uid": 9, "X:private": 31, "Z:basic": 5, "X:basic": 12, "D:basic": 2, "C:cleaned": 3}
 INSERT = (
     "INSERT INTO objects (id, size, stamp, kind, patient, study, sop, identified, outcome,"
@@ -62,8 +69,22 @@ def synthetic(worker: Worker, count: int) -> Iterator[tuple[object, ...]]:
         sealed = worker.seal.close(b"/export/%08d.dcm" % number, b"source")
         yield (
             *(number, 527_000, digest[:16], "dicom", *keyed, 1, "released", *names),
-            *(527_000, digest, 1, 1, sealed, seal_record(worker, record), 1, 1, digest[::-1]),
+            *(527_000, digest, 1, 1, sealed, seal_record(worker, record), 1, 1, _pixels(number)),
         )
+
+
+def _pixels(number: int) -> bytes:
+    """Every hundredth object has the pixels of the one before."""
+    return sha256(b"%d" % (number - (number % 100 == 99))).digest()[::-1]
+
+
+def table_rows(count: int) -> Iterator[tuple[str | None, ...]]:
+    """Rows of a table, ten a patient: who, an age, an area, a finding."""
+    for number in range(count):
+        chance = sha256(b"row%d" % number).digest()
+        patient = sha256(b"p%d" % (number // 10)).hexdigest()[:16].upper()
+        age, area = f"{20 + number // 10 * 7919 % 70}", f"{number // 10 * 104729 % 1000:03d}"
+        yield patient, age, area, f"finding {chance[1] % 20}" if chance[0] > 24 else None
 
 
 def _names(study: int, number: int) -> tuple[bytes, bytes, bytes]:
@@ -114,26 +135,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
     policy, subkeys = prepared(out)
     worker = Worker(Setup(policy, subkeys, None, False))
     state = State(out / "state.sqlite", subkeys)
-    filling = timed(lambda: fill(state, worker, given.rows))
-    indexing = timed(lambda: settle_contests(state, policy, None))
-    counting = timed(lambda: state.count("outcome = 'released'"))
-    writing = timed(lambda: write_manifests(state, subkeys, policy, out))
-    reading = timed(lambda: sum(batch.num_rows for batch in read_objects(out)))
+    done: dict[str, tuple[float, float]] = {}
+
+    def do(what: str, work: Callable[[], object]) -> None:
+        done[what] = timed(work), peak()
+
+    do("fill the state", lambda: fill(state, worker, given.rows))
+    do("settle contests, put in order", lambda: settle_contests(state, policy, None))
+    do("judge duplicates", lambda: judge_duplicates(state, policy, None))
+    do("count outcomes", lambda: state.count("outcome = 'released'"))
+    do("write both manifests", lambda: write_manifests(state, subkeys, policy, out))
+    do("read the manifest", lambda: sum(batch.num_rows for batch in read_objects(out)))
     state.close()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    objects = sum(path.stat().st_size for path in layout.object_manifests(out))
-    size = (out / "state.sqlite").stat().st_size
+    root = {"name": "rows", "version": "1.0", "mode": "pseudonymous", "supersedes": None}
+    (out / layout.ROOT).write_text(json.dumps(root))
+    registry = Registry(out / "registry")
+    do("add to the registry", lambda: registry.add(out, verified=True))
+    do("look every row up in it", lambda: sum(1 for _ in registry.lookup(digests(out))))
+    columns, ordered = ("patient", "age", "zip", "finding"), out / "tables" / "t.parquet"
+    do("put a table in order", lambda: write_ordered(ordered, columns, table_rows(given.rows)))
+    do("group its patients", lambda: groups_of(ordered, columns[0], columns[1:]))
+    sizes = {
+        "fill the state": size_of(out / "state.sqlite"),
+        "write both manifests": sum(map(size_of, layout.object_manifests(out))),
+        "add to the registry": size_of(out / "registry" / DATABASE),
+        "put a table in order": size_of(ordered),
+    }
     print(machine() + "\n")
     rows = [
-        ("fill the state", f"{filling:.1f} s", f"{size / 2**20:.0f} MB"),
-        ("put in order", f"{indexing:.1f} s", ""),
-        ("count outcomes", f"{counting:.2f} s", ""),
-        ("write both manifests", f"{writing:.1f} s", f"{objects / 2**20:.0f} MB"),
-        ("read the manifest", f"{reading:.1f} s", ""),
+        (what, f"{wall:.1f} s", f"{memory:.0f} MB", f"{sizes[what] / 2**20:.0f} MB" if what in sizes else "")
+        for what, (wall, memory) in done.items()
     ]
-    print(table((f"{given.rows:,} rows", "wall time", "size on disk"), rows))
-    print(f"\npeak memory: {peak:.0f} MB")
-    return 0
+    print(table((f"{given.rows:,} rows", "wall time", "peak memory until then", "on disk"), rows))
+    return int(peak() > MOST)
+
+
+def digests(out: Path) -> Iterator[tuple[str, str | None]]:
+    """What the manifest says of bytes and pixels, row by row."""
+    for batch in read_objects(out, ["sha256", "pixels_sha256"]):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file."""
+    return path.stat().st_size
+
+
+def peak() -> float:
+    """MB of memory that this process held at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

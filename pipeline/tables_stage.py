@@ -171,22 +171,31 @@ def _transposed(columns: dict[str, list[str | None]], rows: int) -> Iterator[dic
 
 def _write_one(state: State, policy: Policy, subkeys: SubKeys, table: Table, folder: Path) -> TableSummary:
     mapper = _Mapper(state, policy, subkeys, table)
-    path, waiting = folder / f"{table.name}.parquet", folder / _UNORDERED
     rows = (row for row in map(mapper.row, _rows(table)) if row is not None)
-    with storage():
-        folder.mkdir(parents=True, exist_ok=True)
-        count = _write_parquet(waiting, mapper.columns, iter(lambda: list(islice(rows, _ROWS)), []))
-        with connected(folder) as db:
-            order = ", ".join(f"{identifier(name)} NULLS FIRST" for name in mapper.columns)
-            found = db.execute(f"SELECT * FROM read_parquet(?) ORDER BY {order}", [str(waiting)])  # noqa: S608
-            _write_parquet(path, mapper.columns, iter(lambda: found.fetchmany(_ROWS), []))
-        waiting.unlink()
+    count = write_ordered(folder / f"{table.name}.parquet", mapper.columns, rows)
     notes = json.loads(state.get("blanked") or "{}")
     state.put(
         "blanked",
         json.dumps({**notes, table.name: {"cells": mapper.blanked, "rows_dropped": mapper.dropped}}),
     )
     return TableSummary(table.name, f"{TABLES}/{table.name}.parquet", count, tuple(mapper.columns))
+
+
+def write_ordered(path: Path, columns: Sequence[str], rows: Iterator[Sequence[str | None]]) -> int:
+    """Write rows of texts in the order of their content, nulls first; returns how many there were.
+
+    They lie beside the table until they are in order.
+    """
+    waiting = path.with_name(_UNORDERED)
+    with storage():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        count = _write_parquet(waiting, columns, iter(lambda: list(islice(rows, _ROWS)), []))
+        with connected(path.parent) as db:
+            order = ", ".join(f"{identifier(name)} NULLS FIRST" for name in columns)
+            found = db.execute(f"SELECT * FROM read_parquet(?) ORDER BY {order}", [str(waiting)])  # noqa: S608
+            _write_parquet(path, columns, iter(lambda: found.fetchmany(_ROWS), []))
+        waiting.unlink()
+    return count
 
 
 def _write_parquet(
