@@ -22,14 +22,18 @@ WORKERS = click.option(
 REGISTRY = click.option("--registry", type=FILE, help="Folder of the registry, in place of the policy's.")
 
 
-def _load(policy: Path, registry: Path | None) -> Policy:
+def _load(policy: Path, registry: Path | None, engine: str | None = None) -> Policy:
+    """Load a policy, with what the command line puts in place of it."""
     from medsanitize.policies.load import load
 
     loaded = load(policy)
-    if registry is None:
-        return loaded
-    section = loaded.registry.model_copy(update={"path": registry.absolute()})
-    return loaded.model_copy(update={"registry": section})
+    if registry is not None:
+        section = loaded.registry.model_copy(update={"path": registry.absolute()})
+        loaded = loaded.model_copy(update={"registry": section})
+    if engine is not None:
+        kind = loaded.engine.model_copy(update={"kind": engine})
+        loaded = loaded.model_copy(update={"engine": kind})
+    return loaded
 
 
 def _go(
@@ -64,6 +68,7 @@ def _show(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, 
 @command(cli, "run", "medsanitize run policy.yaml --workers 4")
 @POLICY
 @WORKERS
+@click.option("--engine", type=click.Choice(["local", "ray"]), help="Engine, in place of the policy's.")
 @REGISTRY
 @click.option("--approve", metavar="DIGEST", help="Publish the staged release of this digest.")
 @click.option("--inventory-only", is_flag=True, help="Take the inventory that shards share, then stop.")
@@ -74,6 +79,7 @@ def _show(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, 
 def run(
     policy: Path,
     workers: int | None,
+    engine: str | None,
     registry: Path | None,
     approve: str | None,
     inventory_only: bool,
@@ -102,7 +108,7 @@ def run(
                 "--inventory-only and --shard exclude each other", "Take the inventory first, then run shards"
             )
         options = Options(workers, approve, inventory_only, Shard.parse(shard) if shard else None)
-        loaded = _load(policy, registry)
+        loaded = _load(policy, registry, engine)
         check_return_file(account, loaded)
         result = _go(loaded, options, planned=False, log_json=log_json, account=account)
     return _show(result, as_json)

@@ -39,7 +39,8 @@ release:
   # Stop after the audit until somebody approves the staged release.
 #  approve: required
 
-# Folders to read. They are never written to, and links are not followed out of them.
+# Folders to read. They are never written to, and links are not followed out of them. A PACS is read too, by a
+# worklist or a query: - {{dicomweb: "https://host/dicom-web", worklist: ./worklist.csv}}.
 inputs:
   - ./export
 

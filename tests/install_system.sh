@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the system programs that tests marked "system" use: dciodvfy (dicom3tools), a browser, and an
-# archive (Orthanc) with its DICOMweb plugin.
+# Installs the system programs that tests marked "system" use: dciodvfy (dicom3tools), a browser, an
+# archive (Orthanc) with its DICOMweb plugin, and Java for Spark.
 set -euo pipefail
 if command -v dciodvfy >/dev/null && command -v chromium >/dev/null && command -v Orthanc >/dev/null &&
+  command -v java >/dev/null &&
   [ -e /usr/share/orthanc/plugins/libOrthancDicomWeb.so ]; then
   exit 0
 fi
@@ -10,4 +11,4 @@ run=""
 [ "$(id -u)" = 0 ] || run=sudo
 $run apt-get update -qq
 $run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-  dicom3tools chromium orthanc orthanc-dicomweb
+  dicom3tools chromium orthanc orthanc-dicomweb openjdk-17-jre-headless

@@ -169,17 +169,18 @@ class RayEngine:
             self._equip(hand)
             return
         answer: Answer = self._channel.open(said)
+        slot = hand.slots.popleft() if hand.asked is None else None
         if answer.raised is not None:
             raise answer.raised
         self._worked = time.monotonic()
         self._failed = 0
-        if hand.asked is not None:
+        if slot is None:
             hand.asked = None
             self._require_mark(hand)
             return
         self.cpu_seconds += answer.cpu
         self._given_up = 0
-        hand.slots.popleft().outcome.append(answer.result)
+        slot.outcome.append(answer.result)
 
     def _look_after(self) -> None:
         """A cluster without its head would end this process, and one without room would keep it for ever."""

@@ -94,7 +94,7 @@ class Cluster:
 def told(driver: subprocess.Popen[str]) -> dict[str, Any]:
     """What a driver says at its end; it says nothing else."""
     try:
-        out, err = driver.communicate(timeout=90)
+        out, err = driver.communicate(timeout=300)
     finally:
         driver.kill()
     assert (driver.returncode, err) == (0, "")

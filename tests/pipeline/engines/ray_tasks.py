@@ -55,6 +55,12 @@ def slowly(worker: Worker, batch: Sequence[Any]) -> list[Any]:
     return SANITIZE(worker, batch)
 
 
+def linger(_: Worker, batch: Sequence[Path]) -> list[int]:
+    (batch[0] / "at-work").touch()
+    time.sleep(1)
+    return []
+
+
 def release(policy: Policy) -> dict[str, Any]:
     """A whole run, in small batches that take a while."""
     sanitize_stage.sanitize_batch = slowly
@@ -64,32 +70,34 @@ def release(policy: Policy) -> dict[str, Any]:
 
 
 def calls(policy: Policy) -> dict[str, Any]:
-    """What an engine says of tasks that work, and of one that kills its worker."""
-    setup = Setup(policy, derive(bytes(range(64)), scope="project"), None, keep_links=False)
-    with RayEngine(setup, 2, Stop()) as engine:
+    """What an engine says of tasks that work, of one that kills its worker, and of one that raises."""
+    raised = ""
+    with RayEngine(setup_of(policy), 2, Stop()) as engine:
         ordered = [one for (one,) in engine.map(same, ([number] for number in range(12)))]
         after = list(engine.map(die_of_seven, ([number, number + 1] for number in range(0, 12, 2))))
+        try:
+            list(engine.map(quote_a_value, [[1]]))
+        except RuntimeError as error:
+            raised = str(error)
     died = [one.item for one in after if isinstance(one, Died)]
     lived = [number for one in after if not isinstance(one, Died) for number in one]
-    return {"ordered": ordered, "died": died, "lived": lived}
+    return {"ordered": ordered, "died": died, "lived": lived, "raised": raised}
 
 
 def dies(policy: Policy) -> dict[str, Any]:
     """Every item kills its worker."""
-    setup = Setup(policy, derive(bytes(range(64)), scope="project"), None, keep_links=False)
-    with RayEngine(setup, 2, Stop()) as engine:
+    with RayEngine(setup_of(policy), 2, Stop()) as engine:
         return {"results": len(list(engine.map(die, ([number] for number in range(99)))))}
 
 
-def raises(policy: Policy) -> dict[str, Any]:
-    """A task that quotes a value in what it prints and raises."""
-    setup = Setup(policy, derive(bytes(range(64)), scope="project"), None, keep_links=False)
-    try:
-        with RayEngine(setup, 1, Stop()) as engine:
-            list(engine.map(quote_a_value, [[1]]))
-    except RuntimeError as error:
-        return {"raised": str(error)}
-    return {}
+def lingers(policy: Policy) -> dict[str, Any]:
+    """Tasks that take longer than anybody waits for."""
+    with RayEngine(setup_of(policy), 1, Stop()) as engine:
+        return {"results": len(list(engine.map(linger, ([policy.output.parent] for _ in range(999)))))}
+
+
+def setup_of(policy: Policy) -> Setup:
+    return Setup(policy, derive(bytes(range(64)), scope="project"), None, keep_links=False)
 
 
 def main() -> None:

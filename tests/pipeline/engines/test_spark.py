@@ -1,0 +1,107 @@
+"""The example of a release by Spark, on Spark itself with two local workers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from base64 import urlsafe_b64decode
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.engines.spark import (
+    INVENTORY_SCHEMA,
+    SETTLED_LATER,
+    inventory_rows,
+    sanitize_partition,
+)
+from medsanitize.pipeline.run import Options, run
+from medsanitize.policies.model import Policy
+from medsanitize.release.manifest import OBJECT_SCHEMA
+
+from tests.pipeline.conftest import CANARIES, KEY, tree
+
+Workplace = Callable[..., Policy]
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "spark_release.py"
+ONE = Options(workers=1)
+SETTINGS = "--master local[2] --conf spark.ui.enabled=false --conf spark.local.dir={folder} pyspark-shell"
+
+
+def file_of(policy: Policy) -> Path:
+    return policy.output.parent / "policy.yaml"
+
+
+def inventoried(policy: Policy) -> Policy:
+    assert run(policy, Options(workers=1, inventory_only=True)).ending == "inventory taken"
+    return policy
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_the_example_publishes_what_one_process_does_and_spark_returns_its_rows(
+    workplace: Workplace, tmp_path: Path
+) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("needs Java 17: tests/install_system.sh")
+    local, spread = workplace("local"), workplace("spread")
+    run(local, ONE)
+
+    command = [sys.executable, EXAMPLE, file_of(spread), "--shards", "3", "--rows", tmp_path / "rows.parquet"]
+    spark = {"PYSPARK_SUBMIT_ARGS": SETTINGS.format(folder=tmp_path / "spark")}
+    done = subprocess.run(
+        command, env={**os.environ, **spark, "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True
+    )
+
+    assert done.stdout.split("\n")[1] == "published"
+    assert tree(spread.output) == tree(local.output)
+    published = settled_early(pq.read_table(spread.output / "manifest" / "objects.parquet"))
+    assert settled_early(pq.read_table(tmp_path / "rows.parquet")) == published
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "spark").rglob("*") if path.is_file())
+    assert not any(
+        secret.encode() in kept for secret in (*CANARIES, KEY.hex(), str(tmp_path / "spread/export"))
+    )
+
+
+def settled_early(table: pa.Table) -> dict[str, dict[str, object]]:
+    """Rows by object, less what only the closing run knows."""
+    return {row["object_id"]: row for row in table.drop_columns(list(SETTLED_LATER)).to_pylist()}
+
+
+def test_a_partition_gives_rows_of_the_manifest_with_no_check_of_the_whole_set(workplace: Workplace) -> None:
+    policy = inventoried(workplace())
+    rows = inventory_rows(policy, 1)
+
+    made = pa.Table.from_batches(sanitize_partition(file_of(policy), 1, rows.to_batches()))
+
+    assert made.schema == OBJECT_SCHEMA
+    assert made.num_rows > 10
+    assert set(made.column("check_registry").to_pylist()) == {"not made"}
+
+
+def test_inventory_rows_name_no_source(workplace: Workplace) -> None:
+    policy = inventoried(workplace())
+
+    rows = inventory_rows(policy, 3)
+
+    assert rows.schema == INVENTORY_SCHEMA
+    assert set(rows.column("shard").to_pylist()) <= {1, 2, 3}
+    sealed = [urlsafe_b64decode(uri.removeprefix("sealed:")) for uri in rows.column("uri").to_pylist()]
+    assert not any(b"export" in one for one in sealed)
+
+
+def test_part_of_a_shard_is_refused(workplace: Workplace) -> None:
+    policy = inventoried(workplace())
+    rows = inventory_rows(policy, 1)
+
+    with pytest.raises(RuntimeError, match="not all rows of a shard"):
+        list(sanitize_partition(file_of(policy), 1, rows.slice(1).to_batches()))
+
+
+def test_without_an_inventory_there_are_no_rows(workplace: Workplace) -> None:
+    with pytest.raises(UsageError, match="no inventory"):
+        inventory_rows(workplace(), 2)
