@@ -63,10 +63,21 @@ def part_of(patient: bytes, count: int) -> int:
 
 
 def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
-    """Open a shard's state; a new one receives its share of the rows, whole patients at a time."""
+    """Open a shard's state; a new one receives its share of the rows, whole patients at a time.
+
+    Raises
+    ------
+    UsageError
+        Shards of another number were begun and not yet merged.
+    """
     if main.path is None:
         raise UsageError("A run without a state file cannot be split", "Run it whole")
     path = shard_path(main.path, shard)
+    if any(not one.stem.endswith(f"-of-{shard.count}") for one in shard_files(main.path)):
+        raise UsageError(
+            "Shards of another number were begun, and theirs are partly the same objects",
+            "Give the same number, or merge what they did: medsanitize run POLICY --inventory-only",
+        )
     if path.exists():
         state = State(path, subkeys)
         same = all(state.get(name) == main.get(name) for name in _SHARED)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
+from medsanitize.pipeline.opening import state_path
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.shards import Shard
 from medsanitize.policies.model import Policy
@@ -44,6 +45,7 @@ def note(event, arguments):
         raise OSError(28, "No space left on device")
 from pathlib import Path
 from medsanitize.errors import MedsanitizeError
+from medsanitize.pipeline.opening import state_path
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.load import load
 loaded = load(Path(policy))
@@ -175,6 +177,30 @@ def test_a_missing_shard_is_made_up_for(workplace: Workplace, reference: tuple[d
     run(policy, Options(workers=1))
     assert tree(policy.output) == reference[0]
     assert not list(policy.state.glob("*shard*.sqlite"))
+
+
+def test_shards_of_another_number_are_refused_until_the_first_are_merged(
+    workplace: Workplace, reference: tuple[dict[str, str], int]
+) -> None:
+    policy = workplace("shards")
+    run(policy, Options(workers=1, inventory_only=True))
+    run(policy, Options(workers=1, shard=Shard(1, 2)))
+    with pytest.raises(UsageError, match="another number"):
+        run(policy, Options(workers=1, shard=Shard(1, 3)))
+    run(policy, Options(workers=1, inventory_only=True))
+    run(policy, Options(workers=1, shard=Shard(1, 3)))
+    assert publishes_same(policy, reference[0])
+
+
+def test_a_shard_leaves_the_shared_inventory_as_it_is(workplace: Workplace) -> None:
+    policy = workplace()
+    run(policy, Options(workers=1, inventory_only=True))
+    shared = state_path(policy)
+    before = shared.read_bytes()
+    shared.chmod(0o400)
+    run(policy, Options(workers=1, shard=Shard(1, 2)))
+    assert shared.read_bytes() == before
+    assert not list(policy.state.glob(f"{shared.name}-*"))
 
 
 def test_a_shard_needs_an_inventory(workplace: Workplace) -> None:
