@@ -17,6 +17,7 @@ from medsanitize.errors import PolicyError
 from medsanitize.policies.load import PRESETS, loads
 from medsanitize.policies.model import OPTION_CODES, Options, Policy
 from medsanitize.policies.section import Text
+from medsanitize.policies.stores import StoreUrl
 from medsanitize.policies.template import template
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -143,6 +144,8 @@ def _bounds(constraints: Iterable[Any]) -> str:
 
 def _kind(annotation: Any) -> str:
     """A type in a steward's words."""
+    if annotation == StoreUrl:
+        return "address"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "section"
     origin, parts = get_origin(annotation), get_args(annotation)
@@ -152,7 +155,7 @@ def _kind(annotation: Any) -> str:
         return ", or ".join(dict.fromkeys(_kind(part) for part in parts if part is not NoneType))
     if origin is tuple:
         inner = _kind(parts[0])
-        plural = {"section": "sections", "path": "paths", "path, or section": "paths or sections"}
+        plural = {"section": "sections", "path": "paths", "address, or path, or section": "addresses, paths or sections"}
         return f"list of {plural.get(inner, inner)}"
     if origin is dict:
         return "attribute: action" if parts[1] is not Text else "keyword: text"
