@@ -15,6 +15,9 @@ from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.release.store import storage
 
+SEEN = ".seen-"
+"""What names of files begin with by which workers elsewhere show, for a moment, that they see this folder."""
+
 
 def check_paths(policy: Policy) -> None:
     """Refuse inputs that do not exist and roots that lie in one another.
@@ -140,6 +143,8 @@ def ensure_staging(policy: Policy) -> Path:
     staging = staging_folder(policy)
     with storage():
         staging.mkdir(mode=0o700, exist_ok=True)
+        for left in staging.glob(f"{SEEN}*"):
+            left.unlink(missing_ok=True)
     return staging
 
 

@@ -21,7 +21,8 @@ from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engine import DEATHS_IN_A_ROW, Died, Item, Result, Task
 from medsanitize.pipeline.engines.channel import Channel
 from medsanitize.pipeline.engines.connection import answers, connected
-from medsanitize.pipeline.engines.station import MARK, Answer, Kit, Station, not_seen
+from medsanitize.pipeline.engines.station import Answer, Kit, Station, not_seen
+from medsanitize.pipeline.preflight import SEEN
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.worker import Setup
 
@@ -128,6 +129,9 @@ class RayEngine:
                 self._hear()
             while line and line[0].outcome:
                 yield line.popleft().outcome[0]
+        while any(hand.mark for hand in self._crew):  # nothing of theirs stays where files are staged
+            self._stop.check()
+            self._hear()
 
     # -- batches to workers, answers back -------------------------------------------------
 
@@ -227,7 +231,7 @@ class RayEngine:
             roots = tuple(one for one in self._setup.policy.inputs if isinstance(one, Path))
             inputs = tuple((os.fsencode(one), os.stat(one).st_ino) for one in roots)
             self._kit = ray.put(self._channel.close(Kit(self._setup, inputs)))
-        hand.mark = MARK + secrets.token_hex(16) if self._setup.staging is not None else ""
+        hand.mark = SEEN + secrets.token_hex(16) if self._setup.staging is not None else ""
         hand.asked = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
 
     def _require_mark(self, hand: _Hand) -> None:

@@ -20,9 +20,6 @@ from medsanitize.pipeline.engines.channel import Channel, Invitation
 if TYPE_CHECKING:
     from medsanitize.pipeline.worker import Setup
 
-MARK = ".seen-"
-"""What the names of files begin with that a worker puts into the staging folder to show that it sees it."""
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Kit:
