@@ -37,7 +37,8 @@ _KEPT: Final = 3
 _CONNECT_SECONDS: Final = 10
 _ANSWER_SECONDS: Final = 120
 _ARRIVAL_SECONDS: Final = 30
-_PORT_SECONDS: Final = 300
+_PORT_SECONDS: Final = 300.0
+_CHECK_SECONDS: Final = 2.0
 
 
 class DimseConnection:
@@ -64,7 +65,7 @@ class DimseConnection:
             self._to_get("1.2.840.10008.5.1.4.1.1.7")
         else:
             self._to_move()
-            with _receiving(self._who, _Inbox()):
+            with _receiving(self._who, _Inbox(), _CHECK_SECONDS):
                 pass
 
     # -- finding --------------------------------------------------------------------------
@@ -195,11 +196,11 @@ class _Inbox:
 
 
 @contextmanager
-def _receiving(peer: DimsePeer, inbox: _Inbox) -> Iterator[None]:
+def _receiving(peer: DimsePeer, inbox: _Inbox, patience: float = _PORT_SECONDS) -> Iterator[None]:
     """Listen at our port while one object is fetched: workers of one machine take turns at it."""
     from pynetdicom import evt
 
-    entity, until = _receiver(peer.calling), time.monotonic() + _PORT_SECONDS
+    entity, until = _receiver(peer.calling), time.monotonic() + patience
     handlers = [(evt.EVT_C_STORE, inbox.take), *prompt()]
     while True:
         try:
@@ -286,6 +287,7 @@ def associate(
         )
     if association.is_established:
         _serves_nobody(association)
+        threading.Thread(target=_ends_with_process, args=(association,), daemon=True).start()
         return association
     answer = association.acceptor.primitive
     if association.is_rejected and answer is not None:
@@ -296,6 +298,16 @@ def associate(
             )
         raise Passing("it refuses associations for the time being")
     raise Passing("no association could be made")
+
+
+def _ends_with_process(association: Any) -> None:
+    """Break off what is left open when the process ends: the library would wait until the peer does so."""
+    ended = threading.main_thread()
+    while association.is_alive():
+        ended.join(1.0)
+        if not ended.is_alive():
+            association.abort()
+            return
 
 
 def _serves_nobody(association: Any) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.pacs import patience
+from medsanitize.pipeline.pacs import dimse, patience
 from medsanitize.pipeline.pacs.address import (
     DimsePeer,
     Instance,
@@ -157,6 +159,29 @@ def test_an_answer_of_several_objects_is_none() -> None:
 def test_a_page_in_place_of_an_object_is_none() -> None:
     with pytest.raises(NotGiven):
         single_part("text/html", b"<html>sign in</html>")
+
+
+# -- associations -------------------------------------------------------------------------
+
+
+class Association(threading.Thread):
+    """A thread with messages, one of which it tries to take for itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dimse = SimpleNamespace(get_msg=lambda block=False: (1, "an answer"))
+        self.taken: object = None
+
+    def run(self) -> None:
+        self.taken = self.dimse.get_msg(block=False)
+
+
+def test_an_answer_is_left_to_whoever_asked() -> None:
+    association = Association()
+    dimse._serves_nobody(association)
+    association.start()
+    association.join()
+    assert (association.taken, association.dimse.get_msg(block=True)) == ((None, None), (1, "an answer"))
 
 
 # -- patience and the walk, with a peer made of plain functions ---------------------------

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,8 +15,11 @@ from pathlib import Path
 import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.pacs import web
 from medsanitize.pipeline.progress import Silent
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.source import address_of
+from medsanitize.pipeline.stores.open import reader_of
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 
@@ -21,6 +28,13 @@ from tests.pipeline.pacs.orthanc import VARIABLE, Orthanc
 
 ONE = Options(workers=1)
 Reads = Callable[..., Policy]
+# Archives keep an idle association for half a minute; a process that waits for that is too late.
+ASKS = """
+import sys
+from medsanitize.pipeline.stores.open import reader_of
+root = sys.argv[1].encode()
+reader_of(root).peer.find((), {"StudyDate": "20200101"})
+"""
 
 
 class When(Silent):
@@ -143,6 +157,30 @@ def test_an_object_that_was_changed_since_the_inventory_is_quarantined(
     assert result.quarantined == {"changed-since-inventory": 1}
 
 
+def test_a_port_that_is_not_free_is_told_before_anything_is_read(reads: Reads, archive: Orthanc) -> None:
+    policy = reads("move", "query: {StudyDate: '20200101'}")
+    with (
+        socket.create_server(("", archive.move_port)),
+        pytest.raises(EnvironmentFailure, match="listened at"),
+    ):
+        run(policy, ONE)
+
+
+@pytest.mark.parametrize("way", ["web", "get"])
+def test_a_process_that_asked_an_archive_ends_at_once(way: str, reads: Reads) -> None:
+    root = address_of(reads(way, "query: {StudyDate: '20200101'}").inputs[0])
+    done = subprocess.run([sys.executable, "-c", ASKS, os.fsdecode(root)], check=False, timeout=25)
+    assert done.returncode == 0
+
+
+def test_a_list_of_several_pages_is_read_whole(
+    reads: Reads, everything: str, hospital: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "_PAGE", 2)
+    root = address_of(reads("web", everything).inputs[0])
+    assert len(list(reader_of(root).walk(root))) == len(list(hospital.iterdir()))
+
+
 @pytest.mark.parametrize("wrong", ["calling: STRANGER", "dimse: OTHER@{}"])
 def test_a_wrong_ae_title_is_refused_with_its_reason(wrong: str, archive: Orthanc, tmp_path: Path) -> None:
     peer = wrong.format(archive.peer.partition("@")[2]) if "{" in wrong else f"dimse: {archive.peer}, {wrong}"
@@ -173,9 +211,9 @@ def test_a_credential_that_is_not_there_is_refused_before_anything(
 
 @pytest.mark.parametrize("way", ["web", "get"])
 def test_neither_log_nor_release_nor_state_names_anybody(
-    way: str, reads: Reads, everything: str, caplog: pytest.LogCaptureFixture
+    way: str, reads: Reads, caplog: pytest.LogCaptureFixture
 ) -> None:
-    policy = reads(way, everything)
+    policy = reads(way, "query: {StudyDate: '20200102'}")
     with caplog.at_level(logging.DEBUG):
         run(policy, ONE)
     files = (path for root in (policy.output, policy.state) for path in Path(root).rglob("*"))
