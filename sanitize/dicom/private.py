@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from medsanitize.sanitize.dicom.actions import act
-from medsanitize.sanitize.dicom.encoding import NUMBER_SIZES, Layout, element
+from medsanitize.sanitize.dicom.encoding import NUMBER_SIZES, element
 from medsanitize.sanitize.dicom.job import Piece
 from medsanitize.sanitize.dicom.rules import Rule, Scope
 from medsanitize.sanitize.dicom.walk import Walk
@@ -30,12 +30,9 @@ def private_element(
     vr: bytes,
     start: int,
     stop: int,
-    source: Layout,
     out: list[bytes],
 ) -> Piece:
     """Private elements go, but for those that their creator's list calls safe (PS3.15 E.3.10)."""
-    if not walk.safe_private or source is not walk.target:
-        return PRIVATE
     group, number = tag >> 16, tag & 0xFFFF
     if 0x10 <= number <= 0xFF:
         name = bytes(walk.buf[start:stop]).decode("latin-1").strip(" \0")

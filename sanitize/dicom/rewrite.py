@@ -87,6 +87,7 @@ def walk_dataset(
     job.code, walk.counts = None, {}
     memory = _memory(walk, scope, source)
     privates: Privates | None = None
+    private = bool(walk.safe_private) and source is walk.target  # else none is kept, and none is looked at
     previous, ordered, capture = -1, True, walk.capture if top else frozenset()
     while pos < end:
         if explicit:
@@ -133,9 +134,11 @@ def walk_dataset(
             if tag == _CHARSET:
                 piece = _charset(walk, buf[start:stop])
                 memory = _memory(walk, scope, source)
+            elif group & 1 and not private:
+                piece = PRIVATE
             elif group & 1:
                 privates = privates or Privates()
-                piece = private_element(walk, scope, privates, tag, vr, start, stop, source, out)
+                piece = private_element(walk, scope, privates, tag, vr, start, stop, out)
                 ordered = ordered and not privates.written
             elif length <= _REMEMBERED:
                 raw = buf[pos:stop]

@@ -63,7 +63,7 @@ def method_codes(
 
 def temporal(layout: Layout, options: Options, rules: list[str]) -> bytes:
     """Longitudinal Temporal Information Modified: what became of the dates of this very object."""
-    moved = any(rule in ("C:date", "D:date") for rule in rules)
+    moved = "C:date" in rules or "D:date" in rules
     if options.retain_longitudinal_full_dates:
         value = b"UNMODIFIED"
     else:
