@@ -74,3 +74,9 @@ def test_a_transformers_model_needs_its_own_libraries(
 
     with pytest.raises(UsageError, match="transformers model"):
         check_extras(policy)
+
+
+def test_addresses_need_the_extra_stores(workplace: Callable[..., Policy]) -> None:
+    assert "stores" in needed(workplace(inputs="[s3://a/b]"))
+    assert "stores" in needed(workplace(output="gs://a/b"))
+    assert "stores" not in needed(workplace())

@@ -1,0 +1,74 @@
+"""Addresses in stores: where a policy may name them, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from medsanitize.errors import PolicyError
+from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.load import loads
+from medsanitize.policies.model import Policy
+from medsanitize.policies.write import dumps
+
+BASE = Path("/project")
+
+
+def policy(inputs: str = "[./export]", output: str = "./release") -> Policy:
+    text = f"""version: 1
+preset: ps3.15-basic
+release: {{name: chest-ct, version: "1.0", mode: pseudonymous}}
+inputs: {inputs}
+output: {output}
+state: ./state
+keys: {{file: ./release.key}}
+"""
+    return loads(text, base=BASE)
+
+
+def test_addresses_stay_as_they_are_and_paths_become_absolute() -> None:
+    loaded = policy("[s3://a/b, export, https://x.org/ct/]", "gs://c/d")
+    assert (loaded.inputs, loaded.output) == (("s3://a/b", BASE / "export", "https://x.org/ct/"), "gs://c/d")
+
+
+def test_a_policy_with_addresses_is_written_as_it_is_read() -> None:
+    loaded = policy("[abfs://a/b, export]", "s3://c")
+    assert loads(dumps(loaded), base=BASE) == loaded
+
+
+def test_where_data_lie_does_not_count_in_the_digest() -> None:
+    assert policy_digest(policy("[s3://a/b]", "s3://c")) == policy_digest(policy())
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "place", "message"),
+    [
+        ("[ftp://a/b]", "./o", "4:10", "Nothing reads or writes this kind of address"),
+        ("[S3://a/b]", "./o", "4:10", "Nothing reads or writes this kind of address"),
+        ("['s3://']", "./o", "4:10", "names no bucket or server"),
+        ("[s3:///a]", "./o", "4:10", "names no bucket or server"),
+        ("['s3://a/b c']", "./o", "4:10", "space or control character"),
+        ("[s3://a/../b]", "./o", "4:10", "an empty name, or one of dots"),
+        ("[s3://a//b]", "./o", "4:10", "an empty name, or one of dots"),
+        ("['s3://a/b*']", "./o", "4:10", "take for a pattern"),
+        ("['https://u:p@h/x']", "./o", "4:10", "a user or password"),
+        ("['https://h/x?token=1']", "./o", "4:10", "a query"),
+        ("[./a, s3://a/b, s3://a/b/c]", "./o", "4:25", "overlaps an address named before"),
+        ("[s3://a/b]", "s3://a/b/out", "5:9", "overlaps an input"),
+        ("[s3://a/b]", "s3://a", "5:9", "overlaps an input"),
+        ("[./a]", "https://h/x", "5:9", "A release cannot be put there"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_told_with_its_place(
+    inputs: str, output: str, place: str, message: str
+) -> None:
+    with pytest.raises(PolicyError) as failure:
+        policy(inputs, output)
+    (problem,) = failure.value.problems
+    assert f"{problem.line}:{problem.column}" == place
+    assert message in problem.message
+
+
+@pytest.mark.parametrize("inputs", ["[s3://a/b, s3://a/bc]", "[s3://a/b, gs://a/b]"])
+def test_addresses_that_only_begin_alike_do_not_overlap(inputs: str) -> None:
+    assert len(policy(inputs).inputs) == 2
