@@ -319,7 +319,7 @@ def _serves_nobody(association: Any) -> None:
     get_msg = association.dimse.get_msg
 
     def only_for_us(block: bool = False) -> Any:
-        return (None, None) if threading.current_thread() is association else get_msg(block)
+        return (None, None) if threading.current_thread() is association else get_msg(block=block)
 
     association.dimse.get_msg = only_for_us
 

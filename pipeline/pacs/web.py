@@ -83,6 +83,8 @@ class WebConnection:
                 )
             except NotGiven:  # some services say so of what they do not have
                 page = []
+            if not isinstance(page, list) or not all(isinstance(one, dict) for one in page):
+                raise Passing("an answer that cannot be read")
             answers = [_answer(one) for one in page]
             new = {_uids(one): one for one in answers if _uids(one) not in found}
             if not new:
@@ -184,14 +186,17 @@ def _authentication(service: WebService) -> Callable[[Any], Any] | None:
 
 def _answer(one: Mapping[str, Any]) -> Answer:
     """An answer in DICOM JSON by keyword; only what is text or a number."""
+    elements = ((_keyword(tag), element) for tag, element in one.items() if isinstance(element, dict))
     return {
-        keyword: tuple(str(value) for value in element.get("Value", ()) if isinstance(value, str | int))
-        for tag, element in one.items()
-        if len(tag) == 8 and isinstance(element, dict) and (keyword := _keyword(tag))
+        keyword: tuple(str(value) for value in values if isinstance(value, str | int))
+        for keyword, element in elements
+        if keyword and isinstance(values := element.get("Value", []), list)
     }
 
 
 def _keyword(tag: str) -> str:
+    if len(tag) != 8:
+        return ""
     try:
         return keyword_for_tag(int(tag, 16))
     except ValueError:

@@ -169,7 +169,7 @@ class Association(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__()
-        self.dimse = SimpleNamespace(get_msg=lambda block=False: (1, "an answer"))
+        self.dimse = SimpleNamespace(get_msg=lambda **_: (1, "an answer"))
         self.taken: object = None
 
     def run(self) -> None:

@@ -1,0 +1,96 @@
+"""Services that refuse, break off or answer something else, by a small web server of our own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.pacs.address import Instance, WebService
+from medsanitize.pipeline.pacs.patience import NotGiven, Passing
+from medsanitize.pipeline.pacs.web import WebConnection
+
+WANTED = Instance("1.2", "3.4", "5.6")
+Answering = Callable[..., WebConnection]
+
+
+@pytest.fixture
+def answering() -> Iterator[Answering]:
+    """A connection to a service that answers everything with one status, type and body."""
+    servers = []
+
+    def make(status: int, body: bytes = b"", *, kind: str = "text/html", promised: int = 0) -> WebConnection:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(promised or len(body)))
+                if 300 <= status < 400:
+                    self.send_header("Location", "https://elsewhere.example.org/")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        return WebConnection(WebService(f"http://127.0.0.1:{server.server_port}/dicom-web"))
+
+    yield make
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_access_is_not_tried_again(status: int, answering: Answering) -> None:
+    with pytest.raises(EnvironmentFailure, match="refuses access"):
+        answering(status).check()
+
+
+@pytest.mark.parametrize("status", [302, 404])
+def test_an_address_that_is_no_service_is_told(status: int, answering: Answering) -> None:
+    with pytest.raises(EnvironmentFailure, match=f"HTTP status {status}"):
+        answering(status).check()
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_service_that_is_busy_is_asked_again(status: int, answering: Answering) -> None:
+    with pytest.raises(Passing):
+        answering(status).check()
+
+
+@pytest.mark.parametrize("body", [b"<html>sign in</html>", b"[{", b"7", b'["x"]', b'[{"0020000D": 7}]'])
+def test_a_list_that_is_no_list_holds_nothing_or_is_asked_for_again(
+    body: bytes, answering: Answering
+) -> None:
+    try:
+        found = answering(200, body, kind="application/dicom+json").find((), {})
+    except Passing:
+        return
+    assert not [one for one in found if one.get("StudyInstanceUID")]
+
+
+@pytest.mark.parametrize("status", [404, 406, 410, 500])
+def test_an_object_that_a_service_does_not_give_is_not_given(status: int, answering: Answering) -> None:
+    with pytest.raises(NotGiven):
+        answering(status).fetch(WANTED)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_an_object_is_asked_for_again_where_the_service_is_busy(status: int, answering: Answering) -> None:
+    with pytest.raises(Passing):
+        answering(status).fetch(WANTED)
+
+
+def test_an_object_that_was_cut_short_is_asked_for_again(answering: Answering) -> None:
+    with pytest.raises(Passing):
+        answering(200, b"DICM" * 100, kind="application/dicom", promised=1000).fetch(WANTED)
+
+
+def test_an_object_alone_is_taken_as_it_is(answering: Answering) -> None:
+    assert answering(200, b"DICM" * 100, kind="application/dicom").fetch(WANTED) == b"DICM" * 100
