@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from medsanitize.pipeline.stores.open import target_of
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.release.store import storage
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 SEEN = ".seen-"
 """What names of files begin with by which workers elsewhere show, for a moment, that they see this folder."""
@@ -111,6 +114,9 @@ def check_output(policy: Policy, *, ours: bool) -> None:
 def locked(policy: Policy, *, shared: bool = False, name: str = "") -> Iterator[None]:
     """Hold state and output against other runs; shards share them and hold a name each.
 
+    In the state it is files that are locked, not the folder: between machines, network file systems know
+    the locks of files alone. Where there are no locks at all, nobody is held off.
+
     Raises
     ------
     FoldersInUse
@@ -118,24 +124,30 @@ def locked(policy: Policy, *, shared: bool = False, name: str = "") -> Iterator[
     """
     with ExitStack() as stack:
         flag = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        for folder in (policy.state, release_folder(policy)):
-            _hold(stack, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), flag)
+        folder = os.open(release_folder(policy), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        _hold(stack, folder, flag)
+        _hold(stack, _lock_file(policy.state / "run.lock"), flag)
         if name:
-            path = policy.state / f"{name}.lock"
-            with storage():
-                own = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            _hold(stack, own, fcntl.LOCK_EX)
+            _hold(stack, _lock_file(policy.state / f"{name}.lock"), fcntl.LOCK_EX)
         yield
+
+
+def _lock_file(path: Path) -> int:
+    with storage():
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def _hold(stack: ExitStack, descriptor: int, flag: int) -> None:
     stack.callback(os.close, descriptor)
     try:
         fcntl.flock(descriptor, flag | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         raise FoldersInUse(
             "Another run is at work in this state or output folder", "Wait until it has ended, then run again"
         ) from None
+    except OSError as failure:
+        if failure.errno not in _NO_LOCKS:
+            raise
 
 
 def ensure_staging(policy: Policy) -> Path:

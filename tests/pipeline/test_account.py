@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -195,3 +196,22 @@ def test_a_return_file_among_sources_or_released_files_is_refused(small: Policy,
     assert result.exit_code == 2
     assert sorted((base / "export").iterdir()) == before
     assert not (base / "release").exists()
+
+
+def test_runs_with_other_states_do_not_share_an_output(small: Policy) -> None:
+    other = prepare(small.output.parent, state="./other")
+    other.state.mkdir()
+    small.output.mkdir()
+    with preflight.locked(other), pytest.raises(FoldersInUse):
+        run(small, ONE)
+    assert not (small.output / ".staging").exists()
+
+
+def test_a_file_system_without_locks_does_not_stop_a_run(
+    small: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(preflight.fcntl, "flock", without)
+    assert run(small, ONE).ending == "published"

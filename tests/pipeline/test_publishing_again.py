@@ -35,6 +35,8 @@ class Ear:
 
     def advance(self, objects: int) -> None: ...
 
+    def finished(self, timing: object) -> None: ...
+
     def message(self, text: str) -> None:
         self.heard.append(text)
 

@@ -215,7 +215,7 @@ def test_a_weak_key_is_refused_before_reading(workplace: Workplace) -> None:
     (policy.output.parent / "release.key").write_bytes(b"aaaabbbb" * 8)
     with pytest.raises(KeyMaterialError):
         run(policy, ONE)
-    assert not policy.state.exists()
+    assert {path.name for path in policy.state.iterdir()} == {"metrics.prom", "return.json", "run.lock"}
 
 
 @pytest.mark.parametrize(
@@ -301,6 +301,7 @@ def test_an_unfinished_run_starts_again_when_its_settings_change(workplace: Work
     class Ear:
         def stage(self, name: str, total: int | None) -> None: ...
         def advance(self, objects: int) -> None: ...
+        def finished(self, timing: object) -> None: ...
         def message(self, text: str) -> None:
             heard.append(text)
 
@@ -363,7 +364,8 @@ def test_an_object_of_another_release_is_flagged(workplace: Workplace) -> None:
 def test_an_anonymous_run_leaves_no_link_and_nothing_in_state(workplace: Workplace) -> None:
     policy = workplace(release='{name: a, version: "1", mode: anonymous}')
     run(policy, ONE)
-    assert sorted(path.name for path in policy.state.iterdir()) == ["audit.json", "report.html"]
+    told = {"audit.json", "metrics.prom", "report.html", "return.json", "run.lock"}
+    assert {path.name for path in policy.state.iterdir()} == told
 
 
 def test_anonymous_runs_differ_unless_they_share_a_key(workplace: Workplace) -> None:
