@@ -7,11 +7,11 @@ are asked for after its bytes, so that bytes of another version cannot pass for 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.slide_files import companions
@@ -23,6 +23,9 @@ from medsanitize.pipeline.stores.protocol import LARGE, Found, Opened, SourcePro
 from medsanitize.pipeline.stores.spool import Spool
 
 Result = TypeVar("Result")
+_Info = Mapping[str, Any]
+_Fetched = tuple[Spool, _Info | None, bool]
+"""Bytes, what was stated with them or before them, and whether that is of the very same answer."""
 
 BLOCK: Final = 2 * LARGE
 """Bytes asked for at once of what is larger than `LARGE`."""
@@ -193,10 +196,10 @@ class RemoteReader:
         fetch = self._streamed if self._web else self._in_blocks
         pause = FIRST_PAUSE
         for _ in range(TRIES):
-            spool, stated = fetch(address)
-            info = self._ask(lambda: self._store.fs.info(address))
+            spool, before, sure = fetch(address)
+            info = before if before and sure else self._ask(lambda: self._store.fs.info(address))
             size, version = size_of(info), version_of(info)
-            if stated is not None and stated != (size, version):
+            if before and (size_of(before), version_of(before)) != (size, version):
                 spool.close()
                 raise Absent  # the object has changed while it was read
             if spool.size == size or (self._web and info.get("size") is None):
@@ -206,15 +209,15 @@ class RemoteReader:
             pause *= 2
         raise Cut
 
-    def _in_blocks(self, address: str) -> tuple[Spool, tuple[int, Version] | None]:
+    def _in_blocks(self, address: str) -> _Fetched:
         """Ask for ranges, so that what fails is asked for again alone."""
         fs, spool = self._store.fs, Spool()
-        first = self._first(address)
+        first, info = self._first(address)
         spool.write(first)
         if len(first) <= LARGE:
-            return spool, None
+            return spool, info, True
         try:
-            info = self._ask(lambda: fs.info(address))
+            info = info or self._ask(lambda: fs.info(address))
             size = size_of(info)
             for start in range(len(first), size, BLOCK):
                 end = min(start + BLOCK, size)
@@ -222,19 +225,25 @@ class RemoteReader:
         except BaseException:
             spool.close()
             raise
-        return spool, (size, version_of(info))
+        return spool, info, False
 
-    def _first(self, address: str) -> bytes:
-        """The first bytes; of an object without any, stores refuse every range."""
+    def _first(self, address: str) -> tuple[bytes, _Info | None]:
+        """The first bytes, and what the same answer states of them if that can be had.
+
+        Of an object without any bytes, stores refuse every range.
+        """
         fs = self._store.fs
         try:
-            return self._ask(lambda: bytes(fs.cat_file(address, start=0, end=LARGE + 1)))
+            if self._scheme == "s3":
+                return self._ask(partial(_answer_of_s3, fs, address))
+            return self._ask(lambda: bytes(fs.cat_file(address, start=0, end=LARGE + 1))), None
         except Odd:
-            if size_of(self._ask(lambda: fs.info(address))):
+            info = self._ask(lambda: fs.info(address))
+            if size_of(info):
                 raise
-            return b""
+            return b"", info
 
-    def _streamed(self, address: str) -> tuple[Spool, tuple[int, Version] | None]:
+    def _streamed(self, address: str) -> _Fetched:
         """Web servers may know no ranges: take the body as it comes, and no more of it than is stated."""
         info = self._ask(lambda: self._store.fs.info(address))
         most = None if info.get("size") is None else size_of(info)
@@ -248,7 +257,26 @@ class RemoteReader:
                 raise
             return spool
 
-        return self._ask(fetch), (size_of(info), version_of(info))
+        return self._ask(fetch), info, False
+
+
+def _answer_of_s3(fs: Any, address: str) -> tuple[bytes, _Info]:
+    """Bytes and head in one answer, which halves what small objects cost; fsspec gives the bytes alone."""
+    from fsspec.asyn import sync
+
+    async def ask() -> tuple[bytes, _Info]:
+        bucket, key, _ = fs.split_path(address)
+        answer = await fs._call_s3("get_object", Bucket=bucket, Key=key, Range=f"bytes=0-{LARGE}")
+        try:
+            content = await answer["Body"].read()
+        finally:
+            answer["Body"].close()
+        whole = str(answer.get("ContentRange", "")).rpartition("/")[2]
+        size = int(whole) if whole.isdigit() else answer["ContentLength"]
+        return content, {"ETag": answer["ETag"], "LastModified": answer["LastModified"], "size": size}
+
+    given: tuple[bytes, _Info] = sync(fs.loop, ask)
+    return given
 
 
 class _Sink:

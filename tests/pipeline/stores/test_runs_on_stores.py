@@ -244,7 +244,7 @@ def outage(
     return code, policy, len(front.asked)
 
 
-@pytest.mark.parametrize("at", [20, 55])
+@pytest.mark.parametrize("at", [12, 36])
 def test_a_server_that_is_gone_for_seconds_in_the_middle_costs_nothing(
     store: Store, front: Front, few: Path, tmp_path: Path, expected: dict[str, str], at: int
 ) -> None:
