@@ -10,7 +10,9 @@ _PRELOAD = [
     "medsanitize.pipeline.audit_stage",
     "medsanitize.pipeline.dedup_stage",
     "medsanitize.pipeline.sanitize_stage",
-    "medsanitize.sanitize.dicom",
+    "medsanitize.sanitize.dicom.peek",
+    "medsanitize.sanitize.dicom.sanitizer",
+    "medsanitize.sanitize.text.cleaner",
     "medsanitize.verifiers.duplicates",
     "medsanitize.verifiers.residual",
 ]
