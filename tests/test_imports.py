@@ -22,7 +22,19 @@ NETWORKS = (
 PLAIN = tuple(
     f"medsanitize.generators.latent.{name}" for name in ("config", "generator", "recipes", "squares")
 )
-HEAVY = frozenset({"torch", "diffusers", "faiss", "presidio_analyzer", "rapidocr", "ray", "pyspark"})
+HEAVY = frozenset(
+    {
+        "dicomweb_client",
+        "diffusers",
+        "faiss",
+        "presidio_analyzer",
+        "pynetdicom",
+        "pyspark",
+        "rapidocr",
+        "ray",
+        "torch",
+    }
+)
 
 
 def modules() -> list[Path]:

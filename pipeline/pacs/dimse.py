@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import socket
-import threading
-import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.pacs.address import DimsePeer, Instance
+from medsanitize.pipeline.pacs.association import associate, let_go, quiet, silence, syntaxes
+from medsanitize.pipeline.pacs.inbox import Inbox, receiving
 from medsanitize.pipeline.pacs.matching import Answer
 from medsanitize.pipeline.pacs.patience import NotGiven, NotOffered, Passing
 
@@ -21,7 +17,6 @@ _FIND: Final = "1.2.840.10008.5.1.4.1.2.2.1"
 _MOVE: Final = "1.2.840.10008.5.1.4.1.2.2.2"
 _GET: Final = "1.2.840.10008.5.1.4.1.2.2.3"
 """Study Root Query/Retrieve Information Model."""
-ECHO: Final = "1.2.840.10008.1.1"
 
 _LEVELS: Final = ("STUDY", "SERIES", "IMAGE")
 _RETURNED: Final = (
@@ -34,10 +29,7 @@ _BUSY: Final = range(0xA700, 0xA800)
 _UNKNOWN_DESTINATION: Final = 0xA801
 _KEPT: Final = 3
 """Associations that are kept: to find, to move, and for C-GET one a SOP class."""
-_CONNECT_SECONDS: Final = 10
-_ANSWER_SECONDS: Final = 120
 _ARRIVAL_SECONDS: Final = 30
-_PORT_SECONDS: Final = 300.0
 _CHECK_SECONDS: Final = 2.0
 
 
@@ -47,7 +39,7 @@ class DimseConnection:
     def __init__(self, peer: DimsePeer) -> None:
         self._who = peer
         self._kept: dict[str, Any] = {}
-        self._inbox = _Inbox()
+        self._inbox = Inbox()
         silence()
 
     def __repr__(self) -> str:
@@ -65,7 +57,7 @@ class DimseConnection:
             self._to_get("1.2.840.10008.5.1.4.1.1.7")
         else:
             self._to_move()
-            with _receiving(self._who, _Inbox(), _CHECK_SECONDS):
+            with receiving(self._who, Inbox(), _CHECK_SECONDS):
                 pass
 
     # -- finding --------------------------------------------------------------------------
@@ -99,16 +91,16 @@ class DimseConnection:
             raise NotGiven("a peer that tells no SOP class")
         with self._failing_safe(wanted.sop_class), quiet():
             association = self._to_get(wanted.sop_class)
-            self._inbox = _Inbox(wanted.instance)
+            self._inbox = Inbox(wanted.instance)
             code = _final(association.send_c_get(_identifier("IMAGE", _place(wanted)), _GET))
-            content, self._inbox = self._inbox.content, _Inbox()
+            content, self._inbox = self._inbox.content, Inbox()
             if content is not None and code in (0, 0xB000):
                 return content
             raise _failure("C-GET", code)
 
     def _move(self, wanted: Instance) -> bytes:
-        inbox = _Inbox(wanted.instance)
-        with self._failing_safe("move"), quiet(), _receiving(self._who, inbox):
+        inbox = Inbox(wanted.instance)
+        with self._failing_safe("move"), quiet(), receiving(self._who, inbox):
             association = self._to_move()
             identifier = _identifier("IMAGE", _place(wanted))
             code = _final(association.send_c_move(identifier, self._who.calling, _MOVE))
@@ -177,208 +169,6 @@ class DimseConnection:
 
 
 _OFFERS: Final = {_FIND: "C-FIND", _GET: "C-GET", _MOVE: "C-MOVE"}
-
-
-class _Inbox:
-    """Where C-STORE of the one object that is awaited ends; all else is turned away."""
-
-    def __init__(self, instance: str = "") -> None:
-        self.content: bytes | None = None
-        self.arrived = threading.Event()
-        self._instance = instance
-
-    def take(self, event: Any) -> int:
-        if event.request.AffectedSOPInstanceUID != self._instance or event.request.DataSet is None:
-            return 0xA900
-        self.content = event.encoded_dataset()
-        self.arrived.set()
-        return 0x0000
-
-
-@contextmanager
-def _receiving(peer: DimsePeer, inbox: _Inbox, patience: float = _PORT_SECONDS) -> Iterator[None]:
-    """Listen at our port while one object is fetched: workers of one machine take turns at it."""
-    from pynetdicom import evt
-
-    entity, until = _receiver(peer.calling), time.monotonic() + patience
-    handlers = [(evt.EVT_C_STORE, inbox.take), *prompt()]
-    while True:
-        try:
-            server = entity.make_server(("", peer.port), evt_handlers=handlers, server_class=_server())
-            break
-        except OSError:
-            if time.monotonic() > until:
-                raise EnvironmentFailure(
-                    f"Port {peer.port} of this machine cannot be listened at",
-                    "Free it, or name another and tell the PACS",
-                ) from None
-            time.sleep(0.01)
-    entity._servers.append(server)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        entity.shutdown()
-        thread.join()
-
-
-@cache
-def _receiver(title: str) -> Any:
-    """What takes any object in any transfer syntax, called by its own title alone."""
-    from pynetdicom import AE, _config
-
-    _config.UNRESTRICTED_STORAGE_SERVICE = True
-    entity = AE(ae_title=title)
-    entity.require_called_aet = True
-    entity.add_supported_context(ECHO)
-    return entity
-
-
-def _server() -> Any:
-    from pynetdicom.transport import ThreadedAssociationServer
-
-    return ThreadedAssociationServer
-
-
-def associate(
-    peer: DimsePeer,
-    contexts: Sequence[tuple[str, Sequence[str]]],
-    *,
-    takes: str = "",
-    handlers: Any = (),
-) -> Any:
-    """Associate with a peer.
-
-    Parameters
-    ----------
-    peer : DimsePeer
-    contexts : sequence of (SOP class, transfer syntaxes)
-        What is proposed, at most 128.
-    takes : str
-        SOP class of which the peer may send objects back over the association.
-    handlers : sequence
-        Handlers of events, as pynetdicom takes them.
-
-    Raises
-    ------
-    EnvironmentFailure
-        The peer refuses us for good.
-    Passing
-        It cannot be reached, is busy or breaks off.
-    """
-    from pynetdicom import AE, build_role
-
-    silence()
-    entity = AE(ae_title=peer.calling)
-    entity.connection_timeout = entity.acse_timeout = _CONNECT_SECONDS
-    entity.dimse_timeout = entity.network_timeout = _ANSWER_SECONDS
-    entity.maximum_pdu_size = 0
-    for syntax, transfer in contexts:
-        entity.add_requested_context(syntax, list(transfer))
-    roles: list[Any] = [build_role(takes, scp_role=True)] if takes else []
-    with quiet():
-        association = entity.associate(
-            peer.host,
-            peer.number,
-            ae_title=peer.title,
-            ext_neg=roles,
-            evt_handlers=[*prompt(), *handlers],
-        )
-    if association.is_established:
-        _serves_nobody(association)
-        threading.Thread(target=_ends_with_process, args=(association,), daemon=True).start()
-        return association
-    answer = association.acceptor.primitive
-    if association.is_rejected and answer is not None:
-        if answer.result == 0x01:
-            raise EnvironmentFailure(
-                f"{peer} refuses {peer.calling}: {_REASONS.get(_reason(answer), 'no reason is given')}",
-                "Enter this AE title there, or correct AE titles, host and port here",
-            )
-        raise Passing("it refuses associations for the time being")
-    raise Passing("no association could be made")
-
-
-def _ends_with_process(association: Any) -> None:
-    """Break off what is left open when the process ends: the library would wait until the peer does so."""
-    ended = threading.main_thread()
-    while association.is_alive():
-        ended.join(1.0)
-        if not ended.is_alive():
-            association.abort()
-            return
-
-
-def _serves_nobody(association: Any) -> None:
-    """Leave every message to whoever asked for it.
-
-    The association's own thread looks for requests of the peer between two of ours. On a busy machine it may
-    still be looking when the next one is sent, and would take its answer away, unseen by anybody.
-    """
-    get_msg = association.dimse.get_msg
-
-    def only_for_us(block: bool = False) -> Any:
-        return (None, None) if threading.current_thread() is association else get_msg(block=block)
-
-    association.dimse.get_msg = only_for_us
-
-
-def prompt() -> list[Any]:
-    """Handlers that neither wait for acknowledgements nor let the peer wait for ours (40 ms a message)."""
-    from pynetdicom import evt
-
-    def no_waiting(event: Any) -> None:
-        own = event.assoc.dul.socket and event.assoc.dul.socket.socket
-        if own:
-            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if hasattr(socket, "TCP_QUICKACK"):  # Linux; it wears off, so it is set again and again
-                own.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-
-    return [(one, no_waiting) for one in (evt.EVT_CONN_OPEN, evt.EVT_DATA_SENT, evt.EVT_DATA_RECV)]
-
-
-_REASONS: Final = {
-    (1, 3): "it does not know the calling AE title",
-    (1, 7): "it does not answer to the called AE title",
-    (1, 2): "it does not take this application context",
-}
-
-
-def _reason(answer: Any) -> tuple[int, int]:
-    return int(answer.result_source), int(answer.diagnostic)
-
-
-def let_go(association: Any) -> None:
-    """End an association, whatever state it is in."""
-    with quiet():
-        try:
-            if association.is_established:
-                association.release()
-        except (RuntimeError, ValueError, OSError):
-            association.abort()
-
-
-def syntaxes() -> list[str]:
-    """Every transfer syntax that there is."""
-    from pynetdicom import ALL_TRANSFER_SYNTAXES
-
-    return [str(one) for one in ALL_TRANSFER_SYNTAXES]
-
-
-def silence() -> None:
-    """Its log quotes identifiers of requests and answers."""
-    logger = logging.getLogger("pynetdicom")
-    logger.setLevel(logging.CRITICAL + 1)
-    logger.propagate = False
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep libraries from warning of values that they find odd."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _plain() -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from medsanitize.pipeline.pacs.address import DimsePeer
-from medsanitize.pipeline.pacs.dimse import ECHO, DimseConnection, associate, let_go, quiet
+from medsanitize.pipeline.pacs.association import ECHO, associate, let_go, quiet
+from medsanitize.pipeline.pacs.dimse import DimseConnection
 from medsanitize.pipeline.pacs.patience import NotGiven, Passing
 
 _ROOM: Final = 127

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.pacs import dimse, patience
+from medsanitize.pipeline.pacs import association as associations
+from medsanitize.pipeline.pacs import patience
 from medsanitize.pipeline.pacs.address import (
     DimsePeer,
     Instance,
@@ -178,7 +179,7 @@ class Association(threading.Thread):
 
 def test_an_answer_is_left_to_whoever_asked() -> None:
     association = Association()
-    dimse._serves_nobody(association)
+    associations._serves_nobody(association)
     association.start()
     association.join()
     assert (association.taken, association.dimse.get_msg(block=True)) == ((None, None), (1, "an answer"))
