@@ -29,9 +29,6 @@ from medsanitize.pipeline.dedup_stage import (
 from medsanitize.pipeline.engine import Engine
 from medsanitize.pipeline.engines.open import open_engine
 from medsanitize.pipeline.evidence_stage import (
-    FOUND,
-    outcome_counts,
-    rule_counts,
     summarize,
     summary_from_json,
     summary_to_json,
@@ -39,7 +36,7 @@ from medsanitize.pipeline.evidence_stage import (
 )
 from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.faces_stage import judge_faces, looks_at_faces
-from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_files
+from medsanitize.pipeline.gates import gates_of, write_holder_files
 from medsanitize.pipeline.inventory import take_inventory
 from medsanitize.pipeline.opening import open_shared, open_state, release_keys, remove_pages
 from medsanitize.pipeline.outcome import RunResult, StageTiming
@@ -59,6 +56,7 @@ from medsanitize.pipeline.resolution import (
     read_pseudonyms,
     resolve,
 )
+from medsanitize.pipeline.result import result_of
 from medsanitize.pipeline.sanitize_stage import sanitize_objects
 from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards
 from medsanitize.pipeline.slides_stage import check_places, place_slides
@@ -378,7 +376,7 @@ def _already_published(state: State, policy: Policy) -> RunResult:
     preflight.remove_put_away(policy)
     summary = summary_from_json(state.get("summary") or "", policy)
     messages = ("This release is finished; nothing was done.",)
-    return _result_of(state, policy, "already published", (), summary, state.get("digest"), messages)
+    return result_of(state, policy, "already published", (), summary, state.get("digest"), messages)
 
 
 def _result(
@@ -388,31 +386,4 @@ def _result(
     digest: str | None = None,
     messages: tuple[str, ...] = (),
 ) -> RunResult:
-    return _result_of(run.state, run.policy, ending, tuple(run.stages), summary, digest, messages)
-
-
-def _result_of(
-    state: State,
-    policy: Policy,
-    ending: str,
-    stages: tuple[StageTiming, ...],
-    summary: Summary | None,
-    digest: str | None,
-    messages: tuple[str, ...],
-) -> RunResult:
-    published = ending in ("published", "already published")
-    return RunResult(
-        ending=ending,
-        objects=state.count(FOUND),
-        outcomes=outcome_counts(state),
-        dropped=rule_counts(state, "dropped"),
-        quarantined=rule_counts(state, "quarantined"),
-        actions=summary.actions if summary else {},
-        rules=summary.rules if summary else {},
-        gates=summary.gates if summary else (),
-        stages=stages,
-        release=policy.output if published else None,
-        report=policy.state / HOLDER_REPORT if summary else None,
-        digest=digest,
-        messages=messages,
-    )
+    return result_of(run.state, run.policy, ending, tuple(run.stages), summary, digest, messages)
