@@ -70,9 +70,11 @@ class Cluster:
         raise RuntimeError("a Ray node did not start, three times")
 
     def kill(self, node: subprocess.Popen[bytes]) -> None:
-        """Everything of a node at once, as when its power goes."""
-        with suppress(ProcessLookupError):
-            os.killpg(node.pid, signal.SIGKILL)
+        """Everything of a node at once, as when its power goes: workers have groups of their own."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(ProcessLookupError, FileNotFoundError):
+                if os.getsid(int(process.name)) == node.pid:
+                    os.kill(int(process.name), signal.SIGKILL)
         node.wait()
 
     def close(self) -> None:
