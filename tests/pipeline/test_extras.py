@@ -33,6 +33,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
         ("ps3.15-basic", {"text": {"action": "clean"}}, ("text",)),
         ("ps3.15-basic", {"raster": {"action": "clean"}}, ("text", "pixels")),
         ("ps3.15-basic", {"wsi": {"macro": {"keep": [0.3, 0, 1, 1]}}}, ("pixels",)),
+        ("ps3.15-basic", {"engine": {"kind": "ray"}}, ("ray",)),
         ("ps3.15-basic", {"wsi": {"action": "drop", "macro": {"keep": [0.3, 0, 1, 1]}}}, ()),
     ],
 )
@@ -52,6 +53,13 @@ def test_one_error_names_the_missing_extra(
 
     with pytest.raises(UsageError, match=f"medsanitize\\[{extra}\\]"):
         check_extras(make_policy("research"))
+
+
+def test_a_cluster_needs_its_library(make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "ray")
+
+    with pytest.raises(UsageError, match="medsanitize\\[ray\\]"):
+        check_extras(make_policy("ps3.15-basic", engine={"kind": "ray"}))
 
 
 def test_a_policy_on_headers_alone_needs_nothing_more(

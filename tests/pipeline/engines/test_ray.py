@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from medsanitize.errors import EnvironmentFailure
+from click.testing import CliRunner
+from medsanitize.cli import cli
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 
@@ -73,10 +74,12 @@ def kept_by(folder: Path, *secrets: str) -> set[str]:
 
 
 def test_a_cluster_that_does_not_answer_is_an_error_that_may_be_retried(workplace: Workplace) -> None:
-    policy = workplace(engine=f'{{kind: ray, address: "127.0.0.1:{free_port()}"}}')
+    nowhere = {"RAY_ADDRESS": f"127.0.0.1:{free_port()}"}
 
-    with pytest.raises(EnvironmentFailure, match="does not answer"):
-        run(policy, Options(workers=1))
+    done = CliRunner().invoke(cli, ["run", str(file_of(workplace())), "--engine", "ray"], env=nowhere)
+
+    assert done.exit_code == 5
+    assert "does not answer" in done.output
 
 
 @pytest.mark.slow

@@ -1,0 +1,140 @@
+"""What travels to a worker of a cluster is sealed, and a worker that cannot do its work says so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from cryptography.exceptions import InvalidTag
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.engines.channel import Channel, Invitation
+from medsanitize.pipeline.engines.station import Answer, Kit, Station
+from medsanitize.pipeline.preflight import SEEN, ensure_staging
+from medsanitize.pipeline.worker import Setup, Worker
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.keys import derive
+
+from tests.pipeline.conftest import CANARIES, KEY
+
+Workplace = Callable[..., Policy]
+MARK = f"{SEEN}a"
+
+
+def refuse(_: Worker, batch: Sequence[int]) -> None:
+    raise UsageError(f"refused {len(batch)}", "Try again")
+
+
+def fail(_: Worker, batch: Sequence[int]) -> None:
+    raise ValueError(CANARIES[0] * len(batch))
+
+
+def root_of(worker: Worker, batch: Sequence[int]) -> tuple[str, int]:
+    return worker.setup.policy.release.name, len(batch)
+
+
+@pytest.fixture(autouse=True)
+def heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker is silent for good; here it runs in the process of the tests."""
+    monkeypatch.setattr("medsanitize.pipeline.engine.silence", lambda: None)
+
+
+@pytest.fixture
+def setup(workplace: Workplace) -> Setup:
+    policy = workplace()
+    policy.output.mkdir(parents=True)
+    return Setup(policy, derive(KEY, scope="project"), ensure_staging(policy), keep_links=False)
+
+
+def inputs_of(setup: Setup) -> tuple[tuple[bytes, int], ...]:
+    return tuple((os.fsencode(str(one)), os.stat(str(one)).st_ino) for one in setup.policy.inputs)
+
+
+def equipped(setup: Setup, inputs: tuple[tuple[bytes, int], ...]) -> tuple[Station, Channel, Answer]:
+    station, channel = Station(), Channel.new()
+    public, _ = station.hello()
+    kit = channel.close(Kit(setup, inputs))
+    return station, channel, channel.open(station.equip(channel.key_for(public), kit, MARK))
+
+
+def call(station: Station, channel: Channel, task: Callable[..., Any]) -> Answer:
+    answer: Answer = channel.open(station.call(channel.close((task, [1, 2]))))
+    return answer
+
+
+def test_a_worker_shows_that_it_sees_the_staging_folder_and_runs_tasks(setup: Setup) -> None:
+    station, channel, answer = equipped(setup, inputs_of(setup))
+
+    assert answer.raised is None
+    assert setup.staging is not None
+    assert (setup.staging / MARK).exists()
+    assert call(station, channel, root_of).result == ("chest-ct", 2)
+
+
+def test_marks_that_a_killed_run_left_are_taken_away(setup: Setup) -> None:
+    equipped(setup, inputs_of(setup))
+
+    assert not list(ensure_staging(setup.policy).glob(f"{SEEN}*"))
+
+
+def test_a_node_that_sees_another_folder_at_the_path_of_an_input_is_refused(setup: Setup) -> None:
+    others = tuple((path, inode + 1) for path, inode in inputs_of(setup))
+
+    _, _, answer = equipped(setup, others)
+
+    assert isinstance(answer.raised, EnvironmentFailure)
+    assert "inputs" in str(answer.raised)
+
+
+def test_a_node_without_the_staging_folder_is_refused(setup: Setup) -> None:
+    assert setup.staging is not None
+    setup.staging.rmdir()
+
+    _, _, answer = equipped(setup, inputs_of(setup))
+
+    assert isinstance(answer.raised, EnvironmentFailure)
+    assert "Mount the folder" in str(answer.raised)
+
+
+def test_a_node_without_an_extra_of_the_policy_is_refused(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(_: Policy) -> None:
+        raise UsageError("The policy needs the extra 'text', which is not installed", "Install it")
+
+    monkeypatch.setattr("medsanitize.pipeline.extras.check_extras", lacking)
+
+    _, _, answer = equipped(setup, inputs_of(setup))
+
+    assert isinstance(answer.raised, EnvironmentFailure)
+    assert "extra 'text'" in str(answer.raised)
+
+
+def test_errors_of_ours_come_back_and_words_of_others_do_not(setup: Setup) -> None:
+    station, channel, _ = equipped(setup, inputs_of(setup))
+
+    ours, theirs = call(station, channel, refuse).raised, call(station, channel, fail).raised
+
+    assert isinstance(ours, UsageError)
+    assert str(ours) == "refused 2. Try again."
+    assert str(theirs) == "a task raised ValueError"
+
+
+def test_what_travels_shows_nothing_and_opens_for_nobody_else() -> None:
+    channel, other = Channel.new(), Channel.new()
+    sealed = channel.close(CANARIES)
+
+    assert CANARIES[0].encode() not in sealed
+    assert channel.open(sealed) == CANARIES
+    with pytest.raises(InvalidTag):
+        other.open(sealed)
+
+
+def test_the_session_key_reaches_the_worker_that_it_was_sealed_for_alone() -> None:
+    channel, guest, other = Channel.new(), Invitation(), Invitation()
+    wrapped = channel.key_for(guest.public)
+
+    assert guest.channel(wrapped).open(channel.close(1)) == 1
+    with pytest.raises(InvalidTag):
+        other.channel(wrapped)
