@@ -264,7 +264,9 @@ def _judge_registry(state: State, policy: Policy) -> None:
 def _against_registry(state: State, policy: Policy, registry: Registry, verdict: str) -> dict[str, object]:
     found: Counter[tuple[str, str, str]] = Counter()
     outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(verdict)
-    rows = released_rows(state, "id, sha256, pixels")
+    others = any(entry.name != policy.release.name for entry in registry.list())
+    # Where there is no release of another name, nothing can be found that would count.
+    rows = released_rows(state, "id, sha256, pixels") if others else iter(())
     while page := list(islice(rows, _REGISTRY_PAGE)):
         hit_rows: dict[object, tuple[object]] = {}
         seen: set[tuple[object, Hit]] = set()
