@@ -144,6 +144,23 @@ def test_a_signal_is_told_with_how_far_the_run_came(small: Policy, monkeypatch: 
     assert facts["outcomes"]["released"] == 3
 
 
+def test_a_signal_while_evidence_is_written_publishes_nothing_and_the_next_run_does(
+    small: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, write_evidence = Stop(), running.write_evidence
+
+    def signalled(*arguments: Any, **settings: Any) -> None:
+        stop.number = 15
+        write_evidence(*arguments, **settings)
+
+    monkeypatch.setattr(running, "write_evidence", signalled)
+    with pytest.raises(Stopped):
+        run(small, ONE, stop=stop)
+    assert not (small.output / "RELEASE.json").exists()
+    assert run(small, ONE).ending == "published"
+    assert [stage["name"] for stage in told(small)["stages"]] == ["publish"]
+
+
 def test_a_run_that_does_not_get_the_folders_leaves_the_account_of_the_other(small: Policy) -> None:
     run(small, ONE)
     before = (small.state / "return.json").read_bytes()
