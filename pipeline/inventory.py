@@ -157,7 +157,7 @@ def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[Seen]:
 
 
 def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
-    from medsanitize.sanitize.dicom import peek
+    from medsanitize.sanitize.dicom.peek import peek  # of the package, that name may be this module
     from medsanitize.sanitize.faces.header import read_slice
     from medsanitize.sanitize.raster import peek_raster
     from medsanitize.sanitize.wsi.peek import peek_slide, slide_key
