@@ -118,7 +118,12 @@ def policies(draw: st.DrawFn) -> Policy:
         dicom=draw(dicoms),
         pixels=Pixels(at_risk=draw(st.sampled_from(["release", "quarantine"]))),
         deduplicate=Deduplicate(bytes=draw(verdicts), pixels=draw(verdicts), registry=draw(verdicts)),
-        engine=Engine(workers=draw(st.none() | st.integers(1, 64))),
+        engine=Engine(
+            kind=draw(st.sampled_from(["local", "ray"])),
+            workers=draw(st.none() | st.integers(1, 64)),
+            address=draw(st.sampled_from([None, "local", "auto", "head.example.org:6379"])),
+            gpus=draw(st.sampled_from([0, 0.25, 1])),
+        ),
     )
 
 
