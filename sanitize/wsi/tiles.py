@@ -50,6 +50,7 @@ class TileCleaner:
     profiles: bool = False
     rules: dict[str, int] = field(default_factory=dict)
     _headers: dict[bytes, _Header] = field(default_factory=dict)
+    _last: bytes = b""
     _looked_at: int = 0
 
     def clean(self, offset: int, length: int, compression: int, size: int | None = None) -> tuple[Piece, ...]:
@@ -111,7 +112,7 @@ class TileCleaner:
             self.count("K:tile-metadata" if self.metadata else "C:tile-metadata")
         if end < offset + length:
             self.count("C:tile-slack")
-        if self.metadata:
+        if self.metadata or not header.cuts:
             return (Copy(offset, end - offset, self.file),)
         pieces: list[Piece] = []
         kept = offset
@@ -123,6 +124,9 @@ class TileCleaner:
         return tuple(pieces)
 
     def _jpeg_header(self, offset: int, length: int) -> _Header:
+        last = self._last
+        if last and length >= len(last) and self.data[offset : offset + len(last)] == last:
+            return self._headers[last]
         near = self.data.find(b"\xff\xda", offset, offset + min(length, _HEADER))
         key = bytes(self.data[offset : near + 16]) if near >= 0 else b""
         found = self._headers.get(key)
@@ -130,17 +134,16 @@ class TileCleaner:
             found = jpeg_header(bytes(self.data[offset : offset + min(length, _HEADER)]))
             if len(self._headers) < _REMEMBERED and found.end <= len(key):
                 self._headers[key] = found
+        if key in self._headers:
+            self._last = key
         return found
 
     def _entropy_end(self, start: int, stop: int, progressive: bool) -> int:
         """Where End Of Image ends; between the scan's header and it only image data may lie."""
-        with memoryview(self.data) as view, view[start:stop] as window:
-            found = _ASTRAY.search(window)
-            at = found.start() if found else -1
-            del found
-        if at < 0 or progressive or self.data[start + at : start + at + 2] != _EOI:
+        found = _ASTRAY.search(self.data, start, stop)
+        if found is None or progressive or found[0] != _EOI:
             raise _refused()
-        return start + at + 2
+        return found.end()
 
     def _jpeg2000(self, offset: int, length: int) -> tuple[Piece, ...]:
         frame = bytes(self.data[offset : offset + length])
