@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -124,6 +125,11 @@ class Front:
                 pass
 
             def handle_any(self) -> None:
+                with suppress(ConnectionError):  # who asked may have been killed
+                    self.answer()
+                self.close_connection = True
+
+            def answer(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
                 body = self.rfile.read(length)
                 with lock:
@@ -142,16 +148,13 @@ class Front:
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(answer.body)
-                self.close_connection = True
 
             def forward(self, body: bytes) -> Answer:
-                there = http.client.HTTPConnection("127.0.0.1", server, timeout=30)
                 headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
-                there.request(self.command, self.path, body, headers)
-                response = there.getresponse()
-                answer = Answer(response.status, response.getheaders(), response.read())
-                there.close()
-                return answer
+                with closing(http.client.HTTPConnection("127.0.0.1", server, timeout=30)) as there:
+                    there.request(self.command, self.path, body, headers)
+                    with there.getresponse() as response:
+                        return Answer(response.status, response.getheaders(), response.read())
 
             do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
 
