@@ -96,6 +96,20 @@ def test_an_archive_killed_and_restarted_in_the_middle_changes_nothing(
     assert sums(policy) == from_disk
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [2, 4, 6])
+def test_a_run_that_was_killed_goes_on_where_it_stopped(
+    seconds: float, reads: Reads, everything: str, from_disk: str
+) -> None:
+    policy = reads("web", everything)
+    command = [sys.executable, "-m", "medsanitize", "run", str(Path(policy.output).parent / "policy.yaml")]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        time.sleep(seconds)
+        process.kill()
+    run(policy, ONE)
+    assert sums(policy) == from_disk
+
+
 @pytest.mark.parametrize("way", ["web", "get"])
 def test_a_worklist_of_accession_numbers_picks_its_studies_alone(
     way: str, reads: Reads, tmp_path: Path
