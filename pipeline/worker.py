@@ -17,7 +17,7 @@ from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.dicom import Sanitizer
+    from medsanitize.sanitize.dicom.sanitizer import Sanitizer
     from medsanitize.sanitize.raster import RasterSanitizer
     from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
     from medsanitize.verifiers.search import Search
@@ -69,7 +69,7 @@ class Worker:
     @cached_property
     def sanitizer(self) -> Sanitizer:
         """The object function for this policy and these keys."""
-        from medsanitize.sanitize.dicom import Sanitizer
+        from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 
         return Sanitizer(self.setup.policy, self.setup.subkeys)
 
@@ -90,7 +90,7 @@ class Worker:
     @cached_property
     def kept(self) -> frozenset[int]:
         """Attributes that the policy keeps, so that their values are no identifiers to hide."""
-        from medsanitize.sanitize.dicom import kept_attributes
+        from medsanitize.sanitize.dicom.peek import kept_attributes
 
         return kept_attributes(self.setup.policy.dicom)
 

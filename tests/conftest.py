@@ -15,7 +15,8 @@ import pytest
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom import Sanitizer, kept_attributes, peek
+from medsanitize.sanitize.dicom.peek import kept_attributes, peek
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.faces.face import Face
 from medsanitize.sanitize.faces.header import read_slice
 from medsanitize.sanitize.keys import SubKeys, derive

@@ -23,7 +23,7 @@ from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.shards import Shard
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.objects import Doubt, Sanitized
 from medsanitize.sanitize.record import Outcome
 from PIL import Image

@@ -27,7 +27,7 @@ from medsanitize.pipeline.tables_stage import SMALL_ZIP_PREFIXES
 from medsanitize.pipeline.worker import Setup
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
-from medsanitize.sanitize.dicom import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.keys import derive
 from medsanitize.sanitize.objects import Sanitized
 

@@ -11,12 +11,13 @@ import pydicom
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Decision
-from medsanitize.sanitize.dicom import Sanitizer, peek
 from medsanitize.sanitize.dicom.burned_in import Image, Order, clean
 from medsanitize.sanitize.dicom.encoding import EXPLICIT_LITTLE, TRANSFER_SYNTAXES
 from medsanitize.sanitize.dicom.geometry import Geometry
+from medsanitize.sanitize.dicom.peek import peek
 from medsanitize.sanitize.dicom.pixeldata import PIXEL_DATA, Pixels
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.dicom.stored import Stored
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized, Span

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized
 from pydicom.data import get_testdata_file

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.faces.coverage import Plane, could_show_face, plane_of, stacks
 from medsanitize.sanitize.faces.deface import blanked, likeness, removes_face
 from medsanitize.sanitize.faces.detect import first_hits, look, tissue_of

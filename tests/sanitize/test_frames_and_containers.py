@@ -15,9 +15,11 @@ import pydicom
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom import Sanitizer, jpeg, jpeg2000, jpegxl, peek, rle
+from medsanitize.sanitize.dicom import jpeg, jpeg2000, jpegxl, rle
 from medsanitize.sanitize.dicom.icc import clean_profile
+from medsanitize.sanitize.dicom.peek import peek
 from medsanitize.sanitize.dicom.refusal import Refused
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized, Span
 from medsanitize.sanitize.record import Outcome

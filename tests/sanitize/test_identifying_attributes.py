@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from medsanitize.policies.load import loads
 from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.dicom import kept_attributes, peek
 from medsanitize.sanitize.dicom.dictionary import dictionary
 from medsanitize.sanitize.dicom.identifying import CATEGORY
+from medsanitize.sanitize.dicom.peek import kept_attributes, peek
 from pydicom import Dataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, ImplicitVRLittleEndian
 

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Known
-from medsanitize.sanitize.dicom import Sanitizer, peek
+from medsanitize.sanitize.dicom.peek import peek
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.keys import derive
 from medsanitize.sanitize.record import Outcome
 from pydicom.data import get_testdata_file

@@ -14,9 +14,10 @@ import pydicom
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Decision
-from medsanitize.sanitize.dicom import Sanitizer, jpeg2000
+from medsanitize.sanitize.dicom import jpeg2000
 from medsanitize.sanitize.dicom.encoding import TRANSFER_SYNTAXES
 from medsanitize.sanitize.dicom.geometry import Geometry
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized, Span
 from medsanitize.sanitize.pixels import codecs, dct, native

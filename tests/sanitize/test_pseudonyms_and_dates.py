@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.policies.model import Dates, Policy, Pseudonyms
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom import Sanitizer, peek
 from medsanitize.sanitize.dicom.dates import shift_date, shift_datetime, shift_days
+from medsanitize.sanitize.dicom.peek import peek
 from medsanitize.sanitize.dicom.pseudonyms import remap_uid
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.keys import SubKeys, derive
 from medsanitize.sanitize.objects import Sanitized
 from medsanitize.sanitize.record import Outcome

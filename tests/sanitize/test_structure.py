@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.dicom import peek
+from medsanitize.sanitize.dicom.peek import peek
 from medsanitize.sanitize.objects import Sanitized
 from medsanitize.sanitize.record import Outcome
 from pydicom.dataset import Dataset

@@ -11,7 +11,7 @@ import pydicom
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Decision
-from medsanitize.sanitize.dicom import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized
 
