@@ -155,7 +155,11 @@ def _kind(annotation: Any) -> str:
         return ", or ".join(dict.fromkeys(_kind(part) for part in parts if part is not NoneType))
     if origin is tuple:
         inner = _kind(parts[0])
-        plural = {"section": "sections", "path": "paths", "address, or path, or section": "addresses, paths or sections"}
+        plural = {
+            "section": "sections",
+            "path": "paths",
+            "address, or path, or section": "addresses, paths or sections",
+        }
         return f"list of {plural.get(inner, inner)}"
     if origin is dict:
         return "attribute: action" if parts[1] is not Text else "keyword: text"
