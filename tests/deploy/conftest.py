@@ -21,14 +21,13 @@ BIN = Path(sys.executable).parent
 
 def parse(words: list[str]) -> dict[str, Any]:
     """What the command line makes of a command's words; a wrong name or option is an error."""
-    group: click.Command = cli
-    context = click.Context(cli)
-    while isinstance(group, click.Group):
-        name, found, words = group.resolve_command(context, words)
-        assert found is not None
-        assert name is not None
-        group, context = found, click.Context(found, parent=context, info_name=name)
-    with group.make_context(group.name, words) as parsed:
+    found: click.Command = cli
+    context = click.Context(cli, help_option_names=["-h", "--help"])
+    while isinstance(found, click.Group):
+        name, command, words = found.resolve_command(context, words)
+        assert command is not None
+        found = command
+    with found.make_context(name, words, parent=context) as parsed:
         return parsed.params
 
 
