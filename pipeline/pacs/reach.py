@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from medsanitize.pipeline.pacs.address import service_of
-from medsanitize.pipeline.pacs.reader import reader
 from medsanitize.pipeline.pacs.worklist import read_worklist
 from medsanitize.policies.model import Policy
 from medsanitize.policies.pacs import DicomWeb, Dimse
@@ -24,6 +23,9 @@ def check_pacs(policy: Policy) -> None:
         if one.worklist is not None:
             read_worklist(one.worklist)
     for service in sorted({service_of(one) for one in inputs}):
+        # Who reads files alone does not wait for pydicom and a client.
+        from medsanitize.pipeline.pacs.reader import reader
+
         asked = reader(service)
         try:
             asked.check()
