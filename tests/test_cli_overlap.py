@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
-from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.engine import LocalEngine
 from medsanitize.verifiers.overlap.models import Models
 from medsanitize.verifiers.pictures.picture import Modality
 from PIL import Image
@@ -32,13 +32,13 @@ class Coarse:
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look in this process, with a model that needs no weights."""
-    in_pool = Engine.map
+    in_pool = LocalEngine.map
 
-    def in_process(self: Engine, task: Any, batches: Any, *, isolate: bool = False) -> Iterator[Any]:
+    def in_process(self: LocalEngine, task: Any, batches: Any, *, isolate: bool = False) -> Iterator[Any]:
         assert isolate
         return in_pool(self, task, batches, isolate=False)
 
-    monkeypatch.setattr(Engine, "map", in_process)
+    monkeypatch.setattr(LocalEngine, "map", in_process)
     models = Models({Modality.RADIOGRAPH: Coarse(), Modality.SLIDE: Coarse()})  # type: ignore[dict-item]
     monkeypatch.setattr("medsanitize.pipeline.overlap.open_models", lambda _paths: models)
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import KeyMaterialError, UsageError
-from medsanitize.pipeline.engine import Engine
+from medsanitize.pipeline.engine import LocalEngine
 from medsanitize.pipeline.outcome import RunResult
 from medsanitize.pipeline.overlap_stage import pairs_path
 from medsanitize.pipeline.plan import plan
@@ -51,9 +51,9 @@ class Coarse:
 @pytest.fixture(autouse=True)
 def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Models]:
     """Look in this process, with a model that needs no weights; tests may put another in its place."""
-    in_pool = Engine.map
+    in_pool = LocalEngine.map
 
-    def in_process(self: Engine, task: Any, batches: Any, *, isolate: bool = False) -> Iterator[Any]:
+    def in_process(self: LocalEngine, task: Any, batches: Any, *, isolate: bool = False) -> Iterator[Any]:
         return in_pool(self, task, batches, isolate=isolate and self.workers > 1)
 
     held = {"now": Models({one: Coarse() for one in Modality})}  # type: ignore[misc]
@@ -61,7 +61,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Models]:
     def opened(_paths: Paths) -> Models:
         return held["now"]
 
-    monkeypatch.setattr(Engine, "map", in_process)
+    monkeypatch.setattr(LocalEngine, "map", in_process)
     for place in ("pipeline.overlap", "verifiers.overlap.models"):
         monkeypatch.setattr(f"medsanitize.{place}.open_models", opened)
     return held
