@@ -229,21 +229,25 @@ def test_missing_credentials_are_told(store: Store, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("impatient")
 def test_no_name_of_an_object_is_logged_or_printed(
-    store: Store, front: Front, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    front: Front,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("S3FS_LOGGING_LEVEL", "DEBUG")
     file_system.cache_clear()
-    logging.basicConfig(level=logging.DEBUG, force=True)
+    caplog.set_level(logging.DEBUG)
     store.client.put_object(Bucket=store.bucket, Key=f"in/{NAME}", Body=b"content")
     capfd.readouterr()
+    caplog.clear()
     front.spoil = lambda method, _, answer: (
         cut(answer) if method == "GET" and "list-type" not in _ else answer
     )
     for one in walk((f"s3://{store.bucket}/in",)):
         with pytest.raises(SourceProblem):
             content_of(one)
-    logging.basicConfig(force=True)
-    assert NAME not in "".join(capfd.readouterr())
+    assert NAME not in "".join((*capfd.readouterr(), caplog.text))
 
 
 def test_a_slide_of_several_objects_is_one(store: Store, tmp_path: Path) -> None:
