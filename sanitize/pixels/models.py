@@ -140,13 +140,22 @@ def _session(kind: str) -> Any:
         raise EnvironmentFailure(
             "The rapidocr package carries no text models", "Install rapidocr 3.10 or later"
         )
-    from onnxruntime import InferenceSession, SessionOptions  # type: ignore[import-untyped]
+    from onnxruntime import SessionOptions  # type: ignore[import-untyped]
 
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    # Values next to zero take a processor a hundred times as long; heat and text are the same without. It is
-    # the thread that then counts them as zero, so the networks have one of their own.
+    return open_network(str(found[-1]), options)
+
+
+def open_network(graph: str | bytes, options: Any) -> Any:
+    """Open a network of ONNX Runtime, on the thread that the text networks have for themselves.
+
+    Values next to zero take a processor a hundred times as long; heat and text are the same without. It is
+    the thread that counts them as zero, and only the first session of a process can make it: so every one is
+    opened here.
+    """
+    from onnxruntime import InferenceSession
+
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    make = _APART.submit(InferenceSession, str(found[-1]), options, providers=["CPUExecutionProvider"])
-    return make.result()
+    return _APART.submit(InferenceSession, graph, options, providers=["CPUExecutionProvider"]).result()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.sanitize.pixels.models import open_network
 from medsanitize.verifiers.models.preprocess import Preprocessing, prepare
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def open_session(graph: bytes, threads: int) -> Any:
     # Threads that wait actively would take the cores of the other workers.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    return open_network(graph, options)
 
 
 def _check(graph: bytes) -> None:
