@@ -13,7 +13,7 @@ from medsanitize.release.checksums import digest_file
 from medsanitize.release.manifest import OBJECT_SCHEMA, PATIENT_SCHEMA
 from medsanitize.release.parts import SLIDE_FORMATS
 from medsanitize.release.summary import Summary
-from medsanitize.release.synthesis import released_synthetic, synthesis
+from medsanitize.release.synthesis import synthesis
 
 CONFORMS_TO: Final = "http://mlcommons.org/croissant/1.1"
 _PARQUET: Final = "application/x-parquet"
@@ -41,7 +41,7 @@ _CONTEXT: Final[dict[str, Any]] = {
 
 def croissant(summary: Summary, staging: Path) -> dict[str, Any]:
     """Return the Croissant document of a staged release (manifests and tables are hashed)."""
-    release = summary.release
+    release, drawn = summary.release, synthesis(summary)
     document: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -50,7 +50,7 @@ def croissant(summary: Summary, staging: Path) -> dict[str, Any]:
         "version": release.version,
         "isLiveDataset": False,
         "keywords": ["DICOM", "medical imaging", *sorted(name for name in summary.modalities if name)],
-        "rai:hasSyntheticData": released_synthetic(summary) > 0,
+        "rai:hasSyntheticData": drawn is not None,
         "rai:personalSensitiveInformation": [_sensitive(summary)],
         "distribution": _distribution(summary, staging),
         "recordSet": [
@@ -68,7 +68,7 @@ def croissant(summary: Summary, staging: Path) -> dict[str, Any]:
     }
     optional = {
         "description": release.description,
-        "rai:dataCollection": synthesis(summary),
+        "rai:dataCollection": drawn.sentence if drawn else None,
         "license": release.license,
         "datePublished": release.date,
         "creator": _agent(release.creator),

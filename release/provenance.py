@@ -82,13 +82,13 @@ def _activity(summary: Summary) -> dict[str, Any]:
 
 def _synthesis(summary: Summary) -> list[dict[str, Any]]:
     """Drawing synthetic images in place of real ones, and the generator that drew them."""
-    told = synthesis(summary)
-    if told is None or summary.synthetic is None:
+    drawn = synthesis(summary)
+    if drawn is None:
         return []
     drawing = {
         "@id": "#synthesis",
         "@type": "prov:Activity",
-        "label": told,
+        "label": drawn.sentence,
         "associatedWith": "#medsanitize",
         "informedBy": "#sanitization",
         "used": "#generator",
@@ -97,7 +97,7 @@ def _synthesis(summary: Summary) -> list[dict[str, Any]]:
         "@id": "#generator",
         "@type": "prov:Entity",
         "label": "Generator of synthetic images",
-        "sha256": summary.synthetic.model,
+        "sha256": drawn.generator,
     }
     return [drawing, model]
 

@@ -132,20 +132,20 @@ def _action(summary: Summary) -> list[dict[str, Any]]:
 
 
 def _synthesis(summary: Summary) -> list[dict[str, Any]]:
-    told = synthesis(summary)
-    if told is None or summary.synthetic is None:
+    drawn = synthesis(summary)
+    if drawn is None:
         return []
     generator = {
         "@id": "#generator",
         "@type": "SoftwareApplication",
         "name": "Generator of synthetic images",
-        "identifier": f"sha256:{summary.synthetic.model}",
+        "identifier": f"sha256:{drawn.generator}",
     }
     drawing = {
         "@id": "#synthesis",
         "@type": "CreateAction",
         "name": "Drawing synthetic images in place of real ones",
-        "description": told,
+        "description": drawn.sentence,
         "instrument": {"@id": "#generator"},
         "result": {"@id": "data/"},
     }

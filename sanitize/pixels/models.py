@@ -7,7 +7,6 @@ recogniser): nothing is fetched, logged or timed.
 from __future__ import annotations
 
 import importlib.util
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.sanitize.networks import open_network, run_network
 from medsanitize.sanitize.pixels.tiles import tiles
 from numpy.typing import NDArray
 
@@ -22,7 +22,6 @@ Grey = NDArray[np.uint8]
 _LINE_HEIGHT = 48
 _BATCH = 8
 _WIDTH = 320
-_APART = ThreadPoolExecutor(1, "text-networks")
 _INK = 0.2
 _LEAST = 0.4
 _THIN = 3
@@ -81,7 +80,7 @@ class Models:
         """The detector's map of text, 0 to 1, of a picture whose sides are multiples of 32."""
         heat = np.zeros(picture.shape, np.float32)
         for area in tiles(picture):
-            seen = self._run(self._detector, _normalised(picture[area])[None])[0, 0]
+            seen = run_network(self._detector, _normalised(picture[area])[None])[0, 0]
             heat[area] = np.maximum(heat[area], seen)
         return heat
 
@@ -102,7 +101,7 @@ class Models:
             padded = np.zeros((len(batch), 3, _LINE_HEIGHT, width), np.float32)
             for row, index in enumerate(batch):
                 padded[row, :, :, : sized[index].shape[1]] = _normalised(sized[index])
-            for index, chances in zip(batch, self._run(self._recogniser, padded), strict=True):
+            for index, chances in zip(batch, run_network(self._recogniser, padded), strict=True):
                 texts[index] = self._decoded(chances)
         return texts
 
@@ -114,12 +113,6 @@ class Models:
             return "", 0.0
         text = "".join(self._letters[index] for index in best[kept])
         return text, round(float(chances.max(axis=1)[kept].mean()), 4)
-
-    @staticmethod
-    def _run(session: Any, batch: NDArray[np.float32]) -> NDArray[np.float32]:
-        given = {session.get_inputs()[0].name: batch}
-        result: Any = _APART.submit(session.run, None, given).result()
-        return np.asarray(result[0], np.float32)
 
 
 def _normalised(picture: Grey) -> NDArray[np.float32]:
@@ -146,16 +139,3 @@ def _session(kind: str) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     return open_network(str(found[-1]), options)
-
-
-def open_network(graph: str | bytes, options: Any) -> Any:
-    """Open a network of ONNX Runtime, on the thread that the text networks have for themselves.
-
-    Values next to zero take a processor a hundred times as long; heat and text are the same without. It is
-    the thread that counts them as zero, and only the first session of a process can make it: so every one is
-    opened here.
-    """
-    from onnxruntime import InferenceSession
-
-    options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    return _APART.submit(InferenceSession, graph, options, providers=["CPUExecutionProvider"]).result()

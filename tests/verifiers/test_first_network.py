@@ -8,7 +8,7 @@ import sys
 SCRIPT = """
 import numpy as np, onnx
 from onnx import TensorProto, helper
-from medsanitize.sanitize.pixels import models
+from medsanitize.sanitize import networks
 from medsanitize.verifiers.models.session import open_session
 
 ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("in", "out")]
@@ -16,7 +16,7 @@ graph = helper.make_graph([helper.make_node("Identity", ["in"], ["out"])], "same
 model = helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)])
 open_session(model.SerializeToString(), 1)
 tiny = np.full(16, 1e-38, np.float32)
-print(float(models._APART.submit(lambda: (tiny * np.float32(0.01)).max()).result()))
+print(float(networks._APART.submit(lambda: (tiny * np.float32(0.01)).max()).result()))
 print(float((tiny * np.float32(0.01)).max()) > 0)
 """
 

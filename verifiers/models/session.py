@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.sanitize.pixels.models import open_network
+from medsanitize.sanitize.networks import open_network
 from medsanitize.verifiers.models.preprocess import Preprocessing, prepare
 
 if TYPE_CHECKING:
