@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from medsanitize.release import layout
+from medsanitize.release.checksums import walk
 from medsanitize.release.manifest import ObjectRow, patients_of, read_rows
 from medsanitize.release.parts import parts_of
 from medsanitize.sanitize.record import Check, Finding, Part
@@ -185,16 +186,15 @@ def _audit_evidence(
     release: Path, listed: set[str], search: Search | None
 ) -> Iterator[tuple[str, Finding | None]]:
     """Walk over everything that is no listed object; yield each file once, and each finding."""
-    for path in sorted(release.rglob("*")):
-        name = layout.relative(path, release)
-        if name in listed or (path.is_dir() and not path.is_symlink()):
+    for found in walk(release):
+        if found.kind == "folder" or found.path in listed:
             continue
-        yield name, None
-        if path.is_symlink() or not path.is_file() or name.startswith(f"{layout.DATA}/"):
-            yield name, Finding("file", "audit:unlisted")
+        yield found.path, None
+        if found.kind != "file" or found.path.startswith(f"{layout.DATA}/"):
+            yield found.path, Finding("file", "audit:unlisted")
         elif search is not None:
-            for finding in audit_file(path, search):
-                yield name, finding
+            for finding in audit_file(release / found.path, search):
+                yield found.path, finding
 
 
 def _check_patients(release: Path) -> Iterator[Finding]:
