@@ -14,7 +14,7 @@ from medsanitize.release.canonical import document_json
 from medsanitize.release.report import Link, write_holder_report
 from medsanitize.release.store import storage, write_atomic
 from medsanitize.release.summary import Gate, GateResult, Summary
-from medsanitize.verifiers.groups import FEW, Groups
+from medsanitize.verifiers.groups import Groups
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.search import Search
@@ -49,23 +49,26 @@ def gates_of(
         overlap_gate(state, policy),
         synthetic_gate(state, policy),
         NOT_MADE[0],
-        groups_gate(state),
+        groups_gate(state, policy),
     )
 
 
-def groups_gate(state: State) -> Gate:
+def groups_gate(state: State, policy: Policy) -> Gate:
     """How many patients share what the tables beside the images say of them."""
-    by_table = {name: Groups(**facts) for name, facts in json.loads(state.get("groups") or "{}").items()}
-    if not by_table:
+    facts, rules = state.get("groups"), policy.small_groups
+    found = Groups(**json.loads(facts)) if facts else None
+    if found is None or not found.patients:
         return NOT_MADE[1]
-    told = " ".join(
-        f"Table {name}: {one.patients} patients in {one.groups} groups by all kept columns, the smallest of"
-        f" {one.smallest}; {one.few} patients are in groups of fewer than {FEW}."
-        for name, one in by_table.items()
+    detail = (
+        f"{found.patients} patients in {found.groups} groups by all that the tables say of them, the smallest"
+        f" of {found.smallest}; {found.few} patients are in groups of fewer than {rules.least}."
+        " Moved dates in tables, headers and images were not measured."
     )
-    flagged = any(one.few for one in by_table.values())
-    detail = f"{told} Dates in tables, headers and images were not measured."
-    return Gate("small groups", "flagged" if flagged else "passed", detail)
+    if not found.few:
+        return Gate("small groups", "passed", detail)
+    if rules.action == "fail":
+        return Gate("small groups", "refused", f"{detail} The policy allows none.")
+    return Gate("small groups", "flagged", detail)
 
 
 def overlap_gate(state: State, policy: Policy) -> Gate:

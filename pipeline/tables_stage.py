@@ -15,8 +15,9 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.inventory import patient_key
 from medsanitize.pipeline.resolution import known_of
 from medsanitize.pipeline.state import State
-from medsanitize.policies.model import Policy, Table
-from medsanitize.release.duck import connected, identifier
+from medsanitize.policies.beside import Table
+from medsanitize.policies.model import Policy
+from medsanitize.release.duck import connected, identifier, table_rows
 from medsanitize.release.layout import TABLES
 from medsanitize.release.store import storage
 from medsanitize.release.summary import TableSummary
@@ -84,9 +85,8 @@ def write_tables(state: State, policy: Policy, subkeys: SubKeys, staging: Path) 
         if folder.exists():
             shutil.rmtree(folder)
     written = tuple(_write_one(state, policy, subkeys, table, folder) for table in policy.tables)
-    told = [table for table in policy.tables if table.ages or table.zip_codes or table.keep]
-    if told:
-        state.put("groups", json.dumps({table.name: asdict(_groups(table, folder)) for table in told}))
+    if groups := _groups(policy, folder):
+        state.put("groups", json.dumps(asdict(groups)))
     return written
 
 
@@ -192,7 +192,8 @@ def write_ordered(path: Path, columns: Sequence[str], rows: Iterator[Sequence[st
         count = _write_parquet(waiting, columns, iter(lambda: list(islice(rows, _ROWS)), []))
         with connected(path.parent) as db:
             order = ", ".join(f"{identifier(name)} NULLS FIRST" for name in columns)
-            found = db.execute(f"SELECT * FROM read_parquet(?) ORDER BY {order}", [str(waiting)])  # noqa: S608
+            db.register("waiting", table_rows(waiting))
+            found = db.execute(f"SELECT * FROM waiting ORDER BY {order}")  # noqa: S608  names are quoted
             _write_parquet(path, columns, iter(lambda: found.fetchmany(_ROWS), []))
         waiting.unlink()
     return count
@@ -216,12 +217,19 @@ def _write_parquet(
     return count
 
 
-def _groups(table: Table, folder: Path) -> Groups:
-    """Groups of the patients by what the table says of them beside dates."""
-    from medsanitize.verifiers.groups import groups_of
+def _groups(policy: Policy, folder: Path) -> Groups | None:
+    """Groups of the patients by what the tables say of them; dates count where they stay as they are."""
+    from medsanitize.verifiers.groups import Told, groups_of
 
-    said = dict.fromkeys((*table.ages, *table.zip_codes, *table.keep))
-    return groups_of(folder / f"{table.name}.parquet", table.patient, list(said))
+    options, dates = policy.dicom.options, policy.dicom.dates
+    kept = options.retain_longitudinal_full_dates or dates.method == "year"
+    told = []
+    for table in policy.tables:
+        said = (*(table.dates if kept else ()), *table.ages, *table.zip_codes, *table.keep)
+        if said:
+            path = folder / f"{table.name}.parquet"
+            told.append(Told(path, table.patient, tuple(dict.fromkeys(said))))
+    return groups_of(told, policy.small_groups.least) if told else None
 
 
 class _Mapper:

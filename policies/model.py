@@ -10,8 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
+from medsanitize.policies.beside import SmallGroups, Table
 from medsanitize.policies.pacs import DicomWeb, Dimse
-from medsanitize.policies.section import Section, Text
+from medsanitize.policies.section import Section, Slug, Text
 from medsanitize.policies.stores import StoreUrl
 from pydantic import Field, StringConstraints
 
@@ -22,7 +23,6 @@ PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
 Verdict = Literal["ignore", "flag", "drop", "quarantine", "fail"]
 TextAction = Literal["clean", "keep-vocabulary", "remove"]
 EngineKind = Literal["local", "ray"]
-Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 BASIC_PROFILE_CODE = ("113100", "Basic Application Confidentiality Profile")
@@ -347,33 +347,6 @@ class Deduplicate(Section):
     """Equal to an object of another release in the registry."""
 
 
-class Table(Section):
-    """An accompanying table. Columns not named here are dropped."""
-
-    name: Slug
-    """Name of the released table."""
-    file: Path
-    """CSV or Parquet."""
-    patient: Text
-    """Column with the PatientID."""
-    issuer: Text | None = None
-    """Column with the issuer of the PatientID."""
-    study: Text | None = None
-    """Column with the Study Instance UID."""
-    instance: Text | None = None
-    """Column with the SOP Instance UID."""
-    accession: Text | None = None
-    """Column with the accession number."""
-    dates: tuple[Text, ...] = ()
-    """Columns with dates, changed as the patient's dates are."""
-    ages: tuple[Text, ...] = ()
-    """Columns with ages in years; over 89 becomes 90."""
-    zip_codes: tuple[Text, ...] = ()
-    """Columns with ZIP codes, cut to three digits, 000 for small areas."""
-    keep: tuple[Text, ...] = ()
-    """Columns released as they are."""
-
-
 class RegistryKey(Section):
     """Where the key that encrypts embeddings in the registry comes from: file or env."""
 
@@ -502,6 +475,8 @@ class Policy(Section):
     """CSV with column ``patient_id``: patients whose objects are dropped."""
     tables: tuple[Table, ...] = ()
     """Accompanying tables."""
+    small_groups: SmallGroups = SmallGroups()
+    """How many patients must share what the tables say of each of them."""
     registry: Registry = Registry()
     """The registry of earlier releases."""
     pseudonyms: Pseudonyms = Pseudonyms()

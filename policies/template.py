@@ -74,6 +74,9 @@ keys:
 #    zip_codes: [zip]
 #    keep: [finding]
 
+# How many patients must share what the tables say of each: with fewer, flag it or fail.
+#small_groups: {{least: 5, action: flag}}
+
 # Earlier releases, to find what was published before; those named in public may be named to readers.
 #registry:
 #  path: ./registry

@@ -13,6 +13,7 @@ from medsanitize.release.store import storage
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from pyarrow import RecordBatchReader
 
 MEMORY: Final = "1GB"
 _SPILLED: Final = ".spilled"
@@ -49,6 +50,19 @@ def connected(folder: Path) -> Iterator[DuckDBPyConnection]:
     finally:
         with storage():
             shutil.rmtree(spilled, ignore_errors=True)
+
+
+def table_rows(path: Path) -> RecordBatchReader:
+    """The rows of a Parquet file, to be named in one query.
+
+    DuckDB is not told the path: it would take ``*`` and ``[`` for patterns, and words of folders such as
+    ``sex=M`` for columns.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow import RecordBatchReader
+
+    file = pq.ParquetFile(path)
+    return RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
 
 
 def identifier(name: str) -> str:

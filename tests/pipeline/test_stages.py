@@ -23,7 +23,7 @@ from medsanitize.pipeline.shards import Shard
 from medsanitize.pipeline.source import SourceProblem, opened, stamp, walk
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stop import Stop, Stopped
-from medsanitize.pipeline.tables_stage import SMALL_ZIP_PREFIXES
+from medsanitize.pipeline.tables_stage import SMALL_ZIP_PREFIXES, write_ordered
 from medsanitize.pipeline.worker import Setup
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
@@ -250,10 +250,38 @@ def test_the_groups_that_a_table_leaves_are_a_gate(workplace: Workplace) -> None
     assert not [path for path in (policy.output / "tables").iterdir() if path.name != "labels.parquet"]
 
 
+def small_groups(policy: Policy) -> str:
+    gates = json.loads((policy.state / "audit.json").read_text())["gates"]
+    return str(next(gate["result"] for gate in gates if gate["name"] == "small groups"))
+
+
+def test_a_policy_may_refuse_small_groups(workplace: Workplace) -> None:
+    policy = workplace(tables=TABLE, small_groups="{least: 2, action: fail}")
+    write_table(policy.output.parent / "labels.csv")
+    assert run(policy, ONE).ending == "refused"
+    assert small_groups(policy) == "refused"
+    assert not (policy.output / "RELEASE.json").exists()
+
+
+def test_a_table_without_released_patients_shows_nothing_of_groups(workplace: Workplace) -> None:
+    policy = workplace(tables=TABLE)
+    (policy.output.parent / "labels.csv").write_text(
+        "pid,study,when,age,zip,finding,note\nSOMEBODY-ELSE,1.2.3,2004-01-19,50,90210,nodule,\n"
+    )
+    run(policy, ONE)
+    assert small_groups(policy) == "not made"
+
+
 def test_a_table_is_put_in_order_by_its_content(workplace: Workplace) -> None:
     rows, _ = released_table(workplace)
     order = [tuple((value is not None, value or "") for value in row.values()) for row in rows]
     assert order == sorted(order)
+
+
+def test_words_of_a_folder_are_no_values_of_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "sex=M" / "[a]*" / "t.parquet"
+    write_ordered(path, ["who", "sex"], iter([("B", "F"), ("A", "F")]))
+    assert pq.ParquetFile(path).read().to_pylist() == [{"who": "A", "sex": "F"}, {"who": "B", "sex": "F"}]
 
 
 def test_tables_move_dates_as_the_images_do(workplace: Workplace) -> None:

@@ -50,7 +50,7 @@ def test_names_that_are_none_are_refused(name: str) -> None:
 
 
 def test_template_shows_every_section() -> None:
-    sections = re.findall(r"(?m)^#?([a-z]+):", template("research", "a"))
+    sections = re.findall(r"(?m)^#?([a-z_]+):", template("research", "a"))
     assert sorted(sections) == sorted(Policy.model_fields)
 
 
