@@ -17,6 +17,8 @@ from urllib.parse import parse_qsl, urlencode
 from medsanitize.errors import UsageError
 from medsanitize.policies.pacs import DicomWeb, Dimse
 from medsanitize.policies.pacs_checks import may_carry_credentials, service_is_sound
+from medsanitize.policies.section import EnvName
+from pydantic import TypeAdapter, ValidationError
 
 SCHEMES: Final = (b"dicomweb+", b"dimse://")
 
@@ -68,8 +70,13 @@ def target_of(text: str, calling: str, credential: str = "", variable: str = "")
     Raises
     ------
     UsageError
-        It is neither, or a credential would travel in the clear.
+        It is neither, a credential would travel in the clear, or no variable can have the name given for one.
     """
+    if variable and not _is_name(variable):
+        raise UsageError(
+            "This is no name of an environment variable",
+            "Name the variable that holds the token or login; if a secret was written here, renew it",
+        )
     if text.startswith(("http://", "https://")):
         if "@" in text or "?" in text or "#" in text or not service_is_sound(text):
             raise UsageError("This is no address of a DICOMweb service", "Write https://host/path")
@@ -85,6 +92,14 @@ def target_of(text: str, calling: str, credential: str = "", variable: str = "")
     if variable:
         raise UsageError("A DICOM peer takes no token or login", "Leave it out")
     return DimsePeer(found[1], found[2], int(found[3]), calling)
+
+
+def _is_name(variable: str) -> bool:
+    """Whether a policy could name this variable."""
+    try:
+        return bool(TypeAdapter(EnvName).validate_python(variable))
+    except ValidationError:
+        return False
 
 
 def root_of(one: DicomWeb | Dimse) -> bytes:

@@ -161,14 +161,14 @@ _UID: Final = "StudyInstanceUID"
 _BUSY: Final = frozenset((408, 425, 429, 502, 503, 504))
 
 
-def _authentication(service: WebService) -> Callable[[Any], Any] | None:
+def _authentication(service: WebService) -> Callable[[Any], Any]:
     """What adds the credential to a request; it is read from the environment, here alone."""
     if not service.variable:
-        return None
+        return _nothing_added
     secret = os.environ.get(service.variable, "")
     if not secret or not secret.isascii() or not secret.isprintable():
-        raise UsageError(
-            f"The environment variable {service.variable} holds no credential",
+        raise UsageError(  # a secret in place of a name would be told by the name
+            f"The environment variable that {service.credential} names holds no credential",
             "Set it to the token, or to user:password for login",
         )
     if service.credential == "login":
@@ -182,6 +182,11 @@ def _authentication(service: WebService) -> Callable[[Any], Any] | None:
         return request
 
     return bear
+
+
+def _nothing_added(request: Any) -> Any:
+    """Without this the library would send what ~/.netrc has for the host, over http:// too."""
+    return request
 
 
 def _answer(one: Mapping[str, Any]) -> Answer:

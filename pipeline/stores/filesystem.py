@@ -105,12 +105,23 @@ def _http() -> FileSystem:
     import aiohttp
     from fsspec.implementations.http import HTTPFileSystem
 
+    class Request(aiohttp.ClientRequest):
+        """A request that carries credentials of ~/.netrc over TLS alone."""
+
+        def __init__(self, method: str, url: Any, *, auth: Any = None, **more: Any) -> None:
+            if url.scheme != "https":
+                auth = None
+                more |= (
+                    {"trust_env": False} if "trust_env" in more else {}
+                )  # older ones look there themselves
+            super().__init__(method, url, auth=auth, **more)
+
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
     fs = HTTPFileSystem(
         simple_links=False,
         use_listings_cache=False,
         skip_instance_cache=True,
-        client_kwargs={"timeout": timeout, "trust_env": True},
+        client_kwargs={"timeout": timeout, "trust_env": True, "request_class": Request},
     )
     silence()
     return FileSystem(fs, (OSError, aiohttp.ClientError))

@@ -5,25 +5,34 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
-from medsanitize.errors import EnvironmentFailure
+from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.pacs.address import Instance, WebService
 from medsanitize.pipeline.pacs.patience import NotGiven, Passing
 from medsanitize.pipeline.pacs.web import WebConnection
 
 WANTED = Instance("1.2", "3.4", "5.6")
+Told = tuple[int, bytes]
 Answering = Callable[..., WebConnection]
+Listening = Callable[[Callable[[BaseHTTPRequestHandler], Told]], WebConnection]
 
 
 @pytest.fixture
-def answering() -> Iterator[Answering]:
-    """A connection to a service that answers everything with one status, type and body."""
+def listening() -> Iterator[Answering]:
+    """A connection to a service made of a function: a request -> status and body."""
     servers = []
 
-    def make(status: int, body: bytes = b"", *, kind: str = "text/html", promised: int = 0) -> WebConnection:
+    def make(
+        tell: Callable[[BaseHTTPRequestHandler], Told],
+        *,
+        kind: str = "application/dicom+json",
+        promised: int = 0,
+    ) -> WebConnection:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                status, body = tell(self)
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(promised or len(body)))
@@ -31,6 +40,10 @@ def answering() -> Iterator[Answering]:
                     self.send_header("Location", "https://elsewhere.example.org/")
                 self.end_headers()
                 self.wfile.write(body)
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.do_GET()
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -44,6 +57,16 @@ def answering() -> Iterator[Answering]:
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture
+def answering(listening: Answering) -> Answering:
+    """A connection to a service that answers everything with one status, type and body."""
+
+    def make(status: int, body: bytes = b"", *, kind: str = "text/html", promised: int = 0) -> WebConnection:
+        return listening(lambda _: (status, body), kind=kind, promised=promised)
+
+    return make
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -94,3 +117,24 @@ def test_an_object_that_was_cut_short_is_asked_for_again(answering: Answering) -
 
 def test_an_object_alone_is_taken_as_it_is(answering: Answering) -> None:
     assert answering(200, b"DICM" * 100, kind="application/dicom").fetch(WANTED) == b"DICM" * 100
+
+
+def test_what_netrc_has_for_a_host_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listening: Listening
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login steward password hush\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    seen: list[str | None] = []
+
+    def answer(request: BaseHTTPRequestHandler) -> Told:
+        seen.append(request.headers["Authorization"])
+        return 200, b"[]"
+
+    listening(answer).check()
+    assert seen == [None]
+
+
+def test_a_credential_that_is_not_there_is_told_without_the_name_given_for_it() -> None:
+    with pytest.raises(UsageError, match="holds no credential") as raised:
+        WebConnection(WebService("https://host/dicom-web", "token", "eyJhbGciOi"))
+    assert "eyJ" not in str(raised.value)

@@ -152,6 +152,19 @@ def test_credentials_do_not_travel_in_the_clear(release: Path) -> None:
         send(release, "http://pacs.example.org/dicom-web", Silent(), Stop(), credential=LOGIN)
 
 
+@pytest.mark.parametrize("option", ["--token", "--login"])
+def test_a_secret_in_place_of_a_name_is_not_repeated(option: str, tmp_path: Path) -> None:
+    target = "https://pacs.example.org/dicom-web"
+    done = CliRunner().invoke(cli, ["send", str(tmp_path), target, option, "eyJhbGciOi.HUSH-hush"])
+    assert (done.exit_code, "eyJ" in done.output) == (2, False)
+
+
+@pytest.mark.parametrize("name", ["a.b", "1A", "A B", "steward:word", "A" * 129])
+def test_what_no_variable_is_called_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no name of an environment variable"):
+        send(tmp_path, "https://pacs.example.org/dicom-web", Silent(), Stop(), credential=("token", name))
+
+
 @pytest.mark.usefixtures("sends")
 def test_the_command_tells_what_it_sent(release: Path, archive: Orthanc) -> None:
     done = CliRunner().invoke(cli, ["send", str(release), archive.web, "--login", VARIABLE, "--json"])
