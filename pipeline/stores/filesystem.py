@@ -111,9 +111,8 @@ def _http() -> FileSystem:
         def __init__(self, method: str, url: Any, *, auth: Any = None, **more: Any) -> None:
             if url.scheme != "https":
                 auth = None
-                more |= (
-                    {"trust_env": False} if "trust_env" in more else {}
-                )  # older ones look there themselves
+                if "trust_env" in more:  # older versions look there themselves
+                    more["trust_env"] = False
             super().__init__(method, url, auth=auth, **more)
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
