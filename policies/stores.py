@@ -18,7 +18,9 @@ OBJECT_STORES: Final = ("s3", "gs", "abfs")
 STORES: Final = (*OBJECT_STORES, "https", "http")
 """What can be read from."""
 
-StoreUrl = Annotated[str, StringConstraints(pattern=r"^(s3|gs|abfs|https?)://", max_length=2000)]
+_LONGEST: Final = 2000
+
+StoreUrl = Annotated[str, StringConstraints(pattern=r"^(s3|gs|abfs|https?)://", max_length=_LONGEST)]
 """Address of a place in a store; all that is not, is a local path."""
 
 _EXAMPLES: Final = "s3://bucket/prefix, gs://bucket/prefix or abfs://container/prefix"
@@ -54,6 +56,8 @@ def _problem(address: str, schemes: tuple[str, ...]) -> tuple[str, str] | None:
         if scheme in STORES:
             return "A release cannot be put there", f"Write a folder, {_EXAMPLES}"
         return "Nothing reads or writes this kind of address", f"Write a folder, {_EXAMPLES}"
+    if len(address) > _LONGEST:  # it would be taken for a local path
+        return f"The address is longer than {_LONGEST:,} characters", "Write a shorter one"
     if not address.isprintable() or re.search(r"\s", address):
         return "The address holds a space or control character", "Write it without, or rename the place"
     host, _, below = rest.partition("/")

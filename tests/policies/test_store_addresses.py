@@ -57,6 +57,8 @@ def test_where_data_lie_does_not_count_in_the_digest() -> None:
         ("[s3://a/b]", "s3://a/b/out", "5:9", "overlaps an input"),
         ("[s3://a/b]", "s3://a", "5:9", "overlaps an input"),
         ("[./a]", "https://h/x", "5:9", "A release cannot be put there"),
+        (f"[s3://{'a' * 2000}]", "./o", "4:10", "longer than 2,000 characters"),
+        ("[./a]", f"s3://{'a' * 2000}", "5:9", "longer than 2,000 characters"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_told_with_its_place(
