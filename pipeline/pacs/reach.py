@@ -21,7 +21,7 @@ def check_pacs(policy: Policy) -> None:
     inputs = [one for one in policy.inputs if isinstance(one, DicomWeb | Dimse)]
     for one in inputs:
         if one.worklist is not None:
-            read_worklist(one.worklist)
+            read_worklist(one.worklist, one.query)
     for service in sorted({service_of(one) for one in inputs}):
         # Who reads files alone does not wait for pydicom and a client.
         from medsanitize.pipeline.pacs.reader import reader

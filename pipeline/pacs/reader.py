@@ -81,7 +81,7 @@ class PacsReader:
             worklist, query = wanted_in(root)
             in_study = {key: value for key, value in query.items() if key in STUDY_KEYS}
             in_series = {key: value for key, value in query.items() if key in SERIES_KEYS}
-            column, entries = read_worklist(worklist) if worklist else ("", [""])
+            column, entries = read_worklist(worklist, query) if worklist else ("", [""])
             met: set[str] = set()
             for entry in entries:
                 found = self._found((), {**in_study, column: entry} if column else in_study)

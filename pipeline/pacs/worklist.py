@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -11,13 +12,20 @@ from medsanitize.errors import UsageError
 COLUMNS: Final = ("AccessionNumber", "StudyInstanceUID")
 
 
-def read_worklist(path: Path) -> tuple[str, list[str]]:
+def read_worklist(path: Path, query: Collection[str] = ()) -> tuple[str, list[str]]:
     """Read a worklist: its column, and what stands in it, sorted, each once.
+
+    Parameters
+    ----------
+    path : Path
+    query : collection of str
+        Keys of the query that stands beside it.
 
     Raises
     ------
     UsageError
-        The file cannot be read, has another column or names nothing that can be asked for.
+        The file cannot be read, has another column, names nothing that can be asked for, or chooses by a key
+        that the query has too: one of the two would be followed alone.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -32,6 +40,11 @@ def read_worklist(path: Path) -> tuple[str, list[str]]:
         raise UsageError(
             "inputs: a worklist has not the one column that it must have",
             "Give it one column, headed AccessionNumber or StudyInstanceUID",
+        )
+    if columns[0] in query:
+        raise UsageError(
+            f"inputs: {columns[0]} is the column of a worklist and a key of the query beside it",
+            "Delete it from the query: the worklist names the studies",
         )
     entries = {(row or "").strip() for row in rows} - {""}
     if not entries:

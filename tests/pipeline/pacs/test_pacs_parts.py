@@ -103,6 +103,17 @@ def test_a_worklist_that_cannot_be_meant_is_refused_without_its_entries(text: st
         read_worklist(path)
 
 
+@pytest.mark.parametrize("key", ["AccessionNumber", "StudyInstanceUID"])
+def test_a_worklist_and_a_query_that_choose_by_the_same_key_are_refused_before_anything_is_asked(
+    key: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text(f"{key}\n7\n")
+    one = Dimse(dimse="PACS@host:104", worklist=path, query={key: "24"})
+    with pytest.raises(UsageError, match=f"{key} is the column of a worklist and a key"):
+        list(PacsReader(SERVICE, Plain()).walk(root_of(one)))
+
+
 # -- matching -----------------------------------------------------------------------------
 
 
