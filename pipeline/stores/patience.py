@@ -22,6 +22,8 @@ LONGEST_PAUSE: Final = 8.0
 TRIES: Final = 5
 """How often a body that is shorter or longer than was stated is asked for."""
 
+GOES_ON: Final = "it goes on where it stopped"
+
 _REFUSED: Final = frozenset([401, 403, 407])
 _REFUSED_CODES: Final = frozenset(
     ["ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "RequestExpired"]
@@ -40,6 +42,11 @@ _REFUSED_TYPES: Final = frozenset(
         "UnauthorizedSSOTokenError",
     ]
 )
+_SPOILT_CODES: Final = frozenset(
+    ["BadDigest", "IncompleteBody", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"]
+)
+"""Of what was sent, something else arrived: to be sent again."""
+_UNKNOWN_CODES: Final = frozenset(["InvalidArgument", "InvalidRequest", "NotImplemented"])
 _NO_BUCKET: Final = frozenset(["NoSuchBucket", "ContainerNotFound"])
 _CUT_TYPES: Final = frozenset(
     [
@@ -68,7 +75,14 @@ class There(Exception):
 
 
 class Odd(Exception):
-    """The store answers, but not what this can be read from: a fault of the object, not of the store."""
+    """The store answers, but not what this can be read from: a fault of the object, not of the store.
+
+    ``unknown``: it says that it does not know what was asked of it.
+    """
+
+    def __init__(self, *, unknown: bool = False) -> None:
+        self.unknown = unknown
+        super().__init__()
 
 
 class Cut(Exception):
@@ -102,12 +116,13 @@ def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], .
         except caught as failure:
             kind = kind_of(failure)
             no_bucket = any(_code(one) in _NO_BUCKET for one in _chain(failure))
+            unknown = any(_code(one) in _UNKNOWN_CODES or _status(one) == 501 for one in _chain(failure))
         if kind == "absent":
             raise Absent(bucket=no_bucket) from None
         if kind == "there":
             raise There from None
         if kind == "odd":
-            raise Odd from None
+            raise Odd(unknown=unknown) from None
         if kind == "refused":
             raise refused() from None
         cuts += kind == "cut"
@@ -118,6 +133,22 @@ def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], .
             raise unreachable() from None
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def entirely(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
+    """`patiently`, for all but bodies of objects: where even small answers are cut off, the store is to blame.
+
+    Raises
+    ------
+    Absent, There, Odd
+        At once.
+    EnvironmentFailure
+        Access is refused; or the store failed for too long, or cut every answer off.
+    """
+    try:
+        return patiently(call, failures)
+    except Cut:
+        raise unreachable() from None
 
 
 def refused() -> EnvironmentFailure:
@@ -132,7 +163,7 @@ def unreachable() -> EnvironmentFailure:
     """What is said when a store has failed for too long."""
     return EnvironmentFailure(
         f"A store could not be reached, or kept failing, for {PATIENCE:.0f} seconds",
-        "Check the network and the store, then run the same command again: it goes on where it stopped",
+        f"Check the network and the store, then run the same command again: {GOES_ON}",
     )
 
 
@@ -146,6 +177,8 @@ def kind_of(failure: BaseException) -> Kind:
         return "odd"
     if codes & _REFUSED_CODES:
         return "refused"
+    if codes & _SPOILT_CODES:
+        return "passing"
     return next((kind for one in chain if (kind := _kind_of_one(one)) is not None), "passing")
 
 
@@ -160,7 +193,8 @@ def _kind_of_one(one: BaseException) -> Kind | None:
     if isinstance(one, (TimeoutError, ConnectionError)):
         return "passing"
     if isinstance(one, FileNotFoundError):
-        return "absent"
+        # Of a web server fsspec calls everything absent that keeps it from asking: then the cause tells.
+        return "absent" if one.__cause__ is None or isinstance(one.__cause__, ValueError) else None
     if isinstance(one, PermissionError):
         return "refused"
     if isinstance(one, OSError) and one.errno in _ODD and one.__cause__ is None:
@@ -184,6 +218,8 @@ def _of_status(status: int) -> Kind:
         return "refused"
     if status == 412:
         return "there"
+    if status == 501:
+        return "odd"
     return "passing" if status >= 500 or status in (408, 409, 425, 429) else "odd"
 
 

@@ -18,7 +18,7 @@ from medsanitize.pipeline.slide_files import companions
 from medsanitize.pipeline.slide_parts import beside_slide
 from medsanitize.pipeline.stores.entries import Entry, entries_of, size_of, version_of
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
-from medsanitize.pipeline.stores.patience import FIRST_PAUSE, TRIES, Absent, Cut, Odd, patiently
+from medsanitize.pipeline.stores.patience import FIRST_PAUSE, TRIES, Absent, Cut, Odd, entirely, patiently
 from medsanitize.pipeline.stores.protocol import LARGE, Found, Opened, SourceProblem, Version
 from medsanitize.pipeline.stores.spool import Spool
 
@@ -84,8 +84,10 @@ class RemoteReader:
         """The beginning of an object, or None; for the small files that describe slides."""
         address = path.decode("utf-8", "surrogateescape")
         try:
-            return self._ask(lambda: bytes(self._store.fs.cat_file(address, start=0, end=_MOST_BYTES + 1)))
-        except (Absent, Odd):
+            return self._ask_for_body(
+                lambda: bytes(self._store.fs.cat_file(address, start=0, end=_MOST_BYTES + 1))
+            )
+        except (Absent, Odd, Cut):
             return None
 
     def names(self, folder: bytes) -> list[bytes]:
@@ -118,6 +120,10 @@ class RemoteReader:
         return file_system(self._scheme)
 
     def _ask(self, call: Callable[[], Result]) -> Result:
+        return entirely(call, self._store.failures)
+
+    def _ask_for_body(self, call: Callable[[], Result]) -> Result:
+        """One object may be shorter or longer than stated each time: that costs it alone."""
         return patiently(call, self._store.failures)
 
     # -- listing ------------------------------------------------------------------------------
@@ -221,7 +227,7 @@ class RemoteReader:
             size = size_of(info)
             for start in range(len(first), size, BLOCK):
                 end = min(start + BLOCK, size)
-                spool.write(self._ask(partial(fs.cat_file, address, start=start, end=end)))
+                spool.write(self._ask_for_body(partial(fs.cat_file, address, start=start, end=end)))
         except BaseException:
             spool.close()
             raise
@@ -235,8 +241,8 @@ class RemoteReader:
         fs = self._store.fs
         try:
             if self._scheme == "s3":
-                return self._ask(partial(_answer_of_s3, fs, address))
-            return self._ask(lambda: bytes(fs.cat_file(address, start=0, end=LARGE + 1))), None
+                return self._ask_for_body(partial(_answer_of_s3, fs, address))
+            return self._ask_for_body(lambda: bytes(fs.cat_file(address, start=0, end=LARGE + 1))), None
         except Odd:
             info = self._ask(lambda: fs.info(address))
             if size_of(info):
@@ -257,7 +263,7 @@ class RemoteReader:
                 raise
             return spool
 
-        return self._ask(fetch), info, False
+        return self._ask_for_body(fetch), info, False
 
 
 def _answer_of_s3(fs: Any, address: str) -> tuple[bytes, _Info]:

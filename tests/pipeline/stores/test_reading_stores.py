@@ -197,6 +197,15 @@ def test_a_store_that_never_answers_ends_the_run_with_an_error_that_may_be_repea
     assert failure.value.exit_code == 5
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_listing_that_is_cut_off_each_time_is_the_fault_of_the_store(store: Store, front: Front) -> None:
+    store.put("in/a", b"content")
+    front.spoil = lambda _, path, answer: cut(answer) if "list-type" in path else answer
+    with pytest.raises(EnvironmentFailure, match="could not be reached") as failure:
+        list(walk((f"s3://{store.bucket}/in",)))
+    assert failure.value.exit_code == 5
+
+
 @pytest.mark.parametrize(
     ("status", "code"),
     [
