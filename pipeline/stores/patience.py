@@ -136,7 +136,7 @@ def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], .
 
 
 def entirely(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
-    """`patiently`, for all but bodies of objects: where even small answers are cut off, the store is to blame.
+    """`patiently`, for all but bodies of objects: where small answers are cut off, the store is to blame.
 
     Raises
     ------

@@ -21,7 +21,7 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.stores.entries import size_of
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
-from medsanitize.pipeline.stores.patience import Absent, Cut, Odd, There, patiently
+from medsanitize.pipeline.stores.patience import Absent, Odd, There, entirely
 from medsanitize.pipeline.stores.remote import RemoteReader
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file, read_sums, walk
@@ -71,7 +71,7 @@ class Target:
                     "output: there is no such bucket", "Make it, or correct the address"
                 ) from None
             return
-        except (Odd, Cut):
+        except Odd:
             raise _not_a_store() from None
         if listed:
             raise UsageError(
@@ -98,7 +98,7 @@ class Target:
         Raises
         ------
         UsageError
-            Another release, or something that is of none, lies there.
+            Another release, or something that is of none, lies there; or the store cannot hold others off.
         EnvironmentFailure
             The store cannot be reached, or lets nobody in; call again.
         """
@@ -111,7 +111,7 @@ class Target:
             self._put(_stated(release, layout.ROOT), release)
         except Absent:
             raise UsageError("output: there is no such bucket", "Make it, or correct the address") from None
-        except (Odd, Cut):
+        except Odd:
             raise _not_a_store() from None
 
     @property
@@ -119,7 +119,7 @@ class Target:
         return file_system(self._scheme)
 
     def _ask(self, call: Callable[[], Result]) -> Result:
-        return patiently(call, self._store.failures)
+        return entirely(call, self._store.failures)
 
     def _url(self, path: str) -> str:
         return f"{self._address}/{path}"
@@ -129,7 +129,7 @@ class Target:
             info: dict[str, Any] = self._ask(lambda: self._store.fs.info(self._url(path)))
         except Absent:
             return None
-        except (Odd, Cut):
+        except Odd:
             raise _not_a_store() from None
         return info if info.get("type") == "file" else None
 
@@ -171,11 +171,15 @@ class Target:
             # An answer may have been lost on its way after the object was stored.
             self._require_same(file)
             return False
-        except Odd:
+        except Odd as odd:
             if self._info(file.path) is not None:
                 self._require_same(file)
                 return False
-            self._ask(partial(send, mode="overwrite"))  # a store that knows no conditions
+            if not odd.unknown:
+                raise
+            if file.path in (layout.SUMS, layout.ROOT):  # one claims the place, the other makes it a release
+                raise _knows_no_conditions() from None
+            self._ask(partial(send, mode="overwrite"))
         return True
 
     def _send(self, path: Path, file: _File, *, mode: str) -> None:
@@ -258,4 +262,11 @@ def _not_a_store() -> EnvironmentFailure:
     return EnvironmentFailure(
         "output: the store answers something that cannot be understood",
         "Check address and endpoint, and what the store allows, then run the same command again",
+    )
+
+
+def _knows_no_conditions() -> UsageError:
+    return UsageError(
+        'output: the store does not take objects that are put "only if nothing is there" (If-None-Match)',
+        "Name a store that does: without it two runs could mix their releases",
     )

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -103,6 +103,9 @@ class Answer:
         self.body = body
 
 
+Instead = Callable[[str, str, Mapping[str, str]], Answer | None]
+"""Method, path and headers of a request -> what the client is told without the server, if anything."""
+
 Spoil = Callable[[str, str, Answer], Answer]
 """Method, path and what the server said -> what the client is told."""
 
@@ -110,7 +113,8 @@ Spoil = Callable[[str, str, Answer], Answer]
 class Front:
     """A server before the server, which hands requests on and spoils answers.
 
-    ``before`` sees method and path before the request is handed on; ``spoil`` the answer. A body longer
+    ``before`` sees method and path before the request is handed on; ``spoil`` the answer; what ``instead``
+    answers, the server never hears of. A body longer
     than stated, or shorter, is sent as it is: the stated length stands in the headers.
     """
 
@@ -135,7 +139,8 @@ class Front:
                 with lock:
                     front.asked.append((self.command, self.path))
                 front.before(self.command, self.path)
-                answer = front.spoil(self.command, self.path, self.forward(body))
+                answer = front.instead(self.command, self.path, self.headers)
+                answer = answer or front.spoil(self.command, self.path, self.forward(body))
                 self.send_response(answer.status)
                 stated = False
                 for name, value in answer.headers:
@@ -167,6 +172,7 @@ class Front:
         """Hand everything on as it is, and forget what was asked."""
         self.before: Callable[[str, str], None] = lambda _method, _path: None
         self.spoil: Spoil = lambda _method, _path, answer: answer
+        self.instead: Instead = lambda _method, _path, _headers: None
         self.asked: list[tuple[str, str]] = []
 
     def close(self) -> None:

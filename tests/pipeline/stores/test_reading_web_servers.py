@@ -1,4 +1,4 @@
-"""Sources on web servers: what fails is not taken for absent, and what a page hides is not taken for nothing."""
+"""Sources on web servers: what fails is not absent, and what a page does not show is not nothing."""
 
 from __future__ import annotations
 

@@ -1,0 +1,104 @@
+"""A release on its way into a store: nothing is put over anything, and nothing but it becomes a release."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.stores import patience
+from medsanitize.pipeline.stores.target import Target
+from medsanitize.release.layout import ROOT, SUMS
+
+from tests.pipeline.stores.conftest import Store
+from tests.pipeline.stores.server import Answer, Front, Instead
+
+DATA = ("data/p1/a.dcm", "data/p1/s/b.dcm", "data/p1-x/c.dcm", "data/p2/s/d.dcm")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 0.3)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.02)
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """What looks like a release of four objects."""
+    folder, sums = tmp_path / "release", []
+    for name in DATA:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(name.encode())
+        sums.append(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n")
+    (folder / SUMS).write_text("".join(sums))
+    (folder / ROOT).write_text("{}\n")
+    return folder
+
+
+def put(store: Store, release: Path, stop: Stop | None = None) -> None:
+    Target(f"s3://{store.bucket}/out").put(release, stop or Stop(), lambda _: None)
+
+
+def refusing(status: int, code: str, where: str, times: int, seen: list[str]) -> Instead:
+    """Refuse conditional puts; ``seen`` gets the paths of those without a condition."""
+    left = [times]
+
+    def instead(method: str, path: str, headers: Mapping[str, str]) -> Answer | None:
+        if method != "PUT":
+            return None
+        if headers.get("If-None-Match") is None:
+            seen.append(path)
+            return None
+        if where not in path or left[0] == 0:
+            return None
+        left[0] -= 1
+        return Answer(status, [], f"<Error><Code>{code}</Code><Message>m</Message></Error>".encode())
+
+    return instead
+
+
+@pytest.mark.parametrize("code", ["IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch"])
+def test_what_arrives_spoilt_is_put_again_and_still_over_nothing(
+    store: Store, front: Front, release: Path, code: str
+) -> None:
+    over: list[str] = []
+    front.instead = refusing(400, code, "/data/", 2, over)
+    put(store, release)
+    assert (store.keys("out/"), over) == (sorted(f"out/{name}" for name in (*DATA, SUMS, ROOT)), [])
+
+
+@pytest.mark.parametrize(("code", "told"), [("BadDigest", "kept failing"), ("EntityTooLarge", "answers")])
+def test_what_is_refused_each_time_is_not_put_without_the_condition(
+    store: Store, front: Front, release: Path, code: str, told: str
+) -> None:
+    over: list[str] = []
+    front.instead = refusing(400, code, "/data/", -1, over)
+    with pytest.raises(EnvironmentFailure, match=told):
+        put(store, release)
+    assert (store.keys("out/"), over) == ([f"out/{SUMS}"], [])
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(501, "NotImplemented"), (400, "InvalidArgument"), (400, "InvalidRequest")]
+)
+@pytest.mark.parametrize("where", [SUMS, ROOT])
+def test_a_store_that_knows_no_conditions_gets_neither_claim_nor_root_without_one(
+    store: Store, front: Front, release: Path, status: int, code: str, where: str
+) -> None:
+    over: list[str] = []
+    front.instead = refusing(status, code, where, -1, over)
+    with pytest.raises(UsageError, match="only if nothing is there"):
+        put(store, release)
+    assert (f"out/{where}" in store.keys("out/"), over) == (False, [])
+
+
+def test_data_may_be_put_without_a_condition_where_the_store_knows_none_for_them(
+    store: Store, front: Front, release: Path
+) -> None:
+    over: list[str] = []
+    front.instead = refusing(501, "NotImplemented", "/data/", -1, over)
+    put(store, release)
+    assert (len(store.keys("out/")), len(over)) == (len(DATA) + 2, len(DATA))
