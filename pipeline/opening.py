@@ -10,12 +10,14 @@ from medsanitize import __version__
 from medsanitize.errors import UsageError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.again import start_over
+from medsanitize.pipeline.drafts import remove_drafts
 from medsanitize.pipeline.faces_stage import looks_at_faces
 from medsanitize.pipeline.inventory import inputs_unchanged
-from medsanitize.pipeline.place import release_folder
+from medsanitize.pipeline.likeness import end_sharing
+from medsanitize.pipeline.place import release_folder, staging_folder
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.resolution import digest_of_lists
-from medsanitize.pipeline.shards import shard_files
+from medsanitize.pipeline.shards import name_inventory, shard_files
 from medsanitize.pipeline.source import address_of
 from medsanitize.pipeline.state import SCHEMA_VERSION, State
 from medsanitize.policies.digest import policy_digest
@@ -83,8 +85,8 @@ def settings_of(policy: Policy, state: State) -> str:
 
 def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
     """Open the state of this run, or begin it anew where policy, key, lists or inputs have changed."""
-    os.environ["SQLITE_TMPDIR"] = str(policy.state)  # nothing is written outside state and output
     if policy.release.mode == "anonymous":
+        os.environ["SQLITE_TMPDIR"] = str(policy.state)  # the nameless file of its state lies there
         preflight.check_output(policy, ours=_only_staging(policy))
         preflight.fresh_staging(policy)
         return State(None, subkeys)
@@ -115,22 +117,25 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
         preflight.remove_staging(policy)
         remove_pages(policy)
         _put_away(path, keep=finished)
+    _remove_shards(path)
     state = State(path, subkeys)
     preflight.fresh_staging(policy)
     with state.transaction():
         state.put_plain("key", state.seal.name("key check"))
         state.put("settings", settings_of(policy, state))
+        name_inventory(state)
     return state
 
 
 def _resumed(state: State, policy: Policy) -> State:
     """Make a state that still holds ready to go on."""
+    end_sharing(state, staging_folder(policy))
     if state.plain("withdrawn") is not None:
         preflight.check_output(policy, ours=_only_staging(policy))
         preflight.fresh_staging(policy)
         start_over(state)
     elif not preflight.is_finished(policy):
-        preflight.ensure_staging(policy)
+        remove_drafts(preflight.ensure_staging(policy))
     return state
 
 
@@ -196,5 +201,10 @@ def _put_away(path: Path, *, keep: bool) -> None:
             path.replace(kept)
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _remove_shards(path: Path) -> None:
+    """Shards of a state that is begun anew were of another: what they say is staged is not."""
+    with storage():
         for shard in shard_files(path):
             shard.unlink(missing_ok=True)

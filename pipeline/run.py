@@ -26,6 +26,7 @@ from medsanitize.pipeline.dedup_stage import (
     settle_contests,
     tiles_of_slides,
 )
+from medsanitize.pipeline.drafts import remove_drafts
 from medsanitize.pipeline.engine import Engine
 from medsanitize.pipeline.engines.open import open_engine
 from medsanitize.pipeline.evidence_stage import (
@@ -38,6 +39,7 @@ from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.faces_stage import judge_faces, looks_at_faces
 from medsanitize.pipeline.gates import gates_of, write_holder_files
 from medsanitize.pipeline.inventory import take_inventory
+from medsanitize.pipeline.likeness import end_sharing, require_likeness, share_out
 from medsanitize.pipeline.opening import open_shared, open_state, release_keys, remove_pages
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.overlap_stage import (
@@ -228,8 +230,11 @@ def _run_shard(
             return _already_published(main, policy)
         finally:
             main.close()
-    state = copy_shard(main, shard, subkeys)
-    main.close()
+    try:
+        require_likeness(main, staging_folder(policy))
+        state = copy_shard(main, shard, subkeys)
+    finally:
+        main.close()
     try:
         setup = Setup(policy, subkeys, staging_folder(policy), keep_links=True)
         with open_engine(setup, options.workers, stop) as engine:
@@ -251,6 +256,7 @@ def _inventory(run: Run) -> None:
         check_pseudonyms(run.state, run.policy)
         resolve(run.state, run.policy)
     judge_run_faces(run)
+    share_out(run.state, run.policy, run.staging)
 
 
 def judge_run_faces(run: Run) -> None:
@@ -262,12 +268,14 @@ def judge_run_faces(run: Run) -> None:
 
 def _sanitize(run: Run) -> None:
     with run.stage("sanitize", run.state.count("outcome IS NULL")) as advance:
-        sanitize_objects(run.state, run.policy, run.engine, advance)
+        sanitize_objects(run.state, run.policy, run.engine, advance, staging=run.staging)
 
 
 def _judge(run: Run, options: Options) -> RunResult:
     """Everything that looks at the staged set, up to the decision to publish it."""
     policy, state, staging = run.policy, run.state, run.staging
+    end_sharing(state, staging)
+    remove_drafts(staging)
     # Whoever publishes audits: files staged and audited by an earlier process may have changed since.
     with state.transaction():
         state.db.execute("UPDATE objects SET audited = 0 WHERE outcome = 'released'")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.doubts import Room, SealedDoubt, seal_doubts, store_doubts
+from medsanitize.pipeline.drafts import Drafts, drafted, drop_drafts, open_drafts
 from medsanitize.pipeline.engine import Died, Engine
 from medsanitize.pipeline.resolution import Job, batches, is_safe_name, jobs
 from medsanitize.pipeline.slides_stage import view_of
@@ -60,12 +61,24 @@ class Done:
 
 
 def sanitize_objects(
-    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
+    state: State,
+    policy: Policy,
+    engine: Engine,
+    on_objects: Callable[[int], None] = lambda _: None,
+    *,
+    staging: Path | None = None,
 ) -> None:
-    """Sanitise whatever has no outcome yet; what is done stays done across a kill."""
+    """Sanitise whatever has no outcome yet; what is done stays done across a kill.
+
+    ``staging`` is where the workers of ``engine`` write, if they do.
+    """
+    if staging is not None:
+        open_drafts(staging)
     room = Room.left_in(state)
     decodes = policy.dicom.options.clean_pixel_data or policy.pixels.faces == "deface"
     for result in engine.map(sanitize_batch, batches(jobs(state, policy)), isolate=decodes):
+        if isinstance(result, Died) and staging is not None:
+            drop_drafts(staging, result.item.id)
         done = [_died(result.item)] if isinstance(result, Died) else result
         state.write(_UPDATE, [one.row for one in done])
         links = [link for one in done for link in one.links]
@@ -130,7 +143,10 @@ def _object(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> 
     if not _may_name_files(names):
         return _refused(worker, job, record.kind, "unsafe-pseudonym")
     path = staged_path(*names, sanitized.suffix)
-    digest, size = _write(worker, job, path, _blocks(sanitized.pieces, contents))
+    with drafted(worker, job.id) as drafts:
+        digest, size = _write(drafts, _target(worker, job, path), _blocks(sanitized.pieces, contents))
+        if drafts is not None:
+            drafts.place()
     native = None if record.rows is None else record.transfer_syntax in NATIVE
     facts = (sanitized.suffix, "", size, digest, native, seal_record(worker, record), job.id)
     return Done(
@@ -152,9 +168,13 @@ def _slide(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> D
         return _refused(worker, job, record.kind, "unsafe-pseudonym")
     main = staged_path(*names, suffix)
     parts = []
-    for file in sanitized.files:
-        digest, size = _write(worker, job, part_path(main, suffix, file.name), _blocks(file.pieces, contents))
-        parts.append(Part(file.name, size, digest.hex()))
+    with drafted(worker, job.id) as drafts:
+        for file in sanitized.files:
+            target = _target(worker, job, part_path(main, suffix, file.name))
+            digest, size = _write(drafts, target, _blocks(file.pieces, contents))
+            parts.append(Part(file.name, size, digest.hex()))
+        if drafts is not None:
+            drafts.place()
     if len(parts) > 1:
         record = replace(record, parts=tuple(parts))
         digest, size = bytes.fromhex(digest_of_parts(parts)), sum(part.size for part in parts)
@@ -173,25 +193,21 @@ def _may_name_files(names: tuple[str, str, str, str]) -> bool:
     )
 
 
-def _write(worker: Worker, job: Job, path: str, blocks: Iterable[bytes | memoryview]) -> tuple[bytes, int]:
-    """Write the pieces under the object's own name; returns their digest and size.
+def _target(worker: Worker, job: Job, path: str) -> str:
+    return f"{worker.setup.staging}/{contested_path(path, job.id) if job.contested else path}"
 
-    No temporary name: until the row says so the file does not count, and a repeat overwrites it.
-    """
-    staging = worker.setup.staging
+
+def _write(drafts: Drafts | None, target: str, blocks: Iterable[bytes | memoryview]) -> tuple[bytes, int]:
+    """Write the blocks of what is to be ``target``, if anything is written; returns their digest and size."""
     digest = sha256()
     size = 0
-    if staging is None:
+    if drafts is None:
         for block in blocks:
             digest.update(block)
             size += len(block)
         return digest.digest(), size
-    target = f"{staging}/{contested_path(path, job.id) if job.contested else path}"
     with storage():
-        worker.ensure_folder(target.rpartition("/")[0])
-        descriptor = os.open(
-            target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
-        )
+        descriptor = drafts.begin(target)
         try:
             begun = 0
             for block in blocks:

@@ -7,6 +7,7 @@ other; the run without ``--shard`` merges whatever they finished and does the re
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from medsanitize.pipeline.state import State, fixed_name, translated
 from medsanitize.sanitize.keys import SubKeys
 
 _SHARED = ("settings", "walk", "decided")
-_META = ("key", *_SHARED)
+_INVENTORY = "inventory"
+_META = ("key", _INVENTORY, *_SHARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,10 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
         )
     if path.exists():
         state = State(path, subkeys)
-        same = all(state.get(name) == main.get(name) for name in _SHARED)
-        if state.plain("copied") is not None and same:
+        if state.plain("copied") is not None and _is_of(state, main):
             return state
         state.close()
-        for suffix in ("", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        _remove(path)
     state = State(path, subkeys)
     with _attached(state, fixed_name(main.path)):
         state.db.create_function("part_of", 1, lambda name: part_of(name, shard.count))
@@ -122,13 +122,31 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
     return state
 
 
+def _is_of(shard: State, main: State) -> bool:
+    """Whether a shard was begun from this very inventory, and from what was decided since."""
+    same = shard.plain(_INVENTORY) == main.plain(_INVENTORY)
+    return same and all(shard.get(name) == main.get(name) for name in _SHARED)
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def name_inventory(main: State) -> None:
+    """Give a state that is begun a name of its own, by which its shards are told from others'."""
+    main.put_plain(_INVENTORY, secrets.token_bytes(16))
+
+
 def merge_shards(main: State) -> int:
-    """Take over what shards finished; returns the number of objects.
+    """Take over what shards of this inventory finished; returns the number of objects.
+
+    Those of another inventory go: their files are not staged here.
 
     Raises
     ------
     KeyMaterialError, UsageError
-        A shard was made under another key, policy or inventory.
+        A shard was made under another key or policy, or before something was decided.
     """
     if main.path is None:
         return 0
@@ -136,8 +154,7 @@ def merge_shards(main: State) -> int:
     for path in shard_files(main.path):
         if path.suffix == ".sqlite":
             merged += _merge_one(main, path)
-            for suffix in ("", "-wal", "-shm"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            _remove(path)
     return merged
 
 
@@ -146,14 +163,17 @@ def _merge_one(main: State, path: Path) -> int:
         complete = main.db.execute("SELECT 1 FROM other.meta WHERE name = 'copied'").fetchone()
         if complete is None:
             return 0
+        theirs = main.db.execute("SELECT value FROM other.meta WHERE name = ?", (_INVENTORY,)).fetchone()
+        if theirs is None or theirs[0] != main.plain(_INVENTORY):
+            return 0
         if main.db.execute("SELECT value FROM other.meta WHERE name = 'key'").fetchone()[0] != main.plain(
             "key"
         ):
             raise KeyMaterialError("A shard was made under another key", "Give every shard the same key")
         for name in _SHARED:
             row = main.db.execute("SELECT value FROM other.meta WHERE name = ?", (name,)).fetchone()
-            theirs = None if row is None else main.seal.open(row[0], b"meta:" + name.encode()).decode()
-            if theirs != main.get(name):
+            value = None if row is None else main.seal.open(row[0], b"meta:" + name.encode()).decode()
+            if value != main.get(name):
                 raise UsageError(
                     "A shard was made under another policy or inventory",
                     "Remove the shard files and run them again",

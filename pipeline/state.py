@@ -104,6 +104,8 @@ class State:
     def __init__(self, path: Path | None, subkeys: SubKeys, *, fixed: bool = False) -> None:
         self.path = path
         self.seal = Seal(subkeys)
+        if path is not None:
+            os.environ["SQLITE_TMPDIR"] = str(path.parent)  # what SQLite spills stays in the state folder
         if path is not None and not fixed:
             with storage():
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import mmap
 import os
+import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.sealing import Seal
 from medsanitize.pipeline.stores.spool import spool_in
 from medsanitize.policies.model import Policy
@@ -48,12 +51,13 @@ class Setup:
 
 
 class Worker:
-    """One worker's own things, built when first used."""
+    """One worker's own things, built when first used. ``token`` tells it from all others."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.seal = Seal(setup.subkeys)
         spool_in(setup.policy.state)
+        self.token = secrets.token_hex(8)
         self._folders: set[str] = set()
         self._links: set[tuple[str, str]] = set()
         self._doubts: set[bytes] = set()
@@ -100,9 +104,18 @@ class Worker:
         return self.setup.search
 
     def ensure_folder(self, folder: str) -> None:
-        """Make a folder unless this worker made it lately."""
+        """Make a folder in the staging folder unless this worker made it lately.
+
+        Raises
+        ------
+        EnvironmentFailure
+            There is no staging folder: it is another's to make, and gone when the release is out.
+        """
         if folder not in self._folders:
-            os.makedirs(folder, exist_ok=True)
+            try:
+                _make_below(str(self.setup.staging), folder)
+            except FileNotFoundError:
+                raise gone() from None
             if len(self._folders) >= _RECENT:
                 self._folders.clear()
             self._folders.add(folder)
@@ -143,3 +156,25 @@ class Worker:
                 self._known.clear()
             self._known[owner] = before | known
         return new
+
+
+def _make_below(root: str, folder: str) -> None:
+    if folder == root:
+        os.stat(root)
+        return
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make_below(root, folder.rpartition("/")[0])
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+
+
+def gone() -> EnvironmentFailure:
+    """What is said where the staging folder is not there any more."""
+    return EnvironmentFailure(
+        "The folder in which the release is staged is gone",
+        "See that the output folder is mounted, then run the same command again",
+    )

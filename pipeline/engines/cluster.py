@@ -7,13 +7,11 @@ die of is given up. What Ray carries is sealed (`channel`), and actors tell it n
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medsanitize import __version__
@@ -21,8 +19,8 @@ from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engine import DEATHS_IN_A_ROW, Died, Item, Result, Task
 from medsanitize.pipeline.engines.channel import Channel
 from medsanitize.pipeline.engines.connection import answers, connected
-from medsanitize.pipeline.engines.station import Answer, Kit, Station, not_seen
-from medsanitize.pipeline.preflight import SEEN
+from medsanitize.pipeline.engines.station import Answer, Kit, Station
+from medsanitize.pipeline.likeness import inputs_of, new_mark, require_mark
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.worker import Setup
 
@@ -35,7 +33,6 @@ _DEATHS = 2  # of the workers of one batch, or of one item
 _PULSE = 1.0
 _LOOK = 10.0
 _PATIENCE = 600.0
-_SEEN_WITHIN = 30.0
 
 
 @dataclass(slots=True, eq=False)
@@ -228,23 +225,17 @@ class RayEngine:
         import ray
 
         if self._kit is None:
-            roots = tuple(one for one in self._setup.policy.inputs if isinstance(one, Path))
-            inputs = tuple((os.fsencode(one), os.stat(one).st_ino) for one in roots)
-            self._kit = ray.put(self._channel.close(Kit(self._setup, inputs)))
-        hand.mark = SEEN + secrets.token_hex(16) if self._setup.staging is not None else ""
+            kit = Kit(self._setup, inputs_of(self._setup.policy))
+            self._kit = ray.put(self._channel.close(kit))
+        hand.mark = new_mark() if self._setup.staging is not None else ""
         hand.asked = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
 
     def _require_mark(self, hand: _Hand) -> None:
         """What the worker wrote must be in this machine's staging folder."""
         if not hand.mark or self._setup.staging is None:
             return
-        path = self._setup.staging / hand.mark
-        latest = time.monotonic() + _SEEN_WITHIN
-        while not path.exists():
-            if time.monotonic() > latest:
-                raise not_seen()
-            time.sleep(0.1)
-        path.unlink()
+        require_mark(self._setup.staging, hand.mark)
+        (self._setup.staging / hand.mark).unlink()
         hand.mark = ""
 
     def _lose(self, hand: _Hand) -> None:

@@ -6,16 +6,15 @@ Nothing that it raises reaches the cluster, which would write it into its logs: 
 from __future__ import annotations
 
 import gc
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError
 from medsanitize.pipeline.engines.channel import Channel, Invitation
+from medsanitize.pipeline.likeness import Root, leave_mark, require_inputs
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.worker import Setup
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Kit:
-    """What a worker is given: the setup, and the inodes of the local inputs as the run sees them."""
+    """What a worker is given: the setup, and the local inputs as the run sees them."""
 
     setup: Setup
-    inputs: tuple[tuple[bytes, int], ...]
+    inputs: tuple[Root, ...]
 
     def __repr__(self) -> str:
         return "Kit(...)"
@@ -67,7 +66,7 @@ class Station:
         def settle() -> None:
             _require_likeness(given)
             if mark and given.setup.staging is not None:
-                _leave(given.setup.staging, mark)
+                leave_mark(given.setup.staging, mark)
             self._worker = given.setup.worker()
             gc.freeze()  # what was imported stays: looking through it again would cost more than it frees
 
@@ -104,32 +103,4 @@ def _require_likeness(kit: Kit) -> None:
         raise EnvironmentFailure(
             f"A node of the cluster is not like this machine: {error.what}", error.remedy
         ) from None
-    _require_inputs(kit.inputs)
-
-
-def _require_inputs(inputs: Sequence[tuple[bytes, int]]) -> None:
-    for path, inode in inputs:
-        try:
-            same = os.stat(path).st_ino == inode
-        except OSError:
-            same = False
-        if not same:
-            raise EnvironmentFailure(
-                "A node of the cluster does not see the inputs",
-                "Mount them on every node, at the same path, then run the same command again",
-            )
-
-
-def _leave(staging: Path, mark: str) -> None:
-    try:
-        os.close(os.open(staging / mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    except OSError:
-        raise not_seen() from None
-
-
-def not_seen() -> EnvironmentFailure:
-    """What is said where a node writes elsewhere than the run reads."""
-    return EnvironmentFailure(
-        "A node of the cluster cannot write to the output folder that this machine sees",
-        "Mount the folder on every node, at the same path, then run the same command again",
-    )
+    require_inputs(kit.inputs)

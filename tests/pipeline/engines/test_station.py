@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from cryptography.exceptions import InvalidTag
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engines.channel import Channel, Invitation
 from medsanitize.pipeline.engines.station import Answer, Kit, Station
+from medsanitize.pipeline.likeness import Root, inputs_of
 from medsanitize.pipeline.preflight import SEEN, ensure_staging
 from medsanitize.pipeline.worker import Setup, Worker
 from medsanitize.policies.model import Policy
@@ -47,11 +48,7 @@ def setup(workplace: Workplace) -> Setup:
     return Setup(policy, derive(KEY, scope="project"), ensure_staging(policy), keep_links=False)
 
 
-def inputs_of(setup: Setup) -> tuple[tuple[bytes, int], ...]:
-    return tuple((os.fsencode(str(one)), os.stat(str(one)).st_ino) for one in setup.policy.inputs)
-
-
-def equipped(setup: Setup, inputs: tuple[tuple[bytes, int], ...]) -> tuple[Station, Channel, Answer]:
+def equipped(setup: Setup, inputs: tuple[Root, ...]) -> tuple[Station, Channel, Answer]:
     station, channel = Station(), Channel.new()
     public, _ = station.hello()
     kit = channel.close(Kit(setup, inputs))
@@ -64,7 +61,7 @@ def call(station: Station, channel: Channel, task: Callable[..., Any]) -> Answer
 
 
 def test_a_worker_shows_that_it_sees_the_staging_folder_and_runs_tasks(setup: Setup) -> None:
-    station, channel, answer = equipped(setup, inputs_of(setup))
+    station, channel, answer = equipped(setup, inputs_of(setup.policy))
 
     assert answer.raised is None
     assert setup.staging is not None
@@ -73,13 +70,13 @@ def test_a_worker_shows_that_it_sees_the_staging_folder_and_runs_tasks(setup: Se
 
 
 def test_marks_that_a_killed_run_left_are_taken_away(setup: Setup) -> None:
-    equipped(setup, inputs_of(setup))
+    equipped(setup, inputs_of(setup.policy))
 
     assert not list(ensure_staging(setup.policy).glob(f"{SEEN}*"))
 
 
 def test_a_node_that_sees_another_folder_at_the_path_of_an_input_is_refused(setup: Setup) -> None:
-    others = tuple((path, inode + 1) for path, inode in inputs_of(setup))
+    others = tuple(replace(root, inode=root.inode + 1) for root in inputs_of(setup.policy))
 
     _, _, answer = equipped(setup, others)
 
@@ -87,11 +84,30 @@ def test_a_node_that_sees_another_folder_at_the_path_of_an_input_is_refused(setu
     assert "inputs" in str(answer.raised)
 
 
+def test_a_node_that_numbers_what_is_in_an_input_otherwise_is_refused(setup: Setup) -> None:
+    (root,) = inputs_of(setup.policy)
+    entries = tuple((name, inode + 1) for name, inode in root.entries)
+
+    _, _, answer = equipped(setup, (replace(root, entries=entries),))
+
+    assert len(entries) > 1
+    assert isinstance(answer.raised, EnvironmentFailure)
+
+
+def test_a_node_that_sees_an_entry_of_an_input_replaced_is_not_refused(setup: Setup) -> None:
+    (root,) = inputs_of(setup.policy)
+    (name, inode), *others = root.entries
+
+    _, _, answer = equipped(setup, (replace(root, entries=((name, inode + 1), *others)),))
+
+    assert answer.raised is None
+
+
 def test_a_node_without_the_staging_folder_is_refused(setup: Setup) -> None:
     assert setup.staging is not None
     setup.staging.rmdir()
 
-    _, _, answer = equipped(setup, inputs_of(setup))
+    _, _, answer = equipped(setup, inputs_of(setup.policy))
 
     assert isinstance(answer.raised, EnvironmentFailure)
     assert "Mount the folder" in str(answer.raised)
@@ -105,14 +121,14 @@ def test_a_node_without_an_extra_of_the_policy_is_refused(
 
     monkeypatch.setattr("medsanitize.pipeline.extras.check_extras", lacking)
 
-    _, _, answer = equipped(setup, inputs_of(setup))
+    _, _, answer = equipped(setup, inputs_of(setup.policy))
 
     assert isinstance(answer.raised, EnvironmentFailure)
     assert "extra 'text'" in str(answer.raised)
 
 
 def test_errors_of_ours_come_back_and_words_of_others_do_not(setup: Setup) -> None:
-    station, channel, _ = equipped(setup, inputs_of(setup))
+    station, channel, _ = equipped(setup, inputs_of(setup.policy))
 
     ours, theirs = call(station, channel, refuse).raised, call(station, channel, fail).raised
 
