@@ -8,10 +8,10 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes
 
 from medsanitize.pipeline.stores.protocol import Version
 
+NOTHING: Final[Version] = (0, 0, 0)
 _MARKS: Final = ("generation", "ETag", "etag", "Content-MD5")
 _TIMES: Final = ("LastModified", "updated", "last_modified", "Last-Modified")
 
@@ -24,50 +24,40 @@ class Entry:
     quoted: bytes
     sort: str
     size: int = 0
-    version: Version = (0, 0, 0)
+    version: Version = NOTHING
 
     def __repr__(self) -> str:
         return "Entry(...)"
 
 
-def entries_of(listed: Sequence[Mapping[str, Any]], folder: str, *, web: bool) -> list[Entry]:
-    """What a listing says of a folder, in the byte order of names, nothing of it left out.
+def entries_of(listed: Sequence[Mapping[str, Any]], folder: str) -> list[Entry]:
+    """What a store's listing says of a folder, in the byte order of names, nothing of it left out.
 
-    Names that lead elsewhere, and names that an address cannot say (empty ones, and those that end in a
-    slash), become ``unlisted``; the empty objects with which stores mark folders are nothing.
+    Names that an address cannot say (empty ones, and those that end in a slash) become ``unlisted``; the
+    empty objects with which stores mark folders are nothing.
     """
     entries: dict[tuple[bytes, str], Entry] = {}
     for info in listed:
         full, is_folder = str(info["name"]), info["type"] == "directory"
-        if web and (full.partition("#")[0].partition("?")[0] != full or not full.startswith(folder + "/")):
-            continue  # links that sort the listing, or lead out of it
-        if not web and full == folder and not is_folder:
+        if full == folder and not is_folder:
             return [Entry(b"", b"", "file", size_of(info), version_of(info))]
         rest = full.removeprefix(folder + "/")
-        rest = rest.removeprefix("./") if web else rest
-        if not web and not rest and not is_folder and not size_of(info):
+        if not rest and not is_folder and not size_of(info):
             continue
-        entry = _entry(info, rest.removesuffix("/") if is_folder else rest, is_folder, web)
-        if entry is not None:
-            entries[entry.name, entry.sort] = entry
+        name = (rest.removesuffix("/") if is_folder else rest).encode("utf-8", "surrogateescape")
+        stated = (0, NOTHING) if is_folder else (size_of(info), version_of(info))
+        entry = entry_named(name, name, *stated, is_folder=is_folder)
+        entries[entry.name, entry.sort] = entry
     return sorted(entries.values(), key=lambda one: (one.name, one.sort))
 
 
-def _entry(info: Mapping[str, Any], name: str, is_folder: bool, web: bool) -> Entry | None:
-    quoted = name.encode("utf-8", "surrogateescape")
-    plain = unquote_to_bytes(quoted) if web else quoted
-    if web and plain in (b"", b".", b".."):
-        return None
-    if (
-        plain in (b"", b".", b"..")
-        or b"/" in plain
-        or 0 in plain
-        or (not is_folder and name != name.strip("/"))
-    ):
-        return Entry(plain, quoted, "unlisted")
-    if is_folder:
-        return Entry(plain, quoted, "folder")
-    return Entry(plain, quoted, "file", size_of(info), version_of(info))
+def entry_named(
+    name: bytes, quoted: bytes, size: int = 0, version: Version = NOTHING, *, is_folder: bool
+) -> Entry:
+    """An entry of a listing; a name that leads elsewhere, or that an address cannot say, is ``unlisted``."""
+    if name in (b"", b".", b"..") or b"/" in name or 0 in name:
+        return Entry(name, quoted, "unlisted")
+    return Entry(name, quoted, "folder" if is_folder else "file", size, version)
 
 
 def size_of(info: Mapping[str, Any]) -> int:

@@ -18,6 +18,7 @@ from medsanitize.pipeline.slide_files import companions
 from medsanitize.pipeline.slide_parts import beside_slide
 from medsanitize.pipeline.stores.entries import Entry, entries_of, size_of, version_of
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
+from medsanitize.pipeline.stores.listing import entries_of_page
 from medsanitize.pipeline.stores.patience import FIRST_PAUSE, TRIES, Absent, Cut, Odd, entirely, patiently
 from medsanitize.pipeline.stores.protocol import LARGE, Found, Opened, SourceProblem, Version
 from medsanitize.pipeline.stores.spool import Spool
@@ -131,10 +132,9 @@ class RemoteReader:
     def _entries(self, folder: str) -> list[Entry]:
         """What lies directly below a folder, in the byte order of names."""
         fs = self._store.fs
-        asked = folder + "/" if self._web else folder
-        listed = self._ask(lambda: fs.ls(asked, detail=True))
-        own = folder if self._web else fs._strip_protocol(folder)
-        return entries_of(listed, own, web=self._web)
+        if self._web:
+            return entries_of_page(self._ask(lambda: bytes(fs.cat_file(folder + "/"))), folder)
+        return entries_of(self._ask(lambda: fs.ls(folder, detail=True)), fs._strip_protocol(folder))
 
     def _below(
         self, folder: str, entries: list[Entry], taken: frozenset[bytes] = frozenset()
@@ -188,12 +188,18 @@ class RemoteReader:
         for path in named:
             folder, _, name = path.rpartition(b"/")
             if folder not in listed:
-                entries = self._entries((base + b"/" + folder).decode("utf-8", "surrogateescape"))
-                listed[folder] = {one.name: one for one in entries if one.sort == "file"}
+                listed[folder] = self._files((base + b"/" + folder).decode("utf-8", "surrogateescape"))
             entry = listed[folder].get(name)
             if entry is not None:
                 found.append(self._file(base + b"/" + path, entry))
         return tuple(found)
+
+    def _files(self, folder: str) -> dict[bytes, Entry]:
+        """The files of a folder; none where it cannot be listed, as the walk tells when it comes there."""
+        try:
+            return {one.name: one for one in self._entries(folder) if one.sort == "file"}
+        except (Absent, Odd):
+            return {}
 
     # -- reading ------------------------------------------------------------------------------
 

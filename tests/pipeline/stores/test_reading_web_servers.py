@@ -116,3 +116,75 @@ def test_a_listing_that_is_cut_off_each_time_ends_the_run_with_an_error_that_may
     with pytest.raises(EnvironmentFailure, match="could not be reached") as failure:
         found_in(address_of(site))
     assert failure.value.exit_code == 5
+
+
+# -- listings -----------------------------------------------------------------------------
+
+APACHE = """<html><head><title>Index of /ct</title></head><body><table>
+<tr><th><a href="?C=N;O=D">Name</a></th><th><a href="?C=M;O=A">Last modified</a></th></tr>
+<tr><td><a href="/">Parent Directory</a></td></tr>
+<tr><td><a href="a">a</a></td></tr><tr><td><A HREF='p/'>p/</A></td></tr></table>
+<a href="https://httpd.apache.org/">Apache</a></body></html>"""
+NGINX = """<html><body><h1>Index of /ct/</h1><hr><pre><a href="../">../</a>
+<a href="?C=M&amp;O=A">Date</a> <a href=p/>p/</a> <a href="./a#top">a</a></pre></body></html>"""
+CADDY = """<a href="./?sort=name&order=desc">Name</a> <a href="javascript:queryParam('layout', '')">List</a>
+<a href="./a">a</a><a href="./p/">p</a>"""
+SIGN_IN = """<html><form action="/sign-in"><a href="https://help.example.org/">Help</a>
+<a href="?lang=de">Deutsch</a><a href="/forgotten">Forgotten</a></form></html>"""
+
+
+def saying(page: str, where: str) -> Spoil:
+    """A listing that says this, whatever lies there."""
+    told = Answer(200, [("Content-Type", "text/html")], page.encode())
+    return lambda _, path, answer: told if path.partition("?")[0] == where else answer
+
+
+def sorts_of(front: Front) -> dict[str, str]:
+    return {name: one.sort for name, one in found_in(address_of(front)).items()}
+
+
+@pytest.mark.parametrize("page", [APACHE, NGINX, CADDY], ids=["apache", "nginx", "caddy"])
+def test_links_that_sort_a_listing_or_lead_out_of_it_are_nothing(site: Front, page: str) -> None:
+    site.spoil = saying(page, "/ct/")
+    assert sorts_of(site) == {"a": "file", "p/b": "file"}
+
+
+@pytest.mark.parametrize("page", [SIGN_IN, "", "<html>We are being repaired.</html>", "\x00\x01<![x["])
+def test_a_page_that_is_no_listing_is_told_below_the_root_and_an_error_at_the_root(
+    site: Front, page: str
+) -> None:
+    site.spoil = saying(page, "/ct/p/")
+    below = sorts_of(site)
+    site.spoil = saying(page, "/ct/")
+    with pytest.raises(EnvironmentFailure, match="cannot be listed"):
+        found_in(address_of(site))
+    assert below == {"a": "file", "p": "unlisted"}
+
+
+@pytest.mark.parametrize(
+    ("link", "told"),
+    [
+        ("?page=2", "?page=2"),
+        ("?C=N&page=2", "?C=N&page=2"),
+        ("c.dcm?version=1", "c.dcm?version=1"),
+        ("/CT/c.dcm", "c.dcm"),
+        ("https://127.0.0.1/ct/c.dcm", "c.dcm"),
+        ("p/c.dcm", "p/c.dcm"),
+        ("study:1.dcm", "study:1.dcm"),
+        ("http://[", "http://["),
+        ("//127.0.0.1:1/ct/c.dcm", "c.dcm"),
+    ],
+)
+def test_a_link_below_the_folder_that_cannot_be_followed_is_told(site: Front, link: str, told: str) -> None:
+    site.spoil = saying(f'<a href="{link}">x</a><a href="a">a</a>', "/ct/")
+    assert sorts_of(site) == {"a": "file", told: "unlisted"}
+
+
+def test_links_in_another_spelling_are_followed(site: Front) -> None:
+    site.spoil = saying(f'<a href="/c%74/a">a</a><a href="{address_of(site)}p/">p</a>', "/ct/")
+    assert sorts_of(site) == {"a": "file", "p/b": "file"}
+
+
+def test_names_that_begin_like_an_address_are_entries(site: Front, tmp_path: Path) -> None:
+    (tmp_path / "ct" / "http-log").write_bytes(b"x")
+    assert sorts_of(site) == {"a": "file", "http-log": "file", "p/b": "file"}
