@@ -30,7 +30,8 @@ class Wanted(Section):
     PACS does not have goes to quarantine."""
     query: dict[str, Text] = Field(default_factory=dict)
     """DICOM keywords and what they must match, as C-FIND and QIDO-RS take it: a value, one with * and ?, a
-    range of dates (20240101-20241231). Beside a worklist it narrows it."""
+    range of dates (20240101-20241231) or times (0800-1159). Every answer is compared with it. Beside a
+    worklist it narrows it."""
 
 
 class DicomWeb(Wanted):

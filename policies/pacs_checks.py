@@ -43,19 +43,35 @@ def _wanted(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]
             yield draft.problem(place, what, "Write one value, or name several studies in a worklist")
         elif isinstance(value, str) and keyword.endswith("UID") and set(value) & set("*?"):
             yield draft.problem(place, "A UID is matched as a whole", "Write it without wildcards")
+        elif isinstance(value, str) and keyword.endswith("Time") and not _is_time(value):
+            what = "This is no time of day, nor a range of them"
+            yield draft.problem(place, what, "Write it as in '0930' or 0800-1159, without wildcards")
     if one.get("worklist") is not None:
         return
     if not values:
         yield draft.problem(path, "This input would read everything that the PACS holds", _CHOOSE)
-    elif not any(key in STUDY_KEYS and _narrows(value) for key, value in values.items()):
+    elif not any(key in STUDY_KEYS and _narrows(key, value) for key, value in values.items()):
         what = "The query leaves no study out, so it would ask for everything that the PACS holds"
         yield draft.problem(
             (*path, "query"), what, "Add a key of studies, as in StudyDate or ModalitiesInStudy"
         )
 
 
-def _narrows(value: object) -> bool:
-    return not isinstance(value, str) or bool(value.strip(" *?-"))
+def _narrows(keyword: str, value: object) -> bool:
+    if not isinstance(value, str):
+        return True
+    if keyword.endswith("Time") and "-" in value:
+        first, _, last = value.strip().partition("-")
+        return first.ljust(6, "0") > "000000" or last.ljust(6, "9") < "235959"
+    return bool(value.strip(" *?-^="))
+
+
+def _is_time(value: str) -> bool:
+    """Whether every answer can be compared with this; nothing and ``*`` leave none out."""
+    time = r"(\d{2}(\d{2}(\d{2}(\.\d{1,6})?)?)?)"
+    return (
+        not value.strip(" *") or re.fullmatch(f"{time}|{time}?-{time}?", value.strip(), re.ASCII) is not None
+    )
 
 
 def _known() -> str:

@@ -197,10 +197,13 @@ def _identifier(level: str, values: Mapping[str, str]) -> Any:
 
 
 def _values(answer: Any, keyword: str) -> tuple[str, ...]:
+    from pydicom.multival import MultiValue
+
     value = answer.get(keyword)
     if value is None or value == "":
         return ()
-    return (str(value),) if isinstance(value, str | int | float) else tuple(str(one) for one in value)
+    # The name of a person can be iterated over, too: letter by letter.
+    return tuple(str(one) for one in value) if isinstance(value, list | MultiValue) else (str(value),)
 
 
 def _final(answers: Any) -> int | None:

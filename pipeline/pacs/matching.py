@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from itertools import zip_longest
+from typing import Final
+from unicodedata import combining, normalize
 
 from pydicom.datadict import dictionary_VR
 
@@ -12,20 +16,68 @@ Answer = Mapping[str, tuple[str, ...]]
 
 
 def ignored(keys: Mapping[str, str], answer: Answer) -> str | None:
-    """The first keyword that an answer does not match, or None.
+    """The first keyword that an answer does not match, or None; what cannot be compared does not match.
 
-    Names of persons and times of day are left to the peer, whose rules for them may be its own.
+    As PS3.4 C.2.2.2 has it: names of persons are compared component by component, dates and times as ranges,
+    all else as a whole, with ``*`` and ``?``. Case and spaces around a value never count.
     """
     return next((key for key, asked in keys.items() if not _matches(key, asked, answer.get(key, ()))), None)
 
 
 def _matches(keyword: str, asked: str, values: tuple[str, ...]) -> bool:
     asked = asked.strip()
-    vr = dictionary_VR(keyword)
-    if not asked.strip("*") or vr in ("PN", "TM"):
+    if not asked.strip("*"):
         return True
-    if vr == "DA":
-        first, dash, last = asked.partition("-")
-        return any(first <= value and value <= (last or ("99999999" if dash else first)) for value in values)
-    pattern = asked.casefold().replace("[", "[[]")
-    return any(fnmatchcase(value.strip().casefold(), pattern) for value in values)
+    alike = _ALIKE.get(dictionary_VR(keyword), _like)
+    return any(alike(asked, value.strip()) for value in values)
+
+
+def _like(asked: str, value: str) -> bool:
+    return fnmatchcase(value.casefold(), asked.casefold().replace("[", "[[]"))
+
+
+def _date(asked: str, value: str) -> bool:
+    first, dash, last = asked.partition("-")
+    return value.isdecimal() and first <= value <= (last or ("99999999" if dash else first))
+
+
+def _time(asked: str, value: str) -> bool:
+    """A time is every moment that begins like it: 1030 is that whole minute; so is the end of a range."""
+    first, dash, last = asked.partition("-")
+    have, low, high = _digits(value), _digits(first), _digits(last if dash else first)
+    if not have or low is None or high is None:
+        return False
+    return low.ljust(_DIGITS, "0") <= have.ljust(_DIGITS, "0") <= high.ljust(_DIGITS, "9")
+
+
+def _digits(time: str) -> str | None:
+    """The digits of a time of day (of old ones, with colons), none of none; None of what is no time."""
+    found = _TIME.fullmatch(time.strip())
+    return None if found is None else "".join(part or "" for part in found.groups())
+
+
+def _name(asked: str, value: str) -> bool:
+    """One writing of the name that was asked for may be any of the answer's three; several are these."""
+    wanted, given = asked.split("="), value.split("=")
+    if len(wanted) == 1:
+        return any(_person(asked, one) for one in given)
+    pairs = [(one, other) for one, other in zip_longest(wanted, given, fillvalue="") if one]
+    return bool(pairs) and all(_person(one, other) for one, other in pairs)
+
+
+def _person(asked: str, value: str) -> bool:
+    """Component by component, of which an answer may have more; a wildcard may also span some of them."""
+    wanted, given = (_components(one) for one in (asked, value))
+    each = len(given) >= len(wanted) and all(_like(*pair) for pair in zip(wanted, given, strict=False))
+    return each or _like("^".join(wanted), "^".join(given))
+
+
+def _components(name: str) -> list[str]:
+    """Components without accents, which peers may disregard in names of persons as they do case."""
+    plain = (one for one in normalize("NFKD", name) if not combining(one))
+    return [one.strip() for one in "".join(plain).rstrip("^ ").split("^")]
+
+
+_ALIKE: Final[Mapping[str, Callable[[str, str], bool]]] = {"DA": _date, "TM": _time, "PN": _name}
+_TIME: Final = re.compile(r"(?:(\d{2})(?::?(\d{2})(?::?(\d{2})(?:\.(\d{1,6}))?)?)?)?", re.ASCII)
+_DIGITS: Final = 12

@@ -32,6 +32,10 @@ class NotGiven(Exception):
     """The peer is well, and says that it cannot give this object or does not take it."""
 
 
+class Absent(NotGiven):
+    """The peer is well, and says that there is no such thing."""
+
+
 def patiently(
     who: object, call: Callable[[], Result], pauses: Sequence[float] = PAUSES, few: Sequence[float] = FEW
 ) -> Result:

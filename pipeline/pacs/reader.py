@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Protocol
@@ -124,16 +124,18 @@ class PacsReader:
         return sorted(found.items())
 
     def _checked(
-        self, level: str, keys: Mapping[str, str], answers: Iterable[Answer]
+        self, level: str, keys: Mapping[str, str], answers: Sequence[Answer]
     ) -> Iterator[tuple[str, Answer]]:
         """Answers by UID; every one must be an answer to what was asked."""
+        met = [ignored(keys, answer) for answer in answers]
+        others = [key for key in met if key is not None]
+        if others:
+            raise UsageError(
+                f"{self._who} does not match by {others[0]}: {len(others):,} of its {len(met):,} answers are "
+                "other studies or series, or cannot be compared",
+                "Choose by another key, or by a worklist of StudyInstanceUID",
+            )
         for answer in answers:
-            key = ignored(keys, answer)
-            if key is not None:
-                raise UsageError(
-                    f"{self._who} does not match by {key}: it answers with other studies or series",
-                    "Choose by another key, or by a worklist of StudyInstanceUID",
-                )
             uid = (answer.get(level) or ("",))[0]
             if not uid or not _SAFE.issuperset(uid):
                 raise UsageError(

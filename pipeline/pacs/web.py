@@ -12,7 +12,7 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.pacs.address import Instance, WebService
 from medsanitize.pipeline.pacs.matching import Answer
 from medsanitize.pipeline.pacs.multipart import single_part
-from medsanitize.pipeline.pacs.patience import NotGiven, Passing
+from medsanitize.pipeline.pacs.patience import Absent, NotGiven, NotOffered, Passing
 from pydicom.datadict import keyword_for_tag
 
 Result = TypeVar("Result")
@@ -61,36 +61,39 @@ class WebConnection:
         self._tried(lambda: self._client.search_for_studies(limit=1, search_filters={_UID: _NOBODY}))
 
     def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
-        """Page by page, until a page brings nothing new (services cap pages as they like)."""
+        """Page by page until one is empty, for services cap pages as they like."""
+        found: dict[tuple[tuple[str, ...], ...], Answer] = {}
+        offset = 0
+        while page := self._page(above, keys, offset):
+            new = {_uids(one): one for one in page if _uids(one) not in found}
+            if not new:
+                raise NotOffered(
+                    f"{self._who} answers with the same page again, so its lists cannot be read whole",
+                    "Let it page by offset (QIDO-RS), or read it as a DICOM peer (dimse)",
+                )
+            found.update(new)
+            offset += len(page)
+        return list(found.values())
+
+    def _page(self, above: tuple[str, ...], keys: Mapping[str, str], offset: int) -> list[Answer]:
         search: Callable[..., list[dict[str, Any]]] = (
             self._client.search_for_studies,
             self._client.search_for_series,
             self._client.search_for_instances,
         )[len(above)]
-        found: dict[tuple[tuple[str, ...], ...], Answer] = {}
-        offset = 0
-        while True:
-            try:
-                page = self._tried(
-                    lambda: search(
-                        *above,
-                        limit=_PAGE,
-                        offset=offset,  # noqa: B023  called before it changes
-                        fields=sorted({*keys, *_COUNTS}),
-                        search_filters=dict(keys),
-                    ),
-                    of_object=bool(above),
-                )
-            except NotGiven:  # some services say so of what they do not have
-                page = []
-            if not isinstance(page, list) or not all(isinstance(one, dict) for one in page):
-                raise Passing("an answer that cannot be read")
-            answers = [_answer(one) for one in page]
-            new = {_uids(one): one for one in answers if _uids(one) not in found}
-            if not new:
-                return list(found.values())
-            found.update(new)
-            offset += len(page)
+        fields, filters = sorted({*keys, *_COUNTS}), dict(keys)
+        try:
+            page = self._tried(
+                lambda: search(*above, limit=_PAGE, offset=offset, fields=fields, search_filters=filters),
+                of_object=bool(above or offset),
+            )
+        except NotGiven as failure:
+            if isinstance(failure, Absent) and not offset:  # some services say so of what they do not have
+                return []
+            raise Passing(str(failure)) from None  # a list that breaks off is not the whole list
+        if not isinstance(page, list) or not all(isinstance(one, dict) for one in page):
+            raise Passing("an answer that cannot be read")
+        return [_answer(one) for one in page]
 
     def fetch(self, wanted: Instance) -> bytes:
         """One object as it is stored, whatever its transfer syntax."""
@@ -138,7 +141,7 @@ class WebConnection:
         if status in (401, 403, 407) or kind == "SSLError":
             raise self._refused(status)
         if of_object and status is not None and status not in _BUSY:
-            raise NotGiven(f"HTTP status {status}")
+            raise (Absent if status in (404, 410) else NotGiven)(f"HTTP status {status}")
         if status is not None and 300 <= status < 500 and status not in _BUSY:
             raise EnvironmentFailure(
                 f"{self._who} answers with HTTP status {status}", "Correct its address in the policy"
@@ -190,13 +193,21 @@ def _nothing_added(request: Any) -> Any:
 
 
 def _answer(one: Mapping[str, Any]) -> Answer:
-    """An answer in DICOM JSON by keyword; only what is text or a number."""
+    """An answer in DICOM JSON by keyword; only what is text, a number or the name of a person."""
     elements = ((_keyword(tag), element) for tag, element in one.items() if isinstance(element, dict))
     return {
-        keyword: tuple(str(value) for value in values if isinstance(value, str | int))
+        keyword: tuple(_text(value) for value in values if isinstance(value, str | int | dict))
         for keyword, element in elements
         if keyword and isinstance(values := element.get("Value", []), list)
     }
+
+
+def _text(value: str | int | Mapping[str, Any]) -> str:
+    """A value as C-FIND gives it: of a name its three writings, parted by equals signs (PS3.18 F.2.2)."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    writings = (value.get(one) for one in ("Alphabetic", "Ideographic", "Phonetic"))
+    return "=".join(one if isinstance(one, str) else "" for one in writings).rstrip("=")
 
 
 def _keyword(tag: str) -> str:

@@ -66,6 +66,11 @@ DATE = "  query: {StudyDate: '20240101'}"
         (("- dimse: A@b:104",), "7:5", "everything that the PACS holds"),
         (("- dimse: A@b:104", "  query: {StudyDate: '*'}"), "8:12", "leaves no study out"),
         (("- dimse: A@b:104", "  query: {Modality: CT}"), "8:12", "leaves no study out"),
+        (("- dimse: A@b:104", "  query: {PatientName: '*^*'}"), "8:12", "leaves no study out"),
+        (("- dimse: A@b:104", "  query: {StudyTime: 00-24}"), "8:12", "leaves no study out"),
+        (("- dimse: A@b:104", "  query: {StudyTime: 0000-235959}"), "8:12", "leaves no study out"),
+        (("- dimse: A@b:104", "  query: {StudyTime: 10*}"), "8:24", "no time of day"),
+        (("- dimse: A@b:104", "  query: {StudyTime: '10:30'}"), "8:24", "no time of day"),
         (("- dimse: A@b:104", "  query: {PatientId: '7'}"), "8:24", "Perhaps 'PatientID' is meant"),
         (("- dimse: A@b:104", "  query: {StudyInstanceUID: 1.2*}"), "8:31", "matched as a whole"),
         (("- dimse: A@b:104", "  query: {PatientID: 'a\\b'}"), "8:24", "backslash"),
@@ -94,6 +99,11 @@ def test_a_mistake_of_one_form_says_nothing_of_the_other() -> None:
 
 def test_credentials_may_go_to_this_machine() -> None:
     assert policy("- dicomweb: http://localhost:8042/dicom-web", DATE, "  login: L").inputs
+
+
+@pytest.mark.parametrize("query", ["PatientName: DOE*", "StudyTime: 0800-1159", "StudyTime: '0930'"])
+def test_a_name_or_a_time_chooses_studies(query: str) -> None:
+    assert policy("- dimse: A@b:104", f"  query: {{{query}}}").inputs
 
 
 def test_where_data_come_from_does_not_change_the_digest_of_a_policy() -> None:

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.pacs.address import Instance, WebService
-from medsanitize.pipeline.pacs.patience import NotGiven, Passing
+from medsanitize.pipeline.pacs.patience import NotGiven, NotOffered, Passing
 from medsanitize.pipeline.pacs.web import WebConnection
 
 WANTED = Instance("1.2", "3.4", "5.6")
@@ -93,9 +94,62 @@ def test_a_list_that_is_no_list_holds_nothing_or_is_asked_for_again(
 ) -> None:
     try:
         found = answering(200, body, kind="application/dicom+json").find((), {})
-    except Passing:
+    except (Passing, NotOffered):
         return
     assert not [one for one in found if one.get("StudyInstanceUID")]
+
+
+def pages(service: Answering, *answers: Told) -> WebConnection:
+    """A service whose lists come one object a page: the first answer at offset 0, and so on."""
+
+    def tell(request: BaseHTTPRequestHandler) -> Told:
+        offset = int(parse_qs(urlsplit(request.path).query).get("offset", ["0"])[0])
+        return answers[min(offset, len(answers) - 1)]
+
+    return service(tell)
+
+
+def one_instance(uid: str) -> Told:
+    return 200, b'[{"00080018": {"vr": "UI", "Value": ["%b"]}}]' % uid.encode()
+
+
+FIRST, SECOND = one_instance("1.1"), one_instance("1.2")
+
+
+@pytest.mark.parametrize("end", [(200, b"[]"), (204, b"")])
+def test_a_list_ends_with_a_page_that_is_empty(end: Told, listening: Answering) -> None:
+    assert len(pages(listening, FIRST, SECOND, end).find(("1", "2"), {})) == 2
+
+
+@pytest.mark.parametrize("status", [400, 404, 410, 500, 503])
+@pytest.mark.parametrize("above", [(), ("1",), ("1", "2")])
+def test_a_list_that_breaks_off_is_asked_for_again_and_not_taken_for_the_whole(
+    status: int, above: tuple[str, ...], listening: Answering
+) -> None:
+    with pytest.raises(Passing, match=f"HTTP status {status}"):
+        pages(listening, FIRST, (status, b"")).find(above, {})
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_access_that_is_refused_in_the_middle_of_a_list_is_told(status: int, listening: Answering) -> None:
+    with pytest.raises(EnvironmentFailure, match="refuses access"):
+        pages(listening, FIRST, (status, b"")).find(("1", "2"), {})
+
+
+@pytest.mark.parametrize("status", [400, 406, 500])
+def test_a_service_that_fails_does_not_say_that_nothing_is_there(status: int, answering: Answering) -> None:
+    with pytest.raises(Passing):
+        answering(status).find(("1", "2"), {})
+
+
+@pytest.mark.parametrize("status", [204, 404, 410])
+def test_a_service_may_say_that_nothing_is_there(status: int, answering: Answering) -> None:
+    assert answering(status).find(("1", "2"), {}) == []
+
+
+def test_a_service_that_does_not_page_is_not_read_in_part(listening: Answering) -> None:
+    with pytest.raises(NotOffered, match="same page again"):
+        pages(listening, FIRST).find(("1", "2"), {})
 
 
 @pytest.mark.parametrize("status", [404, 406, 410, 500])
@@ -138,3 +192,9 @@ def test_a_credential_that_is_not_there_is_told_without_the_name_given_for_it() 
     with pytest.raises(UsageError, match="holds no credential") as raised:
         WebConnection(WebService("https://host/dicom-web", "token", "eyJhbGciOi"))
     assert "eyJ" not in str(raised.value)
+
+
+def test_the_three_writings_of_a_name_are_kept(answering: Answering) -> None:
+    name = b'{"vr": "PN", "Value": [{"Alphabetic": "Doe^John", "Phonetic": "dou"}]}'
+    (found,) = answering(200, b'{"00100010": %b}' % name, kind="application/dicom+json")._page((), {}, 0)
+    assert found["PatientName"] == ("Doe^John==dou",)

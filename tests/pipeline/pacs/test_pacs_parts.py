@@ -25,6 +25,7 @@ from medsanitize.pipeline.pacs.address import (
     service_of,
     wanted_in,
 )
+from medsanitize.pipeline.pacs.dimse import _values
 from medsanitize.pipeline.pacs.matching import Answer, ignored
 from medsanitize.pipeline.pacs.multipart import single_part
 from medsanitize.pipeline.pacs.patience import NotGiven, Passing, patiently
@@ -32,6 +33,7 @@ from medsanitize.pipeline.pacs.reader import PacsReader
 from medsanitize.pipeline.pacs.worklist import read_worklist
 from medsanitize.pipeline.stores.protocol import SourceProblem
 from medsanitize.policies.pacs import DicomWeb, Dimse
+from pydicom import Dataset
 
 SERVICE = b"dimse://PACS@host:104/US/get"
 
@@ -130,7 +132,31 @@ def test_a_worklist_and_a_query_that_choose_by_the_same_key_are_refused_before_a
         ({"StudyDescription": "chest*"}, {"StudyDescription": ("CHEST [2]",)}, None),
         ({"StudyDescription": "*[2]"}, {"StudyDescription": ("CHEST 2",)}, "StudyDescription"),
         ({"ModalitiesInStudy": "CT"}, {"ModalitiesInStudy": ("SR", "CT")}, None),
-        ({"PatientName": "A*"}, {"PatientName": ()}, None),
+        ({"StudyDate": "-20200101"}, {"StudyDate": ("",)}, "StudyDate"),
+        ({"PatientName": "A*"}, {"PatientName": ()}, "PatientName"),
+        ({"PatientName": "DOE^JOHN"}, {"PatientName": ("Doe^John",)}, None),
+        ({"PatientName": "DOE^JOHN"}, {"PatientName": ("ROE^JANE",)}, "PatientName"),
+        ({"PatientName": "DOE^JOHN"}, {"PatientName": ("DOE^JOHN^Q^DR=DOE",)}, None),
+        ({"PatientName": "DOE^JOHN"}, {"PatientName": ("DOE",)}, "PatientName"),
+        ({"PatientName": "DOE^"}, {"PatientName": ("DOE^JOHN",)}, None),
+        ({"PatientName": "D?E*"}, {"PatientName": ("DOE^JOHN",)}, None),
+        ({"PatientName": "D*JOHN"}, {"PatientName": ("DOE^JOHN",)}, None),
+        ({"PatientName": "MULLER^*"}, {"PatientName": ("M\u00fcller^Eva",)}, None),
+        ({"PatientName": "\u5c71*"}, {"PatientName": ("Yamada^Tarou=\u5c71\u7530^\u592a\u90ce",)}, None),
+        ({"PatientName": "=\u5c71*"}, {"PatientName": ("\u5c71\u7530",)}, "PatientName"),
+        ({"PatientName": "^"}, {"PatientName": ("DOE^JOHN",)}, "PatientName"),
+        ({"PatientName": "="}, {"PatientName": ("DOE^JOHN",)}, "PatientName"),
+        ({"StudyTime": "1030"}, {"StudyTime": ("103059.999999",)}, None),
+        ({"StudyTime": "1030"}, {"StudyTime": ("10:30:00",)}, None),
+        ({"StudyTime": "103000"}, {"StudyTime": ("1030",)}, None),
+        ({"StudyTime": "1030"}, {"StudyTime": ("10",)}, "StudyTime"),
+        ({"StudyTime": "0000-0100"}, {"StudyTime": ("230000",)}, "StudyTime"),
+        ({"StudyTime": "0800-1159"}, {"StudyTime": ("115930.5",)}, None),
+        ({"StudyTime": "-0800"}, {"StudyTime": ("080100",)}, "StudyTime"),
+        ({"StudyTime": "2200-"}, {"StudyTime": ("2200",)}, None),
+        ({"StudyTime": "2200-"}, {"StudyTime": ("",)}, "StudyTime"),
+        ({"StudyTime": "1*"}, {"StudyTime": ("103000",)}, "StudyTime"),
+        ({"StudyTime": "1000"}, {"StudyTime": ("noon",)}, "StudyTime"),
         ({"StudyDescription": "*"}, {}, None),
     ],
 )
@@ -306,6 +332,20 @@ def test_a_peer_that_ignores_a_key_is_not_read() -> None:
     other: Answer = {**STUDY, "StudyDate": ("20210101",)}
     with pytest.raises(UsageError, match="does not match by StudyDate"):
         walked(listing([STUDY, other], [SERIES], IMAGES))
+
+
+def test_a_peer_that_ignores_a_name_is_told_by_how_many_answers() -> None:
+    names = [{**STUDY, "StudyInstanceUID": (f"1.{i}",), "PatientName": (one,)} for i, one in enumerate("ABC")]
+    root = SERVICE + b"?PatientName=B"
+    with pytest.raises(UsageError, match="does not match by PatientName: 2 of its 3 answers"):
+        list(PacsReader(SERVICE, listing(names, [SERIES], IMAGES)).walk(root))
+
+
+def test_an_answer_of_a_peer_gives_a_name_whole() -> None:
+    answer = Dataset()
+    answer.PatientName, answer.ModalitiesInStudy, answer.StudyTime = "Doe^John", ["CT", "SR"], "1030"
+    given = [_values(answer, one) for one in ("PatientName", "ModalitiesInStudy", "StudyTime", "StudyID")]
+    assert given == [("Doe^John",), ("CT", "SR"), ("1030",), ()]
 
 
 @pytest.mark.parametrize("uid", ["", "1/2", "../1", "1#2"])

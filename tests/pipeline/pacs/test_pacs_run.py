@@ -127,6 +127,16 @@ def test_a_query_picks_what_it_matches(way: str, reads: Reads) -> None:
     assert studies(policy) == 2
 
 
+@pytest.mark.parametrize(
+    ("way", "query"), [("web", "StudyTime: 07-08"), ("get", f"StudyTime: 07-08, PatientName: {CANARIES[0]}*")]
+)
+def test_names_and_times_are_compared_with_what_an_archive_answers(
+    way: str, query: str, reads: Reads
+) -> None:
+    root = address_of(reads(way, f"query: {{StudyDate: '20200102', {query}}}").inputs[0])
+    assert len(list(reader_of(root).walk(root))) == 3
+
+
 def test_a_query_narrows_a_worklist(reads: Reads, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("AccessionNumber\nACCESSION1\nACCESSION3\n")
     policy = reads("web", f"worklist: {tmp_path / 'list.csv'}, query: {{StudyDate: '20200104'}}")
