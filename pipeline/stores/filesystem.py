@@ -120,10 +120,38 @@ def _http() -> FileSystem:
         simple_links=False,
         use_listings_cache=False,
         skip_instance_cache=True,
-        client_kwargs={"timeout": timeout, "trust_env": True, "request_class": Request},
+        client_kwargs={
+            "timeout": timeout,
+            "trust_env": True,
+            "request_class": Request,
+            "trace_configs": [_staying()],
+        },
     )
     silence()
     return FileSystem(fs, (OSError, aiohttp.ClientError))
+
+
+def _staying() -> Any:
+    """Follow a redirect from a name to the same with a slash, and no other: it could lead anywhere.
+
+    What else redirects is refused as an answer of its status is, before the other place is asked.
+    """
+    import aiohttp
+    from yarl import URL
+
+    async def look(_session: object, _context: object, told: aiohttp.TraceRequestRedirectParams) -> None:
+        answer = told.response
+        try:
+            target = told.url.join(URL(answer.headers.get("Location", "")))
+        except ValueError:
+            target = told.url
+        if target != told.url.with_path(told.url.raw_path + "/", encoded=True):
+            answer.close()
+            raise aiohttp.ClientResponseError(answer.request_info, (), status=answer.status)
+
+    traces = aiohttp.TraceConfig()
+    traces.on_request_redirect.append(look)
+    return traces
 
 
 _OPENERS: Final[dict[str, Callable[[], FileSystem]]] = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.source import SourceProblem
 from medsanitize.pipeline.stores import patience
 
 from tests.pipeline.stores.server import Answer, Front, Spoil
@@ -27,7 +29,13 @@ def site(tmp_path: Path) -> Iterator[Front]:
     for name in ("a", "p/b"):
         (tmp_path / "ct" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "ct" / name).write_bytes(b"ten bytes.")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(tmp_path)))
+    with served(tmp_path) as front:
+        yield front
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Front]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     front = Front(int(server.server_address[1]))
     yield front
@@ -188,3 +196,50 @@ def test_links_in_another_spelling_are_followed(site: Front) -> None:
 def test_names_that_begin_like_an_address_are_entries(site: Front, tmp_path: Path) -> None:
     (tmp_path / "ct" / "http-log").write_bytes(b"x")
     assert sorts_of(site) == {"a": "file", "http-log": "file", "p/b": "file"}
+
+
+# -- redirects ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Front]:
+    """Another server, which has the same files."""
+    with served(tmp_path) as front:
+        yield front
+
+
+def redirecting(path: str, location: str, status: int = 302) -> Spoil:
+    told = Answer(status, [("Location", location)] if location else [], b"")
+    return lambda _, asked, answer: told if asked == path else answer
+
+
+@pytest.mark.parametrize(
+    "location", ["http://127.0.0.1:{port}/ct/a", "/secret/a", "//127.0.0.1:{port}/ct/a", ""]
+)
+@pytest.mark.parametrize("status", [301, 303, 308])
+def test_a_redirect_that_leads_away_is_not_followed(
+    site: Front, other: Front, tmp_path: Path, location: str, status: int
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "a").write_bytes(b"ten bytes!")
+    found = found_in(address_of(site))["a"]
+    site.spoil = redirecting("/ct/a", location.format(port=other.port), status)
+    assert sorts_of(site) == {"a": "unlisted", "p/b": "file"}
+    with pytest.raises(SourceProblem, match="unreadable"):
+        content_of(found)
+    assert (other.asked, [path for _, path in site.asked if "secret" in path]) == ([], [])
+
+
+def test_a_listing_that_redirects_away_is_told_and_is_an_error_at_the_root(site: Front, other: Front) -> None:
+    site.spoil = redirecting("/ct/p/", f"http://127.0.0.1:{other.port}/ct/p/")
+    below = sorts_of(site)
+    site.spoil = redirecting("/ct/", f"http://127.0.0.1:{other.port}/ct/")
+    with pytest.raises(EnvironmentFailure, match="cannot be listed"):
+        found_in(address_of(site))
+    assert (below, other.asked) == ({"a": "file", "p": "unlisted"}, [])
+
+
+def test_a_redirect_to_the_same_name_with_a_slash_is_followed(site: Front) -> None:
+    site.spoil = saying('<a href="p">p</a>', "/ct/")
+    assert sorts_of(site) == {"p": "file"}
+    assert ("GET", "/ct/p/") in site.asked or ("HEAD", "/ct/p/") in site.asked
