@@ -1,8 +1,9 @@
-"""Sanitising objects again: after a review decided on them, or after a release was withdrawn."""
+"""Sanitising objects again: after a review decided on them, a release was withdrawn, or files went."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 
 from medsanitize.pipeline.sanitize_stage import remove_unreleased
@@ -33,6 +34,17 @@ def undo_verdicts(db: sqlite3.Connection) -> None:
     )
     db.execute("UPDATE objects SET flags = '' WHERE flags <> ''")
     db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in _JUDGED])
+
+
+def make_again(state: State, numbers: Iterable[int], staging: Path) -> None:
+    """Let objects be sanitised again whose files are gone; what was judged of the whole set is taken back."""
+    with state.transaction() as db:
+        undo_verdicts(db)
+        db.executemany(
+            "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ?",
+            [(AGAIN, number) for number in numbers],
+        )
+    set_free(state, staging)
 
 
 def set_free(state: State, staging: Path) -> None:

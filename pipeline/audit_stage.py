@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.again import make_again
 from medsanitize.pipeline.engine import Died, Engine, batches
+from medsanitize.pipeline.place import staging_folder
 from medsanitize.pipeline.resolution import PAGE, known_of
 from medsanitize.pipeline.sanitize_stage import open_record, staged_path
 from medsanitize.pipeline.slides_stage import open_paths
@@ -83,6 +85,7 @@ class Audited:
     """One file's findings (place, rule), and its pixels: 1 compared, 0 to be decoded, -1 unreadable.
 
     ``scans`` are digests of tiles beside that of its pixels: of a DICOM slide, of each channel of an AFI.
+    ``gone``: it is not there any more.
     """
 
     id: int
@@ -90,6 +93,7 @@ class Audited:
     pixels_check: int
     pixels: bytes | None
     scans: tuple[bytes, ...] = ()
+    gone: bool = False
 
 
 def removed_categories(policy: Policy) -> frozenset[str]:
@@ -128,13 +132,21 @@ def audit_objects(
     engine: Engine,
     on_objects: Callable[[int], None] = lambda _: None,
 ) -> Search:
-    """Audit every staged file not audited yet; findings go to the state. Returns the net that was used."""
+    """Audit every staged file not audited yet; findings go to the state. Returns the net that was used.
+
+    Raises
+    ------
+    EnvironmentFailure
+        Staged files are gone, or cannot be read. The next run makes those anew that are gone.
+    """
     search = build_net(state, policy)
     engine.equip(search)
     # Viewers' libraries are native code: what they die of must not take the run along.
+    gone: list[int] = []
     apart = state.count("kind = 'slide' AND outcome = 'released' AND audited = 0") > 0
     for result in engine.map(audit_batch, batches(_targets(state, policy, subkeys), BATCH), isolate=apart):
         audited = [_died(result.item)] if isinstance(result, Died) else result
+        gone += [one.id for one in audited if one.gone]
         state.write(
             "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
             [(one.pixels_check, one.pixels, one.id) for one in audited],
@@ -153,6 +165,12 @@ def audit_objects(
         state.wrote(len(audited))
         on_objects(len(audited))
     state.commit()
+    if gone:
+        make_again(state, gone, staging_folder(policy))
+        raise EnvironmentFailure(
+            f"Files of {len(gone)} objects are gone from the staging folder",
+            "See who removes files there, then run the same command again: it makes them anew",
+        )
     return search
 
 
@@ -233,6 +251,8 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
     search, staging = worker.search, worker.setup.staging
     if search is None or staging is None:
         raise RuntimeError("the audit was not equipped")
+    if _is_gone(staging, target):
+        return Audited(target.id, (), -1, None, gone=True)
     try:
         if target.slide is not None:
             return _audit_slide(worker, target, target.slide, staging, search)
@@ -255,6 +275,14 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
     found = tuple((finding.place, finding.rule) for finding in findings)
     scans = (bytes.fromhex(tiles),) if tiles else ()
     return Audited(target.id, found, check, bytes.fromhex(digest) if digest else None, scans)
+
+
+def _is_gone(staging: Path, target: Target) -> bool:
+    """Whether a file of an object is missing; the whole folder is another matter."""
+    parts = target.slide.parts if target.slide else target.parts
+    stem = target.path.removesuffix(parts[0].name) if parts else target.path
+    names = [stem + part.name for part in parts] or [target.path]
+    return not all((staging / name).exists() for name in names) and staging.exists()
 
 
 def _audit_raster(target: Target, staging: Path, search: Search) -> Audited:

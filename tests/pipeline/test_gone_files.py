@@ -1,0 +1,77 @@
+"""Staged files that somebody removed: the run says so, and the next one makes them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from medsanitize.errors import EnvironmentFailure, IntegrityError
+from medsanitize.pipeline import run as running
+from medsanitize.pipeline.run import Options, run
+from medsanitize.policies.model import Policy
+
+from tests.pipeline.conftest import tree
+
+Workplace = Callable[..., Policy]
+ONE = Options(workers=1)
+
+
+def staged(policy: Policy) -> list[Path]:
+    return sorted((policy.output / ".staging" / "data").rglob("*.dcm"))
+
+
+def test_a_staged_file_that_is_gone_is_made_anew_by_the_next_run(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that another object lost its place to: the duplicate in the export is judged again."""
+    whole, policy = workplace("whole"), workplace("gone")
+    run(whole, ONE)
+    real = running.audit_objects
+
+    def removed(*arguments: object) -> object:
+        for path in staged(policy)[::2]:
+            path.unlink()
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "audit_objects", removed)
+    with pytest.raises(EnvironmentFailure, match="are gone") as failure:
+        run(policy, ONE)
+    monkeypatch.undo()
+
+    assert failure.value.exit_code == 5
+    assert run(policy, ONE).ending == "published"
+    assert tree(policy.output) == tree(whole.output)
+
+
+def test_a_file_that_goes_while_a_release_awaits_approval_is_made_anew(workplace: Workplace) -> None:
+    release = '{name: chest-ct, version: "1.0", mode: pseudonymous, approve: required}'
+    policy = workplace(release=release)
+    digest = run(policy, ONE).digest
+    staged(policy)[0].unlink()
+
+    with pytest.raises(EnvironmentFailure, match="are gone"):
+        run(policy, ONE)
+
+    assert run(policy, Options(workers=1, approve=digest)).ending == "published"
+
+
+def test_a_file_that_goes_after_the_audit_is_found_by_the_next_run(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = workplace()
+    real = running.digest_compressed
+
+    def removed(*arguments: object) -> None:
+        for path in staged(policy):
+            path.unlink()
+        real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "digest_compressed", removed)
+    with pytest.raises((EnvironmentFailure, IntegrityError)):  # whichever stage needs them first
+        run(policy, ONE)
+    monkeypatch.undo()
+    with pytest.raises(EnvironmentFailure, match="are gone"):
+        run(policy, ONE)
+
+    assert run(policy, ONE).ending == "published"
