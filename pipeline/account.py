@@ -225,6 +225,9 @@ def returned(file: Path | None) -> Iterator[Account]:
 def check_return_file(account: Account, policy: Policy) -> None:
     """Refuse a further place that lies among the sources or in the release; nothing is written there.
 
+    What an earlier run left at a place that is not refused goes: a run that is killed must not seem to have
+    ended as that one did.
+
     Raises
     ------
     UsageError
@@ -235,3 +238,6 @@ def check_return_file(account: Account, policy: Policy) -> None:
         raise UsageError(
             "--return-file lies among the inputs or in the output", "Name a file outside of them"
         )
+    if account.file is not None and account.file.is_file():
+        with storage():
+            account.file.unlink(missing_ok=True)

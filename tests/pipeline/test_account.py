@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,6 +205,20 @@ def test_the_return_file_says_what_the_state_folder_says(small: Policy) -> None:
     file = small.output.parent / "elsewhere.json"
     call("run", small.output.parent / "policy.yaml", "--workers", 1, "--return-file", file)
     assert json.loads(file.read_text()) == told(small)
+
+
+def test_a_killed_run_leaves_no_return_file_of_an_earlier_one(small: Policy, tmp_path: Path) -> None:
+    file = tmp_path / "elsewhere.json"
+    command = ["run", small.output.parent / "policy.yaml", "--workers", 1, "--return-file", file]
+    call(*command, "--inventory-only")
+    assert json.loads(file.read_text())["exit_code"] == 0
+
+    killed = "import os; from medsanitize import cli; from medsanitize.pipeline import run as r;"
+    killed += " r._checked = lambda *_: os._exit(137); cli.main()"
+    done = subprocess.run([sys.executable, "-c", killed, *map(str, command)], capture_output=True)
+
+    assert done.returncode == 137
+    assert not file.exists()
 
 
 @pytest.mark.parametrize("place", ["export", "release"])
