@@ -3,9 +3,14 @@
 # quarantine, return.json says how many) becomes 0, every other code stays. SIGTERM is handed on and waited for.
 set -u
 
+child='' early=''
+hand_on() {
+  if [ -n "$child" ]; then kill -TERM "$child" 2>/dev/null; else early=1; fi
+}
+trap hand_on TERM INT
 medsanitize "$@" &
 child=$!
-trap 'kill -TERM "$child" 2>/dev/null' TERM INT
+if [ -n "$early" ]; then kill -TERM "$child" 2>/dev/null; fi
 
 wait "$child"
 code=$?

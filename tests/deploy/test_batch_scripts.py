@@ -86,3 +86,21 @@ def test_a_slurm_job_is_queued_again_where_that_helps(tmp_path: Path, code: int,
     script = DEPLOY / "slurm" / "job.sbatch"
     done = subprocess.run(["bash", script, "/policy.yaml"], env=environment, check=False)
     assert (done.returncode, (tmp_path / "requeued").exists()) == (code, again)
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_of_an_array_the_task_is_queued_again_and_no_other(tmp_path: Path, array: bool) -> None:
+    """The last task of an array has the number of the whole array for its job's."""
+    stand_in(tmp_path / "bin", "srun", "exit 5")
+    stand_in(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path}/requeued')
+    task = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "3"}
+    environment = {
+        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+        "SLURM_JOB_ID": "7",
+        "SLURM_CPUS_PER_TASK": "1",
+        **(task if array else {}),
+    }
+
+    subprocess.run(["bash", DEPLOY / "slurm" / "job.sbatch", "/policy.yaml"], env=environment, check=False)
+
+    assert (tmp_path / "requeued").read_text() == ("requeue 7_3\n" if array else "requeue 7\n")
