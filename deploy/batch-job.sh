@@ -4,10 +4,7 @@
 set -u
 
 child='' early=''
-hand_on() {
-  if [ -n "$child" ]; then kill -TERM "$child" 2>/dev/null; else early=1; fi
-}
-trap hand_on TERM INT
+trap 'if [ -n "$child" ]; then kill -TERM "$child" 2>/dev/null; else early=1; fi' TERM INT
 medsanitize "$@" &
 child=$!
 if [ -n "$early" ]; then kill -TERM "$child" 2>/dev/null; fi
