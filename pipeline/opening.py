@@ -87,7 +87,10 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
     """Open the state of this run, or begin it anew where policy, key, lists or inputs have changed."""
     if policy.release.mode == "anonymous":
         os.environ["SQLITE_TMPDIR"] = str(policy.state)  # the nameless file of its state lies there
+        left = any(release_folder(policy).iterdir())
         preflight.check_output(policy, ours=_only_staging(policy))
+        if left:
+            progress.message("Starting again: an anonymous run keeps nothing of the one before.")
         preflight.fresh_staging(policy)
         return State(None, subkeys)
     path = state_path(policy)

@@ -93,16 +93,20 @@ def is_finished(policy: Policy) -> bool:
 
 
 def check_output(policy: Policy, *, ours: bool) -> None:
-    """Refuse an output folder with anything in it that is not of this run.
+    """Refuse an output with anything in it that is not of this run.
+
+    Of an output in a store, what lies in the state is a copy: where the store has nothing, it goes.
 
     Parameters
     ----------
     ours : bool
         Whether the state knows of an unfinished run into this output.
     """
-    allowed = {layout.STAGING, *layout.TOP_LEVEL} if ours else set()
     if not isinstance(policy.output, Path):
         target_of(policy.output).require_empty()
+        _clear(release_folder(policy))
+        return
+    allowed = {layout.STAGING, *layout.TOP_LEVEL} if ours else set()
     if {entry.name for entry in release_folder(policy).iterdir()} - allowed:
         raise UsageError(
             "output: the folder holds something that is not of this run",
@@ -175,6 +179,16 @@ def remove_put_away(policy: Policy) -> None:
     """Take away the local copy of a release that is in its store."""
     if not isinstance(policy.output, Path):
         _remove(release_folder(policy))
+
+
+def _clear(folder: Path) -> None:
+    """Take away what is in a folder; it stays itself, for it is locked."""
+    with storage():
+        for path in tuple(folder.iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                _remove(path)
+            else:
+                path.unlink()
 
 
 def _remove(folder: Path) -> None:

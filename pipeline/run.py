@@ -16,6 +16,7 @@ from pathlib import Path
 from medsanitize.errors import IntegrityError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.account import Account, accounted
+from medsanitize.pipeline.afresh import starting_again
 from medsanitize.pipeline.again import set_free
 from medsanitize.pipeline.audit_stage import audit_evidence, audit_objects, object_findings
 from medsanitize.pipeline.dedup_stage import (
@@ -158,7 +159,11 @@ def run(
     preflight.prepare_folders(policy)
     shared = options.shard is not None
     name = options.shard.name if options.shard else ""
-    with preflight.locked(policy, shared=shared, name=name), accounted(account, policy, options.shard):
+    with (
+        preflight.locked(policy, shared=shared, name=name),
+        accounted(account, policy, options.shard),
+        starting_again(policy),
+    ):
         subkeys = _checked(policy, options, material)
         if options.shard is not None:
             account.result = _run_shard(policy, options, options.shard, subkeys, progress, stop, account)

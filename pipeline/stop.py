@@ -13,10 +13,11 @@ class Stopped(Exception):
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.remedy = "The same command resumes"
         super().__init__(number)
 
     def __str__(self) -> str:
-        return "Stopped on request. The same command resumes"
+        return f"Stopped on request. {self.remedy}"
 
 
 class Stop:
