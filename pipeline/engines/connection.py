@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 
-from medsanitize.errors import EnvironmentFailure
+from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.policies.model import Engine as EngineSection
 
 _STORE = 512 * 2**20  # rows alone go through it
@@ -33,8 +33,15 @@ def connected(section: EngineSection, workers: int) -> Iterator[None]:
     ------
     EnvironmentFailure
         There is no such cluster, it cannot be reached, or it does not admit this program.
+    UsageError
+        ``RAY_ADDRESS`` is that of a proxy or of a dashboard (``ray://``, ``http://``).
     """
     address = section.address or os.environ.get("RAY_ADDRESS") or "auto"
+    if "://" in address:
+        raise UsageError(
+            "RAY_ADDRESS is not the address of the head of a cluster, which is host:port",
+            "Run on a node of the cluster, with host:port of its head in RAY_ADDRESS or engine: address",
+        )
     with _environment(own=address == "local"):
         import ray
 
@@ -91,10 +98,10 @@ def _require_listening(address: str) -> None:
 
 
 def answers(address: str) -> bool:
-    """Whether something listens at ``host:port``."""
+    """Whether something listens at ``host:port``; Ray writes an IPv6 host in brackets."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), _REACH).close()
+        socket.create_connection((host.removeprefix("[").removesuffix("]"), int(port)), _REACH).close()
     except (OSError, ValueError, OverflowError):
         return False
     return True

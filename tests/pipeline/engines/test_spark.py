@@ -29,7 +29,25 @@ from tests.pipeline.conftest import CANARIES, KEY, tree
 Workplace = Callable[..., Policy]
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "spark_release.py"
 ONE = Options(workers=1)
-SETTINGS = "--master local[2] --conf spark.ui.enabled=false --conf spark.local.dir={folder} pyspark-shell"
+SETTINGS = (
+    "--master local[2] --conf spark.ui.enabled=false --conf spark.local.dir={folder}/local"
+    " --conf spark.shuffle.compress=false --conf spark.shuffle.spill.compress=false"
+    " --conf spark.eventLog.enabled=true --conf spark.eventLog.compress=false"
+    " --conf spark.eventLog.dir={folder}/events pyspark-shell"
+)
+# Spark empties its folder when it stops, so that it must be looked into before.
+WATCHED = """
+import runpy, shutil, sys
+from pyspark.sql import SparkSession
+example, folder = sys.argv[1], sys.argv[2]
+sys.argv[1:] = sys.argv[3:]
+stop = SparkSession.stop
+def watched(session):
+    shutil.copytree(f"{folder}/local", f"{folder}/kept")
+    stop(session)
+SparkSession.stop = watched
+runpy.run_path(example, run_name="__main__")
+"""
 
 
 def file_of(policy: Policy) -> Path:
@@ -51,8 +69,11 @@ def test_the_example_publishes_what_one_process_does_and_spark_returns_its_rows(
     local, spread = workplace("local"), workplace("spread")
     run(local, ONE)
 
-    command = [sys.executable, EXAMPLE, file_of(spread), "--shards", "3", "--rows", tmp_path / "rows.parquet"]
-    spark = {"PYSPARK_SUBMIT_ARGS": SETTINGS.format(folder=tmp_path / "spark")}
+    folder = tmp_path / "spark"
+    (folder / "events").mkdir(parents=True)
+    asked = [file_of(spread), "--shards", "3", "--rows", tmp_path / "rows.parquet"]
+    command = [sys.executable, "-c", WATCHED, EXAMPLE, folder, *asked]
+    spark = {"PYSPARK_SUBMIT_ARGS": SETTINGS.format(folder=folder)}
     done = subprocess.run(
         command, env={**os.environ, **spark, "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True
     )
@@ -61,10 +82,17 @@ def test_the_example_publishes_what_one_process_does_and_spark_returns_its_rows(
     assert tree(spread.output) == tree(local.output)
     published = settled_early(pq.read_table(spread.output / "manifest" / "objects.parquet"))
     assert settled_early(pq.read_table(tmp_path / "rows.parquet")) == published
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "spark").rglob("*") if path.is_file())
-    assert not any(
-        secret.encode() in kept for secret in (*CANARIES, KEY.hex(), str(tmp_path / "spread/export"))
-    )
+    # What is there in the clear is found in both places, so what is not found is not there.
+    assert kept_by(folder / "kept", "sealed:") == {"sealed:"}
+    assert kept_by(folder / "events", "mapInArrow", "MapInArrow")
+    assert not kept_by(folder, *CANARIES, KEY.hex(), str(tmp_path / "spread/export"))
+
+
+def kept_by(folder: Path, *texts: str) -> set[str]:
+    """Which of some texts are in any file that Spark wrote."""
+    files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return {one for one in texts if any(one.encode() in file for file in files)}
 
 
 def settled_early(table: pa.Table) -> dict[str, dict[str, object]]:
