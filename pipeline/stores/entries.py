@@ -41,6 +41,8 @@ def entries_of(listed: Sequence[Mapping[str, Any]], folder: str) -> list[Entry]:
         full, is_folder = str(info["name"]), info["type"] == "directory"
         if full == folder and not is_folder:
             return [Entry(b"", b"", "file", size_of(info), version_of(info))]
+        if full == folder:  # its mark, as gcsfs gives it
+            continue
         rest = full.removeprefix(folder + "/")
         if not rest and not is_folder and not size_of(info):
             continue

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.slide_files import companions
 from medsanitize.pipeline.slide_parts import beside_slide
-from medsanitize.pipeline.stores.entries import Entry, entries_of, size_of, version_of
+from medsanitize.pipeline.stores.entries import Entry, entries_of, entry_named, size_of, version_of
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
 from medsanitize.pipeline.stores.listing import entries_of_page
 from medsanitize.pipeline.stores.patience import FIRST_PAUSE, TRIES, Absent, Cut, Odd, entirely, patiently
@@ -134,7 +134,20 @@ class RemoteReader:
         fs = self._store.fs
         if self._web:
             return entries_of_page(self._ask(lambda: bytes(fs.cat_file(folder + "/"))), folder)
-        return entries_of(self._ask(lambda: fs.ls(folder, detail=True)), fs._strip_protocol(folder))
+        listed, own = self._ask(lambda: fs.ls(folder, detail=True)), fs._strip_protocol(folder)
+        entries = entries_of(listed, own)
+        marked = any((info["name"], info["type"]) == (own, "directory") for info in listed)
+        if marked and all(one.name for one in entries) and self._doubled(own):
+            entries.insert(0, entry_named(b"", b"", is_folder=True))
+        return entries
+
+    def _doubled(self, folder: str) -> bool:
+        """Whether names go on with two slashes after a folder's: gcsfs gives them as it gives its mark."""
+        try:
+            listed = self._ask(lambda: self._store.fs.ls(folder, detail=True, prefix="/"))
+        except Absent:
+            return False
+        return any((info["name"], info["type"]) != (folder, "file") for info in listed)
 
     def _below(
         self, folder: str, entries: list[Entry], taken: frozenset[bytes] = frozenset()
