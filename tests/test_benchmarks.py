@@ -1,0 +1,55 @@
+"""Benchmarks state what they measured, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+@pytest.fixture
+def scaling(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmark, with runs that end at once."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    for name in ("scaling", "common", "files"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return import_module("scaling")
+
+
+def test_a_run_that_ended_before_it_could_be_killed_is_not_recorded_as_killed(
+    scaling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = {"outcomes": {"released": 9}, "stages": []}
+    ended = scaling.Spent(wall=1.0, cpu=1.0, peak=1, killed=False, result=done)
+    monkeypatch.setattr(scaling, "spend", lambda *_: ended)
+
+    with pytest.raises(SystemExit, match="before it could be killed"):
+        scaling.one_run(tmp_path, tmp_path, 9, 1, kill=True)
+
+
+def test_a_process_that_ends_by_itself_was_not_killed(
+    scaling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes too late for it."""
+    monkeypatch.setattr(scaling.sys, "executable", "/bin/echo")
+    monkeypatch.setattr(scaling.json, "loads", lambda _: {})
+
+    spent = scaling.spend(tmp_path / "policy.yaml", 1, lambda: True)
+
+    assert not spent.killed
+
+
+@pytest.mark.parametrize(("sizes", "made"), [((1000, 10_000, 100_000), 0), ((100_000, 1_000_000), 1)])
+def test_memory_is_compared_above_a_hundred_thousand_objects(
+    scaling: ModuleType, sizes: tuple[int, ...], made: int
+) -> None:
+    figures = [scaling.Figures(size, 1, False, 1.0, 1.0, size, 1, 1, -1, {}, 0.0) for size in sizes]
+
+    said = scaling.verdicts(figures)
+
+    assert [kept for told, kept in said if told.startswith("Memory")] == [False] * made
