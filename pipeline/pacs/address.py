@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
@@ -21,6 +21,7 @@ from medsanitize.policies.section import EnvName
 from pydantic import TypeAdapter, ValidationError
 
 SCHEMES: Final = (b"dicomweb+", b"dimse://")
+THE_PACS: Final = "The PACS"
 
 _TITLE: Final = re.compile(r"[A-Za-z0-9_.-]{1,16}")
 _PEER: Final = re.compile(r"([A-Za-z0-9_.-]{1,16})@([A-Za-z0-9.-]+):([0-9]{1,5})")
@@ -28,30 +29,44 @@ _WEB: Final = re.compile(r"dicomweb\+(https?://)(?:(token|login):(\w+)@)?(.+)")
 _DIMSE: Final = re.compile(r"dimse://([^@]+)@([^:/]+):(\d+)/([^/]+)/(get|move:(\d+))")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WebService:
-    """A DICOMweb service: its URL, and which environment variable holds which credential."""
+    """A DICOMweb service: its URL, and which environment variable holds which credential.
+
+    As text it is its ``name``, as messages say it: no host, title or port stands in a log or `return.json`.
+    """
 
     url: str
     credential: str = ""
     variable: str = ""
+    name: str = field(default=THE_PACS, compare=False)
 
     def __str__(self) -> str:
-        return f"The DICOMweb service {self.url}"
+        return self.name
+
+    def __repr__(self) -> str:
+        return "WebService(...)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DimsePeer:
-    """A DICOM peer and how it is called; ``port`` is where C-MOVE delivers, None for C-GET."""
+    """A DICOM peer and how it is called; ``port`` is where C-MOVE delivers, None for C-GET.
+
+    As text it is its ``name``, as messages say it.
+    """
 
     title: str
     host: str
     number: int
     calling: str
     port: int | None = None
+    name: str = field(default=THE_PACS, compare=False)
 
     def __str__(self) -> str:
-        return f"The DICOM peer {self.title}@{self.host}:{self.number}"
+        return self.name
+
+    def __repr__(self) -> str:
+        return "DimsePeer(...)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +139,17 @@ def service_in(address: bytes) -> bytes:
     return re.split(rb"[?#]", address, maxsplit=1)[0]
 
 
-def parsed(service: bytes) -> WebService | DimsePeer:
-    """What the address of a service says."""
+def parsed(service: bytes, name: str = THE_PACS) -> WebService | DimsePeer:
+    """What the address of a service says; ``name`` is what messages call it."""
     text = service.decode("ascii")
     if found := _WEB.fullmatch(text):
         scheme, credential, variable, rest = found.groups()
-        return WebService(scheme + rest, credential or "", variable or "")
+        return WebService(scheme + rest, credential or "", variable or "", name)
     found = _DIMSE.fullmatch(text)
     if found is None:
         raise ValueError("no address of a PACS")
     title, host, number, calling, _, port = found.groups()
-    return DimsePeer(title, host, int(number), calling, int(port) if port else None)
+    return DimsePeer(title, host, int(number), calling, int(port) if port else None, name)
 
 
 def wanted_in(root: bytes) -> tuple[Path | None, Mapping[str, str]]:

@@ -71,8 +71,8 @@ def associate(
     if association.is_rejected and answer is not None:
         if answer.result == 0x01:
             raise EnvironmentFailure(
-                f"{peer} refuses {peer.calling}: {_REASONS.get(_reason(answer), 'no reason is given')}",
-                "Enter this AE title there, or correct AE titles, host and port here",
+                f"{peer} refuses us: {_REASONS.get(_reason(answer), 'no reason is given')}",
+                "Enter our AE title there, or correct AE titles, host and port here",
             )
         raise Passing("it refuses associations for the time being")
     raise Passing("no association could be made")

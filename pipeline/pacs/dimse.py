@@ -51,12 +51,16 @@ class DimseConnection:
             let_go(self._kept.popitem()[1])
 
     def check(self) -> None:
-        """Associate for what will be asked; with C-MOVE, make sure that our port is free."""
+        """Associate for what will be asked."""
         self._to_find()
         if self._who.port is None:
             self._to_get("1.2.840.10008.5.1.4.1.1.7")
         else:
             self._to_move()
+
+    def check_port(self) -> None:
+        """With C-MOVE, make sure that our port is free."""
+        if self._who.port is not None:
             with receiving(self._who, Inbox(), _CHECK_SECONDS):
                 pass
 
@@ -106,8 +110,8 @@ class DimseConnection:
             code = _final(association.send_c_move(identifier, self._who.calling, _MOVE))
             if code == _UNKNOWN_DESTINATION:
                 raise EnvironmentFailure(
-                    f"{self._who} does not know {self._who.calling} as a place to move to",
-                    f"Enter it there, with this machine's address and port {self._who.port}",
+                    f"{self._who} does not know our AE title as a place to move to",
+                    "Enter it there, with this machine's address and the port of the policy",
                 )
             # Some peers say that it is done before the object is here.
             if code in (0, 0xB000):
@@ -145,7 +149,7 @@ class DimseConnection:
                 let_go(kept)
                 offer = _OFFERS[contexts[0][0]]
                 raise NotOffered(
-                    f"{self._who} does not offer {offer} (study root) to {self._who.calling}",
+                    f"{self._who} does not offer {offer} (study root) to us",
                     "Let it, or read it another way (retrieve: get or move, or DICOMweb)",
                 )
         self._kept[name] = kept

@@ -47,8 +47,8 @@ def receiving(peer: DimsePeer, inbox: Inbox, patience: float = _PORT_SECONDS) ->
         except OSError:
             if time.monotonic() > until:
                 raise EnvironmentFailure(
-                    f"Port {peer.port} of this machine cannot be listened at",
-                    "Free it, or name another and tell the PACS",
+                    "The port that C-MOVE delivers to cannot be listened at",
+                    "Free it on this machine, or name another in the policy and tell the PACS",
                 ) from None
             time.sleep(0.01)
     entity._servers.append(server)

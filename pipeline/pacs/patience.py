@@ -24,6 +24,10 @@ class NotOffered(EnvironmentFailure):
     """{what}. {remedy}."""
 
 
+class Unreachable(EnvironmentFailure):
+    """{what}. {remedy}."""
+
+
 class Passing(Exception):
     """The peer failed in a way that may pass; says how, without names or values."""
 
@@ -54,8 +58,10 @@ def patiently(
     ------
     NotGiven
         After the few tries.
-    EnvironmentFailure
+    Unreachable
         The service kept failing.
+    EnvironmentFailure
+        It refuses, which is not tried again.
     """
     failures, refusals = iter(pauses), iter(few)
     while True:
@@ -72,9 +78,9 @@ def patiently(
         time.sleep(pause)
 
 
-def unreachable(who: object, how: str) -> EnvironmentFailure:
+def unreachable(who: object, how: str) -> Unreachable:
     """What is said of a service that keeps failing."""
-    return EnvironmentFailure(
+    return Unreachable(
         f"{who} cannot be used: {how}",
         "Check the network and the PACS, then run the same command again: it goes on where it stopped",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medsanitize.pipeline.pacs.address import service_of
+from medsanitize.pipeline.pacs.address import THE_PACS, service_of
 from medsanitize.pipeline.pacs.worklist import read_worklist
 from medsanitize.policies.model import Policy
 from medsanitize.policies.pacs import DicomWeb, Dimse
@@ -18,15 +18,17 @@ def check_pacs(policy: Policy) -> None:
     EnvironmentFailure
         A PACS cannot be reached, or refuses.
     """
-    inputs = [one for one in policy.inputs if isinstance(one, DicomWeb | Dimse)]
-    for one in inputs:
-        if one.worklist is not None:
-            read_worklist(one.worklist, one.query)
-    for service in sorted({service_of(one) for one in inputs}):
+    names: dict[bytes, str] = {}
+    for number, one in enumerate(policy.inputs, 1):
+        if isinstance(one, DicomWeb | Dimse):
+            if one.worklist is not None:
+                read_worklist(one.worklist, one.query)
+            names.setdefault(service_of(one), f"{THE_PACS} of input {number}")
+    for service, name in sorted(names.items()):
         # Who reads files alone does not wait for pydicom and a client.
         from medsanitize.pipeline.pacs.reader import reader
 
-        asked = reader(service)
+        asked = reader(service, name if len(names) > 1 else THE_PACS)
         try:
             asked.check()
         finally:

@@ -7,8 +7,9 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Protocol
 
-from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.errors import UsageError
 from medsanitize.pipeline.pacs.address import (
+    THE_PACS,
     DimsePeer,
     Instance,
     address_of,
@@ -17,7 +18,7 @@ from medsanitize.pipeline.pacs.address import (
     wanted_in,
 )
 from medsanitize.pipeline.pacs.matching import Answer, ignored
-from medsanitize.pipeline.pacs.patience import FEW, PAUSES, NotGiven, Passing, patiently
+from medsanitize.pipeline.pacs.patience import FEW, PAUSES, NotGiven, Unreachable, patiently
 from medsanitize.pipeline.pacs.worklist import read_worklist
 from medsanitize.pipeline.stores.protocol import UNSEEN, Found, Opened, SourceProblem
 from medsanitize.policies.pacs import SERIES_KEYS, STUDY_KEYS
@@ -30,6 +31,9 @@ class Peer(Protocol):
 
     def check(self) -> None:
         """Make sure that it answers and lets us in."""
+
+    def check_port(self) -> None:
+        """Make sure that the port of this machine is free where it delivers at one."""
 
     def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
         """What lies in the service, in a study, or in a series of a study, and matches the keys."""
@@ -48,20 +52,21 @@ _PROMISES = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances")
 class PacsReader:
     """Reads one service; connections are kept from call to call."""
 
-    def __init__(self, service: bytes, peer: Peer) -> None:
+    def __init__(self, service: bytes, peer: Peer, name: str = THE_PACS) -> None:
         self._service = service
-        self._who = parsed(service)
+        self._name = name
         self.peer = peer
 
     def check(self) -> None:
-        """Make sure that the service can be used, trying for a short while.
+        """Make sure that the service and our port can be used, trying for a short while.
 
         Raises
         ------
         EnvironmentFailure
             It cannot be reached, or does not let us in.
         """
-        patiently(self._who, self.peer.check, FEW)
+        self._is_well()
+        self.peer.check_port()
 
     def walk(self, root: bytes) -> Iterator[Found]:
         """Yield every instance of the studies that a worklist or a query names.
@@ -120,7 +125,7 @@ class PacsReader:
                 raise NotGiven("a list in part")
 
         with suppress(NotGiven):
-            patiently(self._who, ask)
+            patiently(self._name, ask)
         return sorted(found.items())
 
     def _checked(
@@ -131,15 +136,15 @@ class PacsReader:
         others = [key for key in met if key is not None]
         if others:
             raise UsageError(
-                f"{self._who} does not match by {others[0]}: {len(others):,} of its {len(met):,} answers are "
-                "other studies or series, or cannot be compared",
+                f"{self._name} does not match by {others[0]}: {len(others):,} of its {len(met):,} answers "
+                "are other studies or series, or cannot be compared",
                 "Choose by another key, or by a worklist of StudyInstanceUID",
             )
         for answer in answers:
             uid = (answer.get(level) or ("",))[0]
             if not uid or not _SAFE.issuperset(uid):
                 raise UsageError(
-                    f"{self._who} lists something that has no proper {level}", "Correct it in the PACS"
+                    f"{self._name} lists something that has no proper {level}", "Correct it in the PACS"
                 )
             yield uid, answer
 
@@ -159,19 +164,19 @@ class PacsReader:
         yield Opened(content, len(content), (digest, 0, 0))
 
     def _fetched(self, wanted: Instance) -> bytes:
+        """An object is to blame only where the service is well before and after it failed a second time."""
         try:
-            return patiently(self._who, lambda: self.peer.fetch(wanted), PAUSES)
-        except NotGiven:
-            raise SourceProblem("not-given-by-peer") from None
-        except EnvironmentFailure:
-            # Whether it is the service that is down, or this one object that brings it down each time.
-            try:
-                self.peer.check()
-            except (Passing, EnvironmentFailure):
-                pass
-            else:
-                raise SourceProblem("not-given-by-peer") from None
-            raise
+            return patiently(self._name, lambda: self.peer.fetch(wanted), PAUSES)
+        except (NotGiven, Unreachable):
+            self._is_well()
+        try:
+            return patiently(self._name, lambda: self.peer.fetch(wanted), FEW)
+        except (NotGiven, Unreachable):
+            self._is_well()
+        raise SourceProblem("not-given-by-peer")
+
+    def _is_well(self) -> None:
+        patiently(self._name, self.peer.check, FEW)
 
 
 def _promised(answer: Answer, level: int) -> int:
@@ -180,19 +185,19 @@ def _promised(answer: Answer, level: int) -> int:
     return max(1, int(text)) if text.isdecimal() else 1
 
 
-def reader(service: bytes) -> PacsReader:
-    """The reader of a service.
+def reader(service: bytes, name: str = THE_PACS) -> PacsReader:
+    """The reader of a service; ``name`` is what messages call it.
 
     Raises
     ------
     UsageError
         An environment variable that holds a credential is not set.
     """
-    who = parsed(service)
+    who = parsed(service, name)
     if isinstance(who, DimsePeer):
         from medsanitize.pipeline.pacs.dimse import DimseConnection
 
-        return PacsReader(service, DimseConnection(who))
+        return PacsReader(service, DimseConnection(who), name)
     from medsanitize.pipeline.pacs.web import WebConnection
 
-    return PacsReader(service, WebConnection(who))
+    return PacsReader(service, WebConnection(who), name)

@@ -60,6 +60,9 @@ class WebConnection:
         """Ask for a study that nobody has."""
         self._tried(lambda: self._client.search_for_studies(limit=1, search_filters={_UID: _NOBODY}))
 
+    def check_port(self) -> None:
+        """Nothing is delivered at a port."""
+
     def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
         """Page by page until one is empty, for services cap pages as they like."""
         found: dict[tuple[tuple[str, ...], ...], Answer] = {}

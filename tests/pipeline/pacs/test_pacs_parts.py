@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.pacs import association as associations
-from medsanitize.pipeline.pacs import patience
+from medsanitize.pipeline.pacs import dimse, patience
 from medsanitize.pipeline.pacs.address import (
     DimsePeer,
     Instance,
@@ -25,15 +25,19 @@ from medsanitize.pipeline.pacs.address import (
     service_of,
     wanted_in,
 )
-from medsanitize.pipeline.pacs.dimse import _values
 from medsanitize.pipeline.pacs.matching import Answer, ignored
 from medsanitize.pipeline.pacs.multipart import single_part
-from medsanitize.pipeline.pacs.patience import NotGiven, Passing, patiently
-from medsanitize.pipeline.pacs.reader import PacsReader
+from medsanitize.pipeline.pacs.patience import NotGiven, Passing
+from medsanitize.pipeline.pacs.reach import check_pacs
+from medsanitize.pipeline.pacs.reader import PacsReader, reader
 from medsanitize.pipeline.pacs.worklist import read_worklist
 from medsanitize.pipeline.stores.protocol import SourceProblem
 from medsanitize.policies.pacs import DicomWeb, Dimse
 from pydicom import Dataset
+from pynetdicom import AE, evt
+
+from tests.pipeline.conftest import prepare
+from tests.pipeline.pacs.orthanc import free_port
 
 SERVICE = b"dimse://PACS@host:104/US/get"
 
@@ -235,12 +239,15 @@ class Plain:
         *,
         up: bool = True,
     ) -> None:
-        self._find, self._fetch, self._up = find, fetch, up
+        self._find, self._fetch, self.up = find, fetch, up
         self.asked = 0
 
     def check(self) -> None:
-        if not self._up:
+        if not self.up:
             raise Passing("it is down")
+
+    def check_port(self) -> None:
+        pass
 
     def find(self, above: tuple[str, ...], _keys: Mapping[str, str]) -> list[Answer]:
         return self._find(above)
@@ -289,15 +296,82 @@ def test_an_object_that_brings_the_peer_down_each_time_is_its_own_fault() -> Non
         opened(Plain(fetch=failing(99, Passing("aborted"))))
 
 
-def test_a_peer_that_stays_down_is_exit_5() -> None:
-    with pytest.raises(EnvironmentFailure, match="busy"):
-        opened(Plain(fetch=failing(99, Passing("busy")), up=False))
+@pytest.mark.parametrize("failure", [Passing("busy"), NotGiven("HTTP status 500")])
+def test_a_peer_that_stays_down_is_exit_5(failure: Exception) -> None:
+    with pytest.raises(EnvironmentFailure, match="cannot be used: it is down"):
+        opened(Plain(fetch=failing(99, failure), up=False))
 
 
-def test_what_a_message_says_of_a_failure_holds_no_uid() -> None:
-    with pytest.raises(EnvironmentFailure) as raised:
-        patiently(parsed(SERVICE), lambda: opened(Plain(fetch=failing(99, Passing("busy")), up=False)))
-    assert str(raised.value).startswith("The DICOM peer PACS@host:104 cannot be used: busy.")
+@pytest.mark.parametrize(
+    ("times", "failure"),
+    [(len(patience.PAUSES) + 1, Passing("busy")), (len(patience.FEW) + 1, NotGiven("no"))],
+)
+def test_an_object_is_asked_for_once_more_where_the_peer_is_well_again(
+    times: int, failure: Exception
+) -> None:
+    assert opened(Plain(fetch=failing(times, failure))) == b"object"
+
+
+def test_a_peer_that_falls_again_over_an_object_and_stays_down_is_exit_5() -> None:
+    peer = Plain()
+
+    def fetch(asked: int) -> bytes:
+        peer.up = asked <= len(patience.PAUSES) + 1
+        raise Passing("aborted")
+
+    peer._fetch = fetch
+    with pytest.raises(EnvironmentFailure, match="it is down"):
+        opened(peer)
+
+
+def test_a_refusal_ends_the_run_and_is_not_the_fault_of_an_object() -> None:
+    with pytest.raises(EnvironmentFailure, match="refuses access"):
+        opened(Plain(fetch=failing(99, EnvironmentFailure("The PACS refuses access"))))
+
+
+@pytest.mark.parametrize(
+    "who", [parsed(SERVICE), parsed(b"dicomweb+https://token:VARIABLE@pacs.example.org/dicom-web")]
+)
+def test_what_is_said_of_a_service_names_neither_it_nor_its_credential(who: WebService | DimsePeer) -> None:
+    said = f"{who} {who!r} {patience.unreachable(who, 'busy')}"
+    assert not [one for one in ("PACS@", "host", "104", "US/", "example", "VARIABLE") if one in said]
+
+
+def test_a_service_is_told_from_others_by_the_number_of_its_input() -> None:
+    with pytest.raises(EnvironmentFailure, match="The PACS of input 2 cannot be used"):
+        PacsReader(SERVICE, Plain(up=False), "The PACS of input 2").check()
+
+
+@pytest.mark.parametrize(("count", "name"), [(1, "The PACS cannot"), (2, "The PACS of input 2 cannot")])
+def test_before_anything_is_read_the_input_that_fails_is_numbered_where_there_are_several(
+    count: int, name: str, tmp_path: Path
+) -> None:
+    peers = [
+        f"{{dicomweb: 'http://127.0.0.1:1/{n}', query: {{StudyDate: '20200101'}}}}" for n in range(count)
+    ]
+    policy = prepare(tmp_path, inputs=f"[{tmp_path / 'export'}, {', '.join(peers)}]")
+    with pytest.raises(EnvironmentFailure, match=f"^{name} be used"):
+        check_pacs(policy)
+
+
+def test_a_peer_that_does_not_know_where_to_move_to_ends_the_run() -> None:
+    port, own = free_port(), free_port()
+    entity = AE("PACS")
+    for one in (dimse._FIND, dimse._MOVE):
+        entity.add_supported_context(one)
+
+    def nowhere(_event: object) -> Iterator[object]:
+        yield None, None
+
+    server = entity.start_server(("127.0.0.1", port), block=False, evt_handlers=[(evt.EVT_C_MOVE, nowhere)])
+    peer = reader(f"dimse://PACS@127.0.0.1:{port}/US/move:{own}".encode())
+    peer.check()
+    try:
+        with pytest.raises(EnvironmentFailure, match="does not know our AE title as a place to move to"):
+            peer._fetched(Instance("1", "2", "3"))
+    finally:
+        peer.peer.close()
+        server.shutdown()
 
 
 def listing(*levels: list[Answer]) -> Plain:
@@ -335,7 +409,9 @@ def test_a_peer_that_ignores_a_key_is_not_read() -> None:
 
 
 def test_a_peer_that_ignores_a_name_is_told_by_how_many_answers() -> None:
-    names = [{**STUDY, "StudyInstanceUID": (f"1.{i}",), "PatientName": (one,)} for i, one in enumerate("ABC")]
+    names: list[Answer] = [
+        {**STUDY, "StudyInstanceUID": (f"1.{i}",), "PatientName": (one,)} for i, one in enumerate("ABC")
+    ]
     root = SERVICE + b"?PatientName=B"
     with pytest.raises(UsageError, match="does not match by PatientName: 2 of its 3 answers"):
         list(PacsReader(SERVICE, listing(names, [SERIES], IMAGES)).walk(root))
@@ -344,7 +420,9 @@ def test_a_peer_that_ignores_a_name_is_told_by_how_many_answers() -> None:
 def test_an_answer_of_a_peer_gives_a_name_whole() -> None:
     answer = Dataset()
     answer.PatientName, answer.ModalitiesInStudy, answer.StudyTime = "Doe^John", ["CT", "SR"], "1030"
-    given = [_values(answer, one) for one in ("PatientName", "ModalitiesInStudy", "StudyTime", "StudyID")]
+    given = [
+        dimse._values(answer, one) for one in ("PatientName", "ModalitiesInStudy", "StudyTime", "StudyID")
+    ]
     assert given == [("Doe^John",), ("CT", "SR"), ("1030",), ()]
 
 
