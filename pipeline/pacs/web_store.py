@@ -15,6 +15,8 @@ _BOUNDARY: Final = "medsanitize-7d1f0c0e5b7a4f7f"
 _HEAD: Final = f"--{_BOUNDARY}\r\nContent-Type: application/dicom\r\n\r\n".encode()
 _TAIL: Final = f"\r\n--{_BOUNDARY}--\r\n".encode()
 _FAILED: Final = "00081198"
+_REFERENCED: Final = "00081199"
+_WARNING: Final = "00081196"
 _PIECE: Final = 2**20
 
 
@@ -46,9 +48,14 @@ class WebReceiver:
             "Accept": "application/dicom+json",
         }
         status, said = self._connection.post(_Body(file, size), headers)
-        if status != 200 or _failed(said):  # 202: stored in part, which of one object is not at all
-            raise NotGiven(f"HTTP status {status}" if status != 200 else "listed as failed")
-        return True
+        if _items(said, _FAILED):
+            raise NotGiven("listed as failed")
+        taken = _items(said, _REFERENCED)
+        if (
+            not taken and status != 200
+        ):  # 202: taken with a warning, which stands beside the object, or not at all
+            raise NotGiven(f"HTTP status {status}")
+        return not any(_values(one, _WARNING) for one in taken)
 
     def close(self) -> None:
         """Close the connections."""
@@ -72,6 +79,12 @@ class _Body:
         yield _TAIL
 
 
-def _failed(said: Any) -> bool:
-    sequence = said.get(_FAILED) if isinstance(said, dict) else None
-    return isinstance(sequence, dict) and bool(sequence.get("Value"))
+def _items(said: Any, tag: str) -> list[dict[str, Any]]:
+    """The items of a sequence of the answer, the Store Instances Response Module of PS3.18 I.2.2."""
+    return [one for one in _values(said, tag) if isinstance(one, dict)]
+
+
+def _values(said: Any, tag: str) -> list[Any]:
+    element = said.get(tag) if isinstance(said, dict) else None
+    values = element.get("Value") if isinstance(element, dict) else None
+    return values if isinstance(values, list) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,9 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.pacs.address import Instance, WebService
+from medsanitize.pipeline.pacs.address import Instance, WebService, address_of
 from medsanitize.pipeline.pacs.patience import NotGiven, NotOffered, Passing
+from medsanitize.pipeline.pacs.reader import PacsReader
 from medsanitize.pipeline.pacs.web import WebConnection
+from medsanitize.pipeline.pacs.web_store import WebReceiver
 
 WANTED = Instance("1.2", "3.4", "5.6")
 Told = tuple[int, bytes]
@@ -158,6 +161,17 @@ def test_an_object_that_a_service_does_not_give_is_not_given(status: int, answer
         answering(status).fetch(WANTED)
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_access_refused_to_an_object_is_no_fault_of_the_object(status: int, answering: Answering) -> None:
+    connection = answering(status)
+    address = address_of(b"dicomweb+http://host", "1.2", "3.4", "5.6", "")
+    with (
+        pytest.raises(EnvironmentFailure, match=f"The PACS refuses access .HTTP status {status}"),
+        PacsReader(b"dicomweb+http://host", connection).opened(address),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_an_object_is_asked_for_again_where_the_service_is_busy(status: int, answering: Answering) -> None:
     with pytest.raises(Passing):
@@ -198,3 +212,63 @@ def test_the_three_writings_of_a_name_are_kept(answering: Answering) -> None:
     name = b'{"vr": "PN", "Value": [{"Alphabetic": "Doe^John", "Phonetic": "dou"}]}'
     (found,) = answering(200, b'{"00100010": %b}' % name, kind="application/dicom+json")._page((), {}, 0)
     assert found["PatientName"] == ("Doe^John==dou",)
+
+
+# -- sending ------------------------------------------------------------------------------
+
+TAKEN = {"00081155": {"vr": "UI", "Value": ["1.2"]}}
+CHANGED = {**TAKEN, "00081196": {"vr": "US", "Value": [0xB000]}}
+REFUSED = {**TAKEN, "00081197": {"vr": "US", "Value": [0x0110]}}
+Sends = Callable[[int, object], bool]
+
+
+@pytest.fixture
+def stores(listening: Answering, tmp_path: Path) -> Sends:
+    """Send one file to a service that answers with a status and JSON."""
+    (tmp_path / "file").write_bytes(b"DICM")
+
+    def send(status: int, said: object) -> bool:
+        connection = listening(lambda _: (status, json.dumps(said).encode() if said else b""))
+        return WebReceiver(connection._who).store(tmp_path / "file", "", "")
+
+    return send
+
+
+def stored(*items: object, failed: tuple[object, ...] = ()) -> dict[str, object]:
+    sequences = {"00081199": items, "00081198": failed}
+    return {tag: {"vr": "SQ", "Value": list(one)} for tag, one in sequences.items() if one}
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "unchanged"),
+    [
+        (200, stored(TAKEN), True),
+        (200, None, True),
+        (200, stored(CHANGED), False),
+        (202, stored(CHANGED), False),
+        (202, stored(TAKEN), True),
+    ],
+)
+def test_an_object_that_a_service_lists_is_taken_and_a_warning_says_changed(
+    status: int, said: object, unchanged: bool, stores: Sends
+) -> None:
+    assert stores(status, said) is unchanged
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (200, stored(failed=(REFUSED,))),
+        (202, stored(failed=(REFUSED,))),
+        (202, stored(TAKEN, failed=(REFUSED,))),
+        (202, None),
+        (202, {"00081199": {"vr": "SQ"}}),
+        (202, ["x"]),
+        (409, stored(failed=(REFUSED,))),
+    ],
+)
+def test_an_object_that_a_service_lists_as_failed_or_not_at_all_is_refused(
+    status: int, said: object, stores: Sends
+) -> None:
+    with pytest.raises(NotGiven):
+        stores(status, said)
