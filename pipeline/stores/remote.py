@@ -98,8 +98,10 @@ class RemoteReader:
         except (Absent, Odd):
             return []
 
-    def names_below(self, folder: str) -> Iterator[tuple[str, int]]:
+    def names_below(self, folder: str, check: Callable[[], None]) -> Iterator[tuple[str, int]]:
         """Path and size of every object below a folder, in the order of the walk; slides are not sought.
+
+        ``check`` is called before a folder is listed, and may raise.
 
         Raises
         ------
@@ -108,12 +110,13 @@ class RemoteReader:
         EnvironmentFailure
             The store cannot be reached, or lets nobody in.
         """
+        check()
         for one in self._entries(folder):
             name = one.quoted.decode("utf-8", "surrogateescape")
             if one.sort != "folder":
                 yield name, one.size
                 continue
-            for path, size in self.names_below(f"{folder}/{name}"):
+            for path, size in self.names_below(f"{folder}/{name}", check):
                 yield f"{name}/{path}", size
 
     @property

@@ -13,18 +13,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.stores.entries import size_of
+from medsanitize.pipeline.stores.exactly import lists_exactly
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
 from medsanitize.pipeline.stores.patience import Absent, Odd, There, entirely
-from medsanitize.pipeline.stores.remote import RemoteReader
 from medsanitize.release import layout
-from medsanitize.release.checksums import digest_file, read_sums, walk
+from medsanitize.release.checksums import digest_file, read_sums
 
 Result = TypeVar("Result")
 
@@ -91,7 +90,7 @@ class Target:
         release : Path
             The release folder.
         stop : Stop
-            Asked between two files.
+            Asked between two files, two lists of what is there, and before the root.
         advance : callable
             Told of every file that is there.
 
@@ -107,7 +106,9 @@ class Target:
             if begun:
                 self._abandon_parts()
             self._put_all(release, stop, advance, begun=begun)
-            self._require_exactly(release)
+            if not lists_exactly(self._address, release, stop.check):
+                raise _not_exactly()
+            stop.check()
             self._put(_stated(release, layout.ROOT), release)
         except Absent:
             raise UsageError("output: there is no such bucket", "Make it, or correct the address") from None
@@ -230,17 +231,6 @@ class Target:
         except (Absent, Odd, EnvironmentFailure):
             return  # not everybody who may put objects may do this
 
-    def _require_exactly(self, release: Path) -> None:
-        """The store must list the files of the release and nothing else; both are walked in one order."""
-        listed = RemoteReader(self._scheme).names_below(self._address)
-        there = (one for one in listed if one[0] != layout.ROOT)
-        stated = ((found.path, found.size) for found in walk(release) if found.path != layout.ROOT)
-        if any(one != other for one, other in zip_longest(stated, there)):
-            raise UsageError(
-                "output: the store does not list exactly the files of the release",
-                "Remove what is not of it (medsanitize verify names it in a copy), or name another prefix",
-            )
-
 
 def _files(release: Path) -> Iterator[_File]:
     """Every file but SHA256SUMS and RELEASE.json, data first."""
@@ -256,6 +246,13 @@ def _files(release: Path) -> Iterator[_File]:
 
 def _stated(release: Path, path: str) -> _File:
     return _File(path, (release / path).stat().st_size, digest_file(release / path))
+
+
+def _not_exactly() -> UsageError:
+    return UsageError(
+        "output: the store does not list exactly the files of the release",
+        "Remove what is not of it (medsanitize verify names it in a copy), or name another prefix",
+    )
 
 
 def _not_a_store() -> EnvironmentFailure:

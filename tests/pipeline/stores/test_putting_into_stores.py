@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.stop import Stop
-from medsanitize.pipeline.stores import patience
+from medsanitize.pipeline.stop import Stop, Stopped
+from medsanitize.pipeline.stores import exactly, patience
 from medsanitize.pipeline.stores.target import Target
 from medsanitize.release.layout import ROOT, SUMS
 
@@ -102,3 +103,86 @@ def test_data_may_be_put_without_a_condition_where_the_store_knows_none_for_them
     front.instead = refusing(501, "NotImplemented", "/data/", -1, over)
     put(store, release)
     assert (len(store.keys("out/")), len(over)) == (len(DATA) + 2, len(DATA))
+
+
+def test_what_lies_there_is_listed_by_thousands_and_not_folder_by_folder(
+    store: Store, front: Front, release: Path
+) -> None:
+    put(store, release)
+    assert len([path for _, path in front.asked if "list-type" in path]) == 1
+
+
+@pytest.fixture
+def pages_of_two(front: Front, monkeypatch: pytest.MonkeyPatch) -> Front:
+    """A store that lists two names by one request."""
+    monkeypatch.setattr(exactly, "PAGE", 2)
+    return front
+
+
+@pytest.mark.usefixtures("pages_of_two")
+def test_a_list_of_several_pages_is_read_to_its_end(store: Store, front: Front, release: Path) -> None:
+    put(store, release)
+    pages = [path for _, path in front.asked if "list-type" in path]
+    assert (len(pages), f"out/{ROOT}" in store.keys("out/")) == (3, True)
+
+
+@pytest.mark.usefixtures("pages_of_two")
+@pytest.mark.parametrize(
+    "name", ["0", "data/p1/a.dcm/x", "data/p1//x", "data/p1/", "zzz", "data/p1-x/\u00e4"]
+)
+def test_what_is_not_of_the_release_keeps_it_from_becoming_one_wherever_it_lies(
+    store: Store, front: Front, release: Path, name: str
+) -> None:
+    front.before = lambda method, path: (
+        store.put(f"out/{name}", b"x") if method == "PUT" and path.endswith("d.dcm") else None
+    )
+    with pytest.raises(UsageError, match="exactly the files"):
+        put(store, release)
+    assert f"out/{ROOT}" not in store.keys("out/")
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_what_was_taken_away_meanwhile_keeps_the_rest_from_becoming_a_release(
+    store: Store, front: Front, release: Path, name: str
+) -> None:
+    def take(_method: str, path: str) -> None:
+        if "list-type" in path:
+            store.client.delete_object(Bucket=store.bucket, Key=f"out/{name}")
+
+    front.before = take
+    with pytest.raises(UsageError, match="exactly the files"):
+        put(store, release)
+
+
+def test_marks_of_folders_do_not_keep_a_release_from_becoming_one(
+    store: Store, front: Front, release: Path
+) -> None:
+    front.before = lambda method, path: (
+        store.put("out/data/", b"") if method == "PUT" and path.endswith("d.dcm") else None
+    )
+    put(store, release)
+    assert f"out/{ROOT}" in store.keys("out/")
+
+
+@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.usefixtures("pages_of_two")
+def test_a_signal_while_the_store_is_listed_stops_the_run_before_the_root_is_put(
+    store: Store, front: Front, release: Path, after: int
+) -> None:
+    stop, pages = Stop(), []
+
+    def ask(_method: str, path: str) -> None:
+        if "list-type" in path:
+            pages.append(path)
+            if len(pages) == after:
+                stop.number = signal.SIGTERM
+
+    front.before = ask
+    with pytest.raises(Stopped):
+        put(store, release, stop)
+    assert (len(pages), f"out/{ROOT}" in store.keys("out/")) == (after, False)
+
+
+def test_a_release_may_be_all_that_a_bucket_holds(store: Store, release: Path) -> None:
+    Target(f"s3://{store.bucket}").put(release, Stop(), lambda _: None)
+    assert store.keys("") == sorted((*DATA, SUMS, ROOT))
