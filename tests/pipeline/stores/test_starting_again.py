@@ -115,7 +115,7 @@ def test_a_policy_that_changed_after_a_put_began_starts_again(
 ) -> None:
     failing_while_it_puts(front, into_store(store, tmp_path, "pseudonymous"))
     empty(store)
-    changed = into_store(store, tmp_path, "pseudonymous", keys="{file: ./release.key, scope: release}")
+    changed = into_store(store, tmp_path, "pseudonymous", keys="{file: ./release.key, scope: project}")
     assert run(changed, ONE).ending == "published"
 
 
