@@ -1,4 +1,4 @@
-"""The parts of reading a PACS: addresses, worklists, matching, answers of several parts, patience."""
+"""The parts of reading a PACS: addresses, worklists, answers of several parts, patience."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from medsanitize.pipeline.pacs.address import (
     service_of,
     wanted_in,
 )
-from medsanitize.pipeline.pacs.matching import Answer, ignored
+from medsanitize.pipeline.pacs.matching import Answer
 from medsanitize.pipeline.pacs.multipart import single_part
 from medsanitize.pipeline.pacs.patience import NotGiven, Passing
 from medsanitize.pipeline.pacs.reach import check_pacs
@@ -33,7 +33,6 @@ from medsanitize.pipeline.pacs.reader import PacsReader, reader
 from medsanitize.pipeline.pacs.worklist import read_worklist
 from medsanitize.pipeline.stores.protocol import SourceProblem
 from medsanitize.policies.pacs import DicomWeb, Dimse
-from pydicom import Dataset
 from pynetdicom import AE, evt
 
 from tests.pipeline.conftest import prepare
@@ -118,56 +117,6 @@ def test_a_worklist_and_a_query_that_choose_by_the_same_key_are_refused_before_a
     one = Dimse(dimse="PACS@host:104", worklist=path, query={key: "24"})
     with pytest.raises(UsageError, match=f"{key} is the column of a worklist and a key"):
         list(PacsReader(SERVICE, Plain()).walk(root_of(one)))
-
-
-# -- matching -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("asked", "answer", "key"),
-    [
-        ({"AccessionNumber": "A1"}, {"AccessionNumber": ("A1 ",)}, None),
-        ({"AccessionNumber": "A1"}, {"AccessionNumber": ("A10",)}, "AccessionNumber"),
-        ({"AccessionNumber": "A1"}, {}, "AccessionNumber"),
-        ({"StudyDate": "20200101-20201231"}, {"StudyDate": ("20200615",)}, None),
-        ({"StudyDate": "20200101-"}, {"StudyDate": ("20300615",)}, None),
-        ({"StudyDate": "-20200101"}, {"StudyDate": ("20200615",)}, "StudyDate"),
-        ({"StudyDate": "20200101"}, {"StudyDate": ("20200102",)}, "StudyDate"),
-        ({"StudyDescription": "chest*"}, {"StudyDescription": ("CHEST [2]",)}, None),
-        ({"StudyDescription": "*[2]"}, {"StudyDescription": ("CHEST 2",)}, "StudyDescription"),
-        ({"ModalitiesInStudy": "CT"}, {"ModalitiesInStudy": ("SR", "CT")}, None),
-        ({"StudyDate": "-20200101"}, {"StudyDate": ("",)}, "StudyDate"),
-        ({"PatientName": "A*"}, {"PatientName": ()}, "PatientName"),
-        ({"PatientName": "DOE^JOHN"}, {"PatientName": ("Doe^John",)}, None),
-        ({"PatientName": "DOE^JOHN"}, {"PatientName": ("ROE^JANE",)}, "PatientName"),
-        ({"PatientName": "DOE^JOHN"}, {"PatientName": ("DOE^JOHN^Q^DR=DOE",)}, None),
-        ({"PatientName": "DOE^JOHN"}, {"PatientName": ("DOE",)}, "PatientName"),
-        ({"PatientName": "DOE^"}, {"PatientName": ("DOE^JOHN",)}, None),
-        ({"PatientName": "D?E*"}, {"PatientName": ("DOE^JOHN",)}, None),
-        ({"PatientName": "D*JOHN"}, {"PatientName": ("DOE^JOHN",)}, None),
-        ({"PatientName": "MULLER^*"}, {"PatientName": ("M\u00fcller^Eva",)}, None),
-        ({"PatientName": "\u5c71*"}, {"PatientName": ("Yamada^Tarou=\u5c71\u7530^\u592a\u90ce",)}, None),
-        ({"PatientName": "=\u5c71*"}, {"PatientName": ("\u5c71\u7530",)}, "PatientName"),
-        ({"PatientName": "^"}, {"PatientName": ("DOE^JOHN",)}, "PatientName"),
-        ({"PatientName": "="}, {"PatientName": ("DOE^JOHN",)}, "PatientName"),
-        ({"StudyTime": "1030"}, {"StudyTime": ("103059.999999",)}, None),
-        ({"StudyTime": "1030"}, {"StudyTime": ("10:30:00",)}, None),
-        ({"StudyTime": "103000"}, {"StudyTime": ("1030",)}, None),
-        ({"StudyTime": "1030"}, {"StudyTime": ("10",)}, "StudyTime"),
-        ({"StudyTime": "0000-0100"}, {"StudyTime": ("230000",)}, "StudyTime"),
-        ({"StudyTime": "0800-1159"}, {"StudyTime": ("115930.5",)}, None),
-        ({"StudyTime": "-0800"}, {"StudyTime": ("080100",)}, "StudyTime"),
-        ({"StudyTime": "2200-"}, {"StudyTime": ("2200",)}, None),
-        ({"StudyTime": "2200-"}, {"StudyTime": ("",)}, "StudyTime"),
-        ({"StudyTime": "1*"}, {"StudyTime": ("103000",)}, "StudyTime"),
-        ({"StudyTime": "1000"}, {"StudyTime": ("noon",)}, "StudyTime"),
-        ({"StudyDescription": "*"}, {}, None),
-    ],
-)
-def test_an_answer_to_another_question_is_noticed(
-    asked: Mapping[str, str], answer: Answer, key: str | None
-) -> None:
-    assert ignored(asked, answer) == key
 
 
 # -- answers of several parts -------------------------------------------------------------
@@ -415,15 +364,6 @@ def test_a_peer_that_ignores_a_name_is_told_by_how_many_answers() -> None:
     root = SERVICE + b"?PatientName=B"
     with pytest.raises(UsageError, match="does not match by PatientName: 2 of its 3 answers"):
         list(PacsReader(SERVICE, listing(names, [SERIES], IMAGES)).walk(root))
-
-
-def test_an_answer_of_a_peer_gives_a_name_whole() -> None:
-    answer = Dataset()
-    answer.PatientName, answer.ModalitiesInStudy, answer.StudyTime = "Doe^John", ["CT", "SR"], "1030"
-    given = [
-        dimse._values(answer, one) for one in ("PatientName", "ModalitiesInStudy", "StudyTime", "StudyID")
-    ]
-    assert given == [("Doe^John",), ("CT", "SR"), ("1030",), ()]
 
 
 @pytest.mark.parametrize("uid", ["", "1/2", "../1", "1#2"])
