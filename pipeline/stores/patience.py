@@ -224,10 +224,13 @@ def _of_status(status: int) -> Kind:
 
 
 def _code(failure: BaseException) -> str:
-    """The code of an answer, as botocore keeps it."""
+    """The code of an answer, as botocore keeps it, or azure's client."""
     response = getattr(failure, "response", None)
     error = response.get("Error") if isinstance(response, dict) else None
-    return str(error.get("Code", "")) if isinstance(error, dict) else ""
+    if isinstance(error, dict):
+        return str(error.get("Code", ""))
+    code = getattr(failure, "error_code", None)
+    return str(getattr(code, "value", code or ""))
 
 
 def _status(failure: BaseException) -> int | None:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.slide_files import companions
 from medsanitize.pipeline.slide_parts import beside_slide
+from medsanitize.pipeline.stores import azure
 from medsanitize.pipeline.stores.entries import Entry, entries_of, entry_named, size_of, version_of
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
 from medsanitize.pipeline.stores.listing import entries_of_page
@@ -137,6 +138,8 @@ class RemoteReader:
         fs = self._store.fs
         if self._web:
             return entries_of_page(self._ask(lambda: bytes(fs.cat_file(folder + "/"))), folder)
+        if self._scheme == "abfs":
+            return entries_of(azure.listed_in(self._store, folder), folder.removeprefix("abfs://"))
         listed, own = self._ask(lambda: fs.ls(folder, detail=True)), fs._strip_protocol(folder)
         entries = entries_of(listed, own)
         marked = any((info["name"], info["type"]) == (own, "directory") for info in listed)

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.stores import azure
 from medsanitize.pipeline.stores.entries import size_of
 from medsanitize.pipeline.stores.exactly import lists_exactly
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
@@ -63,7 +64,7 @@ class Target:
             The store cannot be reached, or lets nobody in.
         """
         try:
-            listed = self._ask(lambda: self._store.fs.ls(self._address, detail=False))
+            listed = self._listed()
         except Absent as absent:
             if absent.bucket:
                 raise UsageError(
@@ -77,6 +78,11 @@ class Target:
                 "output: something lies at this address already, and it is not of this run",
                 "Name another prefix, or remove what an unfinished run left there",
             )
+
+    def _listed(self) -> list[Any]:
+        if self._scheme == "abfs":
+            return azure.listed_in(self._store, self._address)
+        return list(self._ask(lambda: self._store.fs.ls(self._address, detail=False)))
 
     def is_finished(self) -> bool:
         """Whether a finished release lies there."""
