@@ -42,6 +42,8 @@ _REFUSED_TYPES: Final = frozenset(
         "UnauthorizedSSOTokenError",
     ]
 )
+_ARCHIVED_CODES: Final = frozenset(["BlobArchived", "InvalidObjectState"])
+"""The object lies in an archive of S3 or Azure, and is not to be had at once."""
 _SPOILT_CODES: Final = frozenset(
     ["BadDigest", "IncompleteBody", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"]
 )
@@ -173,7 +175,7 @@ def kind_of(failure: BaseException) -> Kind:
     if any(type(one).__name__ in _CUT_TYPES for one in chain):
         return "cut"
     codes = {_code(one) for one in chain}
-    if "InvalidObjectState" in codes:  # in an archive, and not to be had at once
+    if codes & _ARCHIVED_CODES:
         return "odd"
     if codes & _REFUSED_CODES:
         return "refused"

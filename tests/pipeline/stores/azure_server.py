@@ -22,6 +22,8 @@ class Blobs:
     objects: dict[str, bytes] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     """Objects that say of themselves, in their metadata, that they are folders."""
+    archived: set[str] = field(default_factory=set)
+    """Objects that are listed, and not to be had."""
     page: int = 5000
     """Most that one answer lists."""
     lists: list[str] = field(default_factory=list)
@@ -153,6 +155,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _give(self, name: str) -> None:
         content, facts = self.blobs.objects[name], self._facts(name)
         asked = self.headers.get("x-ms-range") or self.headers.get("Range")
+        if name in self.blobs.archived:
+            self._refuse(409, "BlobArchived")
+            return
         if not asked:
             self._answer(200, content, **facts)
             return

@@ -153,6 +153,15 @@ def test_a_name_that_adlfs_takes_for_another_is_not_read(azure: BlobServer) -> N
     }
 
 
+def test_an_archived_object_costs_itself_alone(azure: BlobServer) -> None:
+    azure.blobs = Blobs({"in/a": b"x", "in/b": b"y"}, archived={"in/a"})
+    archived, other = walk(("abfs://c/in",))
+    with pytest.raises(SourceProblem), opened_all([archived.path], SEAL, stamp_of(SEAL, archived)):
+        pass
+    with opened_all([other.path], SEAL, stamp_of(SEAL, other)) as contents:
+        assert bytes(contents[0]) == b"y"
+
+
 FAILURES = [
     (503, "application/xml", "<Error><Code>ServerBusy</Code><Message>in/secret</Message></Error>"),
     (200, "application/xml", "<EnumerationResults><Blobs>"),
