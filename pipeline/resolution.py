@@ -137,7 +137,7 @@ def decisions_on(state: State, number: int) -> tuple[Decision, ...]:
     return tuple(Decision(place, verdict) for place, verdict in rows)
 
 
-def batches(items: Iterator[Job], objects: int = 48, size: int = 64 * 2**20) -> Iterator[Sequence[Job]]:
+def batches(items: Iterator[Job], objects: int, size: int = 64 * 2**20) -> Iterator[Sequence[Job]]:
     """Cut jobs into batches of at most so many objects, or bytes (one object may be larger)."""
     batch: list[Job] = []
     total = 0

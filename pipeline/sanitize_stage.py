@@ -40,6 +40,8 @@ NATIVE = frozenset(
 """Transfer syntaxes whose pixels are plain samples: no decoder is needed to compare them."""
 _CHUNK = 4 * 2**20
 _FORGET = 64 * 2**20
+_MANY, _MANY_READ = 48, 8
+_ROUNDS = 4
 _UPDATE = (
     "UPDATE objects SET outcome = ?, rule = ?, staged = ?, p_patient = ?, p_study = ?, p_series = ?,"
     " p_instance = ?, p_suffix = coalesce(?, p_suffix), p_parts = coalesce(?, p_parts),"
@@ -76,7 +78,8 @@ def sanitize_objects(
         open_drafts(staging)
     room = Room.left_in(state)
     decodes = policy.dicom.options.clean_pixel_data or policy.pixels.faces == "deface"
-    for result in engine.map(sanitize_batch, batches(jobs(state, policy)), isolate=decodes):
+    size = objects_of_a_batch(state.count("outcome IS NULL"), engine.workers, decodes=decodes)
+    for result in engine.map(sanitize_batch, batches(jobs(state, policy), size), isolate=decodes):
         if isinstance(result, Died) and staging is not None:
             drop_drafts(staging, result.item.id)
         done = [_died(result.item)] if isinstance(result, Died) else result
@@ -115,6 +118,15 @@ def contested_path(path: str, number: int) -> str:
 
 
 # -- in the workers -----------------------------------------------------------------------
+
+
+def objects_of_a_batch(count: int, workers: int, *, decodes: bool) -> int:
+    """How many of ``count`` objects a worker is given at once.
+
+    Reading pixels takes a second an object, where a batch costs next to nothing: small ones tell of progress
+    sooner. A few batches for each worker leave none idle for long at the end.
+    """
+    return max(1, min(_MANY_READ if decodes else _MANY, count // (_ROUNDS * workers)))
 
 
 def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[Done]:

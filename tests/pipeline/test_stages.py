@@ -18,6 +18,7 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
 from medsanitize.pipeline.engine import Died, LocalEngine
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.sanitize_stage import objects_of_a_batch
 from medsanitize.pipeline.sealing import Seal
 from medsanitize.pipeline.shards import Shard
 from medsanitize.pipeline.source import SourceProblem, opened, stamp, walk
@@ -125,6 +126,16 @@ def test_a_source_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_malformed_shard_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         Shard.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "workers", "decodes", "expected"),
+    [(25, 2, True, 3), (25, 2, False, 3), (3, 4, True, 1), (10_000, 2, False, 48), (10_000, 2, True, 8)],
+)
+def test_no_worker_is_left_without_a_batch_of_a_small_set(
+    count: int, workers: int, decodes: bool, expected: int
+) -> None:
+    assert objects_of_a_batch(count, workers, decodes=decodes) == expected
 
 
 # -- whole runs ---------------------------------------------------------------------------
