@@ -140,12 +140,13 @@ def _rows(table: Table) -> Iterator[dict[str, str | None]]:
     import pyarrow.compute as pc
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
+    from medsanitize.release.row_groups import batches_of
 
     wanted = _wanted(table)
     try:
         if table.file.suffix == ".parquet":
             with pq.ParquetFile(table.file) as file:
-                for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):
+                for batch in batches_of(file, _ROWS, wanted):
                     columns = {name: pc.cast(batch.column(name), pa.string()).to_pylist() for name in wanted}
                     yield from _transposed(columns, batch.num_rows)
         else:

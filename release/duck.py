@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
 MEMORY: Final = "1GB"
+_ROWS: Final = 65_536
 _SPILLED: Final = ".spilled"
 
 
@@ -59,10 +60,11 @@ def table_rows(path: Path) -> RecordBatchReader:
     ``sex=M`` for columns.
     """
     import pyarrow.parquet as pq
+    from medsanitize.release.row_groups import batches_of
     from pyarrow import RecordBatchReader
 
     file = pq.ParquetFile(path)
-    return RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+    return RecordBatchReader.from_batches(file.schema_arrow, batches_of(file, _ROWS))
 
 
 def identifier(name: str) -> str:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from medsanitize.errors import IntegrityError
 from medsanitize.release import layout
 from medsanitize.release.columns import column
+from medsanitize.release.row_groups import batches_of
 from medsanitize.release.store import storage
 from medsanitize.sanitize.record import Check
 
@@ -307,7 +308,7 @@ def read_batches(
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             if not file.schema_arrow.equals(schema):
                 raise _unreadable(path)
-            yield from file.iter_batches(batch_size=ROWS_PER_GROUP, columns=columns)
+            yield from batches_of(file, ROWS_PER_GROUP, columns)
     except (pa.ArrowException, OSError, ValueError):
         raise _unreadable(path) from None
 

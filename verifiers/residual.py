@@ -162,10 +162,11 @@ def _parquet_texts(path: Path) -> Iterator[bytes]:
     """Yield the text columns of a Parquet file, a batch at a time, one value a line."""
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from medsanitize.release.row_groups import batches_of
 
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1024):
+            for batch in batches_of(file, 1024):
                 for column in batch.columns:
                     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
                         distinct = column.unique().to_pylist()

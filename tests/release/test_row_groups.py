@@ -1,0 +1,40 @@
+"""Rows of Parquet files, read without keeping what was read before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from medsanitize.release.row_groups import batches_of
+
+GROUPS = 60
+
+
+def write_groups(path: Path) -> pa.Schema:
+    """Sixty row groups of 100 texts of 5 KB, all different."""
+    schema = pa.schema([pa.field("number", pa.string()), pa.field("text", pa.string())])
+    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
+        for group in range(GROUPS):
+            numbers = [str(group * 100 + row) for row in range(100)]
+            texts = [f"{number:>5}" * 1000 for number in numbers]
+            writer.write_batch(pa.record_batch([pa.array(numbers), pa.array(texts)], schema=schema))
+    return schema
+
+
+def test_every_row_comes_once_and_in_order(tmp_path: Path) -> None:
+    write_groups(tmp_path / "t.parquet")
+    with pq.ParquetFile(tmp_path / "t.parquet") as file:
+        batches = list(batches_of(file, 64, ["number"]))
+    assert [value for batch in batches for value in batch["number"].to_pylist()] == [
+        str(number) for number in range(GROUPS * 100)
+    ]
+    assert {batch.num_rows for batch in batches} == {64, 36}
+
+
+def test_what_was_read_before_does_not_stay_in_memory(tmp_path: Path) -> None:
+    write_groups(tmp_path / "t.parquet")
+    before = pa.total_allocated_bytes()
+    with pq.ParquetFile(tmp_path / "t.parquet") as file:
+        held = [pa.total_allocated_bytes() - before for _ in batches_of(file, 100)]
+    assert max(held) < 5 * 2**20
