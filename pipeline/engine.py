@@ -238,6 +238,12 @@ class LocalEngine:
             broken: Future[tuple[Result, float]] = Future()
             broken.set_exception(error)
             return broken
+        except (EOFError, OSError):
+            # A signal to all processes of a run ends the one that workers are forked from, too.
+            self._stop.check()
+            raise EnvironmentFailure(
+                "A worker process could not be started", "Free some memory, then run the same command again"
+            ) from None
 
     def _shut(self) -> None:
         if self._pool is not None:

@@ -82,6 +82,22 @@ def test_a_stop_is_obeyed_between_two_batches(setup: Setup, tasks: ModuleType) -
     assert seen == [[0]]
 
 
+@pytest.mark.parametrize(("number", "expected"), [(15, Stopped), (0, EnvironmentFailure)])
+def test_a_worker_that_cannot_be_started_stops_the_run(
+    setup: Setup, tasks: ModuleType, monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Exception]
+) -> None:
+    # A signal to a whole process group ends the process that workers are forked from before the run notices.
+    stop = Stop()
+
+    def submit(*_: object) -> None:
+        stop.number = number
+        raise EOFError
+
+    monkeypatch.setattr("medsanitize.pipeline.engine.ProcessPoolExecutor.submit", submit)
+    with LocalEngine(setup, 2, stop) as engine, pytest.raises(expected):
+        next(engine.map(tasks.double, iter([[1]])))
+
+
 def test_sealed_values_open_under_their_key_and_purpose_alone() -> None:
     seal = Seal(KEYS)
     sealed = seal.close(b"QUIXLEYVANE", b"path")
