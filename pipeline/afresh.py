@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.stop import Stopped
-from medsanitize.pipeline.stores.patience import GOES_ON
 from medsanitize.policies.model import Policy
+
+GOES_ON: Final = "it goes on where it stopped"
+"""What the same command does after a failure, where the run keeps a state."""
 
 
 @contextmanager

@@ -23,6 +23,7 @@ PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
 Verdict = Literal["ignore", "flag", "drop", "quarantine", "fail"]
 TextAction = Literal["clean", "keep-vocabulary", "remove"]
 EngineKind = Literal["local", "ray"]
+_HEAD = r"^(local|auto|([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5})$"
 Share = Annotated[float, Field(ge=0, le=1)]
 
 BASIC_PROFILE_CODE = ("113100", "Basic Application Confidentiality Profile")
@@ -444,11 +445,9 @@ class Engine(Section):
     """``local``: processes of this machine. ``ray``: a Ray cluster, whose nodes all see inputs and output."""
     workers: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Number of processes; without it, one a core of the machine or cluster."""
-    address: Annotated[str, StringConstraints(pattern=r"^(local|auto|[A-Za-z0-9.-]+:[0-9]{1,5})$")] | None = (
-        None
-    )
-    """Of the Ray cluster, ``host:port``; ``local`` starts one for the run. Without it, RAY_ADDRESS or the
-    cluster that this machine is a node of."""
+    address: Annotated[str, StringConstraints(pattern=_HEAD)] | None = None
+    """Of the Ray cluster, ``host:port`` (an IPv6 host in brackets); ``local`` starts one for the run. Without
+    it, RAY_ADDRESS or the cluster that this machine is a node of."""
     gpus: Share = 0
     """Share of a GPU that each worker of a Ray cluster holds."""
 

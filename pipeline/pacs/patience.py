@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.afresh import GOES_ON
 
 Result = TypeVar("Result")
 
@@ -82,5 +83,5 @@ def unreachable(who: object, how: str) -> Unreachable:
     """What is said of a service that keeps failing."""
     return Unreachable(
         f"{who} cannot be used: {how}",
-        "Check the network and the PACS, then run the same command again: it goes on where it stopped",
+        f"Check the network and the PACS, then run the same command again: {GOES_ON}",
     )

@@ -51,9 +51,8 @@ class WebReceiver:
         if _items(said, _FAILED):
             raise NotGiven("listed as failed")
         taken = _items(said, _REFERENCED)
-        if (
-            not taken and status != 200
-        ):  # 202: taken with a warning, which stands beside the object, or not at all
+        # 202: taken with a warning, which stands beside the object, or not at all
+        if not taken and status != 200:
             raise NotGiven(f"HTTP status {status}")
         return not any(_values(one, _WARNING) for one in taken)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Literal, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.afresh import GOES_ON
 
 Result = TypeVar("Result")
 Kind = Literal["absent", "refused", "passing", "odd", "there", "cut"]
@@ -21,8 +22,6 @@ FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 8.0
 TRIES: Final = 5
 """How often a body that is shorter or longer than was stated is asked for."""
-
-GOES_ON: Final = "it goes on where it stopped"
 
 _REFUSED: Final = frozenset([401, 403, 407])
 _REFUSED_CODES: Final = frozenset(

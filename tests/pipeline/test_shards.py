@@ -140,18 +140,23 @@ def test_shards_of_an_inventory_that_was_given_up_are_not_merged_into_the_next(p
     assert not shard_files(state_path(project))
 
 
-def test_a_shard_that_ends_after_its_inventory_was_given_up_is_not_merged(
-    project: Policy, tmp_path: Path
-) -> None:
+def leave_shard_of_a_given_up_inventory(project: Policy, kept: Path) -> None:
+    """Take the inventory again while a shard of the one before is at work, which then ends."""
     run(project, shard(1, 1))
     late = shard_files(state_path(project))
     for one in late:
-        shutil.copy(one, tmp_path / one.name)
+        shutil.copy(one, kept / one.name)
     state_path(project).unlink()
     shutil.rmtree(project.output / ".staging")
     run(project, INVENTORY)
     for one in late:
-        shutil.copy(tmp_path / one.name, one)
+        shutil.copy(kept / one.name, one)
+
+
+def test_a_shard_that_ends_after_its_inventory_was_given_up_is_not_merged(
+    project: Policy, tmp_path: Path
+) -> None:
+    leave_shard_of_a_given_up_inventory(project, tmp_path)
 
     done = run(project, ONE)
 
@@ -159,15 +164,7 @@ def test_a_shard_that_ends_after_its_inventory_was_given_up_is_not_merged(
 
 
 def test_a_shard_of_another_inventory_is_begun_anew(project: Policy, tmp_path: Path) -> None:
-    run(project, shard(1, 1))
-    late = shard_files(state_path(project))
-    for one in late:
-        shutil.copy(one, tmp_path / one.name)
-    state_path(project).unlink()
-    shutil.rmtree(project.output / ".staging")
-    run(project, INVENTORY)
-    for one in late:
-        shutil.copy(tmp_path / one.name, one)
+    leave_shard_of_a_given_up_inventory(project, tmp_path)
 
     assert run(project, shard(1, 1)).outcomes["released"] == 6
     assert len(staged(project)) == 6

@@ -359,5 +359,19 @@ def test_unreadable_policy(tmp_path: Path, name: str) -> None:
     assert str(tmp_path) not in str(caught.value)
 
 
+@pytest.mark.parametrize("address", ["head.example.org:6379", "10.0.0.1:6379", "[fd00::1]:6379"])
+def test_the_head_of_a_cluster_is_host_and_port(address: str) -> None:
+    assert (
+        loads(TEN_LINES + f'engine: {{kind: ray, address: "{address}"}}\n', base=BASE).engine.address
+        == address
+    )
+
+
+@pytest.mark.parametrize("address", ["ray://head:10001", "fd00::1:6379", "[head]:6379", "head", "[::1]"])
+def test_what_is_not_host_and_port_is_no_head(address: str) -> None:
+    with pytest.raises(PolicyError):
+        loads(TEN_LINES + f'engine: {{kind: ray, address: "{address}"}}\n', base=BASE)
+
+
 def test_relative_base_is_taken_from_the_working_folder() -> None:
     assert loads(TEN_LINES, base=Path(".")).output == Path(os.getcwd()) / "release"

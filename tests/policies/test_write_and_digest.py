@@ -121,7 +121,7 @@ def policies(draw: st.DrawFn) -> Policy:
         engine=Engine(
             kind=draw(st.sampled_from(["local", "ray"])),
             workers=draw(st.none() | st.integers(1, 64)),
-            address=draw(st.sampled_from([None, "local", "auto", "head.example.org:6379"])),
+            address=draw(st.sampled_from([None, "local", "auto", "head.example.org:6379", "[::1]:6379"])),
             gpus=draw(st.sampled_from([0, 0.25, 1])),
         ),
     )
