@@ -13,6 +13,7 @@ from medsanitize.cli.tables import COLUMN, columns_of
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.overlap import Asked
+    from medsanitize.verifiers.calibration import Point
     from medsanitize.verifiers.overlap.overlap import Overlap
 
 _LETTERS = "abcdef"
@@ -99,19 +100,28 @@ def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> Asked:
     )
 
 
+def _cost(point: Point) -> str:
+    """A threshold and its rates, bounds in brackets."""
+    match, miss = point.false_match, point.false_non_match
+    return (
+        f"from {point.threshold:.4f}: false match rate {match.share:.2g} (bound {match.upper:.2g}), false"
+        f" non-match rate {miss.share:.2g} (bound {miss.upper:.2g})"
+    )
+
+
 def _lines(found: Overlap, asked: Asked) -> list[str]:
     lines = [
         f"{side.title}: {len(side.images) - side.no_images:,} images of {len(side.names):,} patients."
         for side in found.sides
     ]
     for modality, limit in sorted(found.limits.items()):
-        match, miss = limit.false_match, limit.false_non_match
-        lines.append(
-            f"Threshold for {modality.value}s {limit.threshold:.4f}, calibrated on: {limit.source}. False"
-            f" match rate {match.share:.2g} of {limit.pairs:,} pairs of patients (bound {match.upper:.2g}),"
-            f" false non-match rate {miss.share:.2g} of {miss.of:,} patients (bound {miss.upper:.2g})."
-        )
-        lines += [f"The bound is {limit.not_calibratable}."] if limit.not_calibratable else []
+        lines += [
+            f"Thresholds for {modality.value}s, calibrated on: {limit.source} ({limit.pairs:,} pairs of"
+            f" patients, {limit.possible.false_non_match.of:,} patients with two images)",
+            f"  possibly same patient {_cost(limit.possible)}",
+            f"  same patient          {_cost(limit.sure)}",
+        ]
+        lines += [f"The false match rate is {limit.not_calibratable}."] if limit.not_calibratable else []
     lines += [one.verdict.sentence for one in found.comparisons]
     if asked.output is not None:
         lines.append("Written: pairs.parquet, pairs.html and overlap.json. They show patients: keep them.")

@@ -80,7 +80,9 @@ def overlap_gate(state: State, policy: Policy) -> Gate:
     if not notes.get("releases"):
         return Gate(name, "not made", "The registry holds no release of another name to compare with.")
     found = f"Compared with {notes['releases']} earlier releases: {notes['patients']} patients match"
-    found += f" ({section.action}, {notes['objects']} objects)." if notes["patients"] else "."
+    if notes["patients"]:
+        found += f", if only possibly ({section.action}, {notes['objects']} objects)"
+    found += "."
     if notes["miss"] is not None and not notes["patients"]:
         found += f" One who is in both would be overlooked with a chance of at most {notes['miss']:.1%}."
     if notes["unclear"]:
@@ -88,7 +90,7 @@ def overlap_gate(state: State, policy: Policy) -> Gate:
     if state.plain("refused-overlap") is not None:
         return Gate(name, "refused", found)
     settled = section.action in ("drop", "quarantine") and not notes["unclear"]
-    passed = notes["result"] == "exclusive" or settled
+    passed = settled or (notes["result"] == "exclusive" and not notes["patients"])
     return Gate(name, "passed" if passed else "flagged", found)
 
 

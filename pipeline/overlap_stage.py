@@ -275,7 +275,7 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
             "sentences": [one.verdict.sentence for one in found.comparisons],
             "limits": sorted(modality.value for modality in found.limits),
         }
-        if section.action == "fail" and found.result != "exclusive":
+        if section.action == "fail" and (matched or found.result != "exclusive"):
             state.put_plain("refused-overlap", b"1")
     state.put("overlapped", json.dumps(notes))
 

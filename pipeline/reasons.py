@@ -137,7 +137,7 @@ _EXACT = {
         "Keep one of them in the export.",
     ),
     "overlap": (
-        "Its patient is in an earlier release, as far as images can tell.",
+        "Its patient is in an earlier release, or may be, as far as images can tell.",
         "Look at the pairs in the state folder; leave the patient out, or let the policy flag (overlap).",
     ),
     "duplicate-registry": ("An earlier release holds it already.", "Leave it out of this export."),

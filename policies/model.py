@@ -382,8 +382,8 @@ class Overlap(Section):
     false_match_rate: Annotated[float, Field(gt=0, lt=1)] = 0.001
     """Rate, over pairs of patients, that the threshold is set for."""
     action: Literal["flag", "drop", "quarantine", "fail"] = "flag"
-    """What happens to every object of a patient who matches; ``fail`` publishes nothing where patients match
-    or it cannot be told."""
+    """What happens to every object of a patient who matches, if only possibly; ``fail`` publishes nothing
+    where patients match or it cannot be told."""
 
 
 class Reference(Section):

@@ -25,8 +25,8 @@ def test_a_run_that_ended_before_it_could_be_killed_is_not_recorded_as_killed(
     scaling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = {"outcomes": {"released": 9}, "stages": []}
-    ended = scaling.Spent(wall=1.0, cpu=1.0, peak=1, killed=False, result=done)
-    monkeypatch.setattr(scaling, "spend", lambda *_: ended)
+    ended = scaling.Spent(wall=1.0, cpu=1.0, reached=0.0, peak=1, killed=False, result=done)
+    monkeypatch.setattr(scaling, "spend", lambda *_, **__: ended)
 
     with pytest.raises(SystemExit, match="before it could be killed"):
         scaling.one_run(tmp_path, tmp_path, 9, 1, kill=True)
@@ -39,7 +39,7 @@ def test_a_process_that_ends_by_itself_was_not_killed(
     monkeypatch.setattr(scaling.sys, "executable", "/bin/echo")
     monkeypatch.setattr(scaling.json, "loads", lambda _: {})
 
-    spent = scaling.spend(tmp_path / "policy.yaml", 1, lambda: True)
+    spent = scaling.spend(tmp_path / "policy.yaml", 1, lambda: True, kill=True)
 
     assert not spent.killed
 
@@ -48,8 +48,34 @@ def test_a_process_that_ends_by_itself_was_not_killed(
 def test_memory_is_compared_above_a_hundred_thousand_objects(
     scaling: ModuleType, sizes: tuple[int, ...], made: int
 ) -> None:
-    figures = [scaling.Figures(size, 1, False, 1.0, 1.0, size, 1, 1, -1, {}, 0.0) for size in sizes]
+    figures = [scaling.Figures(size, 1, False, 1.0, 1.0, size, 1, 1, -1, 0.0, 0, {}, 0.0) for size in sizes]
 
     said = scaling.verdicts(figures)
 
     assert [kept for told, kept in said if told.startswith("Memory")] == [False] * made
+
+
+def test_a_resumed_run_that_was_not_seen_at_work_is_not_recorded_as_free(
+    scaling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = {"outcomes": {"released": 9}, "stages": []}
+    killed = scaling.Spent(wall=1.0, cpu=1.0, reached=1.0, peak=1, killed=True, result={})
+    spent = iter([killed, scaling.Spent(wall=1.0, cpu=1.0, reached=0.0, peak=1, killed=False, result=done)])
+    monkeypatch.setattr(scaling, "spend", lambda *_, **__: next(spent))
+
+    with pytest.raises(SystemExit, match="seen at work"):
+        scaling.one_run(tmp_path, tmp_path, 9, 1, kill=True)
+
+
+@pytest.mark.parametrize(("until", "again", "kept"), [(4.0, 0, True), (6.0, 0, False), (0.0, 700, False)])
+def test_a_resumed_run_is_judged_by_what_it_does_twice_and_before_its_first_object(
+    scaling: ModuleType, until: float, again: int, kept: bool
+) -> None:
+    whole = scaling.Figures(10_000, 1, False, 1.0, 100.0, 1, 1, 1, -1, 0.0, 0, {}, 0.0)
+    killed = scaling.Figures(
+        10_000, 1, True, 1.0, 100.0, 1, 1, 1, again, until, 5_000, {"sanitize": 40.0}, 0.0
+    )
+
+    said = scaling.verdicts([whole, killed])
+
+    assert [one for told, one in said if told.startswith("A kill")] == [kept]

@@ -188,7 +188,7 @@ def test_patients_of_earlier_releases_are_flagged_and_the_pairs_stay_with_the_ho
     result = go(policy)
     assert result.ending == "published"
     assert gate(result)[0] == "flagged"
-    assert "3 patients match (flag, 6 objects)" in gate(result)[1]
+    assert "3 patients match, if only possibly (flag, 6 objects)" in gate(result)[1]
     checks = [row.check_overlap for row in read_rows(policy.output)]
     assert (checks.count("flagged"), len(checks)) == (6, 12)
     rows = pq.read_table(pairs_path(policy)).to_pylist()
@@ -211,6 +211,33 @@ def test_where_the_policy_allows_none_nothing_is_published(make: Make) -> None:
     result = go(policy)
     assert (result.ending, gate(result)[0], result.exit_code) == ("refused", "refused", 3)
     assert not (policy.output / "RELEASE.json").exists()
+
+
+def doubtful() -> str:
+    """A calibration under which two visits of one patient are possibly of one patient, never surely."""
+    genuine = np.r_[np.full(3, -4.0), np.full(5, -1.0), np.full(292, -1e-4)]
+    first, second = np.r_[np.arange(300), np.arange(20)], np.r_[np.arange(300), np.arange(20) + 20]
+    return calibrate(np.r_[genuine, np.full(20, -5.0)], first, second).to_json()
+
+
+@pytest.mark.parametrize(
+    ("action", "ending", "said"),
+    [
+        ("fail", "refused", "refused"),
+        ("flag", "published", "flagged"),
+        ("quarantine", "published", "passed"),
+    ],
+)
+def test_the_action_follows_what_is_only_possible_too(
+    make: Make, tmp_path: Path, action: str, ending: str, said: str
+) -> None:
+    go(make("first"))
+    (tmp_path / "calibration.json").write_text(doubtful())
+    policy = make("second", section=f", action: {action}")
+    result = go(policy)
+    decisions = {row["decision"] for row in pq.read_table(pairs_path(policy)).to_pylist()}
+    assert decisions == {"possibly same patient", "different"}
+    assert (result.ending, gate(result)[0]) == (ending, said)
 
 
 def test_a_release_that_shares_nobody_passes_with_the_bound(make: Make) -> None:

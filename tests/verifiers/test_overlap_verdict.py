@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from medsanitize.verifiers.calibration import Rate, calibrate, clopper_pearson
+from medsanitize.verifiers.calibration import Point, Rate, calibrate, clopper_pearson, most_errors
 from medsanitize.verifiers.overlap.exchange import chance_of_as_many
 from medsanitize.verifiers.overlap.limits import Limit, limit_of
 from medsanitize.verifiers.overlap.scoring import score_within
@@ -20,10 +20,11 @@ CHEST = Modality.RADIOGRAPH
 def limit(share: float, errors: int, of: int, pairs: int = 14_280) -> Limit:
     """A limit that overlooks at most 2 % and matches ``share`` of the pairs by chance."""
     lower, upper = clopper_pearson(errors, of)
+    matches = Rate(share, errors, of, min(lower, share), max(upper, share))
+    misses = Rate(0.0, 0, 200, *clopper_pearson(0, 200))
     return Limit(
-        threshold=0.5,
-        false_match=Rate(share, errors, of, min(lower, share), max(upper, share)),
-        false_non_match=Rate(0.0, 0, 200, *clopper_pearson(0, 200)),
+        possible=Point(0.5, matches, misses),
+        sure=Point(0.6, matches, misses),
         within=np.inf,
         candidate_miss=0.0,
         pairs=pairs,
@@ -31,12 +32,15 @@ def limit(share: float, errors: int, of: int, pairs: int = 14_280) -> Limit:
     )
 
 
-def evidence(matched: int, by_chance: float, known: Limit, within: int = 0) -> Evidence:
-    """So many of 14,400 pairs of patients match."""
+def evidence(
+    matched: int, by_chance: float, known: Limit, within: int = 0, *, sure: int | None = None
+) -> Evidence:
+    """So many of 14,400 pairs of patients match, all or ``sure`` of them for sure."""
     return Evidence(
         copies={},
         ids=0,
         matched={CHEST: matched},
+        sure={CHEST: matched if sure is None else sure},
         compared={CHEST: 14_400},
         limits={CHEST: known},
         unread={},
@@ -102,8 +106,8 @@ def test_where_all_pairs_are_scored_none_is_overlooked_by_the_search() -> None:
     scores = calibrate(np.r_[np.full(80, 0.9), draw.random(400) * 0.5], first, second)
     searched = limit_of(scores, scores, verified=True, target=1e-3, source="given")
     scored = limit_of(scores, scores, verified=True, target=1e-3, source="given", every=True)
-    assert searched.miss > 0.05 > scored.miss
-    assert replace(searched, within=scored.within, candidate_miss=0.0) == scored
+    assert searched.miss(searched.sure) > 0.05 > scored.miss(scored.possible)
+    assert replace(searched, within=scored.within, candidate_miss=0.0, sure=scored.sure) == scored
 
 
 def test_the_threshold_is_the_strictest_that_overlooks_one_in_a_hundred_and_can_be_bounded() -> None:
@@ -113,9 +117,93 @@ def test_the_threshold_is_the_strictest_that_overlooks_one_in_a_hundred_and_can_
     second = np.r_[np.arange(300), draw.integers(150, 300, 2_000)]
     scores = calibrate(np.r_[genuine, draw.random(2_000) * 0.5], first, second)
     chosen = limit_of(scores, None, verified=False, target=1e-3, source="given")
-    assert chosen.threshold == genuine[3]
-    assert (chosen.false_non_match.errors, chosen.false_match.errors) == (3, 0)
-    assert chosen.miss < 0.05
+    assert chosen.possible.threshold == genuine[3]
+    assert (chosen.possible.false_non_match.errors, chosen.possible.false_match.errors) == (3, 0)
+    assert chosen.miss(chosen.possible) < 0.03
+
+
+def test_what_counts_against_a_claim_lies_as_high_as_the_claim_allows() -> None:
+    draw = np.random.default_rng(2)
+    genuine = np.linspace(0.6, 0.9, 300)
+    first = np.r_[np.arange(300), draw.integers(0, 150, 2_000)]
+    second = np.r_[np.arange(300), draw.integers(150, 300, 2_000)]
+    scores = calibrate(np.r_[genuine, draw.random(2_000) * 0.5], first, second)
+    chosen = limit_of(scores, None, verified=False, target=1e-3, source="given")
+    assert chosen.sure.threshold == genuine[most_errors(300, 0.05)] > chosen.possible.threshold
+    assert 0.045 < chosen.miss(chosen.sure) <= 0.05
+
+
+def test_too_few_patients_for_a_claim_leave_one_threshold() -> None:
+    draw = np.random.default_rng(5)
+    first = np.r_[np.arange(40), draw.integers(0, 20, 200)]
+    second = np.r_[np.arange(40), draw.integers(20, 40, 200)]
+    scores = calibrate(np.r_[np.linspace(0.6, 0.9, 40), draw.random(200) * 0.5], first, second)
+    chosen = limit_of(scores, None, verified=False, target=1e-3, source="given")
+    assert chosen.sure == chosen.possible
+    assert chosen.miss(chosen.sure) > 0.05
+
+
+def test_a_match_that_is_only_possible_does_not_stand_against_exclusive_but_is_told() -> None:
+    verdict = conclude("A", "B", evidence(1, 1.0, limit(1e-4, 0, 120), sure=0))
+    assert verdict.result == "exclusive"
+    assert "Possible matches: 1, where chance makes about 1.9; look at them." in verdict.sentence
+    assert "would have gone without a sure match" in verdict.sentence
+
+
+def test_one_sure_match_leaves_it_to_a_person() -> None:
+    verdict = conclude("A", "B", evidence(2, 1.0, limit(1e-4, 0, 120), sure=1))
+    assert verdict.result == "cannot tell"
+    assert "2 of 14,400 pairs of patients match in their radiographs, for sure 1" in verdict.sentence
+
+
+def test_possible_matches_that_chance_hardly_makes_leave_it_to_a_person_though_none_is_sure() -> None:
+    """Images less like those of the calibration would look so, and its bounds would not hold."""
+    verdict = conclude("A", "B", evidence(3, 0.13, limit(0.0, 0, 150, pairs=100_000), sure=0))
+    assert (verdict.result, verdict.miss) == ("cannot tell", None)
+    assert "a person has to look" in verdict.sentence
+
+
+def test_possible_matches_are_told_where_an_image_could_not_be_read() -> None:
+    seen = replace(evidence(1, 1.0, limit(1e-4, 0, 120), sure=0), unread={"decoder-failed": 2})
+    verdict = conclude("A", "B", seen)
+    assert verdict.result == "cannot tell"
+    assert "Possible matches: 1," in verdict.sentence
+
+
+def test_where_nothing_is_even_possible_the_bound_is_that_of_the_looser_threshold() -> None:
+    known = limit(0.0, 0, 120)
+    loose = replace(known, sure=replace(known.sure, false_non_match=Rate(0.03, 6, 200, 0.01, 0.049)))
+    assert conclude("A", "B", evidence(0, 1.0, loose)).miss == known.possible.false_non_match.upper
+
+
+def test_one_kind_of_image_may_be_in_doubt_and_another_only_possible() -> None:
+    seen, known = evidence(1, 1.0, limit(1e-4, 0, 120), sure=1), limit(1e-4, 0, 120)
+    slides = Modality.SLIDE
+    both = replace(
+        seen,
+        matched={**seen.matched, slides: 1},
+        sure={**seen.sure, slides: 0},
+        compared={**seen.compared, slides: 14_400},
+        limits={CHEST: known, slides: known},
+    )
+    verdict = conclude("A", "B", both)
+    assert "in their radiographs, for sure 1" in verdict.sentence
+    assert "in their slides" not in verdict.sentence
+    assert "Possible matches: 1," in verdict.sentence
+
+
+def test_what_the_search_overlooks_is_part_of_what_a_claim_allows() -> None:
+    draw = np.random.default_rng(2)
+    first = np.r_[np.arange(5_000), draw.integers(0, 2_500, 2_000)]
+    second = np.r_[np.arange(5_000), draw.integers(2_500, 5_000, 2_000)]
+    scores = calibrate(np.r_[np.linspace(0.6, 0.9, 5_000), draw.random(2_000) * 0.5], first, second)
+    chosen = limit_of(scores, scores, verified=True, target=1e-3, source="given")
+    assert chosen.candidate_miss > 0
+    assert 0.04 < chosen.miss(chosen.sure) <= 0.05
+
+
+def test_more_possible_matches_than_chance_makes_prove_an_overlap_though_none_is_sure() -> None:
+    assert conclude("A", "B", evidence(60, 1.0, limit(1e-3, 0, 3_000), sure=0)).result == "overlapping"
 
 
 def test_within_a_side_the_search_finds_the_same_matches_as_all_pairs() -> None:

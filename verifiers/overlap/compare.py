@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Basis = Literal["bytes", "pixels", "look", "id", "score"]
-Decision = Literal["same image", "same patient", "different", "undecided"]
+Decision = Literal["same image", "same patient", "possibly same patient", "different", "undecided"]
+_BY_SCORE: Final = ("same patient", "possibly same patient")
 CLOSEST: Final = 50
 """Pairs that did not match and are told all the same: the most alike ones, for a person to look at."""
 
@@ -65,8 +66,8 @@ class Pair:
 
     @property
     def matched(self) -> bool:
-        """Whether the pair says that the two sides share a patient."""
-        return self.decision in ("same image", "same patient")
+        """Whether the pair says that the two sides share a patient, or may do so."""
+        return self.decision == "same image" or self.decision in _BY_SCORE
 
     @property
     def nodes(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -131,6 +132,7 @@ def compare(
     copies = Counter(pair.basis for pair in found.values() if pair.decision == "same image")
     alike = sum(pair.decision == "undecided" for pair in found.values())
     matched: dict[Modality, int] = {}
+    sure: dict[Modality, int] = {}
     compared: dict[Modality, int] = {}
     within: dict[Modality, int] = {}
     by_chance: dict[Modality, float] = {}
@@ -144,14 +146,16 @@ def compare(
         scored = score_pairs(one, other, models.verification.get(modality), within=near)
         complete = complete and (scored.complete or limit is None)
         compared[modality] = len(set(one.patients.tolist())) * len(set(other.patients.tolist()))
-        pairs = set()
+        pairs, surely = set(), set()
         for pair in _scored(scored, (one, other), numbers, modality, limit):
             before = found.get(pair.images)
             found[pair.images] = _joined(before, pair)
-            if pair.decision == "same patient":
+            if pair.decision in _BY_SCORE:
                 pairs.add(pair.patients)
+            if pair.decision == "same patient":
+                surely.add(pair.patients)
         if limit is not None:
-            matched[modality] = len(pairs)
+            matched[modality], sure[modality] = len(pairs), len(surely)
             if pairs:
                 judge = models.verification.get(modality)
                 within[modality], by_chance[modality] = _exchanged(pairs, (one, other), judge, limit)
@@ -160,6 +164,7 @@ def compare(
         copies={basis: copies[basis] for basis in ("bytes", "pixels", "look")},
         ids=ids,
         matched=matched,
+        sure=sure,
         compared=compared,
         limits=dict(limits),
         unread=dict(sorted(unread.items())),
@@ -182,7 +187,7 @@ def grouped(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
 
 
 def _rank(pair: Pair) -> tuple[object, ...]:
-    order = ("same image", "same patient", "undecided", "different").index(pair.decision)
+    order = ("same image", *_BY_SCORE, "undecided", "different").index(pair.decision)
     basis = ("bytes", "pixels", "look", "id", "score").index(pair.basis)
     return order, basis, -(pair.score if pair.score is not None else 0.0), pair.sides, pair.images
 
@@ -239,7 +244,8 @@ def _scored(
         score = float(scored.score[place])
         decision: Decision = "undecided"
         if limit is not None:
-            decision = "same patient" if score >= limit.threshold else "different"
+            decision = "possibly same patient" if score >= limit.possible.threshold else "different"
+            decision = "same patient" if score >= limit.sure.threshold else decision
         yield Pair(
             sides=numbers,
             images=(int(vectors[0].images[i]), int(vectors[1].images[j])),
@@ -263,7 +269,7 @@ def _exchanged(
     for one in vectors:
         scored = score_within(one, verifier, within=limit.within)
         complete = complete and scored.complete
-        matched = scored.score >= limit.threshold
+        matched = scored.score >= limit.possible.threshold
         places = (one.patients[rows[matched]].tolist() for rows in (scored.first, scored.second))
         inside.append({(min(a, b), max(a, b)) for a, b in zip(*places, strict=True)})
     sizes = (len(set(vectors[0].patients.tolist())), len(set(vectors[1].patients.tolist())))
@@ -276,7 +282,7 @@ def _chosen(scored: Scored, limit: Limit | None) -> NDArray[np.int64]:
     import numpy as np
 
     order = np.lexsort((scored.second, scored.first, -scored.score))
-    matches = int((scored.score >= limit.threshold).sum()) if limit is not None else 0
+    matches = int((scored.score >= limit.possible.threshold).sum()) if limit is not None else 0
     return order[: matches + CLOSEST]
 
 

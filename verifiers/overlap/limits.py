@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.calibration import Calibration, Rate, calibrate, fewest, most_errors
+from medsanitize.verifiers.calibration import Calibration, Point, calibrate, fewest, most_errors
 from medsanitize.verifiers.overlap.equal import same_look
 from medsanitize.verifiers.overlap.models import Models
 from medsanitize.verifiers.overlap.scoring import every_pair_within, scores_every_pair
@@ -30,45 +30,43 @@ _OWN_IMAGES: Final = 1_500
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """From which score on two images show one patient, and how often that is wrong.
+    """From which score on two images may show one patient, from which on they do, and what that costs.
 
     Attributes
     ----------
-    threshold
-        Of the score.
-    false_match, false_non_match
-        Of pairs of patients and of patients, at that threshold.
+    possible
+        From this score on a pair is possibly of one patient, and a person should look.
+    sure
+        The strictest score under which nobody is overlooked too often for a claim: what reaches it counts
+        against one. Not below ``possible``.
     within
         Distance up to which pairs were given to the verification model; infinite where all were, and for
         scores that are distances.
     candidate_miss
         Upper bound of the share of shared patients whose pairs lie farther apart than that.
     pairs
-        Pairs of patients behind ``false_match.share``.
+        Pairs of patients behind the shares of false matches.
     source
         Where the calibration comes from: ``given``, ``these images`` or ``model``.
     not_calibratable
         What would be needed to promise the target; empty where it is promised.
     """
 
-    threshold: float
-    false_match: Rate
-    false_non_match: Rate
+    possible: Point
+    sure: Point
     within: float
     candidate_miss: float
     pairs: int
     source: str
     not_calibratable: str = ""
 
-    @property
-    def miss(self) -> float:
-        """Upper bound of the chance that a shared patient is overlooked."""
-        return min(1.0, self.false_non_match.upper + self.candidate_miss)
+    def miss(self, point: Point) -> float:
+        """Upper bound of the chance that a shared patient does not reach one of the two."""
+        return min(1.0, point.false_non_match.upper + self.candidate_miss)
 
-    @property
-    def chance_match(self) -> float:
-        """Chance that two different patients match: the middle of what the counted pairs allow."""
-        return (self.false_match.share * self.pairs + 0.5) / (self.pairs + 1)
+    def chance_match(self, point: Point) -> float:
+        """Chance that two different patients reach it: the middle of what the counted pairs allow."""
+        return (point.false_match.share * self.pairs + 0.5) / (self.pairs + 1)
 
 
 def limit_of(
@@ -80,11 +78,12 @@ def limit_of(
     source: str,
     every: bool = False,
 ) -> Limit:
-    """Choose the threshold for a target false match rate.
+    """Choose the thresholds for a target false match rate.
 
-    It is the lowest one that keeps to the target, or the highest one that overlooks no more than
+    The first is the lowest one that keeps to the target, or the highest one that overlooks no more than
     `WANTED_MISS` and can still be bounded by `LARGEST_MISS`, if that is higher: where the model tells
-    patients apart with room to spare, there are fewer false matches.
+    patients apart with room to spare, there are fewer false matches. The second uses up what `LARGEST_MISS`
+    allows, so that two sides that share nobody are the less often left in doubt by chance.
 
     Parameters
     ----------
@@ -114,9 +113,8 @@ def limit_of(
     else:
         within = -point.threshold
     return Limit(
-        threshold=point.threshold,
-        false_match=point.false_match,
-        false_non_match=point.false_non_match,
+        possible=point,
+        sure=_sure(scores, point, LARGEST_MISS - miss),
         within=within,
         candidate_miss=miss,
         pairs=scores.pairs,
@@ -130,6 +128,14 @@ def _strictest(scores: Calibration) -> float:
     count = len(scores.genuine)
     errors = min(math.floor(WANTED_MISS * count + 1e-9), max(most_errors(count, LARGEST_MISS), 0))
     return scores.genuine[min(errors, count - 1)]
+
+
+def _sure(scores: Calibration, point: Point, room: float) -> Point:
+    """The highest threshold that overlooks at most ``room``, with its bound; ``point`` if there is none."""
+    errors = most_errors(len(scores.genuine), room) if room > 0 else -1
+    if errors < 0:
+        return point
+    return scores.at(max(point.threshold, scores.genuine[min(errors, len(scores.genuine) - 1)]))
 
 
 def limits_of(

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from medsanitize.release.store import storage
+from medsanitize.verifiers.calibration import Point
 from medsanitize.verifiers.overlap.compare import Comparison, Pair
+from medsanitize.verifiers.overlap.limits import Limit
 from medsanitize.verifiers.overlap.overlap import Overlap
 
 PAIRS: Final = "pairs.parquet"
@@ -48,23 +50,28 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "matched_patient_pairs": {modality.value: count for modality, count in seen.matched.items()},
         "matched_within_sides": {modality.value: count for modality, count in seen.within.items()},
         "as_many_by_chance": {modality.value: share for modality, share in seen.by_chance.items()},
+        "sure_patient_pairs": {modality.value: count for modality, count in seen.sure.items()},
         "compared_patient_pairs": {modality.value: count for modality, count in seen.compared.items()},
         "unread": dict(seen.unread),
     }
 
 
-def _limit(limit: Any) -> dict[str, Any]:
-    rates = {
-        name: {"share": rate.share, "errors": rate.errors, "of": rate.of, "upper": rate.upper}
-        for name, rate in (("false_match", limit.false_match), ("false_non_match", limit.false_non_match))
-    }
+def _limit(limit: Limit) -> dict[str, Any]:
     return {
-        "threshold": limit.threshold,
-        **rates,
+        "possible": _cost(limit.possible),
+        "sure": _cost(limit.sure),
         "candidate_distance": limit.within if math.isfinite(limit.within) else None,
         "candidate_miss": limit.candidate_miss,
         "calibrated_on": limit.source,
         "not_calibratable": limit.not_calibratable,
+    }
+
+
+def _cost(point: Point) -> dict[str, Any]:
+    rates = {"false_match": point.false_match, "false_non_match": point.false_non_match}
+    return {"threshold": point.threshold} | {
+        name: {"share": rate.share, "errors": rate.errors, "of": rate.of, "upper": rate.upper}
+        for name, rate in rates.items()
     }
 
 
@@ -121,8 +128,10 @@ def _row(found: Overlap, pair: Pair) -> dict[str, Any]:
     row |= {"modality": pair.modality, "distance": pair.distance, "score": pair.score}
     limit = found.limits.get(pair.modality) if pair.modality is not None else None
     if limit is not None:
-        row["threshold"] = limit.threshold
-        row |= {"false_match_rate": limit.false_match.share, "false_match_bound": limit.false_match.upper}
-        row["false_non_match_rate"] = limit.false_non_match.share
-        row["false_non_match_bound"] = limit.false_non_match.upper
+        sure = pair.basis == "score" and pair.decision == "same patient"
+        point = limit.sure if sure else limit.possible
+        row["threshold"] = point.threshold
+        row |= {"false_match_rate": point.false_match.share, "false_match_bound": point.false_match.upper}
+        row["false_non_match_rate"] = point.false_non_match.share
+        row["false_non_match_bound"] = point.false_non_match.upper
     return row

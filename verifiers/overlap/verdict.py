@@ -12,7 +12,7 @@ in at most one of twenty comparisons of sides that share nobody, which is shown 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -36,7 +36,9 @@ class Evidence:
     ids
         Patients that one table names on both sides.
     matched
-        Pairs of patients that the model calls one patient, by modality.
+        Pairs of patients that the model calls one patient, or possibly one, by modality.
+    sure
+        Those of them that reach the stricter threshold.
     compared
         Pairs of patients that the model compared, by modality.
     limits
@@ -58,6 +60,7 @@ class Evidence:
     copies: Mapping[str, int]
     ids: int
     matched: Mapping[Modality, int]
+    sure: Mapping[Modality, int]
     compared: Mapping[Modality, int]
     limits: Mapping[Modality, Limit]
     unread: Mapping[str, int]
@@ -99,24 +102,30 @@ def conclude(one: str, other: str, evidence: Evidence) -> Verdict:
     beyond = [text for modality in evidence.matched if (text := _beyond_chance(evidence, modality))]
     if beyond:
         return Verdict("overlapping", f"{both} overlap: {' and '.join(beyond)}.")
-    reasons = list(_reasons(evidence))
+    reasons, possible = list(_reasons(evidence)), any(evidence.matched.values())
     miss = _miss(evidence) if not _blind(evidence) else None
     most = None if miss is None or miss >= 1 else max(0, math.ceil(math.log(_SURPRISE) / math.log(miss)) - 1)
     if reasons or miss is None:
         text = f"Whether {both} share patients cannot be told: {'; '.join(reasons)}."
         if miss is not None and most is not None:
+            found = "No match is sure" if possible else "No match was found"
+            gone = "go without a sure match" if possible else "be overlooked"
             text += (
-                f" No match was found, so that with {CONFIDENCE:.0%} confidence at most {most:,} patients are"
-                f" in both (each would be overlooked with a chance of at most {miss:.1%})."
+                f" {found}, so that with {CONFIDENCE:.0%} confidence at most {most:,} patients are in both"
+                f" (each would {gone} with a chance of at most {miss:.1%})."
             )
-        return Verdict("cannot tell", text, miss, most)
-    pairs = sum(evidence.compared.values())
-    text = (
-        f"{both} are exclusive: none of {pairs:,} pairs of patients matched, and a patient who is in both"
-        f" would have been overlooked with a chance of at most {miss:.1%} ({CONFIDENCE:.0%} bound from"
-        f" {_patients(evidence)} patients), as far as these images are like those of the calibration."
+        return Verdict("cannot tell", text + _possible(evidence), miss, most)
+    pairs, gone = (
+        sum(evidence.compared.values()),
+        "gone without a sure match" if possible else "been overlooked",
     )
-    return Verdict("exclusive", text, miss, most)
+    text = (
+        f"{both} are exclusive: none of {pairs:,} pairs of patients matched{' for sure' * possible}, and a"
+        f" patient who is in both would have {gone} with a chance of at most {miss:.1%}"
+        f" ({CONFIDENCE:.0%} bound from {_patients(evidence)} patients), as far as these images are like"
+        " those of the calibration."
+    )
+    return Verdict("exclusive", text + _possible(evidence), miss, most)
 
 
 def worst(results: list[Result]) -> Result:
@@ -141,7 +150,7 @@ def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
     matched, pairs = evidence.matched[modality], evidence.compared[modality]
     limit = evidence.limits[modality]
     level = _SURPRISE / len(evidence.matched)
-    expected, most = pairs * limit.chance_match, pairs * limit.false_match.upper
+    expected, most = pairs * limit.chance_match(limit.possible), pairs * limit.possible.false_match.upper
     bounded = poisson_tail(matched, most) <= level
     likely = evidence.by_chance.get(modality, 1.0) <= level and poisson_tail(matched, expected) <= level
     if not matched or not (bounded or likely):
@@ -153,6 +162,31 @@ def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
     )
     kind = modality.value
     return f"{matched:,} of {pairs:,} pairs of patients match in their {kind}s at a threshold where {why}"
+
+
+def _possible(evidence: Evidence) -> str:
+    """What leaves no doubt by itself and a person may still look at."""
+    found = [one for one, count in evidence.matched.items() if count and not _doubtful(evidence, one)]
+    if not found:
+        return ""
+    count, expected = sum(evidence.matched[one] for one in found), _by_chance(evidence, found)
+    return f" Possible matches: {count:,}, where chance makes about {expected:.2g}; look at them."
+
+
+def _by_chance(evidence: Evidence, modalities: Iterable[Modality], *, sure: bool = False) -> float:
+    """How many matches, or sure ones, chance alone makes."""
+    limits = {one: evidence.limits[one] for one in modalities}
+    return sum(
+        evidence.compared[one] * limit.chance_match(limit.sure if sure else limit.possible)
+        for one, limit in limits.items()
+    )
+
+
+def _doubtful(evidence: Evidence, modality: Modality) -> bool:
+    """Whether a match is sure, or more are possible than chance makes in one comparison of twenty."""
+    expected = _by_chance(evidence, [modality])
+    surprising = poisson_tail(evidence.matched.get(modality, 0), expected) <= _SURPRISE
+    return evidence.sure.get(modality, 0) > 0 or surprising
 
 
 def _divided(evidence: Evidence, modality: Modality) -> str:
@@ -182,22 +216,23 @@ def _reasons(evidence: Evidence) -> list[str]:
     elif evidence.apart:
         found.append(f"{evidence.apart:,} patients have no image that could be compared with the other side")
     for modality, pairs in evidence.compared.items():
-        limit, matched = evidence.limits.get(modality), evidence.matched.get(modality, 0)
+        limit = evidence.limits.get(modality)
         if limit is None:
             found.append(f"the model is not calibrated for {modality.value}s")
             continue
-        if matched:
-            expected = pairs * limit.chance_match
+        if _doubtful(evidence, modality):
+            expected, surely = (_by_chance(evidence, [modality], sure=sure) for sure in (False, True))
             found.append(
-                f"{matched:,} of {pairs:,} pairs of patients match in their {modality.value}s, and chance"
-                f" alone makes about {expected:.2g} of them ({pairs * limit.false_match.upper:.2g} at most);"
-                f" {_divided(evidence, modality)}, and a person has to look"
+                f"{evidence.matched[modality]:,} of {pairs:,} pairs of patients match in their"
+                f" {modality.value}s, for sure {evidence.sure[modality]:,}, and chance alone makes about"
+                f" {expected:.2g} ({pairs * limit.possible.false_match.upper:.2g} at most), for sure"
+                f" {surely:.2g}; {_divided(evidence, modality)}, and a person has to look"
             )
-        if limit.miss > LARGEST_MISS:
+        if (miss := _missed(evidence, modality)) > LARGEST_MISS:
             found.append(
                 f"a patient in both would be overlooked in {modality.value}s with a chance of up to"
-                f" {limit.miss:.0%}, and no more than {LARGEST_MISS:.0%} may be for a claim"
-                f" ({limit.false_non_match.of:,} patients calibrate it)"
+                f" {miss:.0%}, and no more than {LARGEST_MISS:.0%} may be for a claim"
+                f" ({limit.possible.false_non_match.of:,} patients calibrate it)"
             )
     if evidence.look_alike and any(modality not in evidence.limits for modality in evidence.compared):
         found.append(f"{evidence.look_alike:,} pairs of images look alike")
@@ -209,15 +244,22 @@ def _reasons(evidence: Evidence) -> list[str]:
 def _blind(evidence: Evidence) -> bool:
     """Whether not even a bound can be given."""
     calibrated = all(modality in evidence.limits for modality in evidence.compared)
-    matched = any(evidence.matched.values())
     seen_all = not evidence.unread and not evidence.apart and evidence.complete
-    return not (evidence.compared and calibrated and seen_all) or matched
+    if not (evidence.compared and calibrated and seen_all):
+        return True
+    return any(_doubtful(evidence, modality) for modality in evidence.compared)
+
+
+def _missed(evidence: Evidence, modality: Modality) -> float:
+    """Bound of the chance to be overlooked: where nothing is even possible, that of the looser threshold."""
+    limit = evidence.limits[modality]
+    return limit.miss(limit.sure if evidence.matched.get(modality) else limit.possible)
 
 
 def _miss(evidence: Evidence) -> float:
     """A patient may be overlooked in the modality that overlooks most."""
-    return max(evidence.limits[modality].miss for modality in evidence.compared)
+    return max(_missed(evidence, modality) for modality in evidence.compared)
 
 
 def _patients(evidence: Evidence) -> str:
-    return f"{min(evidence.limits[one].false_non_match.of for one in evidence.compared):,}"
+    return f"{min(evidence.limits[one].sure.false_non_match.of for one in evidence.compared):,}"
