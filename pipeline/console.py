@@ -33,6 +33,7 @@ _ENDINGS = {
     "inventory taken": ("cyan", "Inventory taken"),
     "shard done": ("cyan", "Shard done"),
 }
+_DONE = ("published", "already published", "shard done")
 
 
 def progress_for(log_json: bool) -> Progress:
@@ -148,7 +149,8 @@ def show_result(result: RunResult, *, title: str = "") -> None:
 
     console = Console()
     tone, ending = _ENDINGS[result.ending]
-    counts = ", ".join(f"{count:,} {name}" for name, count in result.outcomes.items())
+    called = {} if result.ending in _DONE else {"released": "fit for release"}
+    counts = ", ".join(f"{count:,} {called.get(name, name)}" for name, count in result.outcomes.items())
     left = result.objects - sum(result.outcomes.values())
     if left:
         counts += f", {left:,} to do"
