@@ -140,7 +140,7 @@ class Recipe:
 # Few steps learn what chests have in common from velocity; from noise they learn textures first. Latents are
 # an eighth of the pixels in number and held to be smooth: of more than that a small denoiser makes clouds.
 _CPU = Denoising(
-    (64, 128, 128), (False, True, True), 1, 32, 16, 2500, 5e-4, 100, copies=24, dropout=0.05, average=0.995,
+    (64, 128, 128), (False, True, True), 1, 32, 16, 2200, 5e-4, 100, copies=24, dropout=0.05, average=0.995,
     prediction=Prediction.VELOCITY,
 )  # fmt: skip
 _PAPER = Denoising((256, 256, 512, 1024), (False, False, True, True), 2, 64, 32, 1_000_000, 1e-4, 1000,
