@@ -115,12 +115,13 @@ def _lines(found: Overlap, asked: Asked) -> list[str]:
         for side in found.sides
     ]
     for modality, limit in sorted(found.limits.items()):
-        lines += [
-            f"Thresholds for {modality.value}s, calibrated on: {limit.source} ({limit.pairs:,} pairs of"
-            f" patients, {limit.possible.false_non_match.of:,} patients with two images)",
-            f"  possibly same patient {_cost(limit.possible)}",
-            f"  same patient          {_cost(limit.sure)}",
-        ]
+        lines.append(
+            f"Thresholds for {modality.value}s, calibrated on: {limit.source} (pairs of patients:"
+            f" {limit.pairs:,}; patients with two images: {limit.possible.false_non_match.of:,})"
+        )
+        if limit.sure.threshold > limit.possible.threshold:
+            lines.append(f"  possibly same patient {_cost(limit.possible)}")
+        lines.append(f"  same patient {_cost(limit.sure)}")
         lines += [f"The false match rate is {limit.not_calibratable}."] if limit.not_calibratable else []
     lines += [one.verdict.sentence for one in found.comparisons]
     if asked.output is not None:

@@ -265,12 +265,13 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
         ours = found.sides[0]
         matched = sorted({ours.names[pair.patients[0]] for pair in found.pairs if pair.matched})
         misses = [one.verdict.miss for one in found.comparisons]
+        bounds = [miss for miss in misses if miss is not None]
         notes = {
             "releases": len(found.comparisons),
             "result": found.result,
             "patients": len(matched),
             "objects": _mark(state, section.action, matched),
-            "miss": max(misses) if all(misses) else None,  # type: ignore[type-var]
+            "miss": max(bounds) if len(bounds) == len(misses) else None,
             "unclear": sum(one.verdict.result == "cannot tell" for one in found.comparisons),
             "sentences": [one.verdict.sentence for one in found.comparisons],
             "limits": sorted(modality.value for modality in found.limits),
@@ -283,20 +284,17 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
 def _mark(state: State, action: str, patients: Sequence[str]) -> int:
     """Rule out or flag every object of these patients; returns how many."""
     outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(action)
-    rows = [(patient,) for patient in patients]
-    where = "WHERE outcome = 'released' AND p_patient = ?"
-    count = sum(
-        int(state.db.execute(f"SELECT count(*) FROM objects {where}", row).fetchone()[0])  # noqa: S608
-        for row in rows
-    )
     if outcome:
-        state.db.executemany(
-            f"UPDATE objects SET outcome = '{outcome}', rule = '{RULE}' {where}",  # noqa: S608
-            rows,
+        done = state.db.executemany(
+            "UPDATE objects SET outcome = ?, rule = ? WHERE outcome = 'released' AND p_patient = ?",
+            [(outcome, RULE, patient) for patient in patients],
         )
     else:
-        state.db.executemany(f"UPDATE objects SET flags = flags || 'overlap,' {where}", rows)  # noqa: S608
-    return count
+        done = state.db.executemany(
+            "UPDATE objects SET flags = flags || 'overlap,' WHERE outcome = 'released' AND p_patient = ?",
+            [(patient,) for patient in patients],
+        )
+    return max(done.rowcount, 0)
 
 
 def register_embeddings(state: State, policy: Policy, entry: Entry) -> None:

@@ -67,14 +67,15 @@ def test_a_resumed_run_that_was_not_seen_at_work_is_not_recorded_as_free(
         scaling.one_run(tmp_path, tmp_path, 9, 1, kill=True)
 
 
-@pytest.mark.parametrize(("until", "again", "kept"), [(4.0, 0, True), (6.0, 0, False), (0.0, 700, False)])
-def test_a_resumed_run_is_judged_by_what_it_does_twice_and_before_its_first_object(
-    scaling: ModuleType, until: float, again: int, kept: bool
+@pytest.mark.parametrize(
+    ("cpu", "until", "again", "kept"),
+    [(104.0, 4.0, 0, True), (104.0, 6.0, 0, False), (104.0, 0.0, 700, False), (106.0, 4.0, 0, False)],
+)
+def test_a_resumed_run_is_judged_beside_a_whole_one_and_by_what_it_does_twice_and_before_its_first_object(
+    scaling: ModuleType, cpu: float, until: float, again: int, kept: bool
 ) -> None:
     whole = scaling.Figures(10_000, 1, False, 1.0, 100.0, 1, 1, 1, -1, 0.0, 0, {}, 0.0)
-    killed = scaling.Figures(
-        10_000, 1, True, 1.0, 100.0, 1, 1, 1, again, until, 5_000, {"sanitize": 40.0}, 0.0
-    )
+    killed = scaling.Figures(10_000, 1, True, 1.0, cpu, 1, 1, 1, again, until, 5_000, {"sanitize": 40.0}, 0.0)
 
     said = scaling.verdicts([whole, killed])
 

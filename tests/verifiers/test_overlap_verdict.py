@@ -6,13 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from medsanitize.verifiers.calibration import Point, Rate, calibrate, clopper_pearson, most_errors
+from medsanitize.verifiers.calibration import (
+    Calibration,
+    Point,
+    Rate,
+    calibrate,
+    clopper_pearson,
+    most_errors,
+)
 from medsanitize.verifiers.overlap.exchange import chance_of_as_many
 from medsanitize.verifiers.overlap.limits import Limit, limit_of
 from medsanitize.verifiers.overlap.scoring import score_within
 from medsanitize.verifiers.overlap.seen import Vectors
 from medsanitize.verifiers.overlap.verdict import Evidence, conclude
 from medsanitize.verifiers.pictures.picture import Modality
+from numpy.typing import NDArray
 
 CHEST = Modality.RADIOGRAPH
 
@@ -110,34 +118,31 @@ def test_where_all_pairs_are_scored_none_is_overlooked_by_the_search() -> None:
     assert replace(searched, within=scored.within, candidate_miss=0.0, sure=scored.sure) == scored
 
 
+def calibrated(genuine: NDArray[np.float64], strangers: int) -> Calibration:
+    """A model that scores two images of a patient as given, and strangers below one half."""
+    draw, patients = np.random.default_rng(2), len(genuine)
+    first = np.r_[np.arange(patients), draw.integers(0, patients // 2, strangers)]
+    second = np.r_[np.arange(patients), draw.integers(patients // 2, patients, strangers)]
+    return calibrate(np.r_[genuine, draw.random(strangers) * 0.5], first, second)
+
+
 def test_the_threshold_is_the_strictest_that_overlooks_one_in_a_hundred_and_can_be_bounded() -> None:
-    draw = np.random.default_rng(2)
     genuine = np.linspace(0.6, 0.9, 300)
-    first = np.r_[np.arange(300), draw.integers(0, 150, 2_000)]
-    second = np.r_[np.arange(300), draw.integers(150, 300, 2_000)]
-    scores = calibrate(np.r_[genuine, draw.random(2_000) * 0.5], first, second)
-    chosen = limit_of(scores, None, verified=False, target=1e-3, source="given")
+    chosen = limit_of(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
     assert chosen.possible.threshold == genuine[3]
     assert (chosen.possible.false_non_match.errors, chosen.possible.false_match.errors) == (3, 0)
     assert chosen.miss(chosen.possible) < 0.03
 
 
 def test_what_counts_against_a_claim_lies_as_high_as_the_claim_allows() -> None:
-    draw = np.random.default_rng(2)
     genuine = np.linspace(0.6, 0.9, 300)
-    first = np.r_[np.arange(300), draw.integers(0, 150, 2_000)]
-    second = np.r_[np.arange(300), draw.integers(150, 300, 2_000)]
-    scores = calibrate(np.r_[genuine, draw.random(2_000) * 0.5], first, second)
-    chosen = limit_of(scores, None, verified=False, target=1e-3, source="given")
+    chosen = limit_of(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
     assert chosen.sure.threshold == genuine[most_errors(300, 0.05)] > chosen.possible.threshold
     assert 0.045 < chosen.miss(chosen.sure) <= 0.05
 
 
 def test_too_few_patients_for_a_claim_leave_one_threshold() -> None:
-    draw = np.random.default_rng(5)
-    first = np.r_[np.arange(40), draw.integers(0, 20, 200)]
-    second = np.r_[np.arange(40), draw.integers(20, 40, 200)]
-    scores = calibrate(np.r_[np.linspace(0.6, 0.9, 40), draw.random(200) * 0.5], first, second)
+    scores = calibrated(np.linspace(0.6, 0.9, 40), 200)
     chosen = limit_of(scores, None, verified=False, target=1e-3, source="given")
     assert chosen.sure == chosen.possible
     assert chosen.miss(chosen.sure) > 0.05
@@ -193,10 +198,7 @@ def test_one_kind_of_image_may_be_in_doubt_and_another_only_possible() -> None:
 
 
 def test_what_the_search_overlooks_is_part_of_what_a_claim_allows() -> None:
-    draw = np.random.default_rng(2)
-    first = np.r_[np.arange(5_000), draw.integers(0, 2_500, 2_000)]
-    second = np.r_[np.arange(5_000), draw.integers(2_500, 5_000, 2_000)]
-    scores = calibrate(np.r_[np.linspace(0.6, 0.9, 5_000), draw.random(2_000) * 0.5], first, second)
+    scores = calibrated(np.linspace(0.6, 0.9, 5_000), 2_000)
     chosen = limit_of(scores, scores, verified=True, target=1e-3, source="given")
     assert chosen.candidate_miss > 0
     assert 0.04 < chosen.miss(chosen.sure) <= 0.05

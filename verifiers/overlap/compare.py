@@ -131,48 +131,29 @@ def compare(
             found.setdefault(pair.images, pair)
     copies = Counter(pair.basis for pair in found.values() if pair.decision == "same image")
     alike = sum(pair.decision == "undecided" for pair in found.values())
-    matched: dict[Modality, int] = {}
-    sure: dict[Modality, int] = {}
-    compared: dict[Modality, int] = {}
-    within: dict[Modality, int] = {}
-    by_chance: dict[Modality, float] = {}
-    complete = True
-    for modality in Modality:
-        if modality not in sides[0].vectors or modality not in sides[1].vectors:
-            continue
-        one, other = (side.vectors[modality] for side in sides)
-        limit = limits.get(modality)
-        near = limit.within if limit is not None else 0.0
-        scored = score_pairs(one, other, models.verification.get(modality), within=near)
-        complete = complete and (scored.complete or limit is None)
-        compared[modality] = len(set(one.patients.tolist())) * len(set(other.patients.tolist()))
-        pairs, surely = set(), set()
-        for pair in _scored(scored, (one, other), numbers, modality, limit):
-            before = found.get(pair.images)
-            found[pair.images] = _joined(before, pair)
-            if pair.decision in _BY_SCORE:
-                pairs.add(pair.patients)
-            if pair.decision == "same patient":
-                surely.add(pair.patients)
-        if limit is not None:
-            matched[modality], sure[modality] = len(pairs), len(surely)
-            if pairs:
-                judge = models.verification.get(modality)
-                within[modality], by_chance[modality] = _exchanged(pairs, (one, other), judge, limit)
+    told = {
+        modality: _by_model(sides, numbers, modality, models.verification.get(modality), limits.get(modality))
+        for modality in Modality
+        if all(modality in side.vectors for side in sides)
+    }
+    for one in told.values():
+        for pair in one.pairs:
+            found[pair.images] = _joined(found.get(pair.images), pair)
+    judged = {modality: one for modality, one in told.items() if modality in limits}
     unread = Counter(sides[0].unread) + Counter(sides[1].unread)
     evidence = Evidence(
         copies={basis: copies[basis] for basis in ("bytes", "pixels", "look")},
         ids=ids,
-        matched=matched,
-        sure=sure,
-        compared=compared,
+        matched={modality: len(one.matched) for modality, one in judged.items()},
+        sure={modality: len(one.sure) for modality, one in judged.items()},
+        compared={modality: one.compared for modality, one in told.items()},
         limits=dict(limits),
         unread=dict(sorted(unread.items())),
-        apart=_apart(sides, frozenset(compared)),
+        apart=_apart(sides, frozenset(told)),
         look_alike=alike,
-        complete=complete,
-        within=within,
-        by_chance=by_chance,
+        complete=all(one.complete for one in judged.values()),
+        within={modality: one.within for modality, one in judged.items() if one.matched},
+        by_chance={modality: one.by_chance for modality, one in judged.items() if one.matched},
     )
     titles = (sides[0].title, sides[1].title)
     ordered = tuple(found[places] for places in sorted(found))
@@ -231,6 +212,46 @@ def _pair(
     return Pair(numbers, images, patients, basis, decision)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class _Told:
+    """What the models said of one kind of image; see `Evidence` for what is counted.
+
+    ``matched`` and ``sure`` are pairs of patients.
+    """
+
+    pairs: tuple[Pair, ...]
+    matched: frozenset[tuple[int, int]]
+    sure: frozenset[tuple[int, int]]
+    compared: int
+    complete: bool
+    within: int
+    by_chance: float
+
+
+def _by_model(
+    sides: tuple[Seen, Seen],
+    numbers: tuple[int, int],
+    modality: Modality,
+    verifier: Verification | None,
+    limit: Limit | None,
+) -> _Told:
+    """Let the models compare one kind of image."""
+    one, other = (side.vectors[modality] for side in sides)
+    scored = score_pairs(one, other, verifier, within=limit.within if limit is not None else 0.0)
+    pairs = tuple(_scored(scored, (one, other), numbers, modality, limit))
+    matched = frozenset(pair.patients for pair in pairs if pair.decision in _BY_SCORE)
+    within, by_chance = _exchanged(matched, (one, other), verifier, limit) if limit and matched else (0, 1.0)
+    return _Told(
+        pairs,
+        matched,
+        sure=frozenset(pair.patients for pair in pairs if pair.decision == "same patient"),
+        compared=len(set(one.patients.tolist())) * len(set(other.patients.tolist())),
+        complete=scored.complete,
+        within=within,
+        by_chance=by_chance,
+    )
+
+
 def _scored(
     scored: Scored,
     vectors: tuple[Vectors, Vectors],
@@ -259,7 +280,7 @@ def _scored(
 
 
 def _exchanged(
-    across: set[tuple[int, int]],
+    across: frozenset[tuple[int, int]],
     vectors: tuple[Vectors, Vectors],
     verifier: Verification | None,
     limit: Limit,

@@ -115,10 +115,8 @@ def conclude(one: str, other: str, evidence: Evidence) -> Verdict:
                 f" (each would {gone} with a chance of at most {miss:.1%})."
             )
         return Verdict("cannot tell", text + _possible(evidence), miss, most)
-    pairs, gone = (
-        sum(evidence.compared.values()),
-        "gone without a sure match" if possible else "been overlooked",
-    )
+    pairs = sum(evidence.compared.values())
+    gone = "gone without a sure match" if possible else "been overlooked"
     text = (
         f"{both} are exclusive: none of {pairs:,} pairs of patients matched{' for sure' * possible}, and a"
         f" patient who is in both would have {gone} with a chance of at most {miss:.1%}"
