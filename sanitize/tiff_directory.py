@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.structure import Buffer
 from medsanitize.sanitize.tiff_types import LONG, SIZES
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 MOST_ENTRIES: Final = 4096
 
@@ -97,3 +100,26 @@ def _field(data: Buffer, at: int, kind: int, count: int, high: int, dialect: Dia
     if where + size > len(data):
         raise Refused("tiff-structure", "structure")
     return Field(kind, count, where)
+
+
+def lie_apart(values: ArrayLike, offsets: ArrayLike, counts: ArrayLike) -> bool:
+    """Whether no strip or tile holds the bytes of a value.
+
+    What a tag says would be pixels there, kept where the tag goes.
+
+    Parameters
+    ----------
+    values : (n, 2) uint64
+        Where every value begins, and its bytes.
+    offsets, counts : (m,) uint64
+        Where every strip or tile begins, and its bytes.
+    """
+    import numpy as np
+
+    spans = np.asarray(values, np.uint64).reshape(-1, 2)
+    runs = np.stack([np.asarray(offsets, np.uint64), np.asarray(counts, np.uint64)], axis=1)
+    spans, runs = spans[spans[:, 1] > 0], runs[runs[:, 1] > 0]
+    runs = runs[np.argsort(runs[:, 0])]
+    furthest = np.concatenate([np.zeros(1, np.uint64), np.maximum.accumulate(runs.sum(axis=1))])
+    before = np.searchsorted(runs[:, 0], spans.sum(axis=1))
+    return not bool((furthest[before] > spans[:, 0]).any())

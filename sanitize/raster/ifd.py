@@ -26,11 +26,12 @@ class TiffHeader:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Entry:
-    """One entry: its type, number of values, and the bytes of the values."""
+    """One entry: its type, number of values, the bytes of the values and where they begin."""
 
     type: int
     count: int
     value: bytes
+    start: int
 
     def numbers(self, header: TiffHeader) -> tuple[int, ...]:
         """Unsigned integers; empty for other types."""
@@ -80,7 +81,7 @@ def read_directory(data: Buffer, header: TiffHeader, pos: int) -> tuple[Director
     if any(field.size > _MOST_VALUE for field in found.fields.values()):
         raise Refused("tiff-structure")
     directory = {
-        tag: Entry(field.type, field.count, bytes(data[field.start : field.start + field.size]))
+        tag: Entry(field.type, field.count, bytes(data[field.start : field.start + field.size]), field.start)
         for tag, field in found.fields.items()
     }
     return directory, following

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,6 +15,7 @@ from medsanitize.sanitize.raster.jpeg import Jpeg, read_jpeg
 from medsanitize.sanitize.raster.slide import is_slide, is_thumbnail
 from medsanitize.sanitize.raster.sniff import Buffer
 from medsanitize.sanitize.raster.strips import encoded_length
+from medsanitize.sanitize.tiff_directory import lie_apart
 from medsanitize.sanitize.tiff_types import LONG, RATIONAL, SHORT, UNDEFINED
 
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC = 256, 257, 258, 259, 262
@@ -39,6 +41,8 @@ _COMPRESSIONS = {1: NONE, 5: LZW, 7: JPEG, 8: DEFLATE, 32946: DEFLATE, 32773: PA
 _MOST_PAGES = 200
 _MOST_INNER = 64
 _HIGHEST = 1_000_000
+_STREAM = re.compile(rb"\xff\xd8\xff[\xc0-\xfe]")
+"""What a JPEG begins with. Bytes that are said to be samples and begin so are what the file does not say."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -126,10 +130,11 @@ def read_tiff(data: Buffer, most_bytes: int) -> Tiff:
     shown = [page for page in pages if not is_thumbnail(header, page)] or pages[:1]
     rules = [_RULES.get(tag, "X:tiff-tag") for page in shown for tag in page if tag not in _KEPT]
     rules += ["X:tiff-thumbnail"] * (len(pages) - len(shown))
+    values = [(entry.start, len(entry.value)) for page in [*pages, *inner] for entry in page.values()]
     left = most_bytes
     out: list[Page] = []
     for page in shown:
-        read, found = _page(data, header, page, left)
+        read, found = _page(data, header, page, left, values)
         left -= read.rows * read.row_bytes * read.planes
         out.append(read)
         rules += found
@@ -176,7 +181,9 @@ def _inner(data: Buffer, header: TiffHeader, pages: list[Directory]) -> Iterator
 # -- one page -------------------------------------------------------------------------------
 
 
-def _page(data: Buffer, header: TiffHeader, page: Directory, most_bytes: int) -> tuple[Page, list[str]]:
+def _page(
+    data: Buffer, header: TiffHeader, page: Directory, most_bytes: int, values: list[tuple[int, int]]
+) -> tuple[Page, list[str]]:
     """Read one page and prove that its strips hold its pixels and nothing else."""
     read = _description(header, page)
     if not 0 < read.columns < 2**31 or not 0 < read.rows < 2**31 or read.rows_per_strip < 1:
@@ -184,12 +191,14 @@ def _page(data: Buffer, header: TiffHeader, page: Directory, most_bytes: int) ->
     if read.rows * read.row_bytes * read.planes > most_bytes:
         raise Refused("image-too-large", "pixels")
     _require_supported(read)
-    strips = list(_strips(data, header, page, len(read.strip_rows()) * read.planes))
+    strips = list(_strips(data, header, page, len(read.strip_rows()) * read.planes, values))
     if read.compression == JPEG:
         return _jpeg_page(page, read, strips)
     rules: list[str] = []
     kept = []
     for strip, rows in zip(strips, read.strip_rows() * read.planes, strict=True):
+        if read.compression == NONE and _STREAM.match(strip):
+            raise Refused("tiff-structure", "pixels")
         used = encoded_length(strip, read.compression, rows * read.row_bytes)
         if used < len(strip):
             rules.append("X:after-image")
@@ -282,14 +291,18 @@ def _require_supported(page: Page) -> None:
         raise Refused("tiff-unsupported", "pixels")
 
 
-def _strips(data: Buffer, header: TiffHeader, page: Directory, count: int) -> Iterator[bytes]:
-    """The strips as they lie in the file."""
+def _strips(
+    data: Buffer, header: TiffHeader, page: Directory, count: int, values: list[tuple[int, int]]
+) -> Iterator[bytes]:
+    """The strips as they lie in the file, apart from ``values``."""
     order = page[_FILL_ORDER].numbers(header) if _FILL_ORDER in page else (1,)
     offsets = page[_OFFSETS].numbers(header) if _OFFSETS in page else ()
     counts = page[_COUNTS].numbers(header) if _COUNTS in page else ()
     if order != (1,):
         raise Refused("tiff-unsupported", "pixels")
     if len(offsets) != count or len(counts) != count or sum(counts) > len(data):
+        raise Refused("tiff-structure", "pixels")
+    if not lie_apart(values, offsets, counts):
         raise Refused("tiff-structure", "pixels")
     for offset, length in zip(offsets, counts, strict=True):
         if offset + length > len(data):

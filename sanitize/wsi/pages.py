@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from medsanitize.sanitize.dicom.icc import numbers_of_profile
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.tiff_directory import Directory
+from medsanitize.sanitize.tiff_directory import Directory, lie_apart
 from medsanitize.sanitize.wsi.plan import Piece
 from medsanitize.sanitize.wsi.rewrite import Page, Value
 from medsanitize.sanitize.wsi.tiff import (
@@ -201,6 +201,9 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
         expected = -(-shape.height // down)
     if len(offsets) != len(counts) or len(offsets) != expected * (samples if planar else 1):
         raise Refused("tiff-structure", "structure")
+    own = [(field.start, field.size) for field in directory.fields.values()]
+    if not all(lie_apart(values, offsets, counts) for values in (own, tiff.values)):
+        raise Refused("tiff-overlapping-data", "structure")
     if len(offsets) > (_MOST_TILES if shape.tiled else _MOST_STRIPS):
         raise Refused("tiff-too-many-values", "structure")
     row = (across * depth * (1 if planar else samples) + 7) // 8

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from medsanitize.sanitize.dicom.refusal import Refused
@@ -29,13 +30,21 @@ _MOST_BYTES = 64 << 20
 _MOST_FIELDS = 1 << 17
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tiff:
     """A file read: its bytes, dialect and the chain of directories."""
 
     data: Buffer
     dialect: Dialect
     directories: tuple[Directory, ...]
+
+    @cached_property
+    def values(self) -> NDArray[np.uint64]:
+        """Where every value begins and its bytes, an (n, 2) array of the whole chain."""
+        import numpy as np
+
+        fields = (field for directory in self.directories for field in directory.fields.values())
+        return np.array([(field.start, field.size) for field in fields], np.uint64)
 
     def raw(self, field: Field) -> bytes:
         """The bytes of a field's values, which no field of a slide has more than 64 MB of.

@@ -220,6 +220,19 @@ def test_tiles_that_overlap_are_refused() -> None:
     assert rule in ("tiff-overlapping-data", "slide-tile-structure")
 
 
+def test_a_tag_that_lies_in_a_tile_is_refused() -> None:
+    source = slides.aperio()
+    tiff = read_tiff(source.data)
+    offsets, texts = (tiff.directories[0].fields[tag] for tag in (324, 270))
+    places = tiff.numbers(tiff.directories[0], 324).tolist()
+    lied = numbers(tiff.dialect, 4, [texts.start, *places[1:]]).data
+    data = bytes(source.data)
+
+    rule = refused(data[: offsets.start] + lied + data[offsets.start + len(lied) :])
+
+    assert rule == "tiff-overlapping-data"
+
+
 def test_bytes_behind_the_end_of_a_tile_are_cut() -> None:
     tile = slides.jpeg(slides.tissue(64), comment=False)
 
