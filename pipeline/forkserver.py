@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import tempfile
+from contextlib import suppress
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
+
+from medsanitize.errors import UsageError
 
 _PRELOAD = [
     "medsanitize.pipeline.audit_stage",
@@ -16,10 +21,23 @@ _PRELOAD = [
     "medsanitize.verifiers.duplicates",
     "medsanitize.verifiers.residual",
 ]
+_LONGEST = 70
+"""Bytes of the temporary folder's path: its socket's name adds 32, of at most 103 (macOS) or 107."""
 
 
 def fork_context() -> ForkServerContext:
-    """The context in which a pool of workers is made."""
+    """The context in which a pool of workers is made.
+
+    Raises
+    ------
+    UsageError
+        No socket can be made in the folder for temporary files.
+    """
+    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
+        raise UsageError(
+            "The path of the folder for temporary files is too long for the sockets of worker processes",
+            f"Let TMPDIR name a folder whose path has at most {_LONGEST} bytes",
+        )
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
     return context
@@ -27,5 +45,6 @@ def fork_context() -> ForkServerContext:
 
 def begin() -> None:
     """Start the process now, before anything large is imported here, so that both import at once."""
-    fork_context()
-    forkserver.ensure_running()
+    with suppress(UsageError):  # said where workers are needed, and the run's account is kept
+        fork_context()
+        forkserver.ensure_running()

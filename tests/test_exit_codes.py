@@ -93,6 +93,14 @@ def test_2_when_the_policy_cannot_be_followed(project: Policy) -> None:
     assert not project.output.exists()
 
 
+def test_2_when_no_worker_can_be_reached(project: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project.output.parent / ("t" * 80)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    done = call("run", file_of(project), "--workers", 2)
+    assert (done.returncode, "TMPDIR" in done.stderr, told(project)["exit_code"]) == (2, True, 2)
+
+
 def test_3_when_nothing_may_be_published(project: Policy) -> None:
     release = '{name: chest-ct, version: "1.0", mode: pseudonymous, approve: required}'
     policy = prepare(project.output.parent, release=release)

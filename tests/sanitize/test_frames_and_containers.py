@@ -138,11 +138,11 @@ def test_reserved_jpeg_segments_are_refused(name: str, real: Real, sanitize: San
 
 def test_a_long_run_of_fill_bytes_takes_no_time(real: Real) -> None:
     frame = first_frame(real("JPEG-lossy.dcm")).rstrip(b"\0")
-    start = time.perf_counter()
+    start = time.process_time()
 
     jpeg.strip_metadata(frame[:-2] + b"\xff" * 1_000_000 + b"\x00\xff\xd9")
 
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -315,12 +315,12 @@ def test_a_deflate_bomb_is_refused_fast_in_little_memory(
     options, limits = {"clean_pixel_data": False}, {"inflated_bytes": 100 << 20}
     policy = make_policy("research", dicom={"options": options, "limits": limits})
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
 
     seen = peek(data, policy.dicom.limits)
     done = Sanitizer(policy, subkeys)(data, Context("object:x", "x"))
 
-    took, (_, most) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+    took, (_, most) = time.process_time() - start, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert seen.rule == "inflated-too-large"
     assert [finding.rule for finding in done.record.findings] == ["inflated-too-large"]

@@ -94,11 +94,11 @@ def test_a_known_identifier_is_seen_in_any_text() -> None:
     "evil", ["1" * 100_000, "1 " * 50_000, "a " * 50_000, "1" + " " * 100_000 + "x", "9" * 100_000]
 )
 def test_no_text_takes_long(evil: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
 
     reduce(evil, NOTHING_FORBIDDEN)
 
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @given(st.text(max_size=60))

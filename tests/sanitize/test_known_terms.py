@@ -509,10 +509,10 @@ def test_hostile_texts_take_linear_time(unit: str, noisy: bool) -> None:
     )
     text = unit * (40_000 // len(unit))
 
-    began = time.perf_counter()
+    began = time.process_time()
     known_spans(text, subject, noisy=noisy)
 
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
 
 
 @settings(max_examples=200, deadline=None)

@@ -93,7 +93,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def check(data: bytes, policy: Policy) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     seen = peek(data)
     context = Context("id:one", "object", seen.known | KNOWN)
     done = Sanitizer(policy, KEYS)(data, context)
@@ -101,7 +101,7 @@ def check(data: bytes, policy: Policy) -> None:
         piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]
         for piece in done.pieces
     )
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 30, "the first file loads the text model too; none may hang"
     assert done.record.outcome in (Outcome.RELEASED, Outcome.QUARANTINED)
     assert not any(mark.decode() in repr(done.record) for mark in MARKS)
     if done.record.outcome is Outcome.QUARANTINED:

@@ -188,10 +188,10 @@ def test_offsets_past_the_end_are_refused() -> None:
 
 
 def test_a_billion_tiles_are_refused_at_once() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
 
     assert refused(patched(generic_bytes(), 324, 1_000_000_000, field=4)) == "tiff-structure"
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_a_loop_of_directories_is_refused() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -97,13 +98,12 @@ def test_a_run_from_store_to_store_gives_the_release_of_a_local_run(
 def test_processes_give_the_same_and_leave_no_temporary_file(
     store: Store, few: Path, tmp_path: Path, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
     policy = on_store(store, tmp_path, few)
-    assert started(policy, store.port, workers=2).wait() == 1
-    assert stored(store) == expected
-    assert not [path for path in temporary.rglob("*") if path.is_file()]
+    with tempfile.TemporaryDirectory() as temporary:  # a short path, for sockets
+        monkeypatch.setenv("TMPDIR", temporary)
+        assert started(policy, store.port, workers=2).wait() == 1
+        assert stored(store) == expected
+        assert not [path for path in Path(temporary).rglob("*") if path.is_file()]
 
 
 def test_a_release_fetched_from_a_store_is_intact_and_registered(
