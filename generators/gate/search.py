@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.errors import IntegrityError
 from medsanitize.generators.gate.seen import Seen, Verifiers
 from medsanitize.generators.gate.terms import FLOOR
+from medsanitize.verifiers.models.rows import score_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,7 +103,7 @@ def score_pairs(
     for start in range(0, len(first), _AT_ONCE):
         verifiers.stops.check()
         part = slice(start, start + _AT_ONCE)
-        found[part] = verifiers.verification.score(one.second[first[part]], other.second[second[part]])
+        found[part] = score_rows(verifiers.verification, one.second, first[part], other.second, second[part])
         verifiers.hears.advance(len(first[part]))
     if not np.isfinite(found).all():
         raise IntegrityError("The verification model gave a score that is no number", "Train it again")

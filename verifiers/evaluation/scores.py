@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from medsanitize.verifiers.models.rows import score_rows
+
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.verifiers.models.protocols import Verification
     from numpy.typing import NDArray
 
 _ROWS: Final = 256
-_NUMBERS: Final = 2**23
-"""Of the vectors of one side of the pairs that are scored at once."""
 
 
 def distance_scores(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -37,9 +37,5 @@ def verifier_scores(vectors: NDArray[np.float32], verifier: Verification) -> NDA
 
     scores = np.ones((len(vectors), len(vectors)), dtype=np.float32)
     first, second = np.triu_indices(len(vectors), 1)
-    pairs = max(1, _NUMBERS // vectors.shape[1])
-    for start in range(0, len(first), pairs):
-        one, other = first[start : start + pairs], second[start : start + pairs]
-        scores[one, other] = verifier.score(vectors[one], vectors[other])
-        scores[other, one] = scores[one, other]
+    scores[first, second] = scores[second, first] = score_rows(verifier, vectors, first, vectors, second)
     return scores

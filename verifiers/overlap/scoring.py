@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.verifiers.index.exact import nearest
+from medsanitize.verifiers.models.rows import score_rows
 from medsanitize.verifiers.overlap.seen import Vectors
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ EVERY_PAIR_UP_TO: Final = 1 << 20
 """So many pairs of images are all given to the verification model; of more, only near ones are."""
 NEIGHBOURS: Final = 20
 _AT_ONCE: Final = 1 << 14
-_VERIFIED_AT_ONCE: Final = 128
 _WIDEST: Final = 2_000
 
 
@@ -125,8 +125,10 @@ def _scored(
         distance[part] = _distances(one.first, other.first, i, j)
         if verifier is None:
             score[part] = -distance[part]
+        elif one.second is None or other.second is None:
+            raise ValueError("the verification model has not looked at these images")
         else:
-            score[part] = _verified(verifier, one, other, i, j)
+            score[part] = score_rows(verifier, one.second, i, other.second, j)
     # The last bits depend on how a library blocks its sums; no decision may.
     return Scored(first, second, distance.round(6), score.round(6), complete)
 
@@ -162,22 +164,3 @@ def _distances(
         apart = one[i[part]].astype(np.float64) - other[j[part]]
         found[part] = np.sqrt(np.einsum("nd,nd->n", apart, apart))
     return found
-
-
-def _verified(
-    verifier: Verification,
-    one: Vectors,
-    other: Vectors,
-    i: NDArray[np.int64],
-    j: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    """The verification model's score, the same whoever is first; a few pairs at a time stay in the cache."""
-    import numpy as np
-
-    if one.second is None or other.second is None:
-        raise ValueError("the verification model has not looked at these images")
-    score = np.empty(len(i), np.float64)
-    for start in range(0, len(i), _VERIFIED_AT_ONCE):
-        part = slice(start, start + _VERIFIED_AT_ONCE)
-        score[part] = verifier.score(one.second[i[part]], other.second[j[part]])
-    return score
