@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 
@@ -21,6 +22,8 @@ _PRELOAD = [
     "medsanitize.verifiers.duplicates",
     "medsanitize.verifiers.residual",
 ]
+_THREADS = "OMP_NUM_THREADS"
+"""OpenBLAS and MKL follow it too, unless their own variables say otherwise."""
 _LONGEST = 70
 """Bytes of the temporary folder's path: its socket's name adds 32, of at most 103 (macOS) or 107."""
 
@@ -40,6 +43,8 @@ def fork_context() -> ForkServerContext:
         )
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
+    with _one_thread_each(), suppress(OSError):  # said when a worker is asked for
+        forkserver.ensure_running()
     return context
 
 
@@ -47,4 +52,19 @@ def begin() -> None:
     """Start the process now, before anything large is imported here, so that both import at once."""
     with suppress(UsageError):  # said where workers are needed, and the run's account is kept
         fork_context()
-        forkserver.ensure_running()
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """What is started meanwhile does its linear algebra on one thread, unless the user said how many.
+
+    There is a worker for every core: threads of several workers that wait for one another take six times as
+    long as one each.
+    """
+    ours = os.environ.get(_THREADS) is None
+    os.environ.setdefault(_THREADS, "1")
+    try:
+        yield
+    finally:
+        if ours:
+            del os.environ[_THREADS]

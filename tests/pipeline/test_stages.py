@@ -7,6 +7,8 @@ import csv
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -55,6 +57,22 @@ def test_results_come_in_the_order_of_the_batches(setup: Setup, tasks: ModuleTyp
     with LocalEngine(setup, workers, Stop()) as engine:
         found = list(engine.map(tasks.double, ([number] for number in range(20))))
     assert found == [[2 * number] for number in range(20)]
+
+
+@pytest.mark.parametrize(("asked", "told"), [({}, "1 None"), ({"OMP_NUM_THREADS": "3"}, "3 3")])
+def test_workers_do_linear_algebra_on_one_thread_unless_told_otherwise(
+    asked: dict[str, str], told: str
+) -> None:
+    program = (
+        "import os\nfrom concurrent.futures import ProcessPoolExecutor\n"
+        "from medsanitize.pipeline.forkserver import fork_context\n"
+        "name = 'OMP_NUM_THREADS'\n"
+        "with ProcessPoolExecutor(1, fork_context()) as pool:\n"
+        "    print(pool.submit(os.getenv, name).result(), os.getenv(name))\n"
+    )
+    plain = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", program], env=plain | asked, capture_output=True, text=True)
+    assert done.stdout.strip() == told
 
 
 def test_a_worker_that_dies_costs_its_own_item_alone(setup: Setup, tasks: ModuleType) -> None:

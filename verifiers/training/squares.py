@@ -15,6 +15,7 @@ from medsanitize.verifiers.models.preprocess import Channels, Preprocessing, pre
 from medsanitize.verifiers.pictures.read import read_picture
 from medsanitize.verifiers.training.examples import Examples, Hears, Stops
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 CHUNK = 64
@@ -85,7 +86,8 @@ def _prepared(
     if len(chunks) < 16 or processes < 2:
         yield from map(_chunk, chunks)
         return
-    with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
+    # A process for every core: threads beside them would only wait for one another.
+    with ProcessPoolExecutor(processes, get_context("forkserver"), threadpool_limits, (1,)) as pool:
         yield from pool.map(_chunk, chunks)
 
 
