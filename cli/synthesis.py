@@ -112,6 +112,8 @@ def _lines(found: Synthesis) -> list[str]:
     lines += [f"Left out: {count:,} ({reason})." for reason, count in found.excluded.items()]
     if found.unmeasured:
         lines.append(f"Quality was not measured: {found.unmeasured}")
+    elif found.of_all:
+        lines.append("Too few may stay: quality is that of all images that were drawn, removed ones too.")
     lines.append(
         f"Written: {found.written:,} images, verdict.json, and synthesis.html, which shows patients: keep it."
         if found.written

@@ -86,7 +86,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Synthesis:
-    """What came of it; ``measured`` is None, and ``unmeasured`` says why, where quality was not measured."""
+    """What came of it.
+
+    ``measured`` is None, and ``unmeasured`` says why, where quality was not measured; it is that of all that
+    were drawn (``of_all``) where hardly any may stay.
+    """
 
     drawn: Drawn
     classes: tuple[str, ...]
@@ -95,6 +99,7 @@ class Synthesis:
     written: int
     measured: Quality | None
     unmeasured: str
+    of_all: bool
 
     def facts(self) -> dict[str, Any]:
         """Plain data: verdict, counts and quality; no patient."""
@@ -112,6 +117,7 @@ class Synthesis:
             "training_images_confirmed": self.traced,
             "excluded": dict(self.excluded),
             "quality": self.measured.to_json() if self.measured else None,
+            "quality_of": "all that were drawn" if self.of_all else "those that may stay",
             "quality_not_made": self.unmeasured,
         }
 
@@ -171,10 +177,17 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
         store = Kept(asked.output / _KEPT)
         sampler = sampler_of(engine, make_batch, generator, store, progress.advance)
         drawn = draw(wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=asked.bound)
-    measured, unmeasured = _quality(drawn, sides, generator, progress, stop)
+    measured, unmeasured, of_all = _quality(drawn, sides, generator, progress, stop)
     written = _write_images(asked, drawn, generator, keys)
     found = Synthesis(
-        drawn, generator.classes, sides.excluded, bool(training.get("images")), written, measured, unmeasured
+        drawn,
+        generator.classes,
+        sides.excluded,
+        bool(training.get("images")),
+        written,
+        measured,
+        unmeasured,
+        of_all,
     )
     _write(asked, found, generator, sides)
     return found
@@ -202,21 +215,27 @@ def _wanted(asked: Asked, generator: Generator, sides: Sides) -> list[int]:
 
 def _quality(
     drawn: Drawn, sides: Sides, generator: Generator, progress: Progress, stop: Stop
-) -> tuple[Quality | None, str]:
-    """Quality beside the holdout, whom the generator never saw."""
+) -> tuple[Quality | None, str, bool]:
+    """Quality beside the holdout, whom the generator never saw.
+
+    Of the images that may stay, or of all where the gate left fewer than can be measured: who must first find
+    patients to calibrate on wants to know whether the generator is worth it.
+    """
     import numpy as np
     from medsanitize.generators.gate.seen import squares_of
-    from medsanitize.generators.quality.quality import Sample, quality
+    from medsanitize.generators.quality.quality import FEWEST, Sample, quality
 
     side = sides.holdout
     squares = squares_of(side.pictures, generator.size, "read holdout images", progress, stop)
-    labels = np.array([one.label for one in drawn.chosen], np.int64)
+    of_all = len(drawn.chosen) < FEWEST
+    of, pixels = (drawn.first, drawn.images) if of_all else (drawn.chosen, drawn.pixels)
+    labels = np.array([one.label for one in of], np.int64)
     real = Sample(squares, side.classes if generator.classes else None, side.patients)
-    made = Sample(drawn.pixels, labels if generator.classes else None)
+    made = Sample(pixels, labels if generator.classes else None)
     try:
-        return quality(real, made, progress, stop), ""
+        return quality(real, made, progress, stop), "", of_all
     except UsageError as error:
-        return None, f"{error.what}. {error.remedy}."
+        return None, f"{error.what}. {error.remedy}.", of_all
 
 
 # -- what is written --------------------------------------------------------------------------
@@ -286,4 +305,5 @@ def _more(found: Synthesis) -> tuple[Section, ...]:
 
     if found.measured is None:
         return (Section("Quality", (f"Not measured: {found.unmeasured}",)),)
-    return (quality_section(found.measured),)
+    whose = "all that were drawn, removed ones too" if found.of_all else "those that may stay"
+    return (quality_section(found.measured, whose),)

@@ -26,8 +26,11 @@ _SEED: Final = 20_241_022
 _TRAINED: Final = {"real": "real images", "synthetic": "synthetic images"}
 
 
-def quality_section(found: Quality) -> Section:
-    """The figures with their intervals; nobody's image is on it, so it may be published."""
+def quality_section(found: Quality, whose: str = "") -> Section:
+    """The figures with their intervals; nobody's image is on it, so it may be published.
+
+    ``whose`` says which synthetic images were measured.
+    """
     near = found.fidelity
     rows = [
         ("precision: share of synthetic images among the real ones", _told(near.precision)),
@@ -38,8 +41,8 @@ def quality_section(found: Quality) -> Section:
     return Section(
         "Quality",
         (
-            f"{found.synthetic:,} synthetic images of {found.size} px beside {found.real:,} real ones of"
-            f" {found.patients:,} patients, compared by {found.features}.",
+            f"{found.synthetic:,} synthetic images{f' ({whose})' if whose else ''} of {found.size} px beside"
+            f" {found.real:,} real ones of {found.patients:,} patients, compared by {found.features}.",
             "The Fréchet distance of two small sets is large whatever they show: hold the last two rows of"
             " its table against each other. Figures in other networks' features, Inception's among them, are"
             " on another scale.",

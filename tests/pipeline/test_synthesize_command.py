@@ -61,7 +61,7 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
 def call(people: Path, tmp_path: Path, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run the command in this process; the quality of such images is not measured."""
     assert generator
-    monkeypatch.setattr(command, "_quality", lambda *_: (None, "They are patterns."))
+    monkeypatch.setattr(command, "_quality", lambda *_: (None, "They are patterns.", False))
 
     def run(*more: str, output: str = "out", count: int = 40, table: str = "labels.csv") -> Result:
         arguments = ["synthesize", str(tmp_path), "--images", str(people), "--labels", str(people / table)]

@@ -82,7 +82,6 @@ def _verifiers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The models that look are simulated: what they find is not what is tested here."""
     for module in (synthesize_stage, command):
         monkeypatch.setattr(module, "open_verifiers", lambda *_: (Coarse(), Coarse()))
-    monkeypatch.setattr(command, "_quality", lambda *_: (None, "Measured elsewhere."))
 
 
 @pytest.fixture
@@ -142,6 +141,7 @@ def test_the_command_says_what_it_would_take_and_repeats_itself(trained: Path, t
     assert facts[0]["training_images_confirmed"] is True
     assert facts[0] == facts[1]
     assert facts[0]["written"] + facts[0]["shortfall"] == 12
+    assert (facts[0]["quality_of"], facts[0]["quality"]["synthetic"]) == ("all that were drawn", 29)
     files = [
         {path.name: path.read_bytes() for path in (tmp_path / name).rglob("*") if path.is_file()}
         for name in ("1", "2")
