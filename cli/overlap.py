@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,9 +120,10 @@ def _lines(found: Overlap, asked: Asked) -> list[str]:
             f"Thresholds for {modality.value}s, calibrated on: {limit.source} (pairs of patients:"
             f" {limit.pairs:,}; patients with two images: {limit.possible.false_non_match.of:,})"
         )
-        if limit.sure.threshold > limit.possible.threshold:
+        if limit.sure != limit.possible:
             lines.append(f"  possibly same patient {_cost(limit.possible)}")
-        lines.append(f"  same patient {_cost(limit.sure)}")
+        near = f"at a distance of {limit.sure_within:.4f} at most, " if isfinite(limit.sure_within) else ""
+        lines.append(f"  same patient {near}{_cost(limit.sure)}")
         lines += [f"The false match rate is {limit.not_calibratable}."] if limit.not_calibratable else []
     lines += [one.verdict.sentence for one in found.comparisons]
     if asked.output is not None:

@@ -266,7 +266,8 @@ def _scored(
         decision: Decision = "undecided"
         if limit is not None:
             decision = "possibly same patient" if score >= limit.possible.threshold else "different"
-            decision = "same patient" if score >= limit.sure.threshold else decision
+            if limit.reaches_sure(score, float(scored.distance[place])):
+                decision = "same patient"
         yield Pair(
             sides=numbers,
             images=(int(vectors[0].images[i]), int(vectors[1].images[j])),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.calibration import Calibration, Point, calibrate, fewest, most_errors
+from medsanitize.verifiers.overlap.agreed import Agreed, Pairs, agreed
 from medsanitize.verifiers.overlap.equal import same_look
 from medsanitize.verifiers.overlap.models import Models
 from medsanitize.verifiers.overlap.scoring import every_pair_within, scores_every_pair
@@ -24,6 +25,7 @@ WANTED_MISS: Final = 0.01
 LARGEST_MISS: Final = 0.05
 """Above this bound of the miss rate, finding nothing proves nothing."""
 _CANDIDATE_MISS: Final = 0.001
+_OWN: Final = "these images"
 _OWN_IMAGES: Final = 1_500
 """Images of a side that serve to calibrate; pairs grow with the square of it."""
 
@@ -39,6 +41,8 @@ class Limit:
     sure
         The strictest score under which nobody is overlooked too often for a claim: what reaches it counts
         against one. Not below ``possible``.
+    sure_within
+        Distance up to which such a pair must lie as well; infinite where nothing was calibrated together.
     within
         Distance up to which pairs were given to the verification model; infinite where all were, and for
         scores that are distances.
@@ -59,6 +63,11 @@ class Limit:
     pairs: int
     source: str
     not_calibratable: str = ""
+    sure_within: float = math.inf
+
+    def reaches_sure(self, score: float, distance: float) -> bool:
+        """Whether a pair shows one patient for sure."""
+        return score >= self.sure.threshold and distance <= self.sure_within
 
     def miss(self, point: Point) -> float:
         """Upper bound of the chance that a shared patient does not reach one of the two."""
@@ -77,13 +86,15 @@ def limit_of(
     target: float,
     source: str,
     every: bool = False,
+    pairs: Pairs | None = None,
 ) -> Limit:
     """Choose the thresholds for a target false match rate.
 
     The first is the lowest one that keeps to the target, or the highest one that overlooks no more than
     `WANTED_MISS` and can still be bounded by `LARGEST_MISS`, if that is higher: where the model tells
     patients apart with room to spare, there are fewer false matches. The second uses up what `LARGEST_MISS`
-    allows, so that two sides that share nobody are the less often left in doubt by chance.
+    allows, so that two sides that share nobody are the less often left in doubt by chance; where pairs are
+    there that both models scored, they have to agree (see ``overlap.agreed``).
 
     Parameters
     ----------
@@ -99,6 +110,8 @@ def limit_of(
         See `Limit`.
     every : bool
         Whether a verification model scores every pair, so that the search overlooks nobody.
+    pairs : Pairs, optional
+        What ``scores`` was made of, where a verification model decides.
     """
     floor = scores.for_false_match(target)
     point = scores.at(max(floor.threshold, _strictest(scores)))
@@ -112,9 +125,12 @@ def limit_of(
         miss = 1.0
     else:
         within = -point.threshold
+    both = agreed(pairs, LARGEST_MISS - miss, point.threshold) if pairs is not None else None
+    both = both or Agreed(_sure(scores, point, LARGEST_MISS - miss), math.inf)
     return Limit(
         possible=point,
-        sure=_sure(scores, point, LARGEST_MISS - miss),
+        sure=both.point,
+        sure_within=both.distance,
         within=within,
         candidate_miss=miss,
         pairs=scores.pairs,
@@ -156,9 +172,9 @@ def limits_of(
         stored = models.scores.get(modality) if verifier else models.distances.get(modality)
         for calibration, source in (
             (given.get(modality), "given"),
-            (own[1] if own and _promises(own[1]) else None, "these images"),
+            (own[1] if own and _promises(own[1]) else None, _OWN),
             (stored, "model"),
-            (own[1] if own else None, "these images"),
+            (own[1] if own else None, _OWN),
         ):
             if calibration is not None:
                 found[modality] = limit_of(
@@ -168,6 +184,7 @@ def limits_of(
                     target=target,
                     source=source,
                     every=every,
+                    pairs=own[2] if own and verifier and source == _OWN else None,
                 )
                 break
     return found
@@ -180,7 +197,7 @@ def _promises(calibration: Calibration) -> bool:
 
 def _own(
     sides: Sequence[Seen], modality: Modality, verifier: Verification | None
-) -> tuple[Calibration, Calibration] | None:
+) -> tuple[Calibration, Calibration, Pairs] | None:
     """Calibrations from pairs within each side: of the negated distance, and of the score that decides."""
     import numpy as np
 
@@ -194,9 +211,10 @@ def _own(
         return None
     distances, scores, first, second = (np.concatenate(one) for one in zip(*parts, strict=True))
     try:
-        return calibrate(-distances, first, second), calibrate(scores, first, second)
+        calibrated = calibrate(-distances, first, second), calibrate(scores, first, second)
     except UsageError:
         return None
+    return *calibrated, Pairs(distances, scores, first, second)
 
 
 def _pairs_within(

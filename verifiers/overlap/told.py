@@ -59,7 +59,8 @@ def _comparison(one: Comparison) -> dict[str, Any]:
 def _limit(limit: Limit) -> dict[str, Any]:
     return {
         "possible": _cost(limit.possible),
-        "sure": _cost(limit.sure),
+        "sure": _cost(limit.sure)
+        | {"distance": limit.sure_within if math.isfinite(limit.sure_within) else None},
         "candidate_distance": limit.within if math.isfinite(limit.within) else None,
         "candidate_miss": limit.candidate_miss,
         "calibrated_on": limit.source,
