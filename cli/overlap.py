@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,12 +101,13 @@ def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> Asked:
     )
 
 
-def _cost(point: Point) -> str:
+def _cost(point: Point, within: float = inf) -> str:
     """A threshold and its rates, bounds in brackets."""
     match, miss = point.false_match, point.false_non_match
+    near = f" at a distance of {within:.4f} at most" if isfinite(within) else ""
     return (
-        f"from {point.threshold:.4f}: false match rate {match.share:.2g} (bound {match.upper:.2g}), false"
-        f" non-match rate {miss.share:.2g} (bound {miss.upper:.2g})"
+        f"from {point.threshold:.4f}{near}: false match rate {match.share:.2g} (bound {match.upper:.2g}),"
+        f" false non-match rate {miss.share:.2g} (bound {miss.upper:.2g})"
     )
 
 
@@ -122,8 +123,7 @@ def _lines(found: Overlap, asked: Asked) -> list[str]:
         )
         if limit.sure != limit.possible:
             lines.append(f"  possibly same patient {_cost(limit.possible)}")
-        near = f"at a distance of {limit.sure_within:.4f} at most, " if isfinite(limit.sure_within) else ""
-        lines.append(f"  same patient {near}{_cost(limit.sure)}")
+        lines.append(f"  same patient {_cost(limit.sure, limit.sure_within)}")
         lines += [f"The false match rate is {limit.not_calibratable}."] if limit.not_calibratable else []
     lines += [one.verdict.sentence for one in found.comparisons]
     if asked.output is not None:
