@@ -2,13 +2,15 @@
 
     python benchmarks/scaling.py OUT [--objects 1000,10000,100000] [--workers 1,2] [--kill 100000]
 
-Makes exports of small CT objects, a hundred to a study, and releases each; one size is also killed at half
-of its sanitize stage (kill -9) and resumed. Memory is the resident size of all processes of a run together.
-What was measured stays in OUT/figures.jsonl and is not measured again; OUT/scaling.png shows it. Exits 1
-where the memory of ten times as many objects is more than 1.2 times as much, above 100,000 objects, or where
-resuming costs 5 % of CPU time: of both parts together beside a run that was not killed, or of the objects
-sanitised twice and all until the resumed run has a new one. The sizes above make no verdict on memory, which
-is said: that takes 100,000 and a million (--objects 100000,1000000).
+Makes exports of small CT objects, a hundred to a study, and releases each; one size is also killed at
+half of its sanitize stage (kill -9) and resumed. Memory is the resident size of all processes of a run
+together. What was measured stays in OUT/figures.jsonl and is not measured again; OUT/scaling.png shows
+it. Exits 1 where the memory of ten times as many objects is more than 1.2 times as much, above 100,000
+objects, or where resuming costs 5 % of CPU time: of both parts together beside a run that was not killed,
+or of the objects sanitised twice and all until the resumed run has a new one. The sizes above make no
+verdict on memory, which is said: that takes 100,000 and a million (--objects 100000,1000000). One pair of
+runs may differ by more than 5 % by itself, in time that the system takes for the disk: look at several
+before you believe it.
 """
 
 from __future__ import annotations

@@ -113,7 +113,9 @@ def _lines(found: Synthesis) -> list[str]:
     if found.unmeasured:
         lines.append(f"Quality was not measured: {found.unmeasured}")
     elif found.of_all:
-        lines.append("Too few may stay: quality is that of all images that were drawn, removed ones too.")
+        lines.append(
+            "Quality is that of all images that were drawn, removed ones too: few or none are written."
+        )
     lines.append(
         f"Written: {found.written:,} images, verdict.json, and synthesis.html, which shows patients: keep it."
         if found.written

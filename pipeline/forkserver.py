@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 
-from medsanitize.errors import UsageError
+from medsanitize.errors import EnvironmentFailure, MedsanitizeError, UsageError
 
 _PRELOAD = [
     "medsanitize.pipeline.audit_stage",
@@ -24,8 +25,8 @@ _PRELOAD = [
 ]
 _THREADS = "OMP_NUM_THREADS"
 """OpenBLAS and MKL follow it too, unless their own variables say otherwise."""
-_LONGEST = 70
-"""Bytes of the temporary folder's path: its socket's name adds 32, of at most 103 (macOS) or 107."""
+_LONGEST = (107 if sys.platform == "linux" else 103) - 32
+"""Bytes of the temporary folder's path: the name of a socket in it adds 32 to what the system allows."""
 
 
 def fork_context() -> ForkServerContext:
@@ -35,8 +36,16 @@ def fork_context() -> ForkServerContext:
     ------
     UsageError
         No socket can be made in the folder for temporary files.
+    EnvironmentFailure
+        There is no such folder that can be written to.
     """
-    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
+    try:
+        folder = tempfile.gettempdir()
+    except OSError:
+        raise EnvironmentFailure(
+            "No folder for temporary files can be written to", "Free disk space, or let TMPDIR name a folder"
+        ) from None
+    if len(os.fsencode(folder)) > _LONGEST:
         raise UsageError(
             "The path of the folder for temporary files is too long for the sockets of worker processes",
             f"Let TMPDIR name a folder whose path has at most {_LONGEST} bytes",
@@ -50,7 +59,7 @@ def fork_context() -> ForkServerContext:
 
 def begin() -> None:
     """Start the process now, before anything large is imported here, so that both import at once."""
-    with suppress(UsageError):  # said where workers are needed, and the run's account is kept
+    with suppress(MedsanitizeError):  # said where workers are needed, and the run's account is kept
         fork_context()
 
 

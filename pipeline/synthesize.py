@@ -89,7 +89,7 @@ class Synthesis:
     """What came of it.
 
     ``measured`` is None, and ``unmeasured`` says why, where quality was not measured; it is that of all that
-    were drawn (``of_all``) where hardly any may stay.
+    were drawn (``of_all``) where none or too few of them are written.
     """
 
     drawn: Drawn
@@ -117,7 +117,7 @@ class Synthesis:
             "training_images_confirmed": self.traced,
             "excluded": dict(self.excluded),
             "quality": self.measured.to_json() if self.measured else None,
-            "quality_of": "all that were drawn" if self.of_all else "those that may stay",
+            "quality_of": ("all that were drawn" if self.of_all else "written") if self.measured else None,
             "quality_not_made": self.unmeasured,
         }
 
@@ -218,8 +218,8 @@ def _quality(
 ) -> tuple[Quality | None, str, bool]:
     """Quality beside the holdout, whom the generator never saw.
 
-    Of the images that may stay, or of all where the gate left fewer than can be measured: who must first find
-    patients to calibrate on wants to know whether the generator is worth it.
+    Of the images that are written, or of all that were drawn where those are fewer than can be measured: who
+    must first find patients to calibrate on wants to know whether the generator is worth it.
     """
     import numpy as np
     from medsanitize.generators.gate.seen import squares_of
@@ -227,7 +227,7 @@ def _quality(
 
     side = sides.holdout
     squares = squares_of(side.pictures, generator.size, "read holdout images", progress, stop)
-    of_all = len(drawn.chosen) < FEWEST
+    of_all = drawn.judged.verdict.state == "failed" or len(drawn.chosen) < FEWEST
     of, pixels = (drawn.first, drawn.images) if of_all else (drawn.chosen, drawn.pixels)
     labels = np.array([one.label for one in of], np.int64)
     real = Sample(squares, side.classes if generator.classes else None, side.patients)
@@ -305,5 +305,5 @@ def _more(found: Synthesis) -> tuple[Section, ...]:
 
     if found.measured is None:
         return (Section("Quality", (f"Not measured: {found.unmeasured}",)),)
-    whose = "all that were drawn, removed ones too" if found.of_all else "those that may stay"
+    whose = "all that were drawn, removed ones too" if found.of_all else "those that were written"
     return (quality_section(found.measured, whose),)

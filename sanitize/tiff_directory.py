@@ -7,6 +7,7 @@ the upper 32 bits of every entry's value.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 MOST_ENTRIES: Final = 4096
+_JPEG: Final = re.compile(rb"\xff\xd8\xff[\xc0-\xfe]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +104,36 @@ def _field(data: Buffer, at: int, kind: int, count: int, high: int, dialect: Dia
     return Field(kind, count, where)
 
 
-def lie_apart(values: ArrayLike, offsets: ArrayLike, counts: ArrayLike) -> bool:
-    """Whether no strip or tile holds the bytes of a value.
+def is_jpeg(samples: bytes) -> bool:
+    """Whether what is said to be plain samples begins as a JPEG does, whose segments would stay unread."""
+    return _JPEG.match(samples) is not None
 
-    What a tag says would be pixels there, kept where the tag goes.
+
+class Values:
+    """Where the values of a file's tags lie. What a tag says must not be pixels as well: there it would stay.
 
     Parameters
     ----------
-    values : (n, 2) uint64
+    spans : (n, 2) uint64
         Where every value begins, and its bytes.
-    offsets, counts : (m,) uint64
-        Where every strip or tile begins, and its bytes.
     """
-    import numpy as np
 
-    spans = np.asarray(values, np.uint64).reshape(-1, 2)
-    runs = np.stack([np.asarray(offsets, np.uint64), np.asarray(counts, np.uint64)], axis=1)
-    spans, runs = spans[spans[:, 1] > 0], runs[runs[:, 1] > 0]
-    runs = runs[np.argsort(runs[:, 0])]
-    furthest = np.concatenate([np.zeros(1, np.uint64), np.maximum.accumulate(runs.sum(axis=1))])
-    before = np.searchsorted(runs[:, 0], spans.sum(axis=1))
-    return not bool((furthest[before] > spans[:, 0]).any())
+    def __init__(self, spans: ArrayLike) -> None:
+        import numpy as np
+
+        found = np.asarray(spans, np.uint64).reshape(-1, 2)
+        found = found[found[:, 1] > 0]
+        found = found[np.argsort(found[:, 0])]
+        self._starts = found[:, 0]
+        self._furthest = np.concatenate(
+            [np.zeros(1, np.uint64), np.maximum.accumulate(found.sum(axis=1, dtype=np.uint64))]
+        )
+
+    def are_apart_from(self, offsets: ArrayLike, counts: ArrayLike) -> bool:
+        """Whether strips or tiles, ``(m,)`` where they begin and their bytes, hold no byte of a value."""
+        import numpy as np
+
+        starts, lengths = np.asarray(offsets, np.uint64), np.asarray(counts, np.uint64)
+        starts, lengths = starts[lengths > 0], lengths[lengths > 0]
+        before = np.searchsorted(self._starts, starts + lengths)
+        return not bool((self._furthest[before] > starts).any())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from medsanitize.sanitize.dicom.icc import numbers_of_profile
 from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.tiff_directory import Directory, lie_apart
-from medsanitize.sanitize.wsi.plan import Piece
+from medsanitize.sanitize.tiff_directory import Directory
+from medsanitize.sanitize.wsi.plan import Copy, Piece
 from medsanitize.sanitize.wsi.rewrite import Page, Value
 from medsanitize.sanitize.wsi.tiff import (
     COMPRESSION,
@@ -20,6 +21,9 @@ from medsanitize.sanitize.wsi.tiff import (
     Tiff,
 )
 from medsanitize.sanitize.wsi.tiles import TileCleaner, clean_tables
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 SAMPLES, BITS, ROWS_PER_STRIP, PLANAR, TILE_WIDTH, TILE_LENGTH, TABLES = 277, 258, 278, 284, 322, 323, 347
 _PROFILE, _MOST_OF_PROFILE = 34675, 1 << 24
@@ -147,6 +151,8 @@ def kept_page(
     values.update(_profile(tiff, directory, cleaner))
     values.update(also or {})
     if cleaner.untouched and TILE_OFFSETS in directory.fields:
+        tiles = [(tiff.numbers(directory, tag)) for tag in (TILE_OFFSETS, TILE_COUNTS)]
+        _require_apart(tiff, *tiles)
         return Page(values, (), True, pointers=_pointers(tiff, directory))
     return Page(values, segments_of(tiff, directory, cleaner), shape_of(tiff, directory).tiled)
 
@@ -179,7 +185,8 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
     Raises
     ------
     Refused
-        ``tiff-structure`` when their number is not what the picture's size asks for.
+        ``tiff-structure`` when their number is not what the picture's size asks for,
+        ``tiff-overlapping-data`` when one holds the value of a tag.
     """
     shape = shape_of(tiff, directory)
     tags = (TILE_OFFSETS, TILE_COUNTS) if shape.tiled else (STRIP_OFFSETS, STRIP_COUNTS)
@@ -201,9 +208,6 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
         expected = -(-shape.height // down)
     if len(offsets) != len(counts) or len(offsets) != expected * (samples if planar else 1):
         raise Refused("tiff-structure", "structure")
-    own = [(field.start, field.size) for field in directory.fields.values()]
-    if not all(lie_apart(values, offsets, counts) for values in (own, tiff.values)):
-        raise Refused("tiff-overlapping-data", "structure")
     if len(offsets) > (_MOST_TILES if shape.tiled else _MOST_STRIPS):
         raise Refused("tiff-too-many-values", "structure")
     row = (across * depth * (1 if planar else samples) + 7) // 8
@@ -217,4 +221,12 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
         if one != last:
             last, clean = one, cleaner.clean(one[0], one[1], shape.compression, one[2])
         segments.append(clean)
+    copies = [piece for segment in segments for piece in segment if isinstance(piece, Copy)]
+    _require_apart(tiff, [piece.offset for piece in copies], [piece.length for piece in copies])
     return segments
+
+
+def _require_apart(tiff: Tiff, offsets: ArrayLike, counts: ArrayLike) -> None:
+    """Refuse a page that would keep, as pixels, what a tag says."""
+    if not tiff.values.are_apart_from(offsets, counts):
+        raise Refused("tiff-overlapping-data", "structure")

@@ -7,13 +7,14 @@ and a file that contradicts itself is refused by a named rule.
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.structure import Buffer
-from medsanitize.sanitize.tiff_directory import MOST_ENTRIES, Dialect, Directory, Field, directory_at
+from medsanitize.sanitize.tiff_directory import MOST_ENTRIES, Dialect, Directory, Field, Values, directory_at
 from medsanitize.sanitize.tiff_types import SIZES
 
 if TYPE_CHECKING:
@@ -39,12 +40,13 @@ class Tiff:
     directories: tuple[Directory, ...]
 
     @cached_property
-    def values(self) -> NDArray[np.uint64]:
-        """Where every value begins and its bytes, an (n, 2) array of the whole chain."""
-        import numpy as np
-
-        fields = (field for directory in self.directories for field in directory.fields.values())
-        return np.array([(field.start, field.size) for field in fields], np.uint64)
+    def values(self) -> Values:
+        """Where the values of the chain lie, and of the directories that SubIFDs names."""
+        found = list(self.directories)
+        for directory in self.directories:
+            with suppress(Refused):  # it is left out, or refused where its page is read
+                found += self.sub_directories(directory)
+        return Values([(field.start, field.size) for one in found for field in one.fields.values()])
 
     def raw(self, field: Field) -> bytes:
         """The bytes of a field's values, which no field of a slide has more than 64 MB of.

@@ -11,6 +11,7 @@ from medsanitize.sanitize.dicom import jpeg2000
 from medsanitize.sanitize.dicom.jpeg_tables import HUFFMAN, QUANTISATION, parse_tables
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.structure import Buffer
+from medsanitize.sanitize.tiff_directory import is_jpeg
 from medsanitize.sanitize.wsi.plan import Copy, Piece
 
 NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD, J2K_YCC, J2K_RGB, J2K = 1, 5, 7, 8, 32946, 33003, 33005, 34712
@@ -86,7 +87,7 @@ class TileCleaner:
         if compression in (J2K_YCC, J2K_RGB, J2K):
             return self._jpeg2000(offset, length)
         if compression == NONE:
-            if size is None or length < size:
+            if size is None or length < size or is_jpeg(bytes(self.data[offset : offset + 4])):
                 raise _refused()
             return self._up_to(offset, size, length)
         if compression in (DEFLATE, DEFLATE_OLD):

@@ -200,7 +200,7 @@ def tiff_with_thumbnail() -> bytes:
 
 def planted_tiffs() -> dict[str, bytes]:
     picture = bytes(range(64))
-    exif = exif_block(1)[8:]
+    exif = directory_at(72, [(274, 3, 1, b"\1\0"), ascii_entry(315)], b"")[72:]
     texts = (269, 270, 271, 272, 285, 305, 306, 315, 316, 33432)
     return {
         **{f"text {tag}": tiff_with(ascii_entry(tag)) for tag in texts},
@@ -209,7 +209,7 @@ def planted_tiffs() -> dict[str, bytes]:
         "Photoshop": tiff_with((34377, 1, len(RAW), RAW)),
         "ICC": tiff_with((34675, 7, len(RAW), RAW)),
         "private": tiff_with((50000, 2, len(RAW), RAW)),
-        "EXIF": tiff_with(number(34665, 72), between=exif.replace(RAW, RAW)),
+        "EXIF": tiff_with(number(34665, 72), between=exif),
         "between": tiff_with(between=RAW + b"."),
         "behind the end": tiff_with() + RAW,
         "thumbnail": tiff_with_thumbnail(),

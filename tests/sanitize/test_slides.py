@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi import SlideName, SlideView, SourceFile, plan_edits, vendor_of
-from medsanitize.sanitize.wsi.rewrite import Page, numbers
+from medsanitize.sanitize.wsi.pages import kept_page
+from medsanitize.sanitize.wsi.rewrite import Page, numbers, text
 from medsanitize.sanitize.wsi.tiff import read_tiff
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.vendors import aperio_afi
@@ -220,17 +221,30 @@ def test_tiles_that_overlap_are_refused() -> None:
     assert rule in ("tiff-overlapping-data", "slide-tile-structure")
 
 
-def test_a_tag_that_lies_in_a_tile_is_refused() -> None:
-    source = slides.aperio()
-    tiff = read_tiff(source.data)
-    offsets, texts = (tiff.directories[0].fields[tag] for tag in (324, 270))
-    places = tiff.numbers(tiff.directories[0], 324).tolist()
-    lied = numbers(tiff.dialect, 4, [texts.start, *places[1:]]).data
-    data = bytes(source.data)
+@pytest.mark.parametrize("untouched", [False, True], ids=["released", "wiped"])
+def test_a_tag_that_lies_in_a_tile_is_refused(untouched: bool) -> None:
+    facts = {256: 16, 257: 16, 258: 8, 259: 1, 262: 1, 277: 1, 322: 16, 323: 16}
+    values = {tag: numbers(slides.CLASSIC, 4, [fact]) for tag, fact in facts.items()}
+    plain = Page(values | {270: text(slides.MARKER * 20)}, [(bytes(range(256)),)], True)
+    data = slides.tiff(slides.CLASSIC, [plain])
+    fields = read_tiff(data).directories[0].fields
+    place = fields[324].start
+    lied = data[:place] + struct.pack("<I", fields[270].start) + data[place + 4 :]
 
-    rule = refused(data[: offsets.start] + lied + data[offsets.start + len(lied) :])
+    def keep(source: bytes) -> Page:
+        found = read_tiff(source)
+        return kept_page(found, found.directories[0], TileCleaner(source, untouched=untouched))
 
-    assert rule == "tiff-overlapping-data"
+    assert keep(data).tiled
+    with pytest.raises(Refused, match="tiff-overlapping-data"):
+        keep(lied)
+
+
+def test_a_jpeg_that_a_page_calls_plain_samples_is_refused() -> None:
+    tile = slides.jpeg(slides.tissue(64))
+
+    with pytest.raises(Refused):
+        TileCleaner(tile).clean(0, len(tile), 1, 64)
 
 
 def test_bytes_behind_the_end_of_a_tile_are_cut() -> None:

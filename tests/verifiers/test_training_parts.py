@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +22,14 @@ from medsanitize.verifiers.training.sampling import (
 )
 from medsanitize.verifiers.training.schedule import one_cycle
 
+_PREPARING = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from threadpoolctl import threadpool_info
+from medsanitize.verifiers.training.squares import _alone
+with ProcessPoolExecutor(1, get_context("forkserver"), _alone) as pool:
+    print({one["num_threads"] for one in pool.submit(threadpool_info).result()})
+"""
 PATIENTS = st.lists(st.integers(0, 6), min_size=8, max_size=60).map(np.array)
 
 
@@ -131,3 +143,9 @@ def test_the_score_of_a_distance_falls_with_it() -> None:
     same = pair_scores(Scoring.DISTANCE, weights, near, near)
     assert same[0] == pytest.approx(1 / (1 + np.exp(-1)))
     assert pair_scores(Scoring.DISTANCE, weights, near, far)[0] < same[0]
+
+
+def test_processes_that_prepare_images_use_one_thread_each() -> None:
+    several = os.environ | {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", _PREPARING], env=several, capture_output=True, text=True)
+    assert done.stdout.strip() == "{1}"

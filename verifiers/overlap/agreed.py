@@ -40,7 +40,11 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """From which score and up to which distance both models agree, and what that costs."""
+    """From which score and up to which distance both models agree, and what that costs.
+
+    Of ``point``, ``false_non_match`` counts whom these thresholds miss; its ``upper`` is the bound of as many
+    errors as blocks were cut off but one, which may be more.
+    """
 
     point: Point
     distance: float

@@ -86,9 +86,13 @@ def _prepared(
     if len(chunks) < 16 or processes < 2:
         yield from map(_chunk, chunks)
         return
-    # A process for every core: threads beside them would only wait for one another.
-    with ProcessPoolExecutor(processes, get_context("forkserver"), threadpool_limits, (1,)) as pool:
+    with ProcessPoolExecutor(processes, get_context("forkserver"), _alone) as pool:
         yield from pool.map(_chunk, chunks)
+
+
+def _alone() -> None:
+    """One thread in a process for every core: more would only wait for one another."""
+    threadpool_limits(1)
 
 
 def _chunk(
