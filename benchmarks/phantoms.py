@@ -1,6 +1,6 @@
 """Patients in three datasets of phantoms, found by `medsanitize overlap`; two that share nobody told so.
 
-    python benchmarks/phantoms.py OUT [--train N] [--patients N] [--draws N] [--shared 0.05]
+    python benchmarks/phantoms.py OUT [--train N] [--patients N] [--draws N] [--first 0] [--shared 0.05]
     python benchmarks/phantoms.py OUT --model FOLDER --verifier FOLDER
     python benchmarks/phantoms.py OUT --hardness
 
@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=300, help="patients to train on")
     parser.add_argument("--patients", type=int, default=200, help="patients in each dataset")
     parser.add_argument("--draws", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first draw: each has its people")
     parser.add_argument(
         "--shared", type=float, default=0.05, help="share of B's patients in A, and in C; at most 0.5"
     )
@@ -149,8 +150,8 @@ def main() -> None:
         if options.model
         else trained(out, options.train)
     )
-    size = (options.patients, options.shared)
-    sys.exit(judged([drawn(out, number, *size, *models) for number in range(options.draws)]))
+    size, numbers = (options.patients, options.shared), range(options.first, options.first + options.draws)
+    sys.exit(judged([drawn(out, number, *size, *models) for number in numbers]))
 
 
 def judged(draws: list[Draw]) -> int:

@@ -264,10 +264,12 @@ def _form(words: list[str] | tuple[str, ...], rule: str, shape: Shape, least: in
         if not plain and any(map(is_syllabic, key)):
             if len(key) > 1:
                 yield Form(key, rule, "syllables")
+            elif rule == "known-name":
+                yield Form(key, rule, "word", frozenset([1]))
         elif len(key) >= least:
             yield Form(key, rule, shape, frozenset(accumulate(map(len, keys))))
 
 
 def misspellable(form: Form) -> bool:
     """Whether slips of the pen are looked for: names and places of letters."""
-    return form.shape == "word" and form.key.isalpha()
+    return form.shape == "word" and form.key.isalpha() and len(form.key) > 1

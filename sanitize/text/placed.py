@@ -15,6 +15,21 @@ _UNIT: Final = re.compile(
 _APART: Final = re.compile(r"[\s.,;:'’`´\-_/^()\[\]#*|\\=+&]{1,3}")
 _RUNS: Final = re.compile(r"\+?\d++(?:[ .\-/_()]{1,3}+\d++)*+")
 _ABROAD: Final = re.compile(r"(?:\+\s?|00)\d{1,3}[\s().\-/0]{0,5}$|\(?\+?$")
+_ADDRESSES: Final = (
+    "さん",
+    "様",
+    "さま",
+    "氏",
+    "先生",
+    "君",
+    "医生",
+    "医師",
+    "医师",
+    "女士",
+    "小姐",
+    "씨",
+    "님",
+)
 _HEAD: Final = 12
 _LONG_NAME: Final = 9
 _LONG_CODE: Final = 12
@@ -38,7 +53,8 @@ def placed(text: str, form: Form, places: list[int]) -> Cut | None:
     """The cut for a spelling whose characters stand at ``places``, if they stand as its shape demands.
 
     * ``syllables`` count anywhere.
-    * A ``word`` has no letter beside it, unless it is a name of nine letters or more in one piece.
+    * A ``word`` has no letter beside it, unless it is a name of nine letters or more in one piece. One of a
+      single character, as 森 and 王, may have a form of address behind it.
     * ``digits`` are whole runs: from five on beside letters too, from six on with separators among them.
     * A ``code`` and a ``phrase`` have no letter or digit beside them, unless a code of twelve in one piece;
       a ``login`` is in one piece too.
@@ -51,7 +67,8 @@ def placed(text: str, form: Form, places: list[int]) -> Cut | None:
     before, after = text[start - 1 : start], text[end : end + 1]
     whole = end - start == len(form.key)
     if form.shape == "word":
-        alone = not before.isalpha() and not after.isalpha()
+        addressed = len(form.key) == 1 and text.startswith(_ADDRESSES, end)
+        alone = not before.isalpha() and (not after.isalpha() or addressed)
         long = whole and len(form.key) >= _LONG_NAME and form.rule == "known-name"
     else:
         alone = not before.isalnum() and not after.isalnum() and (whole or form.shape != "login")

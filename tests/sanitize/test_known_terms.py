@@ -349,6 +349,22 @@ def fakers() -> list[Faker]:
 NAMES = sorted({(faker.last_name(), faker.first_name()) for faker in fakers() for _ in range(40)})
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("CT CHEST 森", "CT CHEST "),
+        ("森さん 胸部", "さん 胸部"),
+        ("森 涼平", ""),
+        ("森林浴", "森林浴"),
+        ("青森", "青森"),
+    ],
+)
+def test_a_family_name_of_one_character_goes_where_it_stands_alone(text: str, left: str) -> None:
+    cuts = known_spans(text, terms([Known("name", "森^涼平")]))
+    gone = {place for cut in cuts for place in range(cut.start, cut.end)}
+    assert "".join(char for place, char in enumerate(text) if place not in gone) == left
+
+
 @settings(max_examples=300, deadline=None)
 @given(name=st.sampled_from(NAMES), spelling=st.integers(0, 11), frame=st.sampled_from(FRAMES))
 def test_any_persons_name_is_covered_in_every_spelling(
