@@ -17,7 +17,8 @@ from medsanitize.sanitize.dicom.structure import Buffer
 from medsanitize.sanitize.tiff_types import LONG, SIZES
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 MOST_ENTRIES: Final = 4096
 _JPEG: Final = re.compile(rb"\xff\xd8\xff[\xc0-\xfe]")
@@ -109,25 +110,20 @@ def is_jpeg(samples: bytes) -> bool:
     return _JPEG.match(samples) is not None
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Values:
     """Where the values of a file's tags lie. What a tag says must not be pixels as well: there it would stay.
 
-    Parameters
+    Attributes
     ----------
-    spans : (n, 2) uint64
-        Where every value begins, and its bytes.
+    starts : (n,) uint64
+        Where the values begin, in order.
+    furthest : (n + 1,) uint64
+        How far the first k of them reach, for k from 0.
     """
 
-    def __init__(self, spans: ArrayLike) -> None:
-        import numpy as np
-
-        found = np.asarray(spans, np.uint64).reshape(-1, 2)
-        found = found[found[:, 1] > 0]
-        found = found[np.argsort(found[:, 0])]
-        self._starts = found[:, 0]
-        self._furthest = np.concatenate(
-            [np.zeros(1, np.uint64), np.maximum.accumulate(found.sum(axis=1, dtype=np.uint64))]
-        )
+    starts: NDArray[np.uint64]
+    furthest: NDArray[np.uint64]
 
     def are_apart_from(self, offsets: ArrayLike, counts: ArrayLike) -> bool:
         """Whether strips or tiles, ``(m,)`` where they begin and their bytes, hold no byte of a value."""
@@ -135,5 +131,16 @@ class Values:
 
         starts, lengths = np.asarray(offsets, np.uint64), np.asarray(counts, np.uint64)
         starts, lengths = starts[lengths > 0], lengths[lengths > 0]
-        before = np.searchsorted(self._starts, starts + lengths)
-        return not bool((self._furthest[before] > starts).any())
+        before = np.searchsorted(self.starts, starts + lengths)
+        return not bool((self.furthest[before] > starts).any())
+
+
+def values_at(spans: ArrayLike) -> Values:
+    """Order the values of tags, ``(n, 2)``: where each begins, and its bytes."""
+    import numpy as np
+
+    found = np.asarray(spans, np.uint64).reshape(-1, 2)
+    found = found[found[:, 1] > 0]
+    found = found[np.argsort(found[:, 0])]
+    ends = found.sum(axis=1, dtype=np.uint64)
+    return Values(found[:, 0], np.concatenate([np.zeros(1, np.uint64), np.maximum.accumulate(ends)]))

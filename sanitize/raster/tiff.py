@@ -14,7 +14,7 @@ from medsanitize.sanitize.raster.jpeg import Jpeg, read_jpeg
 from medsanitize.sanitize.raster.slide import is_slide, is_thumbnail
 from medsanitize.sanitize.raster.sniff import Buffer
 from medsanitize.sanitize.raster.strips import encoded_length
-from medsanitize.sanitize.tiff_directory import Values, is_jpeg
+from medsanitize.sanitize.tiff_directory import Values, is_jpeg, values_at
 from medsanitize.sanitize.tiff_types import LONG, RATIONAL, SHORT, UNDEFINED
 
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC = 256, 257, 258, 259, 262
@@ -130,7 +130,7 @@ def read_tiff(data: Buffer, most_bytes: int) -> Tiff:
     rules += ["X:tiff-thumbnail"] * (len(pages) - len(shown))
     exif = list(_inner(data, header, [*pages, *inner], _EXIF, _GPS))
     everything = [*pages, *inner, *exif, *_inner(data, header, exif, _INTEROPERABILITY)]
-    values = Values([(entry.start, len(entry.value)) for one in everything for entry in one.values()])
+    values = values_at([(entry.start, len(entry.value)) for one in everything for entry in one.values()])
     left = most_bytes
     out: list[Page] = []
     for page in shown:

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Literal
 
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.structure import Buffer
-from medsanitize.sanitize.tiff_directory import MOST_ENTRIES, Dialect, Directory, Field, Values, directory_at
+from medsanitize.sanitize.tiff_directory import (
+    MOST_ENTRIES,
+    Dialect,
+    Directory,
+    Field,
+    Values,
+    directory_at,
+    values_at,
+)
 from medsanitize.sanitize.tiff_types import SIZES
 
 if TYPE_CHECKING:
@@ -46,7 +54,7 @@ class Tiff:
         for directory in self.directories:
             with suppress(Refused):  # it is left out, or refused where its page is read
                 found += self.sub_directories(directory)
-        return Values([(field.start, field.size) for one in found for field in one.fields.values()])
+        return values_at([(field.start, field.size) for one in found for field in one.fields.values()])
 
     def raw(self, field: Field) -> bytes:
         """The bytes of a field's values, which no field of a slide has more than 64 MB of.

@@ -22,7 +22,6 @@ from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.keys import SubKeys
 from medsanitize.sanitize.objects import Sanitized, Span
-from medsanitize.sanitize.record import Outcome
 from pydicom.data import get_testdata_file
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
@@ -35,6 +34,15 @@ Load = Callable[..., bytes]
 RAW = b"Grzbowska Anna 1951"
 FOLDER = Path(str(get_testdata_file("CT_small.dcm", download=False))).parent
 NAMES = sorted(path.name for path in FOLDER.glob("*.dcm"))
+UNREAD = {
+    *("ExplVR_BigEndNoMeta.dcm", "ExplVR_LitEndNoMeta.dcm", "UN_sequence.dcm", "empty_charset_LEI.dcm"),
+    *("no_meta.dcm", "no_meta_group_length.dcm", "priv_SQ.dcm", "nested_priv_SQ.dcm", "reportsi.dcm"),
+    *("reportsi_with_empty_number_tags.dcm", "rtplan.dcm", "rtplan_truncated.dcm", "rtstruct.dcm"),
+    *("test-SR.dcm", "waveform_ecg.dcm", "meta_missing_tsyntax.dcm"),
+    *("JPEG-lossy.dcm", "JPGExtended.dcm", "JPEG2000-embedded-sequence-delimiter.dcm"),
+    *("MR_truncated.dcm", "badVR.dcm", "SC_rgb_jpeg.dcm"),
+}
+"""No picture, none that pydicom decodes with what is installed here, or one that is refused."""
 
 
 def element_value(data: bytes) -> bytes | None:
@@ -78,24 +86,17 @@ def test_pixel_bytes_are_unchanged_where_nothing_was_to_clean(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(set(NAMES) - UNREAD))
 def test_released_pixels_decode_as_before(name: str, load_bytes: Load, sanitize: Sanitize) -> None:
     source = load_bytes(name)
     before = pydicom.dcmread(BytesIO(source), force=True)
-    done, out = sanitize(source)
-    if "PixelData" not in before or done.record.outcome is not Outcome.RELEASED:
-        assert done.record.outcome in (Outcome.RELEASED, Outcome.QUARANTINED)
-        return
-    try:
-        expected = before.pixel_array
-    except Exception:  # noqa: BLE001  what pydicom cannot decode before, it need not decode after
-        return
 
-    after = pydicom.dcmread(BytesIO(out)).pixel_array
+    _, out = sanitize(source)
 
-    if before.BitsStored < before.BitsAllocated and before.file_meta.TransferSyntaxUID.is_compressed is False:
-        expected = expected & ((1 << before.BitsStored) - 1) if not before.PixelRepresentation else expected
-    assert np.array_equal(after, expected)
+    expected = before.pixel_array
+    if not before.file_meta.TransferSyntaxUID.is_compressed and not before.PixelRepresentation:
+        expected &= (1 << before.BitsStored) - 1  # what lies beside the stored bits is not released
+    assert np.array_equal(pydicom.dcmread(BytesIO(out)).pixel_array, expected)
 
 
 JPEGS = [

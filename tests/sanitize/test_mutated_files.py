@@ -23,7 +23,11 @@ from medsanitize.sanitize.record import Outcome
 from pydicom.data import get_testdata_file
 
 FOLDER = Path(str(get_testdata_file("CT_small.dcm", download=False))).parent
-NAMES = sorted(path.name for path in FOLDER.glob("*.dcm") if path.stat().st_size < 50_000)
+UNWRITABLE = {"SC_rgb_jpeg.dcm"}
+"""pydicom can plant nothing in it: its data set is not encoded as its meta information says."""
+NAMES = sorted(
+    path.name for path in FOLDER.glob("*.dcm") if path.stat().st_size < 50_000 and path.name not in UNWRITABLE
+)
 KEYS = derive(bytes(range(32)), scope="release:test")
 MARKS = (b"Wojtaszek", b"MRN8812345", b"ACC5512345")
 KNOWN = frozenset([Known("name", "Wojtaszek^Ewa"), Known("id", "MRN8812345"), Known("id", "ACC5512345")])
@@ -57,11 +61,15 @@ def planted(name: str) -> bytes:
         item.PatientName, item.AccessionNumber = data_set.PatientName, data_set.AccessionNumber
         data_set.ReferencedStudySequence = pydicom.Sequence([item])
         stream = BytesIO()
-        try:
-            data_set.save_as(stream)
-        except (ValueError, TypeError, AttributeError, NotImplementedError, OSError):
-            return (FOLDER / name).read_bytes()
+        data_set.save_as(stream)
         return stream.getvalue()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _model_of_text(make_policy: Callable[..., Policy]) -> None:
+    """A process reads the model of text once, which is no part of what a file takes."""
+    data = planted("JPEG2000.dcm")
+    Sanitizer(make_policy("hipaa-safe-harbor"), KEYS)(data, Context("id:one", "object", peek(data).known))
 
 
 @st.composite
@@ -101,7 +109,7 @@ def check(data: bytes, policy: Policy) -> None:
         piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]
         for piece in done.pieces
     )
-    assert time.process_time() - start < 30, "the first file loads the text model too; none may hang"
+    assert time.process_time() - start < 5
     assert done.record.outcome in (Outcome.RELEASED, Outcome.QUARANTINED)
     assert not any(mark.decode() in repr(done.record) for mark in MARKS)
     if done.record.outcome is Outcome.QUARANTINED:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.calibration import calibrate
@@ -20,6 +21,7 @@ from medsanitize.verifiers.overlap.models import Models
 from medsanitize.verifiers.overlap.overlap import Overlap, overlap
 from medsanitize.verifiers.overlap.side import Image as Item
 from medsanitize.verifiers.overlap.side import Side, split_sides
+from medsanitize.verifiers.overlap.told import write_pairs
 from medsanitize.verifiers.overlap.verdict import poisson_tail
 from medsanitize.verifiers.pictures.picture import Modality, Picture
 from PIL import Image
@@ -163,6 +165,18 @@ def test_a_verification_model_decides_where_there_is_one(places: dict[str, Path]
         found.sides[0].names.index(f"p{patient}") for patient in SHARED
     }
     assert all(0 <= p.score <= 1 for p in found.pairs if p.score is not None)
+
+
+def test_the_table_says_from_which_score_and_within_which_distance_a_pair_is_sure(
+    places: dict[str, Path], tmp_path: Path
+) -> None:
+    found = of(places, "a", "b", "c", models=replace(MODELS, verification={Modality.RADIOGRAPH: Judge()}))
+    write_pairs(found, tmp_path / "pairs.parquet")
+    rows = pq.read_table(tmp_path / "pairs.parquet").to_pylist()
+    sure = [row for row in rows if row["decision"] == "same patient"]
+    assert sure
+    assert all(row["score"] >= row["threshold"] for row in sure)
+    assert all(row["distance"] <= row["threshold_distance"] for row in sure)
 
 
 def test_of_many_pairs_the_verification_model_sees_near_ones_and_finds_the_same(

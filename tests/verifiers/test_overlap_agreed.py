@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from medsanitize.verifiers.calibration import calibrate, clopper_pearson, most_errors
-from medsanitize.verifiers.overlap.agreed import Pairs, agreed
+from medsanitize.verifiers.overlap.agreed import Agreed, Pairs, agreed
 from medsanitize.verifiers.overlap.limits import limit_of
 
 ROOM = 0.05
@@ -24,9 +24,9 @@ def people(count: int, seed: int, *, alike: float = 0.5) -> Pairs:
     return Pairs(distance, score, np.r_[names, names], np.r_[names, np.roll(names, 1)])
 
 
-def overlooked(found: object, fresh: Pairs) -> float:
+def overlooked(found: Agreed, fresh: Pairs) -> float:
     same = fresh.first == fresh.second
-    inside = (fresh.score >= found.point.threshold) & (fresh.distance <= found.distance)  # type: ignore[attr-defined]
+    inside = (fresh.score >= found.point.threshold) & (fresh.distance <= found.distance)
     return float(1 - inside[same].mean())
 
 

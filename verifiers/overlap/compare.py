@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -120,44 +120,51 @@ def compare(
     tuple of Comparison, tuple of Pair
         Pairs: matches and the closest others; no pair of images twice.
     """
-    found: dict[tuple[int, int], Pair] = {}
     trusted = tells_apart(sides[0]) and tells_apart(sides[1])
-    for pair in _copies(sides, numbers, trusted=trusted):
-        found.setdefault(pair.images, pair)
-    ids = 0
-    if same_ids:
-        for pair in _ids(sides, numbers):
-            ids += 1
-            found.setdefault(pair.images, pair)
-    copies = Counter(pair.basis for pair in found.values() if pair.decision == "same image")
-    alike = sum(pair.decision == "undecided" for pair in found.values())
+    named = tuple(_ids(sides, numbers)) if same_ids else ()
+    equal_or_named: dict[tuple[int, int], Pair] = {}
+    for pair in (*_copies(sides, numbers, trusted=trusted), *named):
+        equal_or_named.setdefault(pair.images, pair)
     told = {
         modality: _by_model(sides, numbers, modality, models.verification.get(modality), limits.get(modality))
         for modality in Modality
         if all(modality in side.vectors for side in sides)
     }
+    evidence = _evidence(sides, equal_or_named.values(), len(named), told, limits)
+    found = dict(equal_or_named)
     for one in told.values():
         for pair in one.pairs:
             found[pair.images] = _joined(found.get(pair.images), pair)
+    titles = (sides[0].title, sides[1].title)
+    ordered = tuple(found[places] for places in sorted(found))
+    return Comparison(titles, evidence, conclude(*titles, evidence)), ordered
+
+
+def _evidence(
+    sides: tuple[Seen, Seen],
+    without_models: Iterable[Pair],
+    named: int,
+    told: Mapping[Modality, _Told],
+    limits: Mapping[Modality, Limit],
+) -> Evidence:
+    """Count what a verdict rests on."""
+    decided = Counter((pair.decision, pair.basis) for pair in without_models)
     judged = {modality: one for modality, one in told.items() if modality in limits}
     unread = Counter(sides[0].unread) + Counter(sides[1].unread)
-    evidence = Evidence(
-        copies={basis: copies[basis] for basis in ("bytes", "pixels", "look")},
-        ids=ids,
+    return Evidence(
+        copies={basis: decided["same image", basis] for basis in ("bytes", "pixels", "look")},
+        ids=named,
         matched={modality: len(one.matched) for modality, one in judged.items()},
         sure={modality: len(one.sure) for modality, one in judged.items()},
         compared={modality: one.compared for modality, one in told.items()},
         limits=dict(limits),
         unread=dict(sorted(unread.items())),
         apart=_apart(sides, frozenset(told)),
-        look_alike=alike,
+        look_alike=decided["undecided", "look"],
         complete=all(one.complete for one in judged.values()),
         within={modality: one.within for modality, one in judged.items() if one.matched},
         by_chance={modality: one.by_chance for modality, one in judged.items() if one.matched},
     )
-    titles = (sides[0].title, sides[1].title)
-    ordered = tuple(found[places] for places in sorted(found))
-    return Comparison(titles, evidence, conclude(*titles, evidence)), ordered
 
 
 def grouped(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:

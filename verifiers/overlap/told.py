@@ -110,8 +110,8 @@ def _schema() -> Any:
         "decision",
         "modality",
     )
-    numbers = ("distance", "score", "threshold", "false_match_rate", "false_match_bound")
-    more = ("false_non_match_rate", "false_non_match_bound")
+    numbers = ("distance", "score", "threshold", "threshold_distance", "false_match_rate")
+    more = ("false_match_bound", "false_non_match_rate", "false_non_match_bound")
     return pa.schema(
         [(name, pa.string()) for name in texts]
         + [(name, pa.float64()) for name in (*numbers, *more)]
@@ -132,6 +132,7 @@ def _row(found: Overlap, pair: Pair) -> dict[str, Any]:
         sure = pair.basis == "score" and pair.decision == "same patient"
         point = limit.sure if sure else limit.possible
         row["threshold"] = point.threshold
+        row["threshold_distance"] = limit.sure_within if sure and math.isfinite(limit.sure_within) else None
         row |= {"false_match_rate": point.false_match.share, "false_match_bound": point.false_match.upper}
         row["false_non_match_rate"] = point.false_non_match.share
         row["false_non_match_bound"] = point.false_non_match.upper
