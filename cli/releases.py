@@ -12,24 +12,38 @@ from medsanitize.cli.frame import FILE, cli, command, long_work, tell
 if TYPE_CHECKING:
     from medsanitize.pipeline.registering import Added
     from medsanitize.release.registry import Registry
+    from medsanitize.release.verify import Verification
 
 _KEY_VARIABLE: Final = "MEDSANITIZE_REGISTRY_KEY"
 
 
 @command(cli, "verify", "medsanitize verify release --key signing.key.pub")
-@click.argument("release", type=FILE)
+@click.argument("release")
 @click.option("--key", type=FILE, help="Public key of the signer.")
-def verify(release: Path, key: Path | None, *, as_json: bool, **_: Any) -> int:
-    """Find every changed, missing or added byte of a release, and check its signature."""
-    from medsanitize.release.verify import verify as verify_release
+def verify(release: str, key: Path | None, *, as_json: bool, **_: Any) -> int:
+    """Find every changed, missing or added byte of a release, and check its signature.
 
-    found = verify_release(release, key=key)
+    RELEASE is a folder, or where it lies in a store: s3://, gs://, abfs:// or https:// (extra store).
+    """
+    found = _verified(release, key)
     code = 0 if found.status == "intact" else 4
     problems = [{"file": file, "fault": fault} for file, fault in found.problems]
     lines = [str(found), *(f"  {one['fault']}: {one['file']}" for one in problems)]
     facts = {"status": found.status, "signer": found.signer, "problems": problems, "exit_code": code}
     tell(as_json, facts, "\n".join(lines))
     return code
+
+
+def _verified(release: str, key: Path | None) -> Verification:
+    from medsanitize.pipeline.stores.open import scheme_of
+    from medsanitize.policies.stores import STORES
+    from medsanitize.release.verify import verify
+
+    if scheme_of(os.fsencode(release)) not in STORES:
+        return verify(Path(release), key=key)
+    from medsanitize.pipeline.stores.verifying import verify_in_store
+
+    return verify_in_store(release, key=key)
 
 
 @command(cli, "audit", "medsanitize audit release --policy policy.yaml")

@@ -36,9 +36,9 @@ def send(
     Objects that are there already are not sent again, so the same command resumes.
     """
     from medsanitize.errors import UsageError
-    from medsanitize.pipeline.extras import check_pacs_extra
+    from medsanitize.pipeline.extras import check_extra
 
-    check_pacs_extra()
+    check_extra("pacs")
     from medsanitize.pipeline.pacs.sending import send as send_release
 
     if token and login:

@@ -81,9 +81,9 @@ def synthesize(
 
 
 def _asked(model: Path, renamed: tuple[str, ...], options: dict[str, Any]) -> Asked:
-    from medsanitize.pipeline.extras import check_generate_extra
+    from medsanitize.pipeline.extras import check_extra
 
-    check_generate_extra()
+    check_extra("generate")
     from medsanitize.pipeline.reference import Table
     from medsanitize.pipeline.synthesize import Asked
 

@@ -100,10 +100,10 @@ def train_classifier(
     Each image has one class; classes of fewer than four patients are left out and counted. Stopped by Ctrl-C,
     the same command goes on where it was.
     """
-    from medsanitize.pipeline.extras import check_verify_extra
+    from medsanitize.pipeline.extras import check_extra
     from medsanitize.verifiers.labels import read_labels
 
-    check_verify_extra()
+    check_extra("verify")
     from medsanitize.verifiers.training.classification import class_recipe_for, train_classification
 
     chosen, columns = class_recipe_for(recipe), columns_of(renamed)
@@ -114,10 +114,10 @@ def train_classifier(
 
 
 def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool) -> int:
-    from medsanitize.pipeline.extras import check_verify_extra
+    from medsanitize.pipeline.extras import check_extra
     from medsanitize.verifiers.labels import read_labels
 
-    check_verify_extra()
+    check_extra("verify")
     from medsanitize.verifiers.models.config import Kind
     from medsanitize.verifiers.training.recipes import recipe_for
     from medsanitize.verifiers.training.train import train as train_model
@@ -193,10 +193,10 @@ def train_generator(
     of samples appear in the folder MODEL.training as it learns. Stopped by Ctrl-C, the same command goes
     on where it was. Several GPUs: accelerate launch --no-python medsanitize train generator ...
     """
-    from medsanitize.pipeline.extras import check_generate_extra
+    from medsanitize.pipeline.extras import check_extra
     from medsanitize.verifiers.labels import read_labels
 
-    check_generate_extra()
+    check_extra("generate")
     from medsanitize.generators.latent.recipes import prediction_for, recipe_for
     from medsanitize.generators.latent.train import train_generator as train_model
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medsanitize.pipeline.extras import check_verify_extra
+from medsanitize.pipeline.extras import check_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.stop import Stop
 from medsanitize.release.store import write_atomic
@@ -46,7 +46,7 @@ def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
     IntegrityError
         When a model was changed.
     """
-    check_verify_extra()
+    check_extra("verify")
     labels = read_labels(asked.labels, asked.images, asked.columns, asked.split)
     from medsanitize.verifiers.evaluation.embedding import embed_files, modality_of
     from medsanitize.verifiers.evaluation.evaluate import evaluate

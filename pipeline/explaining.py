@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.extras import check_verify_extra
+from medsanitize.pipeline.extras import check_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.stop import Stop
 from medsanitize.release.store import storage
@@ -59,7 +59,7 @@ def run_explain(asked: Asked, progress: Progress, stop: Stop) -> Explanation:
     IntegrityError
         When the catalogue or the model was changed.
     """
-    check_verify_extra()
+    check_extra("verify")
     from medsanitize.generators.explain.catalogue import read_catalogue
     from medsanitize.generators.explain.explain import explain
     from medsanitize.generators.explain.look import look
@@ -83,7 +83,7 @@ def run_ranking(asked: Asked, table: Path, progress: Progress, stop: Stop) -> Ra
 
     ``asked.image`` is the folder that the table's files are in.
     """
-    check_verify_extra()
+    check_extra("verify")
     from medsanitize.generators.explain.catalogue import read_catalogue
     from medsanitize.generators.explain.judgements import rank, read_judgements
     from medsanitize.generators.explain.look import look

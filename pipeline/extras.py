@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Final, Literal
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.state import State
@@ -78,48 +79,26 @@ def check_extras(policy: Policy) -> None:
             )
 
 
-def check_verify_extra() -> None:
-    """Refuse to compare images where the libraries for it are not installed; nothing is imported.
+_PURPOSES: Final = {
+    "verify": "Comparing images",
+    "generate": "Making images",
+    "pacs": "Sending to a PACS",
+    "stores": "Reading from a store",
+}
+
+
+def check_extra(extra: Literal["verify", "generate", "pacs", "stores"]) -> None:
+    """Refuse a command where the libraries it needs are not installed; nothing is imported.
 
     Raises
     ------
     UsageError
         Naming the extra to install.
     """
-    if missing("verify"):
+    if missing(extra) or (extra == "generate" and missing("verify")):
         raise UsageError(
-            "Comparing images needs the extra 'verify', which is not installed",
-            "Install it with: pip install 'medsanitize[verify]'",
-        )
-
-
-def check_generate_extra() -> None:
-    """Refuse to make images where the libraries for it are not installed; nothing is imported.
-
-    Raises
-    ------
-    UsageError
-        Naming the extra to install.
-    """
-    if missing("generate") or missing("verify"):
-        raise UsageError(
-            "Making images needs the extra 'generate', which is not installed",
-            "Install it with: pip install 'medsanitize[generate]'",
-        )
-
-
-def check_pacs_extra() -> None:
-    """Refuse to send to a PACS where the libraries for it are not installed; nothing is imported.
-
-    Raises
-    ------
-    UsageError
-        Naming the extra to install.
-    """
-    if missing("pacs"):
-        raise UsageError(
-            "Sending to a PACS needs the extra 'pacs', which is not installed",
-            "Install it with: pip install 'medsanitize[pacs]'",
+            f"{_PURPOSES[extra]} needs the extra '{extra}', which is not installed",
+            f"Install it with: pip install 'medsanitize[{extra}]'",
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.evaluation import counted
-from medsanitize.pipeline.extras import check_verify_extra
+from medsanitize.pipeline.extras import check_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.stop import Stop
 from medsanitize.policies.load import load
@@ -65,7 +65,7 @@ def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
     IntegrityError
         When a manifest or the model was changed.
     """
-    check_verify_extra()
+    check_extra("verify")
     if asked.policy is not None and not is_release(asked.release):
         raise UsageError("The guidelines are asked of releases", "Leave out --policy, or name a release")
     policy = None if asked.policy is None else load(asked.policy)

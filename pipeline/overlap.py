@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.engine import Died, Engine, LocalEngine
-from medsanitize.pipeline.extras import check_verify_extra
+from medsanitize.pipeline.extras import check_extra
 from medsanitize.pipeline.overlap_sides import side_of
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.stop import Stop
@@ -78,7 +78,7 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
     IntegrityError
         When a model, a manifest or a calibration was changed.
     """
-    check_verify_extra()
+    check_extra("verify")
     sides = _sides(asked)
     models = open_models(asked.models)
     given = calibrations_of(asked.calibration, asked.models, models)

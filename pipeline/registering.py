@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError
 from medsanitize.pipeline.engine import LocalEngine
-from medsanitize.pipeline.extras import check_verify_extra
+from medsanitize.pipeline.extras import check_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.stop import Stop
 from medsanitize.release.embeddings import PART, Embeddings, Vault
@@ -69,7 +69,7 @@ def register_with_embeddings(
     KeyMaterialError
         When the registry has embeddings under another key.
     """
-    check_verify_extra()
+    check_extra("verify")
     from medsanitize.pipeline.overlap import Lookers, visit
     from medsanitize.verifiers.overlap.models import open_models
     from medsanitize.verifiers.overlap.overlap import BATCH

@@ -26,7 +26,7 @@ from medsanitize.pipeline.drawing import (
     sampler_of,
 )
 from medsanitize.pipeline.engine import LocalEngine
-from medsanitize.pipeline.extras import check_generate_extra
+from medsanitize.pipeline.extras import check_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.reference import Sides, Table, sides_of
 from medsanitize.pipeline.stop import Stop
@@ -148,7 +148,7 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
     IntegrityError
         When a model was changed.
     """
-    check_generate_extra()
+    check_extra("generate")
     from medsanitize.generators.gate.gate import prepare
     from medsanitize.generators.gate.terms import Terms, images_needed
     from medsanitize.generators.latent.generator import training_of

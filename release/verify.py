@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
@@ -51,15 +51,47 @@ class _Problems:
         self.found.setdefault(path.encode("unicode_escape").decode("ascii"), fault)
 
 
-def verify(release: Path, *, key: Path | None) -> Verification:
+class Files(Protocol):
+    """The files of a release, wherever they lie."""
+
+    def walk(self) -> Iterator[Found]:
+        """Everything there is, in the order of `layout.order_of`."""
+
+    def digests(self, named: Iterable[Sum]) -> Iterator[tuple[Sum, str | None]]:
+        """Each of some files with the SHA-256 that its bytes have now; None where it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Files of a folder."""
+
+    path: Path
+
+    def walk(self) -> Iterator[Found]:
+        """Everything below the folder; links are not followed."""
+        return walk(self.path)
+
+    def digests(self, named: Iterable[Sum]) -> Iterator[tuple[Sum, str | None]]:
+        """One file after the other."""
+        for one in named:
+            try:
+                yield one, digest_file(self.path / one.path)
+            except OSError:
+                yield one, None
+
+
+def verify(release: Path, *, key: Path | None, files: Files | None = None) -> Verification:
     """Compare a release with its own evidence, byte for byte.
 
     Parameters
     ----------
     release : Path
-        The release folder. It is only read.
+        The release folder, or one that holds RELEASE.json, SHA256SUMS, attestation and manifests as they lie
+        elsewhere. It is only read.
     key : Path or None
         The signer's public key (PEM). A release that this key did not sign is not intact.
+    files : Files, optional
+        All files of the release, where that is not the folder.
 
     Raises
     ------
@@ -74,7 +106,7 @@ def verify(release: Path, *, key: Path | None) -> Verification:
     problems = _Problems()
     try:
         root = _check_root(release, problems)
-        _check_files(release, root, problems)
+        _check_files(release, files or Folder(release), root, problems)
         _check_manifests(release, problems)
     except OSError:
         raise EnvironmentFailure(
@@ -130,27 +162,38 @@ def _check_digests(release: Path, expected: dict[str, str], problems: _Problems)
     return not faults
 
 
-def _check_files(release: Path, root: dict[str, Any], problems: _Problems) -> None:
-    """Merge SHA256SUMS with a walk over the folder: both are ordered alike."""
+def _check_files(release: Path, files: Files, root: dict[str, Any], problems: _Problems) -> None:
+    """Hold what lies there against SHA256SUMS."""
     apart = {layout.SUMS, layout.ROOT}
     if layout.ATTESTATION in root.get("digests", {layout.ATTESTATION: ""}):
         apart.add(layout.ATTESTATION)
     for name in apart - ({layout.ATTESTATION} if not root else set()):
         if not (release / name).exists():
             problems.add(name, "missing")
-    sums = _sums(release, problems)
+    for stated, digest in files.digests(_in_both(_sums(release, problems), files.walk(), apart, problems)):
+        if digest != stated.sha256:
+            problems.add(stated.path, "unreadable" if digest is None else "changed")
+
+
+def _in_both(
+    sums: Iterator[Sum], walked: Iterator[Found], apart: set[str], problems: _Problems
+) -> Iterator[Sum]:
+    """Merge SHA256SUMS with a walk, both ordered alike; what is not in both, or is no file, is a problem."""
     expected = next(sums, None)
-    for found in walk(release):
+    for found in walked:
         if found.path in apart and found.kind == "file":
             continue
         while expected is not None and layout.order_of(expected.path) < layout.order_of(found.path):
             problems.add(expected.path, "missing")
             expected = next(sums, None)
-        if expected is not None and expected.path == found.path:
-            _check_file(release, expected, found, problems)
-            expected = next(sums, None)
-        else:
+        if expected is None or expected.path != found.path:
             problems.add(found.path, "not a regular file" if found.path in apart else "added")
+            continue
+        if found.kind == "file":
+            yield expected
+        else:
+            problems.add(found.path, "not a regular file")
+        expected = next(sums, None)
     while expected is not None:
         problems.add(expected.path, "missing")
         expected = next(sums, None)
@@ -163,17 +206,6 @@ def _sums(release: Path, problems: _Problems) -> Iterator[Sum]:
         problems.add(layout.SUMS, "missing")
     except (IntegrityError, OSError):
         problems.add(layout.SUMS, "unreadable")
-
-
-def _check_file(release: Path, expected: Sum, found: Found, problems: _Problems) -> None:
-    if found.kind != "file":
-        problems.add(found.path, "not a regular file")
-        return
-    try:
-        if digest_file(release / found.path) != expected.sha256:
-            problems.add(found.path, "changed")
-    except OSError:
-        problems.add(found.path, "unreadable")
 
 
 def _check_manifests(release: Path, problems: _Problems) -> None:

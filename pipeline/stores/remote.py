@@ -113,11 +113,11 @@ class RemoteReader:
         """
         check()
         for one in self._entries(folder):
-            name = one.quoted.decode("utf-8", "surrogateescape")
+            name, quoted = (part.decode("utf-8", "surrogateescape") for part in (one.name, one.quoted))
             if one.sort != "folder":
                 yield name, one.size
                 continue
-            for path, size in self.names_below(f"{folder}/{name}", check):
+            for path, size in self.names_below(f"{folder}/{quoted}", check):
                 yield f"{name}/{path}", size
 
     @property
