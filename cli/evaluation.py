@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Rate, over pairs of patients, that the threshold is set for.",
 )
-@click.option("--output", type=FILE, metavar="FOLDER", help="Write results.json and evaluation.html there.")
+@click.option(
+    "--output",
+    type=FILE,
+    metavar="FOLDER",
+    help="Write results.json, evaluation.html and calibration.json (for overlap --calibration) there.",
+)
 def evaluate(
     images: Path,
     labels: Path,
@@ -57,6 +62,18 @@ def evaluate(
     return code
 
 
+def _by_score(found: Evaluation) -> list[str]:
+    from medsanitize.verifiers.evaluation.words import number
+
+    ranked = found.retrieval_by_score
+    if ranked is None:
+        return []
+    first = number(ranked.precision_at_1, ranked.intervals["precision_at_1"])
+    return [
+        f"By the verifier's score: P@1 {first}, mAP@R {number(ranked.map_at_r, ranked.intervals['map_at_r'])}"
+    ]
+
+
 def _lines(found: Evaluation, output: Path | None) -> list[str]:
     from medsanitize.verifiers.evaluation.words import excluded_lines, number
 
@@ -67,6 +84,7 @@ def _lines(found: Evaluation, output: Path | None) -> list[str]:
         f"P@1          {number(search.precision_at_1, search.intervals['precision_at_1'])}",
         f"mAP@R        {number(search.map_at_r, search.intervals['map_at_r'])}",
         f"R-precision  {number(search.r_precision, search.intervals['r_precision'])}",
+        *_by_score(found),
         f"AUC          {number(pairs.auc, pairs.intervals['auc'])}, all pairs, score: {pairs.score}",
     ]
     made = pairs.decisions
@@ -81,5 +99,5 @@ def _lines(found: Evaluation, output: Path | None) -> list[str]:
         if made.not_calibratable:
             lines.append(f"That rate is an estimate without a bound: {made.not_calibratable}.")
     if output is not None:
-        lines.append("Written: results.json and evaluation.html.")
+        lines.append("Written: results.json, evaluation.html and calibration.json.")
     return lines

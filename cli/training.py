@@ -28,8 +28,8 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--recipe",
             metavar="NAME",
-            help="moments (retrieval) and match (verification), the defaults without a GPU; frozen; paper"
-            " (the default with one), paper-224, augmented-512 or tiny.",
+            help="moments (retrieval) and match (verification), the defaults; frozen; paper (the default with"
+            " a GPU and --weights), paper-224, augmented-512 or tiny.",
         ),
         click.option(
             "--weights",
@@ -123,7 +123,7 @@ def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool)
     from medsanitize.verifiers.training.train import train as train_model
 
     kind = Kind(name)
-    recipe = recipe_for(kind, options["recipe"])
+    recipe = recipe_for(kind, options["recipe"], options["weights"])
     columns = columns_of(options["renamed"])
     rows = read_labels(options["labels"], options["images"], columns, options["split"])
     with long_work(log_json) as (progress, stop):
@@ -193,9 +193,15 @@ def train_generator(
     of samples appear in the folder MODEL.training as it learns. Stopped by Ctrl-C, the same command goes
     on where it was. Several GPUs: accelerate launch --no-python medsanitize train generator ...
     """
+    from medsanitize.errors import UsageError
     from medsanitize.pipeline.extras import check_extra
     from medsanitize.verifiers.labels import read_labels
 
+    if pipeline is not None and prediction is not None:
+        raise UsageError(
+            "--prediction means nothing with --pipeline: a denoiser goes on predicting what it learned to",
+            "Leave one of them out",
+        )
     check_extra("generate")
     from medsanitize.generators.latent.recipes import prediction_for, recipe_for
     from medsanitize.generators.latent.train import train_generator as train_model

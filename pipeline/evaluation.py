@@ -61,7 +61,12 @@ def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
         retrieval = open_retrieval(asked.model)
     progress.stage("embedding", len(labels))
     encoders = [retrieval] if verifier is None else [retrieval, verifier]
-    embedded = embed_files(labels.paths, encoders, done=counted(progress, stop))
+    told = counted(progress, stop)
+    embedded = embed_files(labels.paths, encoders, done=told)
+    scores = None
+    if verifier is not None:
+        progress.stage("scoring pairs", len(embedded.places) * (len(embedded.places) - 1) // 2)
+        scores = verifier_scores(embedded.vectors[1], verifier, told)
     progress.stage("measuring", None)
     models = {
         "retrieval": "packaged ImageNet features" if asked.model is None else "trained",
@@ -73,21 +78,21 @@ def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
     found = evaluate(
         labels.keep(embedded.places, embedded.excluded),
         distance_scores(embedded.vectors[0]),
-        None if verifier is None else verifier_scores(embedded.vectors[1], verifier),
+        scores,
         models=models,
         calibration=_calibration(asked.model if verifier is None else asked.verifier),
         target=asked.target,
     )
     if asked.output is not None:
-        _write(asked.output, found)
+        _write(asked.output, found, "+".join(one.digest for one in encoders))
     return found
 
 
 def counted(progress: Progress, stop: Stop) -> Callable[[int], None]:
-    """Tell of images as they are done, and stop between two of them when a signal asked for it."""
+    """Tell of images or pairs as they are done, and stop between two when a signal asked for it."""
 
-    def done(images: int) -> None:
-        progress.advance(images)
+    def done(more: int) -> None:
+        progress.advance(more)
         stop.check()
 
     return done
@@ -102,9 +107,13 @@ def _calibration(model: Path | None) -> Calibration | None:
     return None if stored is None else Calibration.from_json(stored.decode("utf-8", "replace"))
 
 
-def _write(output: Path, found: Evaluation) -> None:
+def _write(output: Path, found: Evaluation, models: str) -> None:
     from medsanitize.verifiers.evaluation.page import evaluation_page
+    from medsanitize.verifiers.overlap.given import FILE, Given
+    from medsanitize.verifiers.pictures.picture import Modality
 
     results = json.dumps(found.to_json(), indent=1, sort_keys=True, allow_nan=False)
     write_atomic(output / RESULTS, results.encode() + b"\n")
     write_atomic(output / PAGE, evaluation_page(found))
+    given = Given(Modality(found.models["modality"]), models, found.calibration)
+    write_atomic(output / FILE, given.to_json().encode() + b"\n")

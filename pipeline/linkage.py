@@ -14,7 +14,10 @@ from medsanitize.pipeline.evaluation import counted
 from medsanitize.pipeline.extras import check_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.stop import Stop
+from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.load import load
+from medsanitize.policies.model import Policy
+from medsanitize.release.manifest import stated_policy
 from medsanitize.release.store import write_atomic
 from medsanitize.verifiers.labels import Columns, read_labels
 from medsanitize.verifiers.linkage.guidelines import guidelines_of
@@ -61,14 +64,14 @@ def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
     Raises
     ------
     UsageError
-        When a side has no patients, or no patient is in both.
+        When a side has no patients, no patient is in both, or the release is not of the policy.
     IntegrityError
         When a manifest or the model was changed.
     """
     check_extra("verify")
     if asked.policy is not None and not is_release(asked.release):
         raise UsageError("The guidelines are asked of releases", "Leave out --policy, or name a release")
-    policy = None if asked.policy is None else load(asked.policy)
+    policy = None if asked.policy is None else _policy_of(asked.release, asked.policy)
     ours = _images(asked.release, asked.labels, asked.columns)
     # One folder may hold both sides, each with a table of its own.
     itself = asked.release.resolve() == asked.background.resolve() and asked.background_labels in (
@@ -84,6 +87,16 @@ def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
     if asked.output is not None:
         _write(asked.output, found)
     return found
+
+
+def _policy_of(release: Path, path: Path) -> Policy:
+    """The policy that the release was made by: another one would answer for it."""
+    policy = load(path)
+    if stated_policy(release) != policy_digest(policy):
+        raise UsageError(
+            "The release was not made by this policy", "Name the policy that it was made by, unchanged"
+        )
+    return policy
 
 
 def _images(path: Path, labels: Path | None, columns: Columns) -> _Images:

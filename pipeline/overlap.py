@@ -18,6 +18,7 @@ from medsanitize.release.store import storage, write_atomic
 from medsanitize.verifiers.calibration import Calibration
 from medsanitize.verifiers.labels import Columns
 from medsanitize.verifiers.overlap.figure import FIGURE, write_figure
+from medsanitize.verifiers.overlap.given import read_given
 from medsanitize.verifiers.overlap.look import Look, look_at
 from medsanitize.verifiers.overlap.models import Models, Paths, open_models
 from medsanitize.verifiers.overlap.overlap import TARGET, Overlap, overlap
@@ -74,14 +75,14 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
     Raises
     ------
     UsageError
-        When the sides cannot be compared, or a library is missing.
+        When the sides cannot be compared, a model or calibration is not for them, or a library is missing.
     IntegrityError
         When a model, a manifest or a calibration was changed.
     """
     check_extra("verify")
     sides = _sides(asked)
     models = open_models(asked.models)
-    given = calibrations_of(asked.calibration, asked.models, models)
+    given = calibrations_of(asked.calibration, models)
     with LocalEngine(Lookers(asked.models), workers, stop) as engine:
         progress.stage("looking", sum(len(side.images) for side in sides))
         found = overlap(
@@ -92,20 +93,21 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
             same_ids=asked.table is not None,
             visit=partial(visit, engine, progress),
         )
+    require_seen(asked.models, models, found)
     if asked.output is not None:
         _write(found, asked.models, asked.output)
     return found
 
 
-def calibrations_of(path: Path | None, paths: Paths, models: Models) -> dict[Modality, Calibration]:
-    """A calibration from a file: of the models that are named, else of the packaged one for radiographs.
+def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibration]:
+    """A calibration from a file that ``evaluate --output`` wrote.
 
     Raises
     ------
     UsageError
-        When the file cannot be read.
+        When the file cannot be read, or is of other models than those of the comparison.
     IntegrityError
-        When it holds no calibration.
+        When it is damaged.
     """
     if path is None:
         return {}
@@ -113,16 +115,30 @@ def calibrations_of(path: Path | None, paths: Paths, models: Models) -> dict[Mod
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise UsageError("The calibration cannot be read", "Name the file that holds it") from None
-    read = Calibration.from_json(text)
-    if paths.verification:
-        return dict.fromkeys(models.verification, read)
-    named = [modality for modality in models.retrieval if modality in _named(paths, models)]
-    return dict.fromkeys(named or [Modality.RADIOGRAPH], read)
+    given = read_given(text)
+    if given.models != models.digest(given.modality):
+        raise UsageError(
+            "The calibration is of scores that other models gave, or of distances where a verifier decides",
+            "Name the models it was made with, or make one by medsanitize evaluate --output with these",
+        )
+    return {given.modality: given.calibration}
 
 
-def _named(paths: Paths, models: Models) -> list[Modality]:
-    """Modalities of the retrieval models that a folder was named for; they were opened in that order."""
-    return list(models.retrieval)[: len(paths.retrieval)]
+def require_seen(paths: Paths, models: Models, found: Overlap) -> None:
+    """Refuse a comparison in which a model that was named saw no image: others answered in its place.
+
+    Raises
+    ------
+    UsageError
+        Naming the kind of image that no side holds.
+    """
+    named = {*list(models.retrieval)[: len(paths.retrieval)], *models.verification}
+    unused = sorted(named - {modality for side in found.sides for modality in side.vectors})
+    if unused:
+        raise UsageError(
+            f"A model is for images of a kind that no side holds ({', '.join(unused)})",
+            "Leave it out, or name one for the images there are",
+        )
 
 
 def visit(engine: Engine, progress: Progress, batches: Iterable[Sequence[Image]]) -> Iterator[Sequence[Look]]:

@@ -56,9 +56,8 @@ def check_overlap(policy: Policy) -> None:
     from medsanitize.pipeline.overlap import calibrations_of
     from medsanitize.verifiers.overlap.models import open_models
 
-    paths = paths_of(policy.overlap)
-    models = open_models(paths)
-    calibrations_of(policy.overlap.calibration, paths, models)
+    models = open_models(paths_of(policy.overlap))
+    calibrations_of(policy.overlap.calibration, models)
     vault, registry = vault_of(policy), registry_of(policy)
     lacking = 0
     for entry in earlier(policy):
@@ -221,13 +220,12 @@ def _found(state: State, policy: Policy) -> Found | None:
     section, entries = policy.overlap, earlier(policy)
     if section is None or not entries:
         return None
-    paths = paths_of(section)
-    models = open_models(paths)
+    models = open_models(paths_of(section))
     ours = _ours(state)
     theirs = [
         _theirs(policy, models, entry, f"earlier release {number}") for number, entry in enumerate(entries, 1)
     ]
-    given = calibrations_of(section.calibration, paths, models)
+    given = calibrations_of(section.calibration, models)
     return against(ours, theirs, models=models, calibrations=given, target=section.false_match_rate)
 
 

@@ -268,6 +268,22 @@ def write_objects(
     return tuple(written)
 
 
+def stated_policy(release: Path) -> str:
+    """Digest of the policy that a release states it was made by; empty where it states none.
+
+    Raises
+    ------
+    IntegrityError
+        When the manifest is missing or damaged.
+    """
+    parts = layout.object_manifests(release)
+    try:
+        stated = pq.read_schema(parts[0]).metadata or {}
+    except (IndexError, OSError, pa.ArrowException):
+        raise IntegrityError("The object manifest cannot be read", "Fetch the release again") from None
+    return str(stated.get(b"policy_digest", b"").decode("ascii", "replace"))
+
+
 def write_patients(rows: Iterable[PatientRow], folder: Path, *, metadata: Mapping[str, str]) -> Path:
     """Write ``manifest/patients.parquet``; rows ordered by patient. See `write_objects`."""
     path = folder / layout.PATIENTS

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
+from medsanitize.pipeline.overlap import calibrations_of
+from medsanitize.verifiers.overlap.models import Paths, open_models
+from medsanitize.verifiers.pictures.picture import Modality
 from PIL import Image
 
 
@@ -46,9 +49,17 @@ def test_images_and_a_table_become_a_result_and_a_page(folder: Path, tmp_path: P
     assert (facts["images"], facts["patients"], facts["excluded"]) == (6, 3, {})
     assert 0 <= facts["retrieval"]["precision_at_1"] <= 1
     assert 0 <= facts["verification"]["auc"] <= 1
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"results.json", "evaluation.html"}
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"calibration.json", "evaluation.html", "results.json"}
     stored = json.loads((tmp_path / "out" / "results.json").read_text())
     assert stored["retrieval"] == facts["retrieval"]
+
+
+def test_the_calibration_of_an_evaluation_is_one_of_its_models(folder: Path, tmp_path: Path) -> None:
+    call(folder, "table.csv", "--output", str(tmp_path))
+    models = open_models(Paths())
+    given = calibrations_of(tmp_path / "calibration.json", models)
+    assert {modality: one.patients for modality, one in given.items()} == {Modality.RADIOGRAPH: 3}
 
 
 def test_what_cannot_be_read_is_counted_and_changes_the_exit_code(folder: Path) -> None:

@@ -99,3 +99,13 @@ def test_a_release_is_attacked_by_its_pseudonyms_and_asked_the_guidelines(tmp_pa
     assert facts["whole"]["rs"]["of"] == 3
     assert [one["code"] for one in facts["guidelines"]] == [f"A{n}" for n in range(1, 8)]
     assert {one["code"]: one["result"] for one in facts["guidelines"]}["A6"] in ("not met", "needs a human")
+
+
+def test_a_policy_that_did_not_make_the_release_does_not_answer_for_it(tmp_path: Path) -> None:
+    make_export(tmp_path / "export")
+    prepare(tmp_path)
+    CliRunner().invoke(cli, ["run", str(tmp_path / "policy.yaml"), "--workers", "1"])
+    prepare(tmp_path, preset="research")
+    release = tmp_path / "release"
+    code, text = call(release, "--background", release, "--policy", tmp_path / "policy.yaml")
+    assert (code, "was not made by this policy" in text) == (2, True)

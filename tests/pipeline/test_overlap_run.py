@@ -23,7 +23,8 @@ from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.registry import Registry
-from medsanitize.verifiers.calibration import calibrate
+from medsanitize.verifiers.calibration import Calibration, calibrate
+from medsanitize.verifiers.overlap.given import Given
 from medsanitize.verifiers.overlap.models import Models, Paths
 from medsanitize.verifiers.pictures.picture import Modality, Picture
 from PIL import Image
@@ -74,6 +75,11 @@ def shown(patient: int, visit: int) -> Any:
     return (0.6 * face + 0.4 * noise).astype(np.float32)
 
 
+def given(scores: Calibration) -> str:
+    """The file of a calibration of the model's distances."""
+    return Given(Modality.RADIOGRAPH, Coarse().digest, scores).to_json()
+
+
 def calibration() -> str:
     """Of the model on patients of its own."""
     taken = [(patient, visit) for patient in range(900, 970) for visit in (0, 1)]
@@ -81,7 +87,7 @@ def calibration() -> str:
     vectors, patients = Coarse().embed(pictures), np.array([patient for patient, _ in taken])
     first, second = np.triu_indices(len(taken), 1)
     scores = -np.linalg.norm(vectors[first] - vectors[second], axis=1)
-    return calibrate(scores, patients[first], patients[second]).to_json()
+    return given(calibrate(scores, patients[first], patients[second]))
 
 
 def radiograph(path: Path, patient: int, visit: int) -> None:
@@ -215,9 +221,9 @@ def test_where_the_policy_allows_none_nothing_is_published(make: Make) -> None:
 
 def doubtful() -> str:
     """A calibration under which two visits of one patient are possibly of one patient, never surely."""
-    genuine = np.r_[np.full(3, -4.0), np.full(5, -1.0), np.full(292, -1e-4)]
+    genuine = np.r_[np.full(8, -1.0), np.full(292, -1e-4)]
     first, second = np.r_[np.arange(300), np.arange(20)], np.r_[np.arange(300), np.arange(20) + 20]
-    return calibrate(np.r_[genuine, np.full(20, -5.0)], first, second).to_json()
+    return given(calibrate(np.r_[genuine, np.full(20, -5.0)], first, second))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +266,7 @@ def test_a_registry_of_other_models_is_refused_before_anything_is_read(
 ) -> None:
     go(make("first"))
     models["now"] = Models({one: Coarse("d" * 64) for one in Modality})  # type: ignore[misc]
-    policy = make("second")
+    policy = make("second", section=None, overlap="{action: flag}")
     with pytest.raises(
         UsageError, match="1 earlier releases in the registry were not embedded by these models"
     ):

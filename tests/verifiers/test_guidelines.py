@@ -46,6 +46,7 @@ def standing(code: str, linked: Rate | None = None, **changes: Any) -> str:
         ("A2", None, {}, "needs a human"),
         ("A2", None, {"anonymous": False}, "not met"),
         ("A3", NOBODY, {}, "met"),
+        ("A3", Rate(0.0, 0, 2, 0.0, 0.776), {}, "needs a human"),
         ("A3", SOME, {}, "not met"),
         ("A3", NOBODY, {"found_before": 1}, "not met"),
         ("A3", NOBODY, {"uncompared": 1}, "needs a human"),

@@ -222,6 +222,30 @@ def test_with_an_image_that_cannot_be_read_nothing_is_exclusive(
     assert "SECRET" not in verdict.sentence
 
 
+@pytest.mark.parametrize(
+    ("name", "patient", "result"),
+    [("scan.png", "", "cannot tell"), ("scan", "SECRET1", "cannot tell"), ("note.txt", "", "exclusive")],
+)
+def test_text_in_place_of_an_image_leaves_a_doubt(
+    places: dict[str, Path], tmp_path: Path, name: str, patient: str, result: str
+) -> None:
+    pointer = tmp_path / name
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n")
+    one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
+    more = replace(other, images=(*other.images, Item(pointer, name, patient)))
+    found = overlap(one, more, models=MODELS, visit=visit)
+    assert found.result == result
+
+
+def test_a_side_of_which_nothing_has_a_look_is_compared_all_the_same(
+    places: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\ncut")
+    blind = Side("D", (Item(tmp_path / "bad.png", "bad.png"),))
+    found = overlap(side_of(places["a"], "A"), blind, models=MODELS, visit=visit)
+    assert found.result == "cannot tell"
+
+
 def test_what_was_not_even_opened_leaves_a_doubt(places: dict[str, Path]) -> None:
     sides = side_of(places["a"], "A"), replace(side_of(places["b"], "B"), unread={"image not there": 2})
     found = overlap(*sides, models=MODELS, visit=visit)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.calibration import Calibration
 from medsanitize.verifiers.labels import Columns, read_labels
@@ -200,6 +201,14 @@ def test_a_recipe_with_weights_of_its_own_takes_no_others(table: Path) -> None:
     listener = Listener()
     with pytest.raises(UsageError, match="takes no others"):
         train(Kind.RETRIEVAL, labels, RETRIEVAL["frozen"], "a/b", table.parent / "m", listener, listener)
+
+
+def test_a_gpu_without_weights_to_start_from_gets_the_recipe_that_has_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert recipe_for(Kind.RETRIEVAL, None).name == "moments"
+    assert recipe_for(Kind.RETRIEVAL, None, "resnet50.safetensors").name == "paper"
 
 
 def test_an_unknown_recipe_lists_the_known_ones() -> None:

@@ -47,7 +47,11 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Everything that was measured; it names no image and no patient."""
+    """Everything that was measured; it names no image and no patient.
+
+    ``retrieval_by_score`` ranks by the verifier's score, where there is one. ``calibration`` is of all these
+    patients, by the score of the pairs.
+    """
 
     images: int
     patients: int
@@ -55,12 +59,15 @@ class Evaluation:
     models: Mapping[str, str]
     retrieval: Retrieval
     retrieval_other_day: Retrieval | None
+    retrieval_by_score: Retrieval | None
     verification: Verification
     subgroups: tuple[Subgroup, ...]
+    calibration: Calibration
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON types."""
+        """Return the result as JSON types; the calibration, which serves others, has a file of its own."""
         facts = asdict(self)
+        del facts["calibration"]
         facts["intervals"] = {
             "coverage": COVERAGE,
             "draws": DRAWS,
@@ -131,8 +138,10 @@ def evaluate(
         models=models,
         retrieval=retrieval,
         retrieval_other_day=summarise(_other_day(distances, patients, labels), patients),
+        retrieval_by_score=None if pair_scores is None else summarise(rank(pair_scores, patients), patients),
         verification=found,
         subgroups=subgroups(labels, patients, queries, pairs, decided and decided[1]),
+        calibration=pairs.calibration(),
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.verifiers.models.rows import score_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from medsanitize.verifiers.models.protocols import Verification
     from numpy.typing import NDArray
@@ -31,11 +33,14 @@ def distance_scores(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return scores
 
 
-def verifier_scores(vectors: NDArray[np.float32], verifier: Verification) -> NDArray[np.float32]:
-    """Return the verifier's score of every two of its vectors."""
+def verifier_scores(
+    vectors: NDArray[np.float32], verifier: Verification, done: Callable[[int], None] = lambda _: None
+) -> NDArray[np.float32]:
+    """Return the verifier's score of every two of its vectors; ``done`` is told of pairs, and may raise."""
     import numpy as np
 
     scores = np.ones((len(vectors), len(vectors)), dtype=np.float32)
     first, second = np.triu_indices(len(vectors), 1)
-    scores[first, second] = scores[second, first] = score_rows(verifier, vectors, first, vectors, second)
+    found = score_rows(verifier, vectors, first, vectors, second, done=done)
+    scores[first, second] = scores[second, first] = found
     return scores

@@ -19,6 +19,8 @@ from medsanitize.verifiers.calibration import Rate
 _NEEDS: Final = "needs a human"
 _FEW: Final = 5
 """Below so many patients nearly all are linked (their Fig. 6a)."""
+_MOST_LINKED: Final = 0.05
+"""Largest upper bound of Rs at which nobody linked says something."""
 _KEPT: Final = {
     "retain_institution_identity": "the institution",
     "retain_device_identity": "the identity of devices",
@@ -178,6 +180,8 @@ def _other_data(facts: Facts, linked: Rate | None) -> tuple[Standing, str]:
             else "No object has the pixels of one in the registry."
         )
         return _NEEDS, f"{compared} {told}"
+    if linked.upper > _MOST_LINKED:
+        return _NEEDS, f"{told} That is too few patients to bound what an attack would link."
     return "met", f"No object has the pixels of one in the registry. {told}"
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from medsanitize.verifiers.overlap.likeness import alike
+from medsanitize.verifiers.overlap.likeness import BITS, alike
 from medsanitize.verifiers.overlap.seen import Seen
 
 if TYPE_CHECKING:
@@ -60,4 +60,4 @@ def _prints(side: Seen) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
     places = [place for place, found in enumerate(side.prints) if found is not None]
     joined = b"".join(found for found in side.prints if found is not None)
-    return np.frombuffer(joined, np.uint8).reshape(len(places), -1), np.array(places, np.int64)
+    return np.frombuffer(joined, np.uint8).reshape(len(places), BITS // 8), np.array(places, np.int64)

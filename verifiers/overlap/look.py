@@ -24,7 +24,13 @@ NO_IMAGE: Final = "no-image"
 """Of what is no image at all: reports, plans; tables and texts, whose bytes do not count either."""
 OTHER_KIND: Final = "other-kind"
 """An image of a kind that no model here is made for, such as CT: it is compared byte by byte only."""
+NOT_AN_IMAGE: Final = "not-an-image"
+"""Of text where an image should be, such as a pointer to a file that was never fetched."""
 CHANGED: Final = "changed"
+_IMAGES: Final = (
+    *(".dcm", ".dicom", ".png", ".jpg", ".jpeg", ".jp2", ".tif", ".tiff", ".btf"),
+    *(".svs", ".ndpi", ".scn", ".bif", ".mrxs", ".vms", ".vmu", ".afi", ".czi", ".qptiff"),
+)
 _RADIOGRAPHS: Final = frozenset({"CR", "DX", "RG"})
 _HEAD: Final = 4096
 _TABLE: Final = b"PAR1"
@@ -102,7 +108,7 @@ def _visit(image: Image) -> tuple[Look, Picture | None]:
     head = _head(image.path)
     # The main file of a slide of several may be text.
     if not image.parts and (is_text(head) or head[:4] == _TABLE):
-        return Look(trouble=NO_IMAGE), None
+        return (Look(digest, trouble=NOT_AN_IMAGE) if _should_show(image) else Look(trouble=NO_IMAGE)), None
     parsed = _parsed(image.path, head)
     look = Look(digest, patient="" if image.patient or parsed is None else _text(parsed, _PATIENT))
     if parsed is not None and parsed.value(_ROWS) is None:
@@ -120,6 +126,11 @@ def _visit(image: Image) -> tuple[Look, Picture | None]:
     if parsed is not None and radiograph and _text(parsed, _MODALITY) not in _RADIOGRAPHS:
         return replace(look, trouble=OTHER_KIND), None
     return look, picture
+
+
+def _should_show(image: Image) -> bool:
+    """Whether a table or the file's name says that it is an image, as of a pointer left in its place."""
+    return bool(image.patient) or image.path.suffix.lower() in _IMAGES
 
 
 def _shown(image: Image) -> Path:

@@ -149,8 +149,10 @@ VERIFICATION: dict[str, Recipe] = {
 }
 
 
-def recipe_for(kind: Kind, name: str | None) -> Recipe:
-    """The recipe of a name; without one the paper's with a GPU and the first without: moments, match.
+def recipe_for(kind: Kind, name: str | None, weights: str | None = None) -> Recipe:
+    """The recipe of a name; without one the paper's where a GPU and weights to start from are there.
+
+    Without either it is the first: moments, match.
 
     Raises
     ------
@@ -160,7 +162,7 @@ def recipe_for(kind: Kind, name: str | None) -> Recipe:
     import torch
 
     known = RETRIEVAL if kind is Kind.RETRIEVAL else VERIFICATION
-    name = name or ("paper" if torch.cuda.is_available() else next(iter(known)))
+    name = name or ("paper" if weights and torch.cuda.is_available() else next(iter(known)))
     if name not in known:
         raise UsageError("There is no recipe of that name", f"Use one of {', '.join(known)}")
     return known[name]

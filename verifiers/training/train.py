@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from medsanitize.verifiers.labels import Labels
 from medsanitize.verifiers.models.config import Config, Kind
 from medsanitize.verifiers.models.encoder import GraphVerification
 from medsanitize.verifiers.models.folder import CALIBRATION, CARD, CURVES, LOG, digest_of, unfinished_beside
-from medsanitize.verifiers.models.networks.start import RANDOM
+from medsanitize.verifiers.models.networks.start import RANDOM, check_start
 from medsanitize.verifiers.models.open import matching_of
 from medsanitize.verifiers.models.save import Exported, Papers, export, save_model
 from medsanitize.verifiers.models.session import open_session
@@ -30,7 +31,7 @@ from medsanitize.verifiers.training.frozen import FrozenRecipe, train_frozen
 from medsanitize.verifiers.training.learned import Learned
 from medsanitize.verifiers.training.match import MatchRecipe, train_match
 from medsanitize.verifiers.training.moments import MomentsRecipe, train_moments
-from medsanitize.verifiers.training.recipes import Recipe
+from medsanitize.verifiers.training.recipes import Recipe, RetrievalRecipe, VerificationRecipe
 from medsanitize.verifiers.training.rows import kept_rows, name_of
 from medsanitize.verifiers.training.siamese import train_siamese
 
@@ -92,6 +93,8 @@ def train(
         raise UsageError(
             "The recipe has packaged weights of its own and takes no others", "Leave --weights out"
         )
+    if isinstance(recipe, RetrievalRecipe | VerificationRecipe):
+        check_start(weights, recipe.name, "ResNet-50")  # before every image is read
     examples, excluded = gather(labels, hears, stops)
     fit, validation = split_patients(examples, recipe.seed)
     if isinstance(recipe, MomentsRecipe):
@@ -150,8 +153,17 @@ def _calibrate(
 
     file = unfinished / f"{name_of(chosen, hashlib.sha256(exported.graph).hexdigest())}.rows"
     vectors = kept_rows(file, (len(chosen), model.dimension), 1, rows, hears, stops)
-    scores = verifier_scores(vectors, model) if learned.score else distance_scores(vectors)
+    if learned.score:
+        hears.stage("score pairs", len(chosen) * (len(chosen) - 1) // 2)
+        scores = verifier_scores(vectors, model, partial(_scored, hears, stops))
+    else:
+        scores = distance_scores(vectors)
     return add_up(scores, np.unique(chosen.patients, return_inverse=True)[1]).calibration()
+
+
+def _scored(hears: Hears, stops: Stops, pairs: int) -> None:
+    stops.check()
+    hears.advance(pairs)
 
 
 def _first_patients(
