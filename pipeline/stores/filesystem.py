@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from medsanitize.pipeline.stores.patience import SILENCE
+
 _LOGGERS: Final = (
     "adlfs",
     "aiobotocore",
@@ -22,7 +24,6 @@ _LOGGERS: Final = (
     "urllib3",
 )
 _CONNECT_SECONDS: Final = 10
-_READ_SECONDS: Final = 30
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,7 +67,7 @@ def _s3() -> FileSystem:
         max_concurrency=4,
         config_kwargs={
             "connect_timeout": _CONNECT_SECONDS,
-            "read_timeout": _READ_SECONDS,
+            "read_timeout": SILENCE,
             "retries": {"total_max_attempts": 1},
         },
     )
@@ -95,7 +96,7 @@ def _abfs() -> FileSystem:
         use_listings_cache=False,
         skip_instance_cache=True,
         connection_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
+        read_timeout=SILENCE,
     )
     fs.service_client._config.retry_policy.total_retries = 0  # adlfs takes no option for it
     silence()
@@ -116,7 +117,7 @@ def _http() -> FileSystem:
                     more["trust_env"] = False
             super().__init__(method, url, auth=auth, **more)
 
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=SILENCE)
     fs = HTTPFileSystem(
         simple_links=False,
         use_listings_cache=False,

@@ -1,4 +1,4 @@
-"""What goes wrong with a store, in four kinds, and how long to try again.
+"""What goes wrong with a store, in a few kinds, and how long to try again.
 
 Libraries quote names of objects in what they raise, and such names identify patients: nothing of it is kept.
 """
@@ -14,10 +14,12 @@ from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.afresh import GOES_ON
 
 Result = TypeVar("Result")
-Kind = Literal["absent", "refused", "passing", "odd", "there", "cut"]
+Kind = Literal["absent", "refused", "passing", "odd", "there", "cut", "lost"]
 
 PATIENCE: Final = 60.0
 """Seconds for which a store that fails is tried again."""
+SILENCE: Final = 30
+"""Seconds after which a store that says nothing is taken to have failed."""
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 8.0
 TRIES: Final = 5
@@ -47,6 +49,7 @@ _SPOILT_CODES: Final = frozenset(
     ["BadDigest", "IncompleteBody", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"]
 )
 """Of what was sent, something else arrived: to be sent again."""
+_LOST_CODES: Final = frozenset(["NoSuchUpload"])
 _UNKNOWN_CODES: Final = frozenset(["InvalidArgument", "InvalidRequest", "NotImplemented"])
 _NO_BUCKET: Final = frozenset(["NoSuchBucket", "ContainerNotFound"])
 _CUT_TYPES: Final = frozenset(
@@ -86,12 +89,19 @@ class Odd(Exception):
         super().__init__()
 
 
+class Lost(Exception):
+    """The store knows nothing of an upload in progress: to be begun anew."""
+
+
 class Cut(Exception):
     """The store gives fewer or more bytes than it states, each time."""
 
 
 def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
     """Call until it succeeds, with longer and longer pauses between.
+
+    Time counts from the first failure. Of a try that takes longer than a store can keep silent the rest does
+    not count: the store was taking or giving something then.
 
     Parameters
     ----------
@@ -102,35 +112,38 @@ def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], .
 
     Raises
     ------
-    Absent, There, Odd
+    Absent, There, Odd, Lost
         At once.
     Cut
         After `TRIES` answers that were cut off.
     EnvironmentFailure
         Access is refused; or the store failed for `PATIENCE` seconds.
     """
-    begun, pause, cuts = 0.0, FIRST_PAUSE, 0
+    until, pause, cuts = 0.0, FIRST_PAUSE, 0
     caught: tuple[type[BaseException], ...] = (Cut, *failures)
     while True:
+        asked = time.monotonic()
         try:
             return call()
         except caught as failure:
-            kind = kind_of(failure)
-            no_bucket = any(_code(one) in _NO_BUCKET for one in _chain(failure))
-            unknown = any(_code(one) in _UNKNOWN_CODES or _status(one) == 501 for one in _chain(failure))
+            kind, codes = kind_of(failure), codes_of(failure)
+            unknown = bool(codes & _UNKNOWN_CODES) or any(_status(one) == 501 for one in _chain(failure))
         if kind == "absent":
-            raise Absent(bucket=no_bucket) from None
+            raise Absent(bucket=bool(codes & _NO_BUCKET)) from None
         if kind == "there":
             raise There from None
         if kind == "odd":
             raise Odd(unknown=unknown) from None
+        if kind == "lost":
+            raise Lost from None
         if kind == "refused":
             raise refused() from None
         cuts += kind == "cut"
         if cuts == TRIES:
             raise Cut from None
-        begun = begun or time.monotonic()
-        if kind != "cut" and time.monotonic() + pause > begun + PATIENCE:
+        now = time.monotonic()
+        until = until + max(0.0, now - asked - SILENCE) if until else now + PATIENCE
+        if kind != "cut" and now + pause > until:
             raise unreachable() from None
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
@@ -141,7 +154,7 @@ def entirely(call: Callable[[], Result], failures: tuple[type[BaseException], ..
 
     Raises
     ------
-    Absent, There, Odd
+    Absent, There, Odd, Lost
         At once.
     EnvironmentFailure
         Access is refused; or the store failed for too long, or cut every answer off.
@@ -173,7 +186,9 @@ def kind_of(failure: BaseException) -> Kind:
     chain = tuple(_chain(failure))
     if any(type(one).__name__ in _CUT_TYPES for one in chain):
         return "cut"
-    codes = {_code(one) for one in chain}
+    codes = codes_of(failure)
+    if codes & _LOST_CODES:
+        return "lost"
     if codes & _ARCHIVED_CODES:
         return "odd"
     if codes & _REFUSED_CODES:
@@ -181,6 +196,11 @@ def kind_of(failure: BaseException) -> Kind:
     if codes & _SPOILT_CODES:
         return "passing"
     return next((kind for one in chain if (kind := _kind_of_one(one)) is not None), "passing")
+
+
+def codes_of(failure: BaseException) -> frozenset[str]:
+    """The codes of the answers that a failure, or what led to it, is made of."""
+    return frozenset(map(_code, _chain(failure)))
 
 
 def _kind_of_one(one: BaseException) -> Kind | None:

@@ -11,8 +11,10 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,7 +24,8 @@ from medsanitize.pipeline.stores import azure
 from medsanitize.pipeline.stores.entries import size_of
 from medsanitize.pipeline.stores.exactly import lists_exactly
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
-from medsanitize.pipeline.stores.patience import Absent, Odd, There, entirely
+from medsanitize.pipeline.stores.parts import abandon, put_in_parts
+from medsanitize.pipeline.stores.patience import Absent, Lost, Odd, There, entirely
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file, read_sums
 
@@ -32,6 +35,8 @@ AT_ONCE: Final = 4
 """Files on their way at one time."""
 PART: Final = 16 * 2**20
 """Bytes of a part of what is put in parts: everything from twice this size on."""
+BEGINNINGS: Final = 3
+"""How often a file is begun whose upload the store loses."""
 _MOST_PARTS: Final = 9000
 _BLOCK: Final = 8 * 2**20
 _DIGEST: Final = "sha256"
@@ -105,13 +110,12 @@ class Target:
         UsageError
             Another release, or something that is of none, lies there; or the store cannot hold others off.
         EnvironmentFailure
-            The store cannot be reached, or lets nobody in; call again.
+            The store cannot be reached, lets nobody in, or loses what it is sent; call again.
         """
         try:
             begun = not self._put(_stated(release, layout.SUMS), release)
-            if begun:
-                self._abandon_parts()
             self._put_all(release, stop, advance, begun=begun)
+            self._abandon_parts(release)
             if not lists_exactly(self._address, release, stop.check):
                 raise _not_exactly()
             stop.check()
@@ -171,9 +175,18 @@ class Target:
 
     def _put(self, file: _File, release: Path) -> bool:
         """Put a file if no object of this name is there; tell whether it was put, or found there."""
+        for _ in range(BEGINNINGS):
+            with suppress(Lost):
+                return self._put_once(file, release)
+            if self._info(file.path) is not None:  # a store forgets an upload whose object it has stored, too
+                self._require_same(file)
+                return False
+        raise _loses_uploads()
+
+    def _put_once(self, file: _File, release: Path) -> bool:
         send = partial(self._send, release / file.path, file)
         try:
-            self._ask(partial(send, mode="create"))
+            send(mode="create")
         except There:
             # An answer may have been lost on its way after the object was stored.
             self._require_same(file)
@@ -186,20 +199,22 @@ class Target:
                 raise
             if file.path in (layout.SUMS, layout.ROOT):  # one claims the place, the other makes it a release
                 raise _knows_no_conditions() from None
-            self._ask(partial(send, mode="overwrite"))
+            send(mode="overwrite")
         return True
 
     def _send(self, path: Path, file: _File, *, mode: str) -> None:
         """Put one file with its digest as metadata; adlfs takes none: there, bytes are compared."""
+        url, stated = self._url(file.path), {_DIGEST: file.sha256}
+        if self._scheme == "s3" and file.size >= 2 * PART:
+            part = max(PART, -(-file.size // _MOST_PARTS))
+            put_in_parts(path, url, part, stated, over=mode == "overwrite")
+            return
         options: dict[str, Any] = {}
         if self._scheme == "s3":
-            options = {
-                "Metadata": {_DIGEST: file.sha256},
-                "chunksize": max(PART, -(-file.size // _MOST_PARTS)),
-            }
+            options = {"Metadata": stated, "chunksize": PART}
         elif self._scheme == "gs":
-            options = {"metadata": {_DIGEST: file.sha256}, "chunksize": PART}
-        self._store.fs.put_file(str(path), self._url(file.path), mode=mode, **options)
+            options = {"metadata": stated, "chunksize": PART}
+        self._ask(partial(self._store.fs.put_file, str(path), url, mode=mode, **options))
 
     def _require_same(self, file: _File) -> None:
         info = self._info(file.path)
@@ -221,21 +236,13 @@ class Target:
             whole.update(self._ask(partial(fs.cat_file, url, start=start, end=end)))
         return whole.hexdigest()
 
-    def _abandon_parts(self) -> None:
-        """Let go of parts that a killed run left without an object: nobody sees them, and they cost money."""
-        if self._scheme != "s3":
-            return
-        fs = self._store.fs
-        bucket, prefix, _ = fs.split_path(self._address)
-        try:
-            listed = self._ask(
-                lambda: fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=prefix + "/")
-            )
-            for one in listed.get("Uploads", ()):
-                where = {"Bucket": bucket, "Key": one["Key"], "UploadId": one["UploadId"]}
-                self._ask(partial(fs.call_s3, "abort_multipart_upload", **where))
-        except (Absent, Odd, EnvironmentFailure):
-            return  # not everybody who may put objects may do this
+    def _abandon_parts(self, release: Path) -> None:
+        """Let go of parts of files that are there: of this run, of a killed one, or of another at the same.
+
+        Not before all is put: another run's uploads would be lost to it while it still needs them.
+        """
+        if self._scheme == "s3":
+            abandon(self._address, chain((layout.SUMS,), (file.path for file in _files(release))))
 
 
 def _files(release: Path) -> Iterator[_File]:
@@ -265,6 +272,13 @@ def _not_a_store() -> EnvironmentFailure:
     return EnvironmentFailure(
         "output: the store answers something that cannot be understood",
         "Check address and endpoint, and what the store allows, then run the same command again",
+    )
+
+
+def _loses_uploads() -> EnvironmentFailure:
+    return EnvironmentFailure(
+        f"output: the store lost an upload in progress {BEGINNINGS} times",
+        "See that nobody, and no rule of the bucket, ends uploads there, then run the same command again",
     )
 
 

@@ -58,9 +58,13 @@ def one_front(server: Process) -> Iterator[Front]:
 @pytest.fixture(scope="session")
 def client(server: Process) -> Any:
     """A client that talks to the server directly."""
+    return client_of(server.port)
+
+
+def client_of(port: int) -> Any:
     import boto3
 
-    facts = environment(server.port)
+    facts = environment(port)
     return boto3.session.Session(
         facts["AWS_ACCESS_KEY_ID"], facts["AWS_SECRET_ACCESS_KEY"], region_name=facts["AWS_DEFAULT_REGION"]
     ).client("s3", endpoint_url=facts["AWS_ENDPOINT_URL"])

@@ -15,6 +15,8 @@ from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+SMALL_PARTS = {"S3_UPLOAD_PART_MIN_SIZE": "1024", "MOTO_S3_DEFAULT_KEY_BUFFER_SIZE": str(5 << 20)}
+"""Parts may be small: S3 asks for five megabytes of all but the last, which most tests need not send."""
 WIRE = """
 import socket, sys, threading
 server, port = int(sys.argv[1]), int(sys.argv[2])
@@ -62,11 +64,11 @@ def wait_for(port: int, seconds: float = 60) -> None:
 class Process:
     """A server process on a port of its own."""
 
-    def __init__(self, *command: str, port: int, cwd: Path | None = None) -> None:
+    def __init__(self, *command: str, port: int, cwd: Path | None = None, **facts: str) -> None:
         self.port = port
-        nowhere = subprocess.DEVNULL
+        nowhere, facts = subprocess.DEVNULL, {**os.environ, **facts}
         self._child = subprocess.Popen(
-            [sys.executable, *command], stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd=cwd
+            [sys.executable, *command], stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd=cwd, env=facts
         )
         try:
             wait_for(port)
@@ -79,9 +81,17 @@ class Process:
         self._child.wait()
 
 
-def s3_server() -> Process:
-    port = free_port()
-    return Process("-m", "moto.server", "-H", "127.0.0.1", "-p", str(port), port=port)
+def s3_server(port: int | None = None) -> Process:
+    """A server that holds everything in memory, and has forgotten it when it starts again."""
+    port = port or free_port()
+    command = ("-m", "moto.server", "-H", "127.0.0.1", "-p", str(port))
+    return Process(*command, port=port, **SMALL_PARTS)
+
+
+def s3_server_on_disk(folder: Path, port: int | None = None) -> Process:
+    """A server that finds buckets and uploads in progress again when it starts in the same folder."""
+    port = port or free_port()
+    return Process("-m", "localbucket", str(folder), "--port", str(port), port=port)
 
 
 def wire(server: int, port: int) -> Process:

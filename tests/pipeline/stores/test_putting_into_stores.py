@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -186,3 +187,39 @@ def test_a_signal_while_the_store_is_listed_stops_the_run_before_the_root_is_put
 def test_a_release_may_be_all_that_a_bucket_holds(store: Store, release: Path) -> None:
     Target(f"s3://{store.bucket}").put(release, Stop(), lambda _: None)
     assert store.keys("") == sorted((*DATA, SUMS, ROOT))
+
+
+def test_tries_that_take_longer_than_a_store_can_keep_silent_do_not_use_patience_up(
+    store: Store, front: Front, release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "SILENCE", 0.01)
+    throttled = refusing(503, "SlowDown", "/data/p1/a.dcm", 2, [])
+
+    def instead(method: str, path: str, headers: Mapping[str, str]) -> Answer | None:
+        answer = throttled(method, path, headers)
+        if answer is not None:
+            time.sleep(0.4)
+        return answer
+
+    front.instead = instead
+    put(store, release)
+    assert f"out/{ROOT}" in store.keys("out/")
+
+
+def test_tries_that_take_long_without_end_use_patience_up(
+    store: Store, front: Front, release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "SILENCE", 0.1)
+    tried: list[str] = []
+
+    def instead(method: str, path: str, _headers: Mapping[str, str]) -> Answer | None:
+        if method != "PUT" or not path.endswith("a.dcm"):
+            return None
+        tried.append(path)
+        time.sleep(0.2)
+        return Answer(503, [], b"")
+
+    front.instead = instead
+    with pytest.raises(EnvironmentFailure, match="kept failing"):
+        put(store, release)
+    assert len(tried) < 5
