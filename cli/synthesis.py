@@ -107,12 +107,13 @@ def _lines(found: Synthesis) -> list[str]:
         lines.append(f"{drawn.shortfall:,} of the {sum(drawn.wanted):,} images asked for are missing.")
     if not found.traced:
         lines.append(
-            "Nothing in the generator's folder confirms that the training split is what it learnt from."
+            "Nothing in the generator's folder confirms that the training split is all that it learnt from:"
+            " nobody else was compared."
         )
     lines += [f"Left out: {count:,} ({reason})." for reason, count in found.excluded.items()]
-    if found.unmeasured:
-        lines.append(f"Quality was not measured: {found.unmeasured}")
-    elif found.of_all:
+    if found.measured.unmeasured:
+        lines.append(f"Quality was not measured: {found.measured.unmeasured}")
+    elif found.measured.of_all:
         lines.append(
             "Quality is that of all images that were drawn, removed ones too: few or none are written."
         )

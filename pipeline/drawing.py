@@ -7,19 +7,21 @@ named by its class and its place among the draws of that class; both and the key
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from medsanitize.errors import EnvironmentFailure
+from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engine import Died, Engine, batches
 
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.gate.gate import Gate, Judged
     from medsanitize.generators.latent.generator import Generator
+    from medsanitize.verifiers.models.protocols import Retrieval, Verification
     from numpy.typing import NDArray
 
 BATCH: Final = 16
@@ -79,6 +81,30 @@ class Drawn:
 
 Sampler = Callable[[Sequence[Draw]], "NDArray[np.uint8]"]
 """Makes the images of some draws, ``(n, size, size)``, in their order."""
+
+
+def memory() -> int:
+    """Bytes of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def require_memory(images: int, generator: Generator, finds: Retrieval, scores: Verification) -> None:
+    """Refuse images that cannot be held at once: pixels, drawn and chosen, and what models see of them.
+
+    Raises
+    ------
+    UsageError
+        When the machine's memory is smaller than that.
+    """
+    # Vectors are 32 bits a number; those of all images are put together from parts.
+    each = 2 * generator.size**2 + 2 * 4 * (finds.dimension + scores.dimension)
+    needed, there = images * each, memory()
+    if needed > there:
+        raise UsageError(
+            f"{images:,} synthetic images take at least {needed / 1e9:.1f} GB of memory, and this machine has"
+            f" {there / 1e9:.1f} GB",
+            "Ask for fewer images, or use a machine with more memory",
+        )
 
 
 def draw(
@@ -199,26 +225,32 @@ def sampler_of(
         parts = list(batches(iter(draws), BATCH))
         missing = (part for part in parts if store.get(key(part)) is None)
         made = engine.map(task, missing)
-        content = bytearray()
-        for part in parts:
+        images = np.empty((len(draws), generator.size, generator.size), np.uint8)
+        for start, part in zip(range(0, len(draws), BATCH), parts, strict=True):
+            into = images[start : start + len(part)]
             held = store.get(key(part))
             if held is None:
-                held = _made(next(made))
+                held = _made(made, into.nbytes)
                 store.put(key(part), held)
-            content += held
+            into[:] = np.frombuffer(held, np.uint8).reshape(into.shape)
             on_images(len(part))
-        shape = (len(draws), generator.size, generator.size)
-        return np.frombuffer(bytes(content), np.uint8).reshape(shape)
+        return images
 
     return sample
 
 
-def _made(result: bytes | Died[Draw]) -> bytes:
-    if isinstance(result, Died):
-        raise EnvironmentFailure(
-            "A process that makes images died", "Use fewer workers or more memory, then run the command again"
-        )
-    return result
+def _made(results: Iterator[bytes | Died[Draw]], size: int) -> bytes:
+    """Pixels of a batch, so many bytes; where its worker died, they come image by image."""
+    content = b""
+    while len(content) < size:
+        one = next(results)
+        if isinstance(one, Died):
+            raise EnvironmentFailure(
+                "A process that makes images died",
+                "Use fewer workers or more memory, then run the command again",
+            )
+        content += one
+    return content
 
 
 def make_batch(maker: Maker, part: Sequence[Draw]) -> bytes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.audit_stage import count_by_rule
 from medsanitize.pipeline.evidence_stage import Tally, rule_counts, synthetic_of
+from medsanitize.pipeline.replacing import replaced_of
 from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
 from medsanitize.release.canonical import document_json
@@ -99,17 +100,35 @@ def synthetic_gate(state: State, policy: Policy) -> Gate:
     name, facts = "synthetic images", synthetic_of(state)
     if policy.synthesize is None or policy.synthesize.replace == "none":
         return Gate(name, "not applicable", "No image is replaced by a synthetic one.")
+    unlabelled = _unlabelled(state)
     if facts is None:
-        return Gate(name, "passed", "The policy replaces images, and there was none to replace.")
-    dropped = f"{facts.replaced} images were dropped."
-    if facts.state != "passed":
-        why = f"No synthetic image is released: the verdict is {facts.state}."
-        return Gate(name, "flagged", f"{dropped} {why}")
-    promised = f"{facts.label} ({facts.bound:.3%} at 95 %)"
-    made = f"{dropped} {facts.released} synthetic images are released: {promised}."
-    if facts.released < facts.asked:
-        return Gate(name, "flagged", f"{made} {facts.asked - facts.released} are missing of those asked for.")
-    return Gate(name, "passed", made)
+        nothing = "The policy replaces images, and there was none to replace."
+        return Gate(name, "flagged" if unlabelled else "passed", unlabelled or nothing)
+    told, sound = [f"{facts.replaced} images were dropped."], not unlabelled
+    if facts.state == "passed":
+        promised = f"{facts.label} ({facts.bound:.3%} at 95 %)"
+        told.append(f"{facts.released} synthetic images are released: {promised}.")
+    else:
+        told.append(f"No synthetic image is released: the verdict is {facts.state}.")
+        sound = False
+    if facts.state == "passed" and facts.released < facts.asked:
+        told.append(f"{facts.asked - facts.released} are missing of those asked for.")
+        sound = False
+    told += [unlabelled] if unlabelled else []
+    return Gate(name, "passed" if sound else "flagged", " ".join(told))
+
+
+def _unlabelled(state: State) -> str:
+    """What is said of images whose label, by which they would be replaced, the table does not give."""
+    replaced = replaced_of(state)
+    if not replaced.unlabelled:
+        return ""
+    if not replaced.named:
+        return (
+            "No file of the table is an image of this release: none of the"
+            f" {replaced.unlabelled} images could be replaced by its label."
+        )
+    return f"The table gives no label to {replaced.unlabelled} images, and they were not replaced."
 
 
 def _review(state: State) -> Gate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.pictures.picture import Picture
     from medsanitize.verifiers.training.examples import Examples, Hears, Stops
 
+PARTS = ("training", "holdout", "calibration")
 NO_SUCH_CLASS = "of no class of the generator"
 
 
@@ -63,7 +64,12 @@ class Pictures(Sequence["Picture"]):
 
 
 def sides_of(
-    table: Table, generator: Generator, training: Mapping[str, Any], hears: Hears, stops: Stops
+    table: Table,
+    generator: Generator,
+    training: Mapping[str, Any],
+    seen: Collection[str],
+    hears: Hears,
+    stops: Stops,
 ) -> Sides:
     """Read the table and look at every image once.
 
@@ -73,11 +79,14 @@ def sides_of(
     generator : Generator
     training : mapping
         What `medsanitize.generators.latent.generator.training_of` says of it.
+    seen : collection of str
+        Digests of the images that the models which look were trained on.
 
     Raises
     ------
     UsageError
-        When the table cannot be used, or its training part is not what the generator learnt from.
+        When the table cannot be used, its training part is not what the generator learnt from, or a model
+        that looks was trained on one of the other parts.
     """
     import numpy as np
     from medsanitize.generators.gate.sides import Side
@@ -85,9 +94,14 @@ def sides_of(
     numbers: dict[str, int] = {}
     excluded: Counter[str] = Counter()
     sides, digests = [], []
-    for part in table.parts:
-        labels, of_image = _classed(rows_of(table, part), table.label, generator.classes)
+    for name, part in zip(PARTS, table.parts, strict=True):
+        rows = rows_of(table, part)
+        labels, of_image = _classed(rows, table.label, generator.classes)
         examples, left_out = _examples(labels, hears, stops)
+        if seen and name != "training":
+            # Models that look learn from images of all classes.
+            whole = examples if len(labels) == len(rows) else _examples(rows, hears, stops)[0]
+            _require_unseen(name, {examples.digest, whole.digest}, seen)
         people = dict(zip(labels.paths, labels.patients, strict=True))
         patients = [numbers.setdefault(people[path], len(numbers)) for path in examples.paths]
         classes = [of_image.get(path, 0) for path in examples.paths]
@@ -101,6 +115,14 @@ def sides_of(
         )
     first, holdout, calibration = sides
     return Sides(first, holdout, calibration, dict(sorted(excluded.items())))
+
+
+def _require_unseen(part: str, digests: Collection[str], seen: Collection[str]) -> None:
+    if not set(seen).isdisjoint(digests):
+        raise UsageError(
+            f"A model that looks was trained on the {part} part of the table",
+            "Use a model of other patients: what it learned by heart it finds too well",
+        )
 
 
 def rows_of(table: Table, part: str | None) -> Labels:

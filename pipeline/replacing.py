@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,11 +24,24 @@ RULE: Final = "synthesize:replaced"
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """How many originals were dropped, of how many patients, and how many of each label (if known)."""
+    """What became of the originals.
+
+    Attributes
+    ----------
+    objects, patients, labels
+        How many were dropped, of how many patients, and how many of each label (if known).
+    named, unlabelled
+        Where labels decide: images that the table names, and images that it gives no label to.
+    """
 
     objects: int
     patients: int
     labels: Mapping[str, int]
+    named: int
+    unlabelled: int
+
+
+_NOTHING: Final = Replaced(0, 0, {}, 0, 0)
 
 
 def table_of(section: Synthesize) -> Table:
@@ -68,20 +81,32 @@ def replace_originals(state: State, policy: Policy, staging: Path) -> Replaced:
     """Drop what the policy replaces, as one transaction; later calls return what the first one did."""
     section = policy.synthesize
     if section is None or section.replace == "none":
-        return Replaced(0, 0, {})
+        return _NOTHING
     if state.get("replaced") is None:
         labels = labels_by_path(section)
-        found = [one for one in _images(state) if _is_replaced(section, one, labels)]
-        counts = Counter(label for one in found if (label := _label(one, labels)))
-        replaced = Replaced(len(found), len({one.patient for one in found}), dict(sorted(counts.items())))
+        found, named, unlabelled = list[_Image](), 0, 0
+        for one in _images(state):
+            if _is_replaced(section, one, labels):
+                found.append(one)
+            if section.replace == "by-label":
+                named += any(path in labels for path in one.paths)
+                unlabelled += not _label(one, labels)
+        counts = dict(sorted(Counter(label for one in found if (label := _label(one, labels))).items()))
+        replaced = Replaced(len(found), len({one.patient for one in found}), counts, named, unlabelled)
         with state.transaction() as db:
             db.executemany(
                 f"UPDATE objects SET outcome = 'dropped', rule = '{RULE}' WHERE id = ?",  # noqa: S608
                 [(one.id,) for one in found],
             )
-            state.put("replaced", json.dumps([replaced.objects, replaced.patients, replaced.labels]))
+            state.put("replaced", json.dumps(asdict(replaced)))
     remove_unreleased(state, staging)
-    return Replaced(*json.loads(state.get("replaced") or "[0, 0, {}]"))
+    return replaced_of(state)
+
+
+def replaced_of(state: State) -> Replaced:
+    """What became of the originals, as the state remembers it."""
+    facts = state.get("replaced")
+    return Replaced(**json.loads(facts)) if facts else _NOTHING
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -23,6 +23,7 @@ from medsanitize.pipeline.drawing import (
     draw,
     make_batch,
     open_once,
+    require_memory,
     sampler_of,
 )
 from medsanitize.pipeline.engine import LocalEngine
@@ -30,7 +31,7 @@ from medsanitize.pipeline.extras import check_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.reference import Sides, Table, sides_of
 from medsanitize.pipeline.stop import Stop
-from medsanitize.pipeline.synthesize_stage import open_verifiers
+from medsanitize.pipeline.synthesize_stage import open_verifiers, seen_by
 from medsanitize.policies.model import Pseudonyms
 from medsanitize.release.canonical import document_json
 from medsanitize.release.store import storage, write_atomic
@@ -85,11 +86,30 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Measured:
+    """How good the images are.
+
+    Attributes
+    ----------
+    quality, unmeasured
+        None where it was not measured, and why not.
+    of_all
+        Whether it is that of all that were drawn, as none or too few of them are written.
+    beside
+        Some of them beside the nearest real images: it shows patients. None where nothing was measured.
+    """
+
+    quality: Quality | None
+    unmeasured: str
+    of_all: bool
+    beside: Section | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Synthesis:
     """What came of it.
 
-    ``measured`` is None, and ``unmeasured`` says why, where quality was not measured; it is that of all that
-    were drawn (``of_all``) where none or too few of them are written.
+    ``traced``: the generator's folder says that it learned from the training images and no others.
     """
 
     drawn: Drawn
@@ -97,13 +117,12 @@ class Synthesis:
     excluded: Mapping[str, int]
     traced: bool
     written: int
-    measured: Quality | None
-    unmeasured: str
-    of_all: bool
+    measured: Measured
 
     def facts(self) -> dict[str, Any]:
         """Plain data: verdict, counts and quality; no patient."""
-        drawn = self.drawn
+        drawn, measured = self.drawn, self.measured
+        of = "all that were drawn" if measured.of_all else "written"
         return {
             "verdict": json.loads(drawn.judged.verdict.to_json()),
             "asked": sum(drawn.wanted),
@@ -116,9 +135,9 @@ class Synthesis:
             "written": self.written,
             "training_images_confirmed": self.traced,
             "excluded": dict(self.excluded),
-            "quality": self.measured.to_json() if self.measured else None,
-            "quality_of": ("all that were drawn" if self.of_all else "written") if self.measured else None,
-            "quality_not_made": self.unmeasured,
+            "quality": measured.quality.to_json() if measured.quality else None,
+            "quality_of": of if measured.quality else None,
+            "quality_not_made": measured.unmeasured,
         }
 
 
@@ -151,13 +170,16 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
     check_extra("generate")
     from medsanitize.generators.gate.gate import prepare
     from medsanitize.generators.gate.terms import Terms, images_needed
-    from medsanitize.generators.latent.generator import training_of
+    from medsanitize.generators.latent.generator import learned_from, training_of
     from medsanitize.generators.objects.said import seed_of
 
     _check_output(asked.output)
     generator, training = open_once(asked.model, asked.device), training_of(asked.model)
     finds, scores = open_verifiers(asked.retrieval, asked.verifier)
-    sides = sides_of(asked.table, generator, training, progress, stop)
+    images = max(asked.count, images_needed(asked.bound))
+    require_memory(images, generator, finds, scores)
+    seen = seen_by(asked.retrieval, asked.verifier)
+    sides = sides_of(asked.table, generator, training, seen, progress, stop)
     wanted = _wanted(asked, generator, sides)
     gate = prepare(
         sides.training,
@@ -166,29 +188,22 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
         generator,
         finds,
         scores,
-        images=max(asked.count, images_needed(asked.bound)),
+        images=images,
         terms=Terms(most=asked.bound),
         hears=progress,
         stops=stop,
     )
     keys = _keys(asked.seed)
     with LocalEngine(Maker(asked.model, asked.device), workers, stop) as engine:
-        progress.stage("draw", max(asked.count, images_needed(asked.bound)))
+        progress.stage("draw", images)
         store = Kept(asked.output / _KEPT)
         sampler = sampler_of(engine, make_batch, generator, store, progress.advance)
         drawn = draw(wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=asked.bound)
-    measured, unmeasured, of_all = _quality(drawn, sides, generator, progress, stop)
+    measured = _quality(drawn, sides, generator, progress, stop)
     written = _write_images(asked, drawn, generator, keys)
-    found = Synthesis(
-        drawn,
-        generator.classes,
-        sides.excluded,
-        bool(training.get("images")),
-        written,
-        measured,
-        unmeasured,
-        of_all,
-    )
+    learned = learned_from(training)
+    traced = learned is not None and len(learned) == 1
+    found = Synthesis(drawn, generator.classes, sides.excluded, traced, written, measured)
     _write(asked, found, generator, sides)
     return found
 
@@ -213,9 +228,7 @@ def _wanted(asked: Asked, generator: Generator, sides: Sides) -> list[int]:
     return apportioned(asked.count, [1] * classes if asked.balanced else counts)
 
 
-def _quality(
-    drawn: Drawn, sides: Sides, generator: Generator, progress: Progress, stop: Stop
-) -> tuple[Quality | None, str, bool]:
+def _quality(drawn: Drawn, sides: Sides, generator: Generator, progress: Progress, stop: Stop) -> Measured:
     """Quality beside the holdout, whom the generator never saw.
 
     Of the images that are written, or of all that were drawn where those are fewer than can be measured: who
@@ -223,6 +236,7 @@ def _quality(
     """
     import numpy as np
     from medsanitize.generators.gate.seen import squares_of
+    from medsanitize.generators.quality.page import neighbours_section
     from medsanitize.generators.quality.quality import FEWEST, Sample, quality
 
     side = sides.holdout
@@ -233,9 +247,10 @@ def _quality(
     real = Sample(squares, side.classes if generator.classes else None, side.patients)
     made = Sample(pixels, labels if generator.classes else None)
     try:
-        return quality(real, made, progress, stop), "", of_all
+        found = quality(real, made, progress, stop)
     except UsageError as error:
-        return None, f"{error.what}. {error.remedy}.", of_all
+        return Measured(None, f"{error.what}. {error.remedy}.", of_all)
+    return Measured(found, "", of_all, neighbours_section(real, made, progress, stop))
 
 
 # -- what is written --------------------------------------------------------------------------
@@ -303,7 +318,8 @@ def _more(found: Synthesis) -> tuple[Section, ...]:
     from medsanitize.generators.quality.page import quality_section
     from medsanitize.verifiers.page.page import Section
 
-    if found.measured is None:
-        return (Section("Quality", (f"Not measured: {found.unmeasured}",)),)
-    whose = "all that were drawn, removed ones too" if found.of_all else "those that were written"
-    return (quality_section(found.measured, whose),)
+    measured = found.measured
+    if measured.quality is None or measured.beside is None:
+        return (Section("Quality", (f"Not measured: {measured.unmeasured}",)),)
+    whose = "all that were drawn, removed ones too" if measured.of_all else "those that were written"
+    return (quality_section(measured.quality, whose), measured.beside)

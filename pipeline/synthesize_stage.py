@@ -17,10 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize import __version__
-from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.pipeline.audit_stage import audit_objects
 from medsanitize.pipeline.dedup_stage import digest_compressed
-from medsanitize.pipeline.drawing import Drawn, apportioned, counts_of, draw, open_once, sampler_of
+from medsanitize.pipeline.drawing import (
+    Drawn,
+    apportioned,
+    counts_of,
+    draw,
+    open_once,
+    require_memory,
+    sampler_of,
+)
 from medsanitize.pipeline.engine import Died, Engine, batches
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.reference import Sides, sides_of
@@ -58,14 +66,20 @@ def check_synthesize(policy: Policy) -> None:
     section = policy.synthesize
     if section is None or section.replace == "none":
         return
-    from medsanitize.generators.latent.generator import training_of
+    from medsanitize.generators.latent.generator import learned_from, training_of
 
     generator = open_once(section.model, section.device)
     open_verifiers(section.retrieval, section.verifier)
-    if not training_of(section.model):
+    images = learned_from(training_of(section.model))
+    if images is None:
         raise UsageError(
             "synthesize.model: nothing says which images the generator learnt from",
-            "Name a folder that medsanitize train generator wrote",
+            "Name a folder that medsanitize train generator wrote, not going on from a foreign pipeline",
+        )
+    if len(images) > 1:
+        raise UsageError(
+            "synthesize.model: the generator learnt from other images before those of its last training",
+            "Name one that was trained from the start, on all images that it is to learn from",
         )
     labels_by_path(section)
     unknown = set(section.labels) - set(generator.classes) if generator.classes else ()
@@ -94,6 +108,30 @@ def open_verifiers(retrieval: Path | None, verifier: Path) -> tuple[Retrieval, V
             "Name one that train verification made of radiographs",
         )
     return models.retrieval[Modality.RADIOGRAPH], models.verification[Modality.RADIOGRAPH]
+
+
+def seen_by(retrieval: Path | None, verifier: Path) -> frozenset[str]:
+    """Digests of the images that the models were trained on, as far as their folders say it.
+
+    Raises
+    ------
+    IntegrityError
+        When what one says cannot be understood.
+    """
+    from medsanitize.verifiers.models.folder import TRAINING, read_folder
+
+    found = set()
+    for folder in (retrieval, verifier):
+        if folder is None:
+            continue
+        try:
+            facts = json.loads(read_folder(folder).content.get(TRAINING, b"{}"))
+            found.add(str(facts.get("images", "")))
+        except (ValueError, AttributeError):
+            raise IntegrityError(
+                "training.json of a model that looks is damaged", "Fetch or train the model again"
+            ) from None
+    return frozenset(found - {""})
 
 
 # -- the stage ----------------------------------------------------------------------------
@@ -154,11 +192,15 @@ def synthesize(
 
         generator = open_once(section.model, section.device)
         wanted = wanted_of(replaced, section.per_patient, generator, training_of(section.model))
-        drawn, sides = _drawn(state, section, subkeys, engine, generator, wanted, told)
-        state.commit()
-        if policy.release.mode == "pseudonymous":
-            _write_page(policy, generator, drawn, sides)
-        _settle(state, engine, generator, drawn, replaced)
+        gate, sides = _prepared(section, generator, wanted, told)
+        if gate.needed:
+            _keep(state, _undrawn(gate, replaced, wanted), ())
+        else:
+            drawn = _drawn(state, section, subkeys, engine, generator, gate, wanted, told)
+            state.commit()
+            if policy.release.mode == "pseudonymous":
+                _write_page(policy, generator, drawn, sides)
+            _settle(state, engine, generator, drawn, replaced)
     remove_unreleased(state, staging)
 
 
@@ -175,39 +217,70 @@ def wanted_of(
     return apportioned(total, known if any(known) else [1] * len(known))
 
 
-def _drawn(
-    state: State,
-    section: Synthesize,
-    subkeys: SubKeys,
-    engine: Engine,
-    generator: Generator,
-    wanted: Sequence[int],
-    told: tuple[Progress, Stop],
-) -> tuple[Drawn, Sides]:
+def _prepared(
+    section: Synthesize, generator: Generator, wanted: Sequence[int], told: tuple[Progress, Stop]
+) -> tuple[Gate, Sides]:
+    """The gate, calibrated, and the images that it knows."""
     from medsanitize.generators.gate.gate import prepare
     from medsanitize.generators.gate.terms import Terms, images_needed
     from medsanitize.generators.latent.generator import training_of
-    from medsanitize.generators.objects.said import seed_of
 
     hears, stop = Hearing(told[0]), told[1]
-    sides = sides_of(table_of(section), generator, training_of(section.model), hears, stop)
+    images = max(sum(wanted), images_needed(section.bound))
     retrieval, verification = open_verifiers(section.retrieval, section.verifier)
-    gate: Gate = prepare(
+    require_memory(images, generator, retrieval, verification)
+    seen = seen_by(section.retrieval, section.verifier)
+    sides = sides_of(table_of(section), generator, training_of(section.model), seen, hears, stop)
+    gate = prepare(
         sides.training,
         sides.holdout,
         sides.calibration,
         generator,
         retrieval,
         verification,
-        images=max(sum(wanted), images_needed(section.bound)),
+        images=images,
         terms=Terms(most=section.bound),
         hears=hears,
         stops=stop,
     )
+    return gate, sides
+
+
+def _undrawn(gate: Gate, replaced: Replaced, wanted: Sequence[int]) -> Synthetic:
+    """What is said where no image is drawn, since none could pass."""
+    from medsanitize.generators.gate.statement import undrawn
+
+    return Synthetic(
+        replaced=replaced.objects,
+        asked=sum(wanted),
+        released=0,
+        removed=0,
+        state="not calibratable",
+        label="",
+        model=gate.subject.digests["generator"],
+        bound=None,
+        statement=undrawn(gate.subject, gate.needed),
+        grid="",
+    )
+
+
+def _drawn(
+    state: State,
+    section: Synthesize,
+    subkeys: SubKeys,
+    engine: Engine,
+    generator: Generator,
+    gate: Gate,
+    wanted: Sequence[int],
+    told: tuple[Progress, Stop],
+) -> Drawn:
+    from medsanitize.generators.objects.said import seed_of
+
+    hears = Hearing(told[0])
     hears.stage("drawing", None)
     sampler = sampler_of(engine, draw_batch, generator, Sealed(state), hears.advance)
     seed = partial(seed_of, subkeys, generator.digest)
-    return draw(wanted, gate, sampler, seed, most=section.bound), sides
+    return draw(wanted, gate, sampler, seed, most=section.bound)
 
 
 def page_path(policy: Policy) -> Path:
@@ -274,6 +347,11 @@ def _settle(state: State, engine: Engine, generator: Generator, drawn: Drawn, re
         statement=tuple(statement(verdict)),
         grid=base64.b64encode(grid).decode(),
     )
+    _keep(state, said, rows)
+
+
+def _keep(state: State, said: Synthetic, rows: Sequence[StagedImage]) -> None:
+    """Keep what is said of the images, with the images."""
     with state.transaction() as db:
         db.executemany(INSERT, [one.row for one in rows])
         labels = [(one.row[0], one.label) for one in rows]

@@ -313,6 +313,10 @@ def _synthesize(draft: Draft) -> Iterator[Problem]:
     elif labels and not by_label:
         what = "synthesize.labels means nothing without replace: by-label"
         yield draft.problem(path, what, "Delete it, or write replace: by-label")
+    if by_label and not all(isinstance(one, str) and not is_url(one) for one in draft.items("inputs")):
+        what = "synthesize.replace: by-label needs local folders as inputs: the table names files"
+        remedy = "Copy the objects to a folder and name that, or write replace: all or flagged"
+        yield draft.problem(("synthesize", "replace"), what, remedy)
     defaults = {"training": "train", "holdout": "holdout", "calibration": "calibration"}
     parts = {name: draft.get("synthesize", "reference", name) or value for name, value in defaults.items()}
     if draft.get("synthesize", "reference") is not None and len(set(map(str, parts.values()))) < len(parts):

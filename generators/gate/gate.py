@@ -92,6 +92,14 @@ class Gate:
     controls: Mapping[str, NDArray[np.float64]]
     size: int
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """What it would take where no threshold could be calibrated: no image can pass then; else empty."""
+        if not self.threshold.needed:
+            return ()
+        attempt = extraction(0, *self.compared.restored, self.threshold.value)
+        return tuple(one for one in (self.threshold.needed, attempt.needed) if one)
+
     def match(self, synthetic: NDArray[np.uint8]) -> Matches:
         """Find who images are most like, ``(n, size, size)``: for those drawn after the verdict."""
         seen = self._see(synthetic)

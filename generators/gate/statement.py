@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medsanitize.generators.gate.clause import Clause, Met
 from medsanitize.generators.gate.terms import CLAIMED, LABEL, TESTED, images_needed
 
 if TYPE_CHECKING:
-    from medsanitize.generators.gate.verdict import Verdict
+    from medsanitize.generators.gate.verdict import Subject, Verdict
 
 _LIMITS = (
     "The models that look were trained on no patient of these three sides; that is assumed, not checked.",
@@ -21,26 +22,41 @@ _LIMITS = (
 
 def statement(verdict: Verdict) -> tuple[str, ...]:
     """Lines that print everything: verdict, clauses, models, sizes, limits."""
-    subject = verdict.subject
     told = {
         "passed": f"Passed: {LABEL}.",
         "failed": "Failed: the images must not be released under the label.",
-        "not calibratable": "Not calibratable: nothing can be promised, so nothing is. It would take "
-        + "; ".join(verdict.needed)
-        + ".",
+        "not calibratable": _not_calibratable(verdict.needed),
     }
-    models = ", ".join(f"{name} {digest}" for name, digest in sorted(subject.digests.items()))
-    sizes = ", ".join(f"{name} {size:,}" for name, size in sorted(subject.sizes.items()))
+    models, sizes = _subject(verdict.subject)
     return (
         told[verdict.state],
         *(
             f"{number}. {one.name} ({one.state}): {one.sentence}"
             for number, one in enumerate(verdict.clauses, 1)
         ),
-        f"Models: {models}.",
-        f"Sizes: {sizes}; every image was compared with {subject.candidates:,} training images.",
+        f"{models}.",
+        f"{sizes}; every image was compared with {verdict.subject.candidates:,} training images.",
         *_LIMITS,
     )
+
+
+def undrawn(subject: Subject, needed: Sequence[str]) -> tuple[str, ...]:
+    """Lines on a generator of which nothing was drawn, since no threshold could be calibrated."""
+    return (
+        _not_calibratable(needed),
+        "No image was drawn: none could have passed.",
+        *(f"{line}." for line in _subject(subject)),
+    )
+
+
+def _not_calibratable(needed: Sequence[str]) -> str:
+    return f"Not calibratable: nothing can be promised, so nothing is. It would take {'; '.join(needed)}."
+
+
+def _subject(subject: Subject) -> tuple[str, str]:
+    models = ", ".join(f"{name} {digest}" for name, digest in sorted(subject.digests.items()))
+    sizes = ", ".join(f"{name} {size:,}" for name, size in sorted(subject.sizes.items()))
+    return f"Models: {models}", f"Sizes: {sizes}"
 
 
 def clauses_of(verdict: Verdict) -> tuple[Clause, ...]:

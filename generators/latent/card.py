@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medsanitize.generators.latent.config import Config
+from medsanitize.generators.latent.generator import learned_from
 
 _CARD = """# A generator of {modality} images
 
@@ -20,6 +21,7 @@ and release no image of it that the gate (`medsanitize synthesize`) has not let 
 | images | {size} x {size}, grey |
 | classes | {classes} |
 | learned from | {fit_images:,} images of {fit_patients:,} patients |
+| started from | {start} |
 | kept back to measure on | {held_images:,} images of {held_patients:,} other patients |
 | left out | {excluded} |
 | autoencoder | {autoencoder:.1f} million weights, {channels} latent channels; {of_encoder} |
@@ -47,6 +49,7 @@ def card(
     excluded = ", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
     text = _CARD.format(
         modality=config.modality,
+        start=_start(training),
         recipe=training["recipe"]["name"],
         size=config.size,
         classes=f"{len(config.classes)}, see `config.json`" if config.classes else "none",
@@ -87,6 +90,17 @@ def curves(log: Sequence[Mapping[str, float]]) -> bytes:
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
         pyplot.close(figure)
     return written.getvalue()
+
+
+def _start(training: Mapping[str, Any]) -> str:
+    if training["start"] == "random":
+        return "random weights"
+    images = learned_from(training)
+    if images is None:
+        return "networks of which nothing says what they learned from: no policy takes this generator"
+    if len(images) > 1:
+        return "networks that learned also of other images: the gate cannot see those, no policy takes this"
+    return "networks that learned of these images alone"
 
 
 def _last(log: Sequence[Mapping[str, float]], part: int) -> Mapping[str, float]:

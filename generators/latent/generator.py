@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.pictures.picture import Modality
     from numpy.typing import NDArray
 
+UNKNOWN = "unknown"
+
 
 class Generator(Protocol):
     """Makes images of people who do not exist, as squares of grey; dense is bright."""
@@ -107,6 +109,7 @@ def training_of(folder: Path) -> Mapping[str, Any]:
     """Where a generator comes from, as plain data; empty where nothing says it (a foreign pipeline).
 
     Among it ``images`` (the digest that ``verifiers.training.examples.gather`` gives the training images),
+    ``images_before`` (such digests of what the networks it went on from had learned from, or ``unknown``),
     ``counts`` (``images``, ``patients``, ``fit_images``, ``fit_patients``, ``held_images``,
     ``held_patients``), ``classes`` (images by class), ``excluded`` and ``recipe``. No file and no patient is
     named.
@@ -119,3 +122,19 @@ def training_of(folder: Path) -> Mapping[str, Any]:
     from medsanitize.generators.latent.opening import papers
 
     return papers(folder)
+
+
+def learned_from(training: Mapping[str, Any]) -> frozenset[str] | None:
+    """Digests of all sets of images that a generator learned from, its start's too; None where unknown.
+
+    Parameters
+    ----------
+    training
+        What ``training_of`` says.
+    """
+    # A folder from before there was the field says it only where its weights were random at the start.
+    unsaid = [] if training.get("start") == "random" else UNKNOWN
+    images, before = training.get("images"), training.get("images_before", unsaid)
+    if not isinstance(images, str) or not isinstance(before, list):
+        return None
+    return frozenset((images, *map(str, before)))

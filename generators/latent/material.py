@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,28 @@ RARE = "of a class with fewer than {fewest} patients"
 FEWEST = 5
 HELD_SHARE = 0.1
 SQUARES = "squares.npy"
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """Images that can be read and used, and whose are kept back.
+
+    Attributes
+    ----------
+    examples
+        The images; their digest is what the gate computes of the same rows.
+    classes
+        Of each image; empty where there are none.
+    held
+        Which images are of patients kept back to measure on, ``(n,)``.
+    excluded
+        Rows that were left out, by reason.
+    """
+
+    examples: Examples
+    classes: Mapping[Path, str]
+    held: NDArray[np.bool_]
+    excluded: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +118,85 @@ def classed(labels: Labels, column: str | None) -> tuple[Labels, dict[Path, str]
             "Name another with --class, or leave it out for a generator without classes",
         )
     values = labels.extra[column]
-    people: dict[str, set[str]] = {}
-    for value, patient in zip(values, labels.patients, strict=True):
-        people.setdefault(value, set()).add(patient)
-    kept = {value for value, patients in people.items() if value and len(patients) >= FEWEST}
-    if len(kept) < 2:
-        raise UsageError(
-            f"The column of the class has {len(kept)} values shared by {FEWEST} patients or more;"
-            " 2 is the least",
-            "Merge rare classes in the table, name another column with --class, or leave it out",
-        )
+    return _of_classes(labels, column, _shared(values, labels.patients))
+
+
+def _of_classes(labels: Labels, column: str, kept: frozenset[str]) -> tuple[Labels, dict[Path, str]]:
+    """Rows of some classes, the others counted, and the class of each image."""
+    values = labels.extra[column]
     places = np.array([place for place, value in enumerate(values) if value in kept], np.intp)
     gone = Counter(
         NO_CLASS if not value else RARE.format(fewest=FEWEST) for value in values if value not in kept
     )
     chosen = labels.keep(places, gone)
     return chosen, dict(zip(chosen.paths, chosen.extra[column], strict=True))
+
+
+def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]:
+    """The classes that enough patients share.
+
+    Raises
+    ------
+    UsageError
+        If there are fewer than two.
+    """
+    people: dict[str, set[object]] = {}
+    for value, patient in zip(values, patients, strict=True):
+        people.setdefault(value, set()).add(patient)
+    shared = frozenset(value for value, of in people.items() if value and len(of) >= FEWEST)
+    if len(shared) < 2:
+        raise UsageError(
+            f"The column of the class has {len(shared)} values shared by {FEWEST} patients or more to learn"
+            " from; 2 is the least",
+            "Merge rare classes in the table, name another column with --class, or leave it out",
+        )
+    return shared
+
+
+def divided(labels: Labels, column: str | None, seed: int, hears: Hears, stops: Stops) -> Divided:
+    """Read the images, keep a tenth of the patients back, and leave out classes that too few others share.
+
+    Images that cannot be read and patients kept back teach no class: only those count who are learned from.
+
+    Raises
+    ------
+    UsageError
+        As ``classed`` and ``examples_of``, or if there are fewer than two patients.
+    """
+    labels, classes = classed(labels, column)
+    examples, excluded = examples_of(labels, hears, stops)
+    values = [classes.get(path, "") for path in examples.paths]
+    held, left = _kept_back(examples.patients, values, seed)
+    if column is None or left >= set(classes.values()):
+        return Divided(examples, classes, held, excluded)
+    aside = {path for path, one in zip(examples.paths, held, strict=True) if one}
+    labels, classes = _of_classes(labels, column, left)
+    # Read again: the digest is to be that of the images which are left.
+    examples, excluded = examples_of(labels, hears, stops)
+    return Divided(examples, classes, np.array([path in aside for path in examples.paths]), excluded)
+
+
+def _kept_back(
+    patients: NDArray[np.int64], values: Sequence[str], seed: int
+) -> tuple[NDArray[np.bool_], frozenset[str]]:
+    """Which images are of patients kept back, by the seed, and the classes that enough of the others share.
+
+    When a class goes, patients go with it: their places among those kept back are filled up.
+    """
+    everyone = np.unique(patients)
+    if len(everyone) < 2:
+        raise UsageError("The images are of one patient", "Add images of others: a generator would copy them")
+    shuffled = np.random.default_rng(seed).permutation(everyone)
+    of, left = np.array(values), frozenset(values)
+    while True:
+        inside = np.isin(of, list(left))
+        people = shuffled[np.isin(shuffled, patients[inside])]
+        held = np.isin(patients, people[: max(1, round(HELD_SHARE * len(people)))])
+        learned = inside & ~held
+        shared = left if left == {""} else _shared(of[learned].tolist(), patients[learned].tolist())
+        if shared == left:
+            return held, left
+        left = shared
 
 
 def examples_of(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, Mapping[str, int]]:
@@ -170,24 +255,12 @@ def open_squares(folder: Path) -> NDArray[np.uint8]:
     return np.asarray(np.lib.format.open_memmap(folder / SQUARES, "r"))
 
 
-def material(
-    examples: Examples, of_image: Mapping[Path, str], squares: NDArray[np.uint8], seed: int
-) -> Material:
-    """Put together what is learned from, a tenth of the patients kept back by the seed.
-
-    Raises
-    ------
-    UsageError
-        If there are fewer than two patients.
-    """
-    names = tuple(sorted(set(of_image.values())))
+def material(parted: Divided, squares: NDArray[np.uint8]) -> Material:
+    """Put together what is learned from."""
+    names = tuple(sorted(set(parted.classes.values())))
     numbers = {name: number for number, name in enumerate(names)}
-    classes = np.array([numbers[of_image[path]] if names else 0 for path in examples.paths], np.int64)
-    everyone = np.unique(examples.patients)
-    if len(everyone) < 2:
-        raise UsageError("The images are of one patient", "Add images of others: a generator would copy them")
-    shuffled = np.random.default_rng(seed).permutation(everyone)
-    held = np.isin(examples.patients, shuffled[: max(1, round(HELD_SHARE * len(everyone)))])
+    examples, held = parted.examples, parted.held
+    classes = np.array([numbers[parted.classes[path]] if names else 0 for path in examples.paths], np.int64)
     return Material(
         squares,
         classes,

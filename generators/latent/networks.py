@@ -123,7 +123,7 @@ def networks_of(
     """All networks of a generator for use; errors as ``loaded``, or if they do not fit each other."""
     encoder = loaded(config.autoencoder, AutoencoderKL, autoencoder)
     unet = loaded(config.denoiser, UNet2DModel, denoiser)
-    if unet.config.in_channels != encoder.config.latent_channels != unet.config.out_channels:
+    if len({unet.config.in_channels, unet.config.out_channels, encoder.config.latent_channels}) > 1:
         raise IntegrityError(
             "The denoiser is made for other latents than the autoencoder's", "Use networks of one model"
         )
@@ -134,6 +134,14 @@ def scheduler(facts: Mapping[str, Any]) -> DDIMScheduler:
     """The schedule; errors as ``build``."""
     schedule: DDIMScheduler = build(facts, DDIMScheduler)
     return schedule
+
+
+def prediction_of(facts: Mapping[str, Any]) -> Prediction:
+    """What a denoiser is asked for on a schedule such as ``schedule_facts`` makes; errors as ``build``."""
+    config = scheduler(facts).config
+    if config.prediction_type == "epsilon":
+        return Prediction.NOISE
+    return Prediction.ZERO_SNR if config.rescale_betas_zero_snr else Prediction.VELOCITY
 
 
 def scale_of(autoencoder: AutoencoderKL) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,8 @@ from torch import Tensor
 
 DIVERGED = UsageError(
     "The loss is no number any more: the training diverged",
-    "Look for images that are blank; remove the .training folder, and choose another recipe or --prediction",
+    "The last good checkpoint stays in the .training folder. Look for images that are blank; then remove the"
+    " folder, and choose another recipe or --prediction",
 )
 
 
@@ -101,7 +102,8 @@ def run_stage(
             continue
         taken = step % pace.every + 1
         means = place.machine.mean({name: float(value) / taken for name, value in sums.items()})
-        position = _judged(stage, replace(position, step=step + 1), means)
+        held = place.machine.mean({"held": stage.held()})["held"]
+        position = _judged(stage, replace(position, step=step + 1), means, held)
         sums = {}
         _look(stage, position, pace, place)
         _save(stage, position, sums, place)
@@ -117,9 +119,8 @@ def _learn(stage: Stage, step: int, seed: int) -> Mapping[str, Tensor]:
     return stage.step(step, places, torch.Generator().manual_seed(other))
 
 
-def _judged(stage: Stage, position: Position, means: Mapping[str, float]) -> Position:
-    """Measure and log; the best weights are remembered."""
-    held = stage.held()
+def _judged(stage: Stage, position: Position, means: Mapping[str, float], held: float) -> Position:
+    """Log what was measured; the best weights are remembered."""
     if not all(math.isfinite(value) for value in (*means.values(), held)):
         raise DIVERGED
     better = position.best is None or held < position.best
@@ -143,7 +144,11 @@ def _look(stage: Stage, position: Position, pace: Pace, place: Place) -> None:
 
 
 def _save(stage: Stage, position: Position, sums: Mapping[str, Tensor], place: Place) -> None:
+    """Write a checkpoint; one that is no number anywhere would take the place of a good one."""
+    tensors = {**stage.tensors(), **grouped(sums=sums)}
+    broken = not all(bool(torch.isfinite(one).all()) for one in tensors.values())
+    if place.machine.mean({"broken": float(broken)})["broken"]:
+        raise DIVERGED
     if place.machine.first:
-        tensors = {**stage.tensors(), **grouped(sums=sums)}
         write_checkpoint(place.folder, position, tensors, place.made_by)
     place.machine.wait()

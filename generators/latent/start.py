@@ -30,12 +30,15 @@ class Start:
         Side of the images, pixels.
     digest
         Of the pipeline that they come from; empty where they are random.
+    images_before
+        Digests of the images that the pipeline learned from; None where nothing says it.
     frozen
         The autoencoder is trained already.
     """
 
     size: int
     digest: str
+    images_before: frozenset[str] | None
     frozen: bool
     autoencoder: AutoencoderKL
     denoiser: UNet2DModel
@@ -50,6 +53,7 @@ def start_from_recipe(recipe: Recipe, classes: int) -> Start:
     return Start(
         recipe.size,
         "",
+        frozenset(),
         False,
         build(encoder, AutoencoderKL),
         build(unet, UNet2DModel),
@@ -59,8 +63,13 @@ def start_from_recipe(recipe: Recipe, classes: int) -> Start:
     )
 
 
-def start_from_pipeline(folder: Path, classes: int) -> Start:
+def start_from_pipeline(folder: Path, classes: int, images_before: frozenset[str] | None) -> Start:
     """Networks of a generator or of a diffusers pipeline; what it knows of classes is learned anew.
+
+    Parameters
+    ----------
+    images_before
+        What ``generator.learned_from`` says of it.
 
     Raises
     ------
@@ -80,5 +89,13 @@ def start_from_pipeline(folder: Path, classes: int) -> Start:
     }
     denoiser.load_state_dict({**fresh, **known})
     return Start(
-        config.size, digest, True, networks.autoencoder, denoiser, config.autoencoder, unet, config.schedule
+        config.size,
+        digest,
+        images_before,
+        True,
+        networks.autoencoder,
+        denoiser,
+        config.autoencoder,
+        unet,
+        config.schedule,
     )

@@ -16,18 +16,18 @@ from medsanitize.generators.latent.card import card, curves
 from medsanitize.generators.latent.config import Config
 from medsanitize.generators.latent.denoiser import DenoiserStage
 from medsanitize.generators.latent.folder import AUTOENCODER, DENOISER, FILES, SAMPLES
+from medsanitize.generators.latent.generator import UNKNOWN, learned_from, training_of
 from medsanitize.generators.latent.latents import Latents, read_latents, write_latents
 from medsanitize.generators.latent.machine import machine_for
 from medsanitize.generators.latent.material import (
     SQUARES,
     Material,
-    classed,
-    examples_of,
+    divided,
     material,
     open_squares,
     squares_of,
 )
-from medsanitize.generators.latent.networks import Networks, scheduler
+from medsanitize.generators.latent.networks import Networks, prediction_of, scheduler
 from medsanitize.generators.latent.recipes import Recipe
 from medsanitize.generators.latent.sheet import png
 from medsanitize.generators.latent.stages import Pace, Place, run_stage
@@ -110,29 +110,31 @@ def train_generator(
     ------
     UsageError
         If a model is in the output; if the images are of mixed modalities, too small or of one patient; if
-        classes are missing or fewer than two; if the loss is no number; or if an unfinished training of
-        something else lies beside the output.
+        classes are missing or fewer than two are left; if the loss is no number; or if an unfinished training
+        of something else lies beside the output.
     IntegrityError
         If the checkpoint or the pipeline is damaged, or its weights are of another architecture.
     """
     unfinished = unfinished_beside(output)
     machine = machine_for(recipe.precision)
     hears = machine.hears(hears)
-    labels, of_image = classed(labels, column)
-    classes = len(set(of_image.values()))
+    # What is no pipeline is refused before hours of reading.
+    before = learned_from(training_of(pipeline)) if pipeline else frozenset()
+    parted = divided(labels, column, recipe.seed, hears, stops)
+    classes = len(set(parted.classes.values()))
     torch.manual_seed(recipe.seed)
-    start = start_from_pipeline(pipeline, classes) if pipeline else start_from_recipe(recipe, classes)
-    recipe = replace(recipe, size=start.size)
+    start = start_from_pipeline(pipeline, classes, before) if pipeline else start_from_recipe(recipe, classes)
+    predicted = replace(recipe.denoiser, prediction=prediction_of(start.schedule))
+    recipe = replace(recipe, size=start.size, denoiser=predicted)
     unfinished.mkdir(parents=True, exist_ok=True)
-    examples, excluded = examples_of(labels, hears, stops)
     if machine.first:
-        squares_of(examples, recipe.size, unfinished, hears, stops)
+        squares_of(parted.examples, recipe.size, unfinished, hears, stops)
     machine.wait()
-    learned = material(examples, of_image, open_squares(unfinished), recipe.seed)
+    learned = material(parted, open_squares(unfinished))
     made_by = _made_by(recipe, start, learned)
     task = _Task(recipe, start, learned, Place(unfinished, made_by, machine, hears, stops))
     config, log, samples = _trained(task)
-    made = Made("", learned.counts(), learned.by_class(), excluded, log)
+    made = Made("", learned.counts(), learned.by_class(), parted.excluded, log)
     machine.wait()
     if not machine.first:
         return made
@@ -203,11 +205,13 @@ def _config(task: _Task, latents: Latents) -> Config:
 
 
 def _content(task: _Task, config: Config, made: Made, samples: bytes) -> dict[str, bytes]:
+    before = task.start.images_before
     training: dict[str, Any] = {
         "counts": dict(made.counts),
         "classes": dict(made.classes),
         "excluded": dict(made.excluded),
         "images": task.material.digest,
+        "images_before": UNKNOWN if before is None else sorted(before),
         "recipe": asdict(task.recipe),
         "start": task.start.digest or "random",
     }
@@ -239,6 +243,7 @@ def _made_by(recipe: Recipe, start: Start, learned: Material) -> str:
         "images": learned.digest,
         "classes": learned.classes.tolist(),
         "patients": learned.patients.tolist(),
+        "held": learned.held.tolist(),
         "names": learned.names,
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

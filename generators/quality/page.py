@@ -60,15 +60,6 @@ def quality_section(found: Quality, whose: str = "") -> Section:
     )
 
 
-def sample_section(images: NDArray[np.uint8], classes: Sequence[str]) -> Section:
-    """Synthetic images to look at; ``classes`` says of each what it was made for, empty for nothing."""
-    pictures = [
-        Picture(png_of(image), name or f"image {number}")
-        for number, (image, name) in enumerate(zip(images, classes, strict=True), 1)
-    ]
-    return Section("Synthetic images", pictures=tuple(pictures))
-
-
 def neighbours_section(real: Sample, synthetic: Sample, hears: Hears, stops: Stops) -> Section:
     """Some synthetic images, each beside the real ones that are most alike in features.
 
@@ -90,7 +81,8 @@ def neighbours_section(real: Sample, synthetic: Sample, hears: Hears, stops: Sto
         "Nearest real images",
         (
             f"{len(chosen)} synthetic images drawn at random, each on the left of the {NEIGHBOURS} real"
-            " images that are nearest in features. This shows patients: never publish it.",
+            " images that are nearest in features, of those that quality is measured beside. This shows"
+            " patients: never publish it.",
         ),
         pictures=tuple(pictures),
     )

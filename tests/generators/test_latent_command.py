@@ -55,6 +55,7 @@ def test_tiny_learns_what_chests_look_like(table: Path, tmp_path: Path) -> None:
         (("--recipe", "tiny", "--prediction", "colour"), "There is no prediction of that name"),
         (("--recipe", "tiny", "--class", "nothing"), "no column of that name"),
         (("--recipe", "tiny", "--pipeline", "nowhere"), "The folder holds no model"),
+        (("--pipeline", "nowhere", "--prediction", "noise"), "--prediction means nothing with --pipeline"),
     ],
 )
 def test_what_cannot_be_done_is_said(

@@ -151,6 +151,18 @@ def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
         open_generator(tmp_path / "model")
 
 
+@pytest.mark.parametrize("change", [{"in_channels": 4}, {"out_channels": 4}])
+def test_a_denoiser_of_other_latents_is_refused(tmp_path: Path, change: dict[str, int]) -> None:
+    given = content()
+    facts = json.loads(given[CONFIG])
+    facts["denoiser"] |= change
+    weights = save(UNet2DModel(**facts["denoiser"]).state_dict())
+    changed = {**given, CONFIG: json.dumps(facts).encode(), DENOISER: weights}
+    write_folder(tmp_path / "model", changed, FILES)
+    with pytest.raises(IntegrityError, match="for other latents"):
+        open_generator(tmp_path / "model")
+
+
 @pytest.mark.parametrize("change", [{"down_block_types": ["Nothing", "Nothing"]}, {"norm_num_groups": 7}])
 def test_an_architecture_that_cannot_be_built_is_said(tmp_path: Path, change: dict[str, Any]) -> None:
     given = content()

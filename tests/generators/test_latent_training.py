@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 import torch
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.generators.latent.generator import open_generator, training_of
+from medsanitize.generators.latent import material
+from medsanitize.generators.latent.generator import learned_from, open_generator, training_of
+from medsanitize.generators.latent.material import divided
 from medsanitize.generators.latent.recipes import Prediction, Recipe, recipe_for
 from medsanitize.generators.latent.train import Made, train_generator
 from medsanitize.generators.phantoms.fields import stream
-from medsanitize.verifiers.labels import read_labels
+from medsanitize.pipeline.reference import Table, sides_of
+from medsanitize.verifiers.labels import Columns, read_labels
 from PIL import Image
 
 
@@ -92,7 +95,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def train(root: Path, output: Path, recipe: Recipe, ear: Ear | None = None, **other: Any) -> Made:
     ear = ear or Ear()
-    labels = read_labels(root / "labels.csv", root)
+    labels = read_labels(root / "labels.csv", root, split=other.get("split"))
     column, pipeline = other.get("column", "finding"), other.get("pipeline")
     return train_generator(labels, column, recipe, pipeline, output, ear, ear)
 
@@ -112,6 +115,71 @@ def test_a_rare_class_is_left_out_and_counted(made: tuple[Path, Made]) -> None:
 def test_patients_kept_back_are_none_that_is_learned_from(made: tuple[Path, Made]) -> None:
     counts = made[1].counts
     assert counts["patients"] == counts["fit_patients"] + counts["held_patients"] == 13
+
+
+def table_of(root: Path, classes: dict[str, int], unreadable: tuple[str, ...] = ()) -> None:
+    """One image a patient, so many patients of each class to learn from; two parts more."""
+    rows, number = list[tuple[str, str, str, str]](), 0
+    counts = {"train": classes, "holdout": {"one": 2, "two": 2}, "calibration": {"one": 2, "two": 2}}
+    for part, of in counts.items():
+        for finding, count in of.items():
+            for place in range(count):
+                name, number = f"{number}.png", number + 1
+                picture(number, 0).save(root / name)
+                if part == "train" and place == 0 and finding in unreadable:
+                    (root / name).write_bytes(b"no picture")
+                rows.append((name, f"p{number}", part, finding))
+    with (root / "labels.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("file", "patient_id", "split", "finding"), *rows])
+
+
+def test_a_class_is_rare_when_too_few_of_its_patients_can_be_read(recipe: Recipe, tmp_path: Path) -> None:
+    table_of(tmp_path, {"one": 8, "two": 8, "three": 5}, unreadable=("one", "three"))
+    what = train(tmp_path, tmp_path / "model", recipe, split="train")
+    assert what.classes == {"one": 7, "two": 8}
+    assert what.excluded == {"image not readable": 1, "of a class with fewer than 5 patients": 5}
+
+
+def test_a_class_is_rare_when_too_few_of_its_patients_are_learned_from(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(material, "HELD_SHARE", 0.5)
+    table_of(tmp_path, {"one": 20, "two": 20, "three": 5})
+    what = train(tmp_path, tmp_path / "model", recipe, split="train")
+    assert what.classes == {"one": 20, "two": 20}
+    assert what.excluded == {"of a class with fewer than 5 patients": 5}
+    assert (what.counts["held_patients"], what.counts["fit_patients"]) == (20, 20)
+
+
+def test_somebody_is_kept_back_when_those_chosen_first_go_with_their_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(material, "HELD_SHARE", 0.001)
+    table_of(tmp_path, {"one": 7, "two": 7, "three": 5})
+    labels = read_labels(tmp_path / "labels.csv", tmp_path, split="train")
+    found = [divided(labels, "finding", seed, Ear(), Ear()) for seed in range(12)]
+    assert {len(set(one.classes.values())) for one in found} == {2, 3}
+    assert {int(one.held.sum()) for one in found} == {1}
+
+
+def test_too_few_classes_are_left_when_patients_are_kept_back(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(material, "HELD_SHARE", 0.5)
+    table_of(tmp_path, {"one": 5, "two": 20})
+    with pytest.raises(UsageError, match="has 1 values"):
+        train(tmp_path, tmp_path / "model", recipe, split="train")
+
+
+def test_the_gate_takes_the_table_of_a_training_that_left_images_out(recipe: Recipe, tmp_path: Path) -> None:
+    table_of(tmp_path, {"one": 8, "two": 8, "three": 5, "four": 2}, unreadable=("one", "three"))
+    train(tmp_path, tmp_path / "model", recipe, split="train")
+    table = Table(
+        tmp_path, tmp_path / "labels.csv", Columns(), "finding", ("train", "holdout", "calibration")
+    )
+    model = tmp_path / "model"
+    sides = sides_of(table, open_generator(model), training_of(model), frozenset(), Ear(), Ear())
+    assert len(sides.training) == 15
 
 
 def test_provenance_names_no_file_and_no_patient(made: tuple[Path, Made]) -> None:
@@ -219,6 +287,51 @@ def test_a_generator_is_gone_on_from_with_other_classes(
     assert found.classes == ()
     assert np.array_equal(found.reconstruct(images), before.reconstruct(images))
     assert training_of(tmp_path / "model")["start"] == made[1].digest
+
+
+def test_what_networks_learned_from_before_is_recorded(
+    root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path
+) -> None:
+    train(root, tmp_path / "model", recipe, column=None, pipeline=made[0])
+    before, after = training_of(made[0]), training_of(tmp_path / "model")
+    assert before["images_before"] == []
+    assert after["images_before"] == [before["images"]] != [after["images"]]
+    assert learned_from(after) == {before["images"], after["images"]}
+    assert "also of other images" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_a_generator_may_go_on_with_the_very_same_images(
+    root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path
+) -> None:
+    train(root, tmp_path / "model", recipe, pipeline=made[0])
+    assert learned_from(training_of(tmp_path / "model")) == {training_of(made[0])["images"]}
+    assert "of these images alone" in (tmp_path / "model" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("facts", "images"),
+    [
+        ({}, None),
+        ({"images": "a"}, None),
+        ({"images": "a", "start": "random"}, {"a"}),
+        ({"images": "a", "start": "f"}, None),
+        ({"images": "a", "start": "f", "images_before": "unknown"}, None),
+        ({"images": "a", "start": "f", "images_before": ["a", "b"]}, {"a", "b"}),
+        ({"start": "random", "images_before": []}, None),
+    ],
+)
+def test_what_a_folder_does_not_say_of_its_images_is_unknown(
+    facts: dict[str, Any], images: set[str] | None
+) -> None:
+    assert learned_from(facts) == images
+
+
+def test_the_prediction_of_a_pipeline_is_recorded_and_not_that_of_the_recipe(
+    root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path
+) -> None:
+    noise = replace(recipe, denoiser=replace(recipe.denoiser, prediction=Prediction.NOISE))
+    train(root, tmp_path / "model", noise, pipeline=made[0])
+    assert training_of(tmp_path / "model")["recipe"]["denoiser"]["prediction"] == "velocity"
 
 
 def test_without_a_column_there_are_no_classes(root: Path, recipe: Recipe, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from medsanitize.generators.quality.diversity import diversity, mean_of_pairs
 from medsanitize.generators.quality.frechet import frechet, frechet_distance
 from medsanitize.generators.quality.measure import mean_of
 from medsanitize.generators.quality.neighbours import closest, fidelity, reaches
-from medsanitize.generators.quality.page import neighbours_section, quality_section, sample_section
+from medsanitize.generators.quality.page import neighbours_section, quality_section
 from medsanitize.generators.quality.quality import Quality, Sample, quality
 from medsanitize.generators.quality.softmax import fit_softmax
 from medsanitize.generators.quality.structure import ssim
@@ -308,11 +308,3 @@ def test_the_section_of_neighbours_says_that_it_shows_patients() -> None:
     section = neighbours_section(Sample(images(8, 0)), Sample(images(9, 1)), Silent(), Never())
     assert len(section.pictures) == 8
     assert "never publish" in section.text[0]
-
-
-def test_images_are_shown_with_what_they_were_made_for() -> None:
-    section = sample_section(images(2, 0), ("effusion <&>", ""))
-    page = render_page(Page("k", "t", "l", (), (section,))).decode()
-    assert page.count('src="data:image/png;base64,') == 2
-    assert "effusion &lt;&amp;&gt;" in page
-    assert "image 2" in page

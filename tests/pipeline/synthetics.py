@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,12 @@ from typing import Any
 
 import numpy as np
 import pydicom
+from medsanitize.pipeline.progress import Silent
+from medsanitize.pipeline.stop import Stop
+from medsanitize.verifiers.labels import read_labels
+from medsanitize.verifiers.models.folder import CONFIG, GRAPH, TRAINING, WEIGHTS, write_folder
 from medsanitize.verifiers.pictures.picture import Modality, Picture
+from medsanitize.verifiers.training.examples import gather
 from numpy.typing import NDArray
 from PIL import Image
 from pydicom.data import get_testdata_file
@@ -130,3 +136,15 @@ def write_table(path: Path, rows: Sequence[tuple[str, str, str, str]]) -> None:
         table: Any = csv.writer(file)
         table.writerow(("file", "patient_id", "split", "label"))
         table.writerows(rows)
+
+
+def digest_of(table: Path, part: str) -> str:
+    """What a training of one part of the table writes of its images."""
+    return gather(read_labels(table, table.parent, split=part), Silent(), Stop())[0].digest
+
+
+def write_verifier(folder: Path, images: str = "") -> None:
+    """The folder of a model that was trained on images of a digest; nobody opens its network."""
+    facts = {"images": images} if images else {}
+    content = {CONFIG: b"", WEIGHTS: b"", GRAPH: b"", TRAINING: json.dumps(facts).encode()}
+    write_folder(folder, content)

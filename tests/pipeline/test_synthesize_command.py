@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,19 @@ from medsanitize.cli import cli
 from medsanitize.generators.gate import gate as gate_module
 from medsanitize.pipeline import drawing
 from medsanitize.pipeline import synthesize as command
-from medsanitize.pipeline.stop import Stopped
+from medsanitize.pipeline.engine import LocalEngine
+from medsanitize.pipeline.stop import Stop, Stopped
 
 from tests.pipeline.conftest import tree
-from tests.pipeline.synthetics import CLASSES, Coarse, Maker, write_people, write_table
+from tests.pipeline.synthetics import (
+    CLASSES,
+    Coarse,
+    Maker,
+    digest_of,
+    write_people,
+    write_table,
+    write_verifier,
+)
 
 Call = Callable[..., Result]
 
@@ -61,12 +71,16 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
 def call(people: Path, tmp_path: Path, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run the command in this process; the quality of such images is not measured."""
     assert generator
-    monkeypatch.setattr(command, "_quality", lambda *_: (None, "They are patterns.", False))
+    monkeypatch.setattr(command, "_quality", lambda *_: command.Measured(None, "They are patterns.", False))
+    write_verifier(tmp_path / "verifier")
 
-    def run(*more: str, output: str = "out", count: int = 40, table: str = "labels.csv") -> Result:
+    def run(
+        *more: str, output: str = "out", count: int = 40, table: str = "labels.csv", form: str = "--json"
+    ) -> Result:
         arguments = ["synthesize", str(tmp_path), "--images", str(people), "--labels", str(people / table)]
-        arguments += ["--class", "label", "--verifier", str(tmp_path), "-n", str(count), "--bound", "0.1"]
-        arguments += ["--output", str(tmp_path / output), "--workers", "1", "--json", *more]
+        arguments += ["--class", "label", "--verifier", str(tmp_path / "verifier")]
+        arguments += ["-n", str(count), "--bound", "0.1"]
+        arguments += ["--output", str(tmp_path / output), "--workers", "1", form, *more]
         return CliRunner().invoke(cli, arguments)
 
     return run
@@ -193,6 +207,81 @@ def test_the_page_shows_pairs_and_says_that_it_shows_patients(call: Call, tmp_pa
     assert "never publish" in page
     assert page.count("data:image/png;base64,") > 40
     assert str(tmp_path) not in page
+
+
+@pytest.mark.parametrize(
+    ("before", "confirmed"), [([], True), (["0" * 64], False), ("unknown", False), (None, False)]
+)
+def test_the_training_images_are_confirmed_where_the_generator_knows_no_others(
+    call: Call, people: Path, monkeypatch: pytest.MonkeyPatch, before: Any, confirmed: bool
+) -> None:
+    facts = {"images": digest_of(people / "labels.csv", "train"), "start": "0" * 64}
+    facts |= {} if before is None else {"images_before": before}
+    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: facts)
+    assert told(call())["training_images_confirmed"] is confirmed
+
+
+def test_it_is_said_where_the_generator_may_know_others(call: Call) -> None:
+    assert "is all that it learnt from" in call(form="--log-json").output
+
+
+def test_a_model_that_learned_from_the_holdout_is_refused(call: Call, people: Path, tmp_path: Path) -> None:
+    write_verifier(tmp_path / "other", digest_of(people / "labels.csv", "holdout"))
+    result = call("--verifier", str(tmp_path / "other"))
+    assert result.exit_code == 2
+    assert "was trained on the holdout part" in told(result)["message"]
+
+
+def test_more_images_than_the_memory_holds_are_refused_before_anything_is_read(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "memory", lambda: 10**9)
+    monkeypatch.setattr(command, "sides_of", lambda *_: pytest.fail("read"))
+    result = call(count=1_000_000)
+    assert result.exit_code == 2
+    assert "GB of memory, and this machine has 1.0 GB" in told(result)["message"]
+
+
+class Shelf:
+    """Keeps nothing, and gives what was never drawn."""
+
+    def get(self, name: str) -> bytes:
+        assert name
+        return bytes(drawing.BATCH * 256 * 256)
+
+    def put(self, name: str, data: bytes) -> None:
+        pytest.fail(f"{name} was drawn: {len(data)} bytes")
+
+
+def test_drawn_images_are_held_once() -> None:
+    draws = [drawing.Draw(0, place, place) for place in range(16 * drawing.BATCH)]
+    with LocalEngine(drawing.Maker(Path(), "cpu"), 1, Stop()) as engine:
+        sampler = drawing.sampler_of(engine, drawing.make_batch, Maker(size=256), Shelf(), lambda _: None)
+        tracemalloc.start()
+        try:
+            images = sampler(draws)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert most < 1.3 * images.nbytes
+
+
+class Broken:
+    """An engine whose worker died once: results come image by image."""
+
+    def map(self, task: Any, parts: Iterable[Sequence[drawing.Draw]]) -> Iterator[bytes]:
+        for part in parts:
+            yield from (task(None, [one]) for one in part)
+
+
+def test_images_of_a_batch_that_killed_its_worker_are_put_together(tmp_path: Path) -> None:
+    def one(_worker: object, part: Sequence[drawing.Draw]) -> bytes:
+        return Maker().sample([0], [part[0].seed]).tobytes()
+
+    draws = [drawing.Draw(0, place, place) for place in range(20)]
+    engine: Any = Broken()
+    sampler = drawing.sampler_of(engine, one, Maker(), command.Kept(tmp_path), lambda _: None)
+    assert np.array_equal(sampler(draws), Maker().sample([0] * 20, range(20)))
 
 
 def test_a_sheet_of_images_is_the_images_side_by_side() -> None:

@@ -23,7 +23,7 @@ from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify
 
 from tests.pipeline.conftest import prepare, tree
-from tests.pipeline.synthetics import Coarse
+from tests.pipeline.synthetics import Coarse, write_verifier
 
 PARTS = ("train", "holdout", "calibration", "train")
 
@@ -50,6 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
             label = ("clear", "effusion")[patient % 3 > 0]
             writer.writerow((row["file"], row["patient_id"], PARTS[patient % 4], label))
     table.unlink()
+    write_verifier(base / "verifier")
     asked = ("--images", base / "scans", "--labels", base / "labels.csv")
     torch.set_num_threads(1)
     call("train", "generator", *asked, "--split", "train", "--class", "label",
@@ -90,6 +91,8 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> None:
     real = gate_module.prepare
 
     class Passing:
+        needed = ()
+
         def __init__(self, *sides: Any, **terms: Any) -> None:
             self._gate = real(*sides, **terms)
 
@@ -139,6 +142,7 @@ def test_the_command_says_what_it_would_take_and_repeats_itself(trained: Path, t
     assert facts[0]["verdict"]["state"] == "not calibratable"
     assert any("299" in needed for needed in facts[0]["verdict"]["needed"])
     assert facts[0]["training_images_confirmed"] is True
+    assert "Nearest real images" in (tmp_path / "1" / "synthesis.html").read_text()
     assert facts[0] == facts[1]
     assert facts[0]["written"] + facts[0]["shortfall"] == 12
     assert (facts[0]["quality_of"], facts[0]["quality"]["synthetic"]) == ("all that were drawn", 29)

@@ -29,7 +29,17 @@ from medsanitize.release.verify import verify
 from medsanitize.verifiers.audit import audit_release
 
 from tests.pipeline.conftest import KEY, prepare, tree
-from tests.pipeline.synthetics import CLASSES, Coarse, Maker, person, write_export, write_people, write_table
+from tests.pipeline.synthetics import (
+    CLASSES,
+    Coarse,
+    Maker,
+    digest_of,
+    person,
+    write_export,
+    write_people,
+    write_table,
+    write_verifier,
+)
 
 Make = Callable[..., Policy]
 RULE = "synthesize:replaced"
@@ -52,14 +62,22 @@ def gates() -> dict[Any, Any]:
     return {}
 
 
+@pytest.fixture(scope="module")
+def known(people: Path) -> dict[str, Any]:
+    """What the generator's folder says of its training."""
+    images = digest_of(people / "labels.csv", "train")
+    return {"classes": dict.fromkeys(CLASSES, 55), "images": images, "start": "random"}
+
+
 @pytest.fixture
-def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[str, Maker]:
+def generator(
+    monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any], known: dict[str, Any]
+) -> dict[str, Maker]:
     """Models that need no weights, in this process; tests may put another generator in its place."""
     held = {"now": Maker()}
     monkeypatch.setattr(drawing, "open_once", lambda *_: held["now"])
     monkeypatch.setattr(synthesize_stage, "open_once", lambda *_: held["now"])
     monkeypatch.setattr(synthesize_stage, "open_verifiers", lambda *_: (Coarse(), Coarse()))
-    known = {"classes": dict.fromkeys(CLASSES, 55)}
     monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: known)
     calibrated = gate_module.prepare
 
@@ -84,6 +102,8 @@ def make(people: Path, tmp_path: Path, generator: dict[str, Maker]) -> Make:
         base = tmp_path / name
         if export:
             shutil.copytree(people / "export", base / "export")
+        if not (base / "verifier").exists():
+            write_verifier(base / "verifier")
         settings = {
             "replace": "by-label",
             "labels": "[effusion]",
@@ -215,6 +235,63 @@ def test_too_few_patients_release_nothing_synthetic_and_originals_stay_dropped(
     assert len(files(policy)) == 4
 
 
+def test_with_too_few_patients_nothing_is_drawn_and_what_it_takes_is_said(
+    make: Make, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthetic_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    policy = make(table=people / "few.csv")
+    done(policy)
+    report = (policy.output / "report.html").read_text()
+    assert "299 patients to calibrate on with two images or more, and there are 30" in report
+    assert "f" * 64 in report
+    assert not page_path(policy).exists()
+
+
+def without(people: Path, table: Path, names: Sequence[str]) -> Path:
+    """The table without some rows."""
+    lines = (people / "labels.csv").read_text().splitlines()
+    table.write_text("\n".join(line for line in lines if not line.startswith(tuple(names))))
+    return table
+
+
+def test_images_without_a_label_are_counted_and_the_gate_is_flagged(
+    make: Make, people: Path, tmp_path: Path
+) -> None:
+    table = without(people, tmp_path / "part.csv", ["export/i1.dcm", "export/i2.dcm"])
+    table.write_text(table.read_text().replace("export/i0.dcm,p0,,clear", "export/i0.dcm,p0,,"))
+    result = done(make(table=table))
+    assert result.dropped == {RULE: 3}
+    assert gate(result).result == "flagged"
+    assert "The table gives no label to 3 images" in gate(result).detail
+
+
+def test_images_without_a_label_are_told_where_no_synthetic_image_passed(
+    make: Make, people: Path, tmp_path: Path
+) -> None:
+    table = without(people, tmp_path / "part.csv", ["export/i2.dcm"])
+    rows = table.read_text().splitlines()
+    table.write_text("\n".join(row for row in rows if ",calibration," not in row or "7," in row))
+    told = gate(done(make(table=table)))
+    assert "the verdict is not calibratable" in told.detail
+    assert "The table gives no label to 1 images" in told.detail
+
+
+def test_a_table_of_a_copy_of_the_inputs_is_never_passed(make: Make) -> None:
+    result = done(make(export=True))
+    assert result.dropped == {}
+    assert gate(result).result == "flagged"
+    assert "No file of the table is an image of this release" in gate(result).detail
+
+
+def test_a_table_that_gives_every_image_another_label_passes(make: Make, people: Path) -> None:
+    lines = (people / "labels.csv").read_text().splitlines()
+    (people / "clear.csv").write_text(
+        "\n".join(line.replace("effusion", "clear") if "export/" in line else line for line in lines)
+    )
+    result = done(make(table=people / "clear.csv"))
+    assert (gate(result).result, result.dropped) == ("passed", {})
+
+
 def test_a_generator_that_copies_is_refused(make: Make, generator: dict[str, Maker]) -> None:
     generator["now"] = Maker(copied=2)
     policy = make()
@@ -277,19 +354,20 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
     whole, cut = make("whole", form=form), make("cut", form=form)
     done(whole)
     stop = Stop()
-    batches: list[Sequence[Draw]] = []
+    batches: list[tuple[Draw, ...]] = []
     real = synthetic_objects.pixels_of
 
     def counted(folder: Path, device: str, part: Sequence[Draw]) -> bytes:
-        batches.append(part)
+        batches.append(tuple(part))
+        made = real(folder, device, part)
         stop.number = 15 if len(batches) == 2 else 0
-        return real(folder, device, part)
+        return made
 
     monkeypatch.setattr(synthetic_objects, "pixels_of", counted)
     with pytest.raises(Stopped):
         done(cut, stop=stop)
     done(cut)
-    assert len(batches) == len(set(map(tuple, batches)))
+    assert len(batches) == len(set(batches))
     assert tree(cut.output) == tree(whole.output)
 
 
@@ -337,13 +415,58 @@ def test_a_label_that_the_generator_does_not_know_is_refused(make: Make, generat
         done(make())
 
 
-def test_a_generator_of_other_images_than_the_table_names_is_refused(
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"images": "0" * 64}, "not what the generator was trained on"),
+        ({"images_before": ["0" * 64]}, "learnt from other images before"),
+        ({"start": "0" * 64}, "nothing says which images"),
+        ({"start": "0" * 64, "images_before": "unknown"}, "nothing says which images"),
+    ],
+)
+def test_a_generator_that_knows_others_than_the_table_names_is_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any], facts: dict[str, Any], said: str
+) -> None:
+    changed = {**known, **facts}
+    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: changed)
+    with pytest.raises(UsageError, match=said):
+        done(make())
+
+
+def test_a_generator_that_went_on_with_the_very_same_images_is_taken(
+    make: Make, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any]
+) -> None:
+    changed = {**known, "start": "0" * 64, "images_before": [known["images"]]}
+    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: changed)
+    assert gate(done(make())).result == "passed"
+
+
+@pytest.mark.parametrize(("part", "model"), [("holdout", "verifier"), ("calibration", "retrieval")])
+def test_a_model_that_learned_from_patients_kept_back_is_refused(
+    make: Make, people: Path, tmp_path: Path, part: str, model: str
+) -> None:
+    write_verifier(tmp_path / "w" / model, digest_of(people / "labels.csv", part))
+    with pytest.raises(UsageError, match=f"was trained on the {part} part"):
+        done(make(**{model: f"./{model}"}))
+
+
+def test_a_model_that_learned_from_a_part_is_found_where_the_generator_knows_fewer_classes(
+    make: Make, people: Path, tmp_path: Path
+) -> None:
+    table, lines = tmp_path / "rare.csv", (people / "labels.csv").read_text()
+    table.write_text(lines.replace("holdout0,holdout,clear", "holdout0,holdout,mass"))
+    write_verifier(tmp_path / "w" / "verifier", digest_of(people / "labels.csv", "holdout"))
+    with pytest.raises(UsageError, match="was trained on the holdout part"):
+        done(make(table=table))
+
+
+def test_more_images_than_the_memory_holds_are_refused_before_anything_is_drawn(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = {"images": "0" * 64}
-    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: known)
-    with pytest.raises(UsageError, match="not what the generator was trained on"):
-        done(make())
+    monkeypatch.setattr(drawing, "memory", lambda: 1 << 20)
+    monkeypatch.setattr(synthetic_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    with pytest.raises(UsageError, match="GB of memory"):
+        done(make(per_patient="1000"))
 
 
 @pytest.mark.parametrize(
