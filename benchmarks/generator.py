@@ -65,9 +65,8 @@ def main() -> int:
     parted(images / "labels.csv", out / "parts.csv")
     asked = ("--images", images, "--labels", out / "parts.csv", "--class", LABEL)
     model = out / "generator"
-    made, trained = called(
-        out, "train", "generator", *asked, "--split", "train", "--recipe", given.recipe, "--output", model
-    )
+    learning = ("--split", "train", "--recipe", given.recipe, "--output", model)
+    made, trained = called(out, "train", "generator", *asked, *learning, codes=(0, 1))
     print(f"trained in {trained / 60:.1f} min of wall time: {json.dumps(made['counts'])}", flush=True)
     looking = ("--verifier", given.verifier.resolve(), "--retrieval", given.retrieval.resolve())
     rest = ("-n", str(given.count), "--bound", "0.01", "--output", out / "drawn")
