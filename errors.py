@@ -6,7 +6,7 @@ MedsanitizeError
 │   ├── KeyMaterialError  2  a key is missing, weak or exposed
 │   └── UnreadablePicture 2  an image that is to be compared cannot be decoded
 ├── GateRefused         3  a gate refused; nothing was published
-├── IntegrityError      4  a file is not what its digest says
+├── IntegrityError      4  a file is not what its digest says, or a state is damaged
 └── EnvironmentFailure  5  disk, memory or store failed; the same command may be retried
     └── FoldersInUse    5  another run is at work in the same state or output folder
 

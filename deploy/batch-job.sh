@@ -1,10 +1,11 @@
 #!/bin/sh
 # medsanitize for schedulers that take every exit code but 0 for a failure: 1 (done, some objects are in
-# quarantine, return.json says how many) becomes 0, every other code stays. SIGTERM is handed on and waited for.
+# quarantine, return.json says how many) becomes 0, every other code stays. What asks a run to stop is handed on
+# as SIGTERM, and waited for.
 set -u
 
 child='' early=''
-trap 'if [ -n "$child" ]; then kill -TERM "$child" 2>/dev/null; else early=1; fi' TERM INT
+trap 'if [ -n "$child" ]; then kill -TERM "$child" 2>/dev/null; else early=1; fi' TERM INT HUP XCPU
 medsanitize "$@" &
 child=$!
 if [ -n "$early" ]; then kill -TERM "$child" 2>/dev/null; fi

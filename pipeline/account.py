@@ -25,7 +25,7 @@ from medsanitize.pipeline.outcome import RunResult, StageTiming, exit_code, expl
 from medsanitize.pipeline.shards import Shard
 from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
-from medsanitize.release.store import storage, write_atomic
+from medsanitize.release.store import reserve, storage, write_atomic
 
 RETURN_FILE, METRICS_FILE = "return.json", "metrics.prom"
 _OUTCOMES = ("released", "dropped", "quarantined", "to do")
@@ -176,12 +176,14 @@ def account_path(policy: Policy, shard: Shard | None, name: str) -> Path:
 def accounted(account: Account, policy: Policy, shard: Shard | None) -> Iterator[None]:
     """Write the account into the state folder when the block ends, whatever ends it.
 
-    An account of an earlier run goes at once: whoever finds one knows that it is of the last run.
+    An account of an earlier run goes at once: whoever finds one knows that it is of the last run. Room for
+    the new one is taken then, too, so that a run that fills the disk can tell of it.
     """
     account.policy, account.shard = policy, shard
     for name in (RETURN_FILE, METRICS_FILE):
         with storage():
             account_path(policy, shard, name).unlink(missing_ok=True)
+        reserve(account_path(policy, shard, name))
     try:
         yield
         _write(account, policy, shard)
@@ -226,7 +228,7 @@ def check_return_file(account: Account, policy: Policy) -> None:
     """Refuse a further place that lies among the sources or in the release; nothing is written there.
 
     What an earlier run left at a place that is not refused goes: a run that is killed must not seem to have
-    ended as that one did.
+    ended as that one did. Room for what this one will say is taken there.
 
     Raises
     ------
@@ -238,6 +240,8 @@ def check_return_file(account: Account, policy: Policy) -> None:
         raise UsageError(
             "--return-file lies among the inputs or in the output", "Name a file outside of them"
         )
-    if account.file is not None and account.file.is_file():
-        with storage():
-            account.file.unlink(missing_ok=True)
+    if account.file is not None:
+        if account.file.is_file():
+            with storage():
+                account.file.unlink(missing_ok=True)
+        reserve(account.file)

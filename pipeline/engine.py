@@ -2,8 +2,9 @@
 
 A stage hands batches of rows to a task, a plain function ``task(worker, batch) -> result``. Results
 come back in the order of the batches, so what is written does not depend on who finished first.
-A worker that dies takes nobody with it: its objects are tried again one at a time. The engine of this
-machine is this process, or a pool of forkserver processes.
+A worker that dies takes nobody with it: its objects are tried again one at a time. When a run is stopped,
+workers leave their batches after the item that they are at. The engine of this machine is this process, or a
+pool of forkserver processes.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent import futures
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from itertools import islice
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.forkserver import fork_context
-from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.likeness import Root, inputs_of
+from medsanitize.pipeline.stop import SIGNALS, Stop
+from medsanitize.pipeline.stores.local import hold_to
 from medsanitize.pipeline.worker import Setup
 
 if TYPE_CHECKING:
@@ -39,7 +43,9 @@ Result = TypeVar("Result")
 Task = Callable[[Any, Sequence[Item]], Result]
 
 DEATHS_IN_A_ROW = 10
+_PULSE = 0.5
 _worker: Any = None
+_unwanted = False
 
 
 class Equipment(Protocol):
@@ -62,15 +68,33 @@ def batches(items: Iterator[Item], size: int) -> Iterator[Sequence[Item]]:
         yield batch
 
 
-def _start(setup: Equipment) -> None:
+class _Unwanted(BaseException):
+    """Nobody waits for this batch any more. No task can take it for a failure of its own."""
+
+
+class _Heeding(list[Item]):
+    """A batch that is left between two items when ``check`` raises."""
+
+    def __init__(self, items: Iterable[Item], check: Callable[[], None]) -> None:
+        super().__init__(items)
+        self._check = check
+
+    def __iter__(self) -> Iterator[Item]:
+        for item in super().__iter__():
+            self._check()
+            yield item
+
+
+def _start(setup: Equipment, inputs: Sequence[Root], wanted: Connection) -> None:
     """Set up a worker process: the run's signals are the parent's business, its death ours."""
     global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     silence()
+    hold_to(inputs)
     _worker = setup.worker()
     gc.freeze()  # what was imported stays: looking through it again and again would cost more than it frees
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_hear, args=(wanted,), daemon=True).start()
 
 
 def silence() -> None:
@@ -83,18 +107,27 @@ def silence() -> None:
     os.close(nowhere)
 
 
-def _leave_with_parent() -> None:
+def _hear(wanted: Connection) -> None:
+    """Notice that the parent wants nothing more, which it says by closing its end; leave with the parent."""
+    global _unwanted
     parent = multiprocessing.parent_process()
     if parent is not None:
+        wait([parent.sentinel, wanted])
+        _unwanted = True
         wait([parent.sentinel])
         os._exit(1)
+
+
+def _require_wanted() -> None:
+    if _unwanted:
+        raise _Unwanted
 
 
 def _call(task: Task[Any, Any], batch: Sequence[Any]) -> tuple[Any, float]:
     if _worker is None:
         raise RuntimeError("worker was not set up")
     before = time.process_time()
-    result = task(_worker, batch)
+    result = task(_worker, _Heeding(batch, _require_wanted))
     return result, time.process_time() - before
 
 
@@ -139,14 +172,18 @@ class LocalEngine:
         self.cpu_seconds = 0.0
         self._setup = setup
         self._stop = stop
+        self._inputs = inputs_of(setup.policy) if isinstance(setup, Setup) else ()
         self._local = setup.worker()
         self._pool: ProcessPoolExecutor | None = None
+        self._wanted: tuple[Connection, ...] = ()
         self._deaths = 0
 
     def __enter__(self) -> LocalEngine:
+        hold_to(self._inputs)
         return self
 
     def __exit__(self, *_: object) -> None:
+        hold_to(())
         self._shut()
 
     def equip(self, search: Search) -> None:
@@ -164,7 +201,7 @@ class LocalEngine:
         if self.workers == 1 and not isolate:
             for batch in batches:
                 self._stop.check()
-                yield task(self._local, batch)
+                yield task(self._local, _Heeding(batch, self._stop.check))
             return
         yield from self._in_pool(task, iter(batches))
 
@@ -185,7 +222,7 @@ class LocalEngine:
                 return
             batch, future = running.popleft()
             try:
-                result, cpu = future.result()
+                result, cpu = self._awaited(future)
             except BrokenProcessPool:
                 waiting = [batch, *(later for later, _ in running)]
                 running.clear()
@@ -203,7 +240,7 @@ class LocalEngine:
             for attempt in (1, 2):
                 self._shut()
                 try:
-                    result, cpu = self._submit(task, [item]).result()
+                    result, cpu = self._awaited(self._submit(task, [item]))
                 except BrokenProcessPool:
                     if attempt == 2:
                         self._shut()
@@ -214,6 +251,12 @@ class LocalEngine:
                 self._deaths = 0
                 yield result
                 break
+
+    def _awaited(self, future: Future[tuple[Result, float]]) -> tuple[Result, float]:
+        """What a batch gave; a stop is heard while it is waited for."""
+        while not futures.wait([future], _PULSE).done:
+            self._stop.check()
+        return future.result()
 
     def _note_death(self) -> None:
         """Many items in a row are not to blame for the death of their workers: memory may be."""
@@ -226,11 +269,12 @@ class LocalEngine:
 
     def _submit(self, task: Task[Item, Result], batch: Sequence[Item]) -> Future[tuple[Result, float]]:
         if self._pool is None:
+            self._wanted = multiprocessing.Pipe(duplex=False)
             self._pool = ProcessPoolExecutor(
                 self.workers,
                 mp_context=fork_context(),
                 initializer=_start,
-                initargs=(self._setup,),
+                initargs=(self._setup, self._inputs, self._wanted[0]),
             )
         try:
             return self._pool.submit(_call, task, batch)
@@ -246,6 +290,9 @@ class LocalEngine:
             ) from None
 
     def _shut(self) -> None:
+        """End the workers; what they are at is not waited for to its end, only to the end of an item."""
         if self._pool is not None:
+            self._wanted[1].close()
             self._pool.shutdown(wait=True, cancel_futures=True)
+            self._wanted[0].close()
             self._pool = None

@@ -11,78 +11,75 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
-from itertools import islice
+from dataclasses import astuple
 from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.preflight import SEEN
 from medsanitize.pipeline.state import State
+from medsanitize.pipeline.stores.local import Root, hold_to, is_same, root_at, unreachable
 from medsanitize.policies.model import Policy
 from medsanitize.release.store import storage
 
+__all__ = [
+    "Root",
+    "end_sharing",
+    "inputs_of",
+    "leave_mark",
+    "new_mark",
+    "require_inputs",
+    "require_likeness",
+    "require_mark",
+    "require_reachable",
+    "share_out",
+]
+
 _SIGHT = "sight"
-_ENTRIES = 8
 _WITHIN = 30.0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Root:
-    """A local input: its path and inode, and some names in it with theirs."""
-
-    path: bytes
-    inode: int
-    entries: tuple[tuple[bytes, int], ...] = ()
-
-    def __repr__(self) -> str:
-        return "Root(...)"
-
-
 def inputs_of(policy: Policy) -> tuple[Root, ...]:
-    """The local inputs of a policy as this machine sees them."""
-    return tuple(_root(os.fsencode(one)) for one in policy.inputs if isinstance(one, Path))
+    """The local inputs of a policy as this machine sees them.
+
+    Raises
+    ------
+    EnvironmentFailure
+        One cannot be reached, or is an empty folder.
+    """
+    return tuple(root_at(os.fsencode(one)) for one in policy.inputs if isinstance(one, Path))
 
 
-def _root(path: bytes) -> Root:
-    entries = []
-    if os.path.isdir(path):
-        with os.scandir(path) as found:
-            names = [entry.name for entry in islice(found, _ENTRIES)]
-        inodes = [(name, _inode(path + b"/" + name)) for name in names]
-        entries = [(name, inode) for name, inode in inodes if inode is not None]
-    return Root(path, os.stat(path).st_ino, tuple(entries))
-
-
-def _inode(path: bytes) -> int | None:
-    try:
-        return os.lstat(path).st_ino
-    except OSError:
-        return None
-
-
-def require_inputs(inputs: Sequence[Root]) -> None:
-    """Make sure that this machine sees the inputs, with the same inodes.
-
-    The inode of a root says little where every file system begins with the same, so one of its entries must
-    be the same, too; more is not asked, since an entry may have been replaced.
+def require_reachable(policy: Policy) -> None:
+    """Make sure that whatever the local inputs are mounted from answers; that they are there is not asked.
 
     Raises
     ------
     EnvironmentFailure
     """
-    for root in inputs:
-        try:
-            same = os.stat(root.path).st_ino == root.inode
-        except OSError:
-            same = False
-        if same and root.entries:
-            same = any(_inode(root.path + b"/" + name) == inode for name, inode in root.entries)
-        if not same:
-            raise EnvironmentFailure(
-                "A node does not see the inputs as the others do",
-                "Mount them on every node, at the same path and with the same inodes, then run the same"
-                " command again; where they were replaced, take the inventory again",
-            )
+    for one in policy.inputs:
+        if isinstance(one, Path):
+            try:
+                os.stat(one)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:
+                raise unreachable() from None
+
+
+def require_inputs(inputs: Sequence[Root]) -> None:
+    """Make sure that this machine sees the inputs, with the same inodes; what it reads is held to them.
+
+    Raises
+    ------
+    EnvironmentFailure
+    """
+    if not all(map(is_same, inputs)):
+        raise EnvironmentFailure(
+            "A node does not see the inputs as the others do",
+            "Mount them on every node, at the same path and with the same inodes, then run the same"
+            " command again; where they were replaced, take the inventory again",
+        )
+    hold_to(inputs)
 
 
 def new_mark() -> str:

@@ -40,7 +40,7 @@ from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.faces_stage import judge_faces, looks_at_faces
 from medsanitize.pipeline.gates import gates_of, write_holder_files
 from medsanitize.pipeline.inventory import take_inventory
-from medsanitize.pipeline.likeness import end_sharing, require_likeness, share_out
+from medsanitize.pipeline.likeness import end_sharing, require_likeness, require_reachable, share_out
 from medsanitize.pipeline.opening import open_shared, open_state, release_keys, remove_pages
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.overlap_stage import (
@@ -63,7 +63,7 @@ from medsanitize.pipeline.result import result_of
 from medsanitize.pipeline.sanitize_stage import sanitize_objects
 from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards
 from medsanitize.pipeline.slides_stage import check_places, place_slides
-from medsanitize.pipeline.state import State
+from medsanitize.pipeline.state import State, translated
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.stores.named import remove_links
 from medsanitize.pipeline.stores.open import target_of
@@ -151,10 +151,13 @@ def run(
         Refused before anything was read.
     EnvironmentFailure
         Disk or store failed; the same command may be run again.
+    IntegrityError
+        The state is damaged, or a staged file is not what was judged.
     Stopped
         A signal; the same command resumes.
     """
     progress, stop, account = progress or Silent(), stop or Stop(), account or Account()
+    require_reachable(policy)
     preflight.check_paths(policy)
     preflight.prepare_folders(policy)
     shared = options.shard is not None
@@ -163,6 +166,7 @@ def run(
         preflight.locked(policy, shared=shared, name=name),
         accounted(account, policy, options.shard),
         starting_again(policy),
+        translated(),
     ):
         subkeys = _checked(policy, options, material)
         if options.shard is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from medsanitize.pipeline.pacs.address import root_of
 from medsanitize.pipeline.sealing import Seal
+from medsanitize.pipeline.stores.local import require_held
 from medsanitize.pipeline.stores.open import reader_of
 from medsanitize.pipeline.stores.protocol import UNSEEN, Found, Opened, SourceProblem, Version
 from medsanitize.policies.pacs import DicomWeb, Dimse
@@ -60,12 +61,16 @@ def opened_all(
     SourceProblem
         ``unreadable`` or ``changed-since-inventory``.
     EnvironmentFailure
-        The place they lie in cannot be reached.
+        The place they lie in cannot be reached, or an input is not what it was.
     """
     with ExitStack() as stack:
-        files: list[Opened] = [stack.enter_context(reader_of(path).opened(path)) for path in paths]
-        if _stamp_of_all(seal, [(one.size, one.version) for one in files]) != expected:
-            raise SourceProblem("changed-since-inventory")
+        try:
+            files: list[Opened] = [stack.enter_context(reader_of(path).opened(path)) for path in paths]
+            if _stamp_of_all(seal, [(one.size, one.version) for one in files]) != expected:
+                raise SourceProblem("changed-since-inventory")
+        except SourceProblem:
+            require_held()
+            raise
         yield tuple(one.content for one in files)
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from medsanitize.errors import EnvironmentFailure
+from medsanitize.errors import EnvironmentFailure, IntegrityError
 from medsanitize.pipeline.sealing import Seal
 from medsanitize.release.store import storage
 from medsanitize.sanitize.keys import SubKeys
@@ -22,6 +22,11 @@ from medsanitize.sanitize.keys import SubKeys
 SCHEMA_VERSION = 4
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
+_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_FAILING = tuple(
+    f"SQLITE_{name}"
+    for name in ("FULL", "IOERR", "BUSY", "LOCKED", "READONLY", "CANTOPEN", "PERM", "PROTOCOL", "NOLFS")
+)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -210,16 +215,25 @@ def fixed_name(path: Path) -> str:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn a full disk or a failing store into EnvironmentFailure."""
+    """Turn a full disk or a failing store into EnvironmentFailure, and a damaged file into IntegrityError.
+
+    What is left is a statement that is wrong: a defect.
+    """
     try:
         yield
-    except sqlite3.OperationalError as error:
-        raise EnvironmentFailure(
-            f"The state could not be written ({error.sqlite_errorname})",
-            "Free some space or repair the file system of the state folder, then run the same command again",
-        ) from None
-    except sqlite3.DatabaseError as error:
-        name = getattr(error, "sqlite_errorname", "damaged")
-        raise EnvironmentFailure(
-            f"The state cannot be read ({name})", "Remove the state folder of this run to start again"
-        ) from None
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(_DAMAGED):
+            raise IntegrityError(
+                f"The state is damaged ({name})",
+                "To start again, remove the state file alone (NAME-VERSION.sqlite, of a shard"
+                " NAME-VERSION.shard-I-of-N.sqlite, with -wal and -shm): what else lies in the folder may be"
+                " of other releases",
+            ) from None
+        if name.startswith(_FAILING):
+            raise EnvironmentFailure(
+                f"The state could not be read or written ({name})",
+                "Free some space or repair the file system of the state folder, then run the same command"
+                " again",
+            ) from None
+        raise

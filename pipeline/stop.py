@@ -1,4 +1,4 @@
-"""Stopping between two batches when a signal asks for it."""
+"""Stopping between two objects when a signal asks for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
+"""What asks a run to stop: Ctrl-C, a scheduler, the end of a session, the end of the CPU time it may use."""
 
 
 class Stopped(Exception):
@@ -34,13 +38,15 @@ class Stop:
 
 @contextmanager
 def on_signals() -> Iterator[Stop]:
-    """Catch SIGINT and SIGTERM while the block runs."""
+    """Catch `SIGNALS` while the block runs; what ``nohup`` ignores stays ignored."""
     stop = Stop()
 
     def note(number: int, _frame: FrameType | None) -> None:
         stop.number = number
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heard = (number for number in SIGNALS if number != signal.SIGHUP or not ignored)
+    before = {number: signal.signal(number, note) for number in heard}
     try:
         yield stop
     finally:

@@ -1,4 +1,4 @@
-"""Writing to a local disk: atomic files, and disk failures as errors that may be retried."""
+"""Writing to a local disk: atomic files, and failures of disk and memory as errors that may be retried."""
 
 from __future__ import annotations
 
@@ -7,16 +7,37 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from medsanitize.errors import EnvironmentFailure
 
+AWAY: Final = frozenset(
+    (
+        errno.ESTALE,
+        errno.ENOTCONN,
+        errno.ETIMEDOUT,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ECONNABORTED,
+        getattr(errno, "EREMOTEIO", errno.ESTALE),  # Linux alone has it
+    )
+)
+"""What a network file system says whose server is gone; no single file is to blame."""
+_ROOM: Final = 64 * 1024
+_MEMORY: Final = ("Memory is used up", "Free some memory and run the same command again")
+_FILES: Final = ("Too many files are open", "Raise the limit (ulimit -n) and run the same command again")
 _REMEDIES: Final = {
+    **dict.fromkeys(
+        AWAY,
+        ("A network file system does not answer", "See that it is mounted and run the same command again"),
+    ),
+    errno.ENOMEM: _MEMORY,
+    errno.EMFILE: _FILES,
+    errno.ENFILE: _FILES,
     errno.ENOSPC: ("The disk is full", "Free some space and run the same command again"),
     errno.EDQUOT: ("The disk quota is used up", "Free some space and run the same command again"),
     errno.EROFS: ("The disk is read-only", "Mount it writable and run the same command again"),
     errno.EIO: ("The disk reports an input/output error", "Check the disk and run the same command again"),
-    errno.EMFILE: ("Too many files are open", "Raise the limit (ulimit -n) and run the same command again"),
     errno.EACCES: (
         "A folder of the release may not be written",
         "Grant write access and run the same command again",
@@ -30,7 +51,7 @@ _REMEDIES: Final = {
 
 @contextlib.contextmanager
 def storage() -> Iterator[None]:
-    """Turn a failure of the disk inside the block into `EnvironmentFailure`, which names no file."""
+    """Turn a failure of disk or memory inside the block into `EnvironmentFailure`, which names no file."""
     try:
         yield
     except OSError as failure:
@@ -61,10 +82,11 @@ def write_atomic(path: Path, data: bytes, *, sync: bool = False) -> None:
     """
     with storage():
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.tmp")
+        temporary = _temporary(path)
         try:
-            with temporary.open("wb") as file:
+            with _opened(temporary) as file:
                 file.write(data)
+                file.truncate()
                 if sync:
                     file.flush()
                     os.fsync(file.fileno())
@@ -75,6 +97,26 @@ def write_atomic(path: Path, data: bytes, *, sync: bool = False) -> None:
             raise
         if sync:
             sync_folder(path.parent)
+
+
+def reserve(path: Path) -> None:
+    """Take room on the disk for what `write_atomic` is to write later, so that a full disk has it then.
+
+    Where there is none, it is `write_atomic` that says so.
+    """
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _opened(_temporary(path)) as file:
+            file.write(bytes(_ROOM))
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file to write from its beginning; the room that it has already is kept."""
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
 
 
 def sync_folder(folder: Path) -> None:

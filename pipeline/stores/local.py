@@ -1,16 +1,129 @@
-"""Sources on local disk: sorted walk, links left alone, nothing but regular files ever opened."""
+"""Sources on local disk: sorted walk, links left alone, nothing but regular files ever opened.
+
+A folder of the inputs may be a mount, which can be lost while a run is at work. So a source that cannot be
+read is to blame only where the inputs are still what they were.
+"""
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
 
+from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.slide_files import companions
 from medsanitize.pipeline.stores.protocol import LARGE, Found, Opened, SourceProblem
+from medsanitize.release.store import AWAY, storage
+
+_SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+"""What a machine says that is short of something; no single file is to blame."""
+_ENTRIES: Final = 8
+
+
+# -- what the inputs are known by ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Root:
+    """A local input: its path and inode, and some names in it with theirs."""
+
+    path: bytes
+    inode: int
+    entries: tuple[tuple[bytes, int], ...] = ()
+
+    def __repr__(self) -> str:
+        return "Root(...)"
+
+
+_held: tuple[Root, ...] = ()
+
+
+def root_at(path: bytes) -> Root:
+    """A local input as it is now.
+
+    Raises
+    ------
+    EnvironmentFailure
+        It cannot be reached, or is an empty folder, as a place is where nothing is mounted.
+    """
+    names = []
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            with os.scandir(path) as found:
+                names = [entry.name for entry in islice(found, _ENTRIES)]
+    except OSError:
+        raise unreachable() from None
+    if stat.S_ISDIR(status.st_mode) and not names:
+        raise EnvironmentFailure(
+            "An input folder is empty",
+            "See that it is mounted, or leave it out of the policy, then run the same command again",
+        )
+    inodes = [(name, _inode(path + b"/" + name)) for name in names]
+    return Root(path, status.st_ino, tuple((name, inode) for name, inode in inodes if inode is not None))
+
+
+def is_same(root: Root) -> bool:
+    """Whether an input is still what it was.
+
+    The inode of a root says little where every file system begins with the same, so one of its entries must
+    be the same, too; more is not asked, since an entry may have been replaced.
+    """
+    try:
+        same = os.stat(root.path).st_ino == root.inode
+    except OSError:
+        return False
+    if same and root.entries:
+        return any(_inode(root.path + b"/" + name) == inode for name, inode in root.entries)
+    return same
+
+
+def hold_to(roots: Sequence[Root]) -> None:
+    """Hold what this process reads from now on to the inputs as they were."""
+    global _held
+    _held = tuple(roots)
+
+
+def require_held() -> None:
+    """Make sure that the inputs are what they were, before a source is to blame.
+
+    Raises
+    ------
+    EnvironmentFailure
+    """
+    if not all(map(is_same, _held)):
+        raise unreachable()
+
+
+def unreachable() -> EnvironmentFailure:
+    """What is said where an input is not there, or not what it was."""
+    return EnvironmentFailure(
+        "An input cannot be reached, or is not what it was when the run began",
+        "See that it is mounted and may be read, then run the same command again",
+    )
+
+
+def _inode(path: bytes) -> int | None:
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return None
+
+
+def _require_own(failure: OSError) -> None:
+    """Make sure that a failure is that of a single file, and none of the machine or of what is mounted."""
+    if failure.errno in AWAY | _SHORT:
+        with storage():
+            raise failure
+
+
+# -- reading ------------------------------------------------------------------------------
 
 
 class LocalReader:
@@ -18,7 +131,8 @@ class LocalReader:
 
     def walk(self, root: bytes) -> Iterator[Found]:
         """Yield everything below a folder, or a file alone."""
-        return _walk(os.path.realpath(root))
+        path = os.path.realpath(root)
+        return _walk(path, root_at(path))
 
     @contextmanager
     def opened(self, path: bytes) -> Iterator[Opened]:
@@ -34,21 +148,24 @@ class LocalReader:
             os.close(descriptor)
 
 
-def _walk(path: bytes, taken: frozenset[bytes] = frozenset()) -> Iterator[Found]:
+def _walk(path: bytes, root: Root, taken: frozenset[bytes] = frozenset()) -> Iterator[Found]:
     """``taken`` are paths, relative to ``path``, that belong to a slide met before."""
+    times = (0, 0, 0)
     try:
         status = os.lstat(path)
-    except OSError:
-        yield Found(path, "unlisted")
+        times = _times(status)
+        names = os.listdir(path) if stat.S_ISDIR(status.st_mode) else None
+    except OSError as failure:
+        _require_own(failure)
+        if path == root.path or not is_same(root):
+            raise unreachable() from None
+        yield Found(path, "unlisted", 0, times)
         return
-    if not stat.S_ISDIR(status.st_mode):
+    if names is None:
         yield _found(path, status)
         return
-    try:
-        names = os.listdir(path)
-    except OSError:
-        yield Found(path, "unlisted", 0, _times(status))
-        return
+    if path == root.path and not names:
+        raise unreachable()
     names.sort()
     slides = {main: _parts(path, named) for main, named in companions(path, names).items()}
     offset = len(path) + 1
@@ -60,7 +177,7 @@ def _walk(path: bytes, taken: frozenset[bytes] = frozenset()) -> Iterator[Found]
         inside = frozenset(below.get(name, ()))
         if b"" in inside:
             continue
-        found = _walk(path + b"/" + name, inside)
+        found = _walk(path + b"/" + name, root, inside)
         yield from (replace(one, parts=slides[name]) for one in found) if name in slides else found
 
 
@@ -71,7 +188,8 @@ def _parts(folder: bytes, names: Sequence[bytes]) -> tuple[Found, ...]:
         path = folder + b"/" + name
         try:
             found = _found(path, os.lstat(path))
-        except OSError:
+        except OSError as failure:
+            _require_own(failure)
             continue
         if found.sort == "file":
             parts.append(found)
@@ -92,7 +210,8 @@ def _open(path: bytes) -> int:
     try:
         # O_NONBLOCK: should the file have become a FIFO since the walk, opening it must not wait.
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except OSError as failure:
+        _require_own(failure)
         raise SourceProblem("unreadable") from None
 
 
@@ -105,7 +224,8 @@ def _content(descriptor: int, size: int) -> bytes | mmap.mmap:
         while left > 0 and (part := os.read(descriptor, left)):
             parts.append(part)
             left -= len(part)
-    except OSError:
+    except OSError as failure:
+        _require_own(failure)
         raise SourceProblem("unreadable") from None
     content = parts[0] if len(parts) == 1 else b"".join(parts)
     if len(content) != size:

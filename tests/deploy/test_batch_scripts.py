@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,11 @@ def test_shellcheck_finds_nothing(script: str) -> None:
     assert (done.returncode, done.stdout) == (0, b"")
 
 
+def heed_the_end_of_sessions() -> None:
+    """Under nohup SIGHUP is ignored, and no shell can trap what it was started to ignore."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize(
     ("program", "expected"),
@@ -29,6 +35,8 @@ def test_shellcheck_finds_nothing(script: str) -> None:
         ("kill -9 $$", 137),
         ("trap 'sleep 0.1; exit 143' TERM; kill -TERM $PPID; sleep 0.3", 143),
         ("trap 'sleep 0.1; exit 0' TERM; kill -TERM $PPID; sleep 0.3", 0),
+        ("trap 'sleep 0.1; exit 143' TERM; kill -HUP $PPID; sleep 0.3", 143),
+        ("trap 'sleep 0.1; exit 143' TERM; kill -XCPU $PPID; sleep 0.3", 143),
     ],
 )
 def test_the_wrapper_makes_1_a_success_and_waits_for_who_is_stopped(
@@ -36,7 +44,10 @@ def test_the_wrapper_makes_1_a_success_and_waits_for_who_is_stopped(
 ) -> None:
     stand_in(tmp_path / "bin", "medsanitize", program)
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
-    assert subprocess.run([shell, DEPLOY / "batch-job.sh"], env=environment).returncode == expected
+    done = subprocess.run(
+        [shell, DEPLOY / "batch-job.sh"], env=environment, preexec_fn=heed_the_end_of_sessions
+    )
+    assert done.returncode == expected
 
 
 def test_the_slurm_scripts_make_the_release_of_one_run(

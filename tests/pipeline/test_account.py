@@ -182,6 +182,50 @@ def test_a_killed_run_leaves_no_account_of_an_earlier_one(
     assert seen == [False]
 
 
+# The disk is full from the given stage on: nothing is made any more, and no file grows from nothing.
+FULL = """
+import errno, os, sys
+from medsanitize import cli
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline import run
+full = False
+def note(event, arguments):
+    if event == "open" and full and isinstance(arguments[0], (str, bytes)):
+        flags = arguments[2] or 0
+        made = flags & os.O_CREAT and not os.path.exists(arguments[0])
+        if made or flags & os.O_TRUNC:
+            raise OSError(errno.ENOSPC, "No space left on device")
+def fill(*_):
+    global full
+    full = True
+    raise EnvironmentFailure("The disk is full", "Free some space")
+run.judge_duplicates = fill
+sys.addaudithook(note)
+cli.main()
+"""
+
+
+def test_a_run_that_fills_the_disk_tells_of_it(small: Policy, tmp_path: Path) -> None:
+    file = tmp_path / "elsewhere.json"
+    command = ["run", small.output.parent / "policy.yaml", "--workers", 1, "--return-file", file]
+    done = subprocess.run([sys.executable, "-c", FULL, *map(str, command)], capture_output=True)
+
+    assert done.returncode == 5
+    assert told(small)["error"] == {
+        "class": "EnvironmentFailure",
+        "message": "The disk is full. Free some space.",
+    }
+    assert json.loads(file.read_text()) == told(small)
+    assert samples(small)["run_exit_code", ""] == 5
+
+
+def test_the_room_for_the_account_is_not_left_taken(small: Policy, tmp_path: Path) -> None:
+    command = ["run", small.output.parent / "policy.yaml", "--workers", 1]
+    call(*command, "--return-file", tmp_path / "told" / "return.json")
+    assert sorted(path.name for path in small.state.glob("*return*")) == ["return.json"]
+    assert [path.name for path in (tmp_path / "told").iterdir()] == ["return.json"]
+
+
 def test_every_shard_has_an_account_of_its_own(small: Policy) -> None:
     run(small, Options(workers=1, inventory_only=True))
     for number in (1, 2):

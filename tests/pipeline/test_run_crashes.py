@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -235,20 +236,28 @@ def _children(pid: int) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU])
 def test_a_signal_stops_cleanly_and_the_same_command_resumes(
     workplace: Workplace, reference: tuple[dict[str, str], int], number: signal.Signals
 ) -> None:
     policy = workplace("signal")
     file = policy.output.parent / "policy.yaml"
     command = [sys.executable, "-m", "medsanitize", "run", str(file), "--workers", "2"]
-    process = subprocess.Popen(command, cwd=file.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        cwd=file.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
     deadline = time.monotonic() + 20
     while not (policy.output / ".staging").exists() and time.monotonic() < deadline:
         time.sleep(0.005)
-    process.send_signal(number)
+    os.killpg(process.pid, number)  # as the end of a session does
     _, errors = process.communicate(timeout=60)
     assert process.returncode in (128 + number, 1), errors  # 1: it was quicker
+    assert json.loads((policy.state / "return.json").read_text())["exit_code"] == process.returncode
     assert publishes_same(policy, reference[0])
 
 

@@ -13,6 +13,7 @@ from medsanitize.pipeline.opening import state_path
 from medsanitize.pipeline.preflight import SEEN
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.shards import Shard, shard_files
+from medsanitize.pipeline.stores import local
 from medsanitize.policies.model import Policy
 
 from tests.pipeline.conftest import prepare, write_ct
@@ -62,8 +63,8 @@ def test_a_node_on_which_an_input_is_not_mounted_leaves_the_shard_undone(project
 def test_a_node_that_numbers_inodes_otherwise_leaves_the_shard_undone(
     project: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = likeness._inode
-    monkeypatch.setattr(likeness, "_inode", lambda path: (real(path) or 0) + 1)
+    real = local._inode
+    monkeypatch.setattr(local, "_inode", lambda path: (real(path) or 0) + 1)
 
     with pytest.raises(EnvironmentFailure, match="with the same inodes"):
         run(project, shard(1))

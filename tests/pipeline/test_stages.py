@@ -9,9 +9,11 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 
 import pyarrow.parquet as pq
@@ -98,6 +100,26 @@ def test_a_stop_is_obeyed_between_two_batches(setup: Setup, tasks: ModuleType) -
         with pytest.raises(Stopped):
             next(results)
     assert seen == [[0]]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stop_is_obeyed_between_two_items_of_a_batch(
+    setup: Setup, tasks: ModuleType, tmp_path: Path, workers: int
+) -> None:
+    stop, items = Stop(), [tmp_path / f"item{number}" for number in range(100)]
+
+    def ask_when_begun() -> None:
+        while not items[1].exists():
+            time.sleep(0.01)
+        stop.number = 15
+
+    asking = Thread(target=ask_when_begun)
+    asking.start()
+    with pytest.raises(Stopped), LocalEngine(setup, workers, stop) as engine:
+        list(engine.map(tasks.linger, [items[place : place + 10] for place in range(0, 100, 10)]))
+    asking.join()
+
+    assert len([one for one in items if one.exists()]) <= 8 * workers
 
 
 @pytest.mark.parametrize(("number", "expected"), [(15, Stopped), (0, EnvironmentFailure)])

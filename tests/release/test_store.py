@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from medsanitize.errors import EnvironmentFailure, IntegrityError
 from medsanitize.release.canonical import canonical_json, document_json
 from medsanitize.release.layout import is_safe, require_safe
-from medsanitize.release.store import storage, write_atomic
+from medsanitize.release.store import reserve, storage, write_atomic
 
 
 @pytest.mark.parametrize("sync", [True, False])
@@ -38,6 +38,47 @@ def test_a_full_disk_keeps_the_old_file_and_names_no_file(
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("patient-name", b"old")]
+
+
+def test_a_file_whose_room_was_reserved_is_written_into_it(tmp_path: Path) -> None:
+    reserve(tmp_path / "file")
+    (taken,) = tmp_path.iterdir()
+    room, inode = taken.stat().st_size, taken.stat().st_ino
+
+    write_atomic(tmp_path / "file", b"new")
+
+    assert room > 20_000
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"new")]
+    assert (tmp_path / "file").stat().st_ino == inode
+
+
+def test_room_that_is_not_to_be_had_is_no_failure_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "open", full)
+    reserve(tmp_path / "file")
+    assert not (tmp_path / "file").exists()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        errno.ESTALE,
+        errno.ENOTCONN,
+        errno.ETIMEDOUT,
+        errno.EHOSTDOWN,
+        errno.EREMOTEIO,
+        errno.ENOMEM,
+        errno.ENFILE,
+    ],
+    ids=errno.errorcode.get,
+)
+def test_a_failure_of_network_or_memory_may_be_repeated(number: int) -> None:
+    with pytest.raises(EnvironmentFailure, match="run the same command again"), storage():
+        raise OSError(number, os.strerror(number), "patient-name")
 
 
 def test_a_defect_is_not_taken_for_a_failing_disk() -> None:

@@ -1,0 +1,124 @@
+"""Local files: what a single one is to blame for, and what the machine or a mount is."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.sealing import Seal
+from medsanitize.pipeline.source import SourceProblem, opened, stamp_of, walk
+from medsanitize.pipeline.stores.protocol import LARGE
+from medsanitize.sanitize.keys import derive
+
+SEAL = Seal(derive(bytes(range(64)), scope="project"))
+NOT_OF_A_FILE = (
+    errno.ESTALE,
+    errno.ENOTCONN,
+    errno.ETIMEDOUT,
+    errno.EHOSTDOWN,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+)
+OF_A_FILE = (errno.EIO, errno.EACCES, errno.ENOENT, errno.ELOOP)
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    (tmp_path / "export" / "p").mkdir(parents=True)
+    (tmp_path / "export" / "p" / "a").write_bytes(b"bytes")
+    (tmp_path / "export" / "b").write_bytes(b"others")
+    return tmp_path / "export"
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, number: int, ending: str = "") -> None:
+    """Let a function fail, of paths that end so."""
+    real = getattr(place, name)
+
+    def failing(first: Any, *arguments: Any, **settings: Any) -> Any:
+        if isinstance(first, int) or os.fsdecode(first).endswith(ending):
+            raise OSError(number, os.strerror(number))
+        return real(first, *arguments, **settings)
+
+    monkeypatch.setattr(place, name, failing)
+
+
+def read(export: Path) -> bytes:
+    """Read the file of the folder p as the walk finds it."""
+    found = next(one for one in walk([export]) if one.path.endswith(b"/p/a"))
+    with opened(found.path, SEAL, stamp_of(SEAL, found)) as content:
+        return bytes(content)
+
+
+def sorts(export: Path) -> dict[str, str]:
+    root = os.fsencode(export) + b"/"
+    return {os.fsdecode(one.path.removeprefix(root)): one.sort for one in walk([export])}
+
+
+@pytest.mark.parametrize("number", NOT_OF_A_FILE, ids=errno.errorcode.get)
+@pytest.mark.parametrize("name", ["open", "read"])
+def test_a_file_is_not_to_blame_for_the_machine_or_a_mount(
+    export: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    fail(monkeypatch, os, name, number)
+    with pytest.raises(EnvironmentFailure):
+        read(export)
+
+
+@pytest.mark.parametrize("number", OF_A_FILE, ids=errno.errorcode.get)
+@pytest.mark.parametrize("name", ["open", "read"])
+def test_a_bad_file_is_to_blame_itself(
+    export: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    fail(monkeypatch, os, name, number)
+    with pytest.raises(SourceProblem, match="unreadable"):
+        read(export)
+
+
+def test_a_large_file_is_not_to_blame_for_want_of_memory(
+    export: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (export / "p" / "a").write_bytes(bytes(LARGE + 1))
+    fail(monkeypatch, mmap, "mmap", errno.ENOMEM)
+    with pytest.raises(EnvironmentFailure, match="Memory"):
+        read(export)
+
+
+@pytest.mark.parametrize("number", NOT_OF_A_FILE, ids=errno.errorcode.get)
+@pytest.mark.parametrize("name", ["lstat", "listdir"])
+def test_a_folder_is_not_to_blame_for_the_machine_or_a_mount(
+    export: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    fail(monkeypatch, os, name, number, "/p")
+    with pytest.raises(EnvironmentFailure):
+        sorts(export)
+
+
+@pytest.mark.parametrize("number", OF_A_FILE, ids=errno.errorcode.get)
+@pytest.mark.parametrize("name", ["lstat", "listdir"])
+def test_a_bad_folder_is_to_blame_itself(
+    export: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    fail(monkeypatch, os, name, number, "/p")
+    assert sorts(export) == {"p": "unlisted", "b": "file"}
+
+
+@pytest.mark.parametrize("name", ["lstat", "listdir"])
+def test_an_input_that_cannot_be_listed_itself_ends_the_walk(
+    export: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    fail(monkeypatch, os, name, errno.EIO, "/export")
+    with pytest.raises(EnvironmentFailure, match="input"):
+        sorts(export)
+
+
+def test_messages_show_no_path(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail(monkeypatch, os, "open", errno.ESTALE)
+    with pytest.raises(EnvironmentFailure) as failure:
+        read(export)
+    assert "export" not in str(failure.value)

@@ -1,0 +1,122 @@
+"""A state that fails or is damaged: what may be repeated, what must be removed, and what is a defect."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from medsanitize.errors import EnvironmentFailure, IntegrityError
+from medsanitize.pipeline import run as running
+from medsanitize.pipeline.opening import state_path
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.shards import Shard, shard_path
+from medsanitize.policies.model import Policy
+
+from tests.pipeline.conftest import prepare, write_ct
+
+ONE = Options(workers=1)
+INVENTORY = Options(workers=1, inventory_only=True)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Policy:
+    """Twenty objects, inventoried."""
+    for number in range(20):
+        write_ct(tmp_path / "export" / f"i{number}", number)
+    policy = prepare(tmp_path)
+    run(policy, INVENTORY)
+    return policy
+
+
+def told(policy: Policy) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((policy.state / "return.json").read_text())
+    return facts
+
+
+def spoil(path: Path, start: int) -> None:
+    """Write over a file from ``start`` on; it keeps its size."""
+    content = path.read_bytes()
+    path.write_bytes(content[:start] + b"\x55" * (len(content) - start))
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: type[sqlite3.Error], name: str) -> None:
+    """Let a look at the state fail in the middle of a run, as SQLite says it."""
+    failure = error("told by SQLite")
+    failure.sqlite_errorname = name
+
+    def failing(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(running, "judge_duplicates", failing)
+
+
+@pytest.mark.parametrize("start", [0, 4096], ids=["whole", "pages"])
+def test_a_damaged_state_is_told_and_is_not_repeated(project: Policy, start: int) -> None:
+    spoil(state_path(project), start)
+
+    with pytest.raises(IntegrityError, match="state is damaged") as failure:
+        run(project, ONE)
+
+    assert failure.value.exit_code == 4
+    assert told(project)["may_be_repeated"] is False
+
+
+def test_the_file_of_a_damaged_state_is_all_that_has_to_be_removed_from_its_folder(project: Policy) -> None:
+    spoil(state_path(project), 0)
+    with pytest.raises(IntegrityError, match="state file alone"):
+        run(project, ONE)
+    other = project.state / "other-1.0.sqlite"
+    other.write_bytes(b"the ledger of another release")
+
+    for suffix in ("", "-wal", "-shm"):
+        state_path(project).with_name(state_path(project).name + suffix).unlink(missing_ok=True)
+    shutil.rmtree(project.output / ".staging")
+
+    assert run(project, ONE).outcomes["released"] == 20
+    assert other.exists()
+
+
+def test_the_file_of_a_damaged_shard_is_all_that_has_to_be_removed(project: Policy) -> None:
+    part = Options(workers=1, shard=Shard(1, 1))
+    run(project, part)
+    path = shard_path(state_path(project), Shard(1, 1))
+    spoil(path, 0)
+    with pytest.raises(IntegrityError, match="state file alone"):
+        run(project, part)
+
+    path.unlink()
+
+    assert run(project, part).outcomes["released"] == 20
+
+
+@pytest.mark.parametrize("name", ["SQLITE_FULL", "SQLITE_IOERR_READ", "SQLITE_BUSY", "SQLITE_CANTOPEN"])
+def test_a_look_at_the_state_that_the_disk_fails_may_be_repeated(
+    project: Policy, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    fail_with(monkeypatch, sqlite3.OperationalError, name)
+    with pytest.raises(EnvironmentFailure, match=name):
+        run(project, ONE)
+    assert told(project)["may_be_repeated"] is True
+
+
+@pytest.mark.parametrize("name", ["SQLITE_CORRUPT", "SQLITE_CORRUPT_INDEX", "SQLITE_NOTADB"])
+def test_a_look_at_a_damaged_state_is_not_repeated(
+    project: Policy, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    fail_with(monkeypatch, sqlite3.DatabaseError, name)
+    with pytest.raises(IntegrityError, match=name):
+        run(project, ONE)
+
+
+@pytest.mark.parametrize("statement", ["SELECT nothing FROM nowhere", "INSERT INTO meta SELECT * FROM meta"])
+def test_a_statement_that_is_wrong_is_a_defect(
+    project: Policy, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr(running, "judge_duplicates", lambda state, *_: state.write(statement, [()]))
+    with pytest.raises(sqlite3.Error):
+        run(project, ONE)
+    assert told(project)["exit_code"] == 70

@@ -1,0 +1,189 @@
+"""An input that is lost while a run is at work: nothing is published, and the next run has all objects."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline import engine, sanitize_stage
+from medsanitize.pipeline.progress import Silent
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.shards import Shard
+from medsanitize.policies.model import Policy
+
+from tests.pipeline.conftest import prepare, write_ct
+
+ONE = Options(workers=1)
+ALL = {"released": 40, "dropped": 0, "quarantined": 0}
+
+
+class Mount:
+    """The export, as a place where something is mounted: without it there is an empty folder, or none."""
+
+    def __init__(self, export: Path) -> None:
+        self.export = export
+        self.hidden = export.with_name("hidden")
+
+    def lose(self, *, wholly: bool = False) -> None:
+        if not self.hidden.exists():
+            self.export.rename(self.hidden)
+            if not wholly:
+                self.export.mkdir()
+
+    def bring_back(self) -> None:
+        if self.export.exists():
+            self.export.rmdir()
+        self.hidden.rename(self.export)
+
+
+class Losing(Silent):
+    """Loses a mount once a stage has told of its first objects."""
+
+    def __init__(self, mount: Mount, stage: str, *, wholly: bool = False) -> None:
+        self._mount, self._wanted, self._wholly = mount, stage, wholly
+        self._stage = ""
+
+    def stage(self, name: str, total: int | None) -> None:  # noqa: ARG002
+        self._stage = name
+
+    def advance(self, objects: int) -> None:
+        if self._stage == self._wanted and objects:
+            self._mount.lose(wholly=self._wholly)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Policy:
+    """Forty objects of five patients in folders of their own."""
+    for number in range(40):
+        write_ct(tmp_path / "export" / f"p{number % 5}" / f"i{number}", number, f"P{number % 5}", number % 5)
+    return prepare(tmp_path)
+
+
+@pytest.fixture
+def mount(project: Policy) -> Mount:
+    return Mount(project.output.parent / "export")
+
+
+@pytest.mark.parametrize("wholly", [False, True], ids=["empty", "gone"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_input_that_goes_while_objects_are_sanitised_ends_the_run_and_the_next_has_them_all(
+    project: Policy, mount: Mount, workers: int, wholly: bool
+) -> None:
+    options = Options(workers=workers)
+    with pytest.raises(EnvironmentFailure, match="input") as failure:
+        run(project, options, progress=Losing(mount, "sanitize", wholly=wholly))
+    left = (project.output / "RELEASE.json").exists()
+    mount.bring_back()
+
+    assert (failure.value.exit_code, left) == (5, False)
+    assert run(project, options).outcomes == ALL
+
+
+def test_an_input_that_goes_while_a_shard_is_at_work_ends_it(project: Policy, mount: Mount) -> None:
+    run(project, Options(workers=1, inventory_only=True))
+    with pytest.raises(EnvironmentFailure, match="input"):
+        run(project, Options(workers=1, shard=Shard(1, 1)), progress=Losing(mount, "sanitize"))
+    mount.bring_back()
+
+    assert run(project, Options(workers=1, shard=Shard(1, 1))).outcomes["released"] == 40
+
+
+def test_an_input_that_goes_before_workers_are_replaced_is_missed_by_the_new_ones(
+    project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever starts late holds what it reads to what was there when the run began."""
+    real = engine.LocalEngine.map
+
+    def late(self: Any, task: Any, batches: Any, *, isolate: bool = False) -> Any:  # noqa: ARG001
+        if task is sanitize_stage.sanitize_batch:
+            mount.lose()
+        return real(self, task, batches, isolate=True)
+
+    monkeypatch.setattr(engine.LocalEngine, "map", late)
+    with pytest.raises(EnvironmentFailure, match="input"):
+        run(project, ONE)
+
+
+@pytest.mark.parametrize("wholly", [False, True], ids=["empty", "gone"])
+def test_an_input_that_goes_while_it_is_listed_ends_the_run_and_the_next_has_all_objects(
+    project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch, wholly: bool
+) -> None:
+    real, listed = os.listdir, 0
+
+    def unmounted(path: Any) -> Any:
+        nonlocal listed
+        listed += 1
+        if listed == 3:
+            mount.lose(wholly=wholly)
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", unmounted)
+    with pytest.raises(EnvironmentFailure, match="input"):
+        run(project, ONE)
+    monkeypatch.undo()
+    mount.bring_back()
+
+    assert run(project, ONE).outcomes == ALL
+
+
+def test_an_input_that_is_still_away_keeps_what_was_done(project: Policy, mount: Mount) -> None:
+    with pytest.raises(EnvironmentFailure):
+        run(project, ONE, progress=Losing(mount, "sanitize"))
+    before = sorted(project.output.rglob("*.dcm"))
+
+    with pytest.raises(EnvironmentFailure, match="empty"):
+        run(project, ONE)
+
+    assert before
+    assert sorted(project.output.rglob("*.dcm")) == before
+
+
+def test_an_input_folder_without_anything_in_it_is_no_release(tmp_path: Path) -> None:
+    (tmp_path / "export").mkdir()
+    policy = prepare(tmp_path)
+
+    with pytest.raises(EnvironmentFailure, match="mounted"):
+        run(policy, ONE)
+
+    assert not (policy.output / "RELEASE.json").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOTCONN, errno.ESTALE, errno.EIO])
+def test_an_input_that_cannot_be_reached_when_a_run_begins_is_no_defect(
+    project: Policy, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    real, export = os.stat, str(project.inputs[0])
+
+    def away(path: Any, *arguments: Any, **settings: Any) -> os.stat_result:
+        if str(path) == export:
+            raise OSError(number, os.strerror(number))
+        return real(path, *arguments, **settings)
+
+    monkeypatch.setattr(os, "stat", away)
+    with pytest.raises(EnvironmentFailure, match="input"):
+        run(project, ONE)
+
+
+def test_objects_of_another_file_system_in_place_of_the_input_are_not_quarantined(
+    project: Policy, mount: Mount
+) -> None:
+    """The same names with other inodes, as a replica that a server falls back to may have them."""
+    replica = mount.export.with_name("replica")
+    for path in sorted(mount.export.rglob("i*")):
+        copy = replica / path.relative_to(mount.export)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+
+    class Replacing(Losing):
+        def advance(self, objects: int) -> None:
+            super().advance(objects)
+            if replica.exists() and not any(mount.export.iterdir()):
+                mount.export.rmdir()
+                replica.rename(mount.export)
+
+    with pytest.raises(EnvironmentFailure, match="input"):
+        run(project, ONE, progress=Replacing(mount, "sanitize"))
