@@ -77,7 +77,10 @@ def main() -> int:
         ("training, minutes", f"{trained / 60:.1f}"),
         ("drawing and judging, minutes", f"{drawn / 60:.1f}"),
         ("verdict", f"{verdict['state']}: it would take {'; '.join(verdict['needed']) or 'nothing more'}"),
-        ("images judged, matching, bound of the match rate", told(verdict, "images", "matches", "upper")),
+        (
+            "images judged, matching, bound of the match rate",
+            told(verdict["bound"], "images", "matches", "upper"),
+        ),
         ("removed, written", told(found, "removed", "written")),
         *leaves("quality", found["quality"] or {}),
     ]

@@ -75,6 +75,7 @@ def _by_score(found: Evaluation) -> list[str]:
 
 
 def _lines(found: Evaluation, output: Path | None) -> list[str]:
+    from medsanitize.pipeline.evaluation import CALIBRATION
     from medsanitize.verifiers.evaluation.words import excluded_lines, number
 
     search, pairs = found.retrieval, found.verification
@@ -99,5 +100,11 @@ def _lines(found: Evaluation, output: Path | None) -> list[str]:
         if made.not_calibratable:
             lines.append(f"That rate is an estimate without a bound: {made.not_calibratable}.")
     if output is not None:
-        lines.append("Written: results.json, evaluation.html and calibration.json.")
+        lines.append("Written: results.json and evaluation.html.")
+        if (output / CALIBRATION).is_file():
+            lines.append("calibration.json beside them is for comparisons by the same models.")
+        else:
+            lines.append(
+                "No calibration.json: a model learned from these images, or nobody has two exposures."
+            )
     return lines

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medsanitize.errors import UsageError
 from medsanitize.pipeline.extras import check_extra
 from medsanitize.pipeline.progress import Progress
 from medsanitize.pipeline.stop import Stop
-from medsanitize.release.store import write_atomic
-from medsanitize.verifiers.labels import Columns, read_labels
+from medsanitize.release.store import storage, write_atomic
+from medsanitize.verifiers.labels import Columns, Labels, read_labels
 
 if TYPE_CHECKING:
+    import numpy as np
     from medsanitize.verifiers.calibration import Calibration
     from medsanitize.verifiers.evaluation.evaluate import Evaluation
+    from medsanitize.verifiers.models.protocols import Retrieval
+    from medsanitize.verifiers.overlap.given import Given
+    from numpy.typing import NDArray
 
 RESULTS = "results.json"
 PAGE = "evaluation.html"
+CALIBRATION = "calibration.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +81,19 @@ def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
     }
     if verifier is not None:
         models["verifier_digest"] = verifier.digest
+    kept, distances = labels.keep(embedded.places, embedded.excluded), distance_scores(embedded.vectors[0])
     found = evaluate(
-        labels.keep(embedded.places, embedded.excluded),
-        distance_scores(embedded.vectors[0]),
+        kept,
+        distances,
         scores,
         models=models,
         calibration=_calibration(asked.model if verifier is None else asked.verifier),
         target=asked.target,
     )
     if asked.output is not None:
-        _write(asked.output, found, "+".join(one.digest for one in encoders))
+        _write(asked.output, found)
+        given = _given(asked, kept, distances if scores is None else scores, encoders)
+        _write_calibration(asked.output, given)
     return found
 
 
@@ -107,13 +116,63 @@ def _calibration(model: Path | None) -> Calibration | None:
     return None if stored is None else Calibration.from_json(stored.decode("utf-8", "replace"))
 
 
-def _write(output: Path, found: Evaluation, models: str) -> None:
+def _given(
+    asked: Asked, labels: Labels, scores: NDArray[np.float32], models: Sequence[Retrieval]
+) -> Given | None:
+    """The calibration of these images, for other comparisons by the same models; None where there is none.
+
+    Copies of one exposure say nothing of two exposures, and images that a model learned from say nothing of
+    others.
+    """
+    import numpy as np
+    from medsanitize.verifiers.evaluation.pairs import add_up
+    from medsanitize.verifiers.models.open import trained_on
+    from medsanitize.verifiers.overlap.given import Given
+    from medsanitize.verifiers.training.examples import digest_of_files
+
+    learned = {trained_on(folder) for folder in (asked.model, asked.verifier) if folder is not None}
+    if digest_of_files(labels.paths) in learned:
+        return None
+    places = np.array(_exposures(labels), np.intp)
+    patients = np.unique(np.array(labels.patients)[places], return_inverse=True)[1]
+    try:
+        calibration = add_up(scores[np.ix_(places, places)], patients).calibration()
+    except UsageError:  # no patient has two exposures
+        return None
+    return Given(models[0].modality, "+".join(one.digest for one in models), calibration)
+
+
+def _exposures(labels: Labels) -> list[int]:
+    """Places of the images that are no copy of an earlier one of their patient."""
+    import numpy as np
+    from medsanitize.verifiers.overlap.likeness import BITS, alike, fingerprint
+    from medsanitize.verifiers.pictures.read import read_picture
+
+    prints = [fingerprint(read_picture(path).pixels) for path in labels.paths]
+    known = [place for place, found in enumerate(prints) if found is not None]
+    joined = np.frombuffer(b"".join(found for found in prints if found is not None), np.uint8)
+    bits = joined.reshape(len(known), BITS // 8)
+    first, second, _ = alike(bits, bits)
+    copies = {
+        known[max(i, j)]
+        for i, j in zip(first.tolist(), second.tolist(), strict=True)
+        if i != j and labels.patients[known[i]] == labels.patients[known[j]]
+    }
+    return [place for place in range(len(labels)) if place not in copies]
+
+
+def _write(output: Path, found: Evaluation) -> None:
     from medsanitize.verifiers.evaluation.page import evaluation_page
-    from medsanitize.verifiers.overlap.given import FILE, Given
-    from medsanitize.verifiers.pictures.picture import Modality
 
     results = json.dumps(found.to_json(), indent=1, sort_keys=True, allow_nan=False)
     write_atomic(output / RESULTS, results.encode() + b"\n")
     write_atomic(output / PAGE, evaluation_page(found))
-    given = Given(Modality(found.models["modality"]), models, found.calibration)
-    write_atomic(output / FILE, given.to_json().encode() + b"\n")
+
+
+def _write_calibration(output: Path, given: Given | None) -> None:
+    """Write it, or see that none of another evaluation lies there."""
+    if given is not None:
+        write_atomic(output / CALIBRATION, given.to_json().encode() + b"\n")
+        return
+    with storage():
+        (output / CALIBRATION).unlink(missing_ok=True)

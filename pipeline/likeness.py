@@ -6,6 +6,7 @@ saw them, sealed in the state, and a mark in the staging folder.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -55,6 +56,9 @@ def require_reachable(policy: Policy) -> None:
     Raises
     ------
     EnvironmentFailure
+        Its server does not answer.
+    UsageError
+        It may not be read.
     """
     for one in policy.inputs:
         if isinstance(one, Path):
@@ -62,7 +66,11 @@ def require_reachable(policy: Policy) -> None:
                 os.stat(one)
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            except OSError:
+            except OSError as failure:
+                if failure.errno in (errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG):
+                    raise UsageError(
+                        "inputs: a folder may not be read", "Grant read access to it, or correct its path"
+                    ) from None
                 raise unreachable() from None
 
 

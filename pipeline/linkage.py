@@ -94,7 +94,8 @@ def _policy_of(release: Path, path: Path) -> Policy:
     policy = load(path)
     if stated_policy(release) != policy_digest(policy):
         raise UsageError(
-            "The release was not made by this policy", "Name the policy that it was made by, unchanged"
+            "The release was not made by this policy, or by another version of medsanitize",
+            "Name the policy that it was made by, unchanged, with the version that made it",
         )
     return policy
 

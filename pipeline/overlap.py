@@ -125,7 +125,7 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
 
 
 def require_seen(paths: Paths, models: Models, found: Overlap) -> None:
-    """Refuse a comparison in which a model that was named saw no image: others answered in its place.
+    """Refuse a claim of packaged features, where a model that was named saw no image.
 
     Raises
     ------
@@ -133,10 +133,12 @@ def require_seen(paths: Paths, models: Models, found: Overlap) -> None:
         Naming the kind of image that no side holds.
     """
     named = {*list(models.retrieval)[: len(paths.retrieval)], *models.verification}
-    unused = sorted(named - {modality for side in found.sides for modality in side.vectors})
-    if unused:
+    seen = {modality for side in found.sides for modality in side.vectors}
+    unused = sorted(named - seen)
+    if unused and seen - named and found.result == "exclusive":
         raise UsageError(
-            f"A model is for images of a kind that no side holds ({', '.join(unused)})",
+            f"A model is for images of a kind that no side holds ({', '.join(unused)}), and packaged features"
+            " would have answered for it",
             "Leave it out, or name one for the images there are",
         )
 

@@ -9,6 +9,7 @@ from medsanitize.pipeline.evidence_stage import Tally, object_rows, outcome_coun
 from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.gates import NOT_MADE, duplicate_gate
 from medsanitize.pipeline.inventory import take_inventory
+from medsanitize.pipeline.likeness import require_reachable
 from medsanitize.pipeline.opening import release_keys
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.overlap_stage import check_overlap
@@ -41,6 +42,7 @@ def plan(
     subkeys = release_keys(policy)
     check_extras(policy)
     check_pacs(policy)
+    require_reachable(policy)
     preflight.check_paths(policy)
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)

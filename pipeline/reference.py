@@ -90,6 +90,7 @@ def sides_of(
     """
     import numpy as np
     from medsanitize.generators.gate.sides import Side
+    from medsanitize.verifiers.training.examples import gather
 
     numbers: dict[str, int] = {}
     excluded: Counter[str] = Counter()
@@ -100,7 +101,7 @@ def sides_of(
         examples, left_out = _examples(labels, hears, stops)
         if seen and name != "training":
             # Models that look learn from images of all classes.
-            whole = examples if len(labels) == len(rows) else _examples(rows, hears, stops)[0]
+            whole = examples if len(labels) == len(rows) else gather(rows, hears, stops)[0]
             _require_unseen(name, {examples.digest, whole.digest}, seen)
         people = dict(zip(labels.paths, labels.patients, strict=True))
         patients = [numbers.setdefault(people[path], len(numbers)) for path in examples.paths]

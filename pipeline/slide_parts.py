@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
+from medsanitize.errors import EnvironmentFailure
+
 _SUFFIXES = (b".mrxs", b".vms", b".vmu", b".svs", b".ndpi", b".scn", b".bif", b".afi", b".czi", b".qptiff")
 _MACRO = b".full"
 """What Trestle calls the picture of the whole glass."""
@@ -19,7 +21,8 @@ def is_slide_part(path: bytes) -> bool:
     name = name.lower()
     if name.endswith((*_SUFFIXES, _MACRO)):
         return True
-    return any(name.startswith(stem) for stem in _slides_in(folder))
+    # Of a file in a store it is the walk that says what lies beside it.
+    return path.startswith(b"/") and any(name.startswith(stem) for stem in _slides_in(folder))
 
 
 def beside_slide(name: bytes, names: frozenset[bytes]) -> bool:
@@ -35,9 +38,18 @@ def _stems(names: frozenset[bytes]) -> frozenset[bytes]:
 
 @lru_cache(maxsize=64)
 def _slides_in(folder: bytes) -> frozenset[bytes]:
-    """Names, less their endings, of the slides in a folder."""
+    """Names, less their endings, of the slides in a folder.
+
+    Raises
+    ------
+    EnvironmentFailure
+        It could be listed when the inventory was taken, and cannot be now: a label might pass for a picture.
+    """
     try:
         names = os.listdir(folder or b"/")
     except OSError:
-        return frozenset()
+        raise EnvironmentFailure(
+            "A folder of the inputs can no longer be listed",
+            "See that it is mounted and may be read, then run the same command again",
+        ) from None
     return _stems(frozenset(names))

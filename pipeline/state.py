@@ -19,7 +19,7 @@ from medsanitize.pipeline.sealing import Seal
 from medsanitize.release.store import storage
 from medsanitize.sanitize.keys import SubKeys
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize import __version__
-from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.audit_stage import audit_objects
 from medsanitize.pipeline.dedup_stage import digest_compressed
 from medsanitize.pipeline.drawing import (
@@ -116,22 +116,11 @@ def seen_by(retrieval: Path | None, verifier: Path) -> frozenset[str]:
     Raises
     ------
     IntegrityError
-        When what one says cannot be understood.
+        When what one says cannot be understood, or one was changed.
     """
-    from medsanitize.verifiers.models.folder import TRAINING, read_folder
+    from medsanitize.verifiers.models.open import trained_on
 
-    found = set()
-    for folder in (retrieval, verifier):
-        if folder is None:
-            continue
-        try:
-            facts = json.loads(read_folder(folder).content.get(TRAINING, b"{}"))
-            found.add(str(facts.get("images", "")))
-        except (ValueError, AttributeError):
-            raise IntegrityError(
-                "training.json of a model that looks is damaged", "Fetch or train the model again"
-            ) from None
-    return frozenset(found - {""})
+    return frozenset(trained_on(folder) for folder in (retrieval, verifier) if folder is not None) - {""}
 
 
 # -- the stage ----------------------------------------------------------------------------

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from medsanitize.generators.gate.verdict import Subject, Verdict
 
 _LIMITS = (
-    "The models that look were trained on no patient of these three sides; that is assumed, not checked.",
+    "The models that look were trained on no patient of these three sides: that is assumed. Checked is that"
+    " none was trained on just the holdout or the calibration part.",
     "Copies are taken to be found as often as the controls are. A copy changed in another way, mirrored"
     " for one, may be missed.",
     "These tests do not prove that nothing of anybody can be learned from the images, and the label is no"

@@ -57,7 +57,8 @@ def root_at(path: bytes) -> Root:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
             with os.scandir(path) as found:
-                names = [entry.name for entry in islice(found, _ENTRIES)]
+                # Every ext4 has this folder, with one and the same inode.
+                names = [one.name for one in islice(found, _ENTRIES) if one.name != b"lost+found"]
     except OSError:
         raise unreachable() from None
     if stat.S_ISDIR(status.st_mode) and not names:
@@ -139,7 +140,7 @@ class LocalReader:
         """Give a file's content, mapped when it is large."""
         descriptor = _open(path)
         try:
-            status = os.fstat(descriptor)
+            status = _status(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise SourceProblem("changed-since-inventory")
             size = status.st_size
@@ -210,6 +211,14 @@ def _open(path: bytes) -> int:
     try:
         # O_NONBLOCK: should the file have become a FIFO since the walk, opening it must not wait.
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as failure:
+        _require_own(failure)
+        raise SourceProblem("unreadable") from None
+
+
+def _status(descriptor: int) -> os.stat_result:
+    try:
+        return os.fstat(descriptor)
     except OSError as failure:
         _require_own(failure)
         raise SourceProblem("unreadable") from None

@@ -19,10 +19,11 @@ from medsanitize.pipeline.stores.protocol import SourceProblem
 from medsanitize.pipeline.stores.remote import RemoteReader
 from medsanitize.release import layout
 from medsanitize.release.checksums import Found, Sum
+from medsanitize.release.store import storage
 from medsanitize.release.verify import Verification, verify
 
-AT_ONCE: Final = 8
-"""Files that are read at one time: a store answers late, and several at once no later."""
+AT_ONCE: Final = 4
+"""Files that are read, and lie in the folder for temporary files, at one time."""
 
 
 def verify_in_store(address: str, *, key: Path | None) -> Verification:
@@ -45,9 +46,11 @@ def verify_in_store(address: str, *, key: Path | None) -> Verification:
         When the store cannot be reached, or lets nobody in.
     """
     check_extra("stores")
+    if not address.partition("://")[2].strip("/"):
+        raise UsageError("The address names no place", "Name the place that holds RELEASE.json")
     files = _Stored(address.rstrip("/"))
     try:
-        with TemporaryDirectory(prefix="medsanitize-") as folder:
+        with storage(), TemporaryDirectory(prefix="medsanitize-") as folder:
             files.fetch_evidence(Path(folder))
             return verify(Path(folder), key=key, files=files)
     except (Absent, Odd):
@@ -69,13 +72,18 @@ class _Stored:
     def digests(self, named: Iterable[Sum]) -> Iterator[tuple[Sum, str | None]]:
         waiting: deque[tuple[Sum, Future[str | None]]] = deque()
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            for one in named:
-                waiting.append((one, pool.submit(self._digest, one.path)))
-                if len(waiting) > 2 * AT_ONCE:
+            try:
+                for one in named:
+                    waiting.append((one, pool.submit(self._digest, one.path)))
+                    if len(waiting) > 2 * AT_ONCE:
+                        stated, found = waiting.popleft()
+                        yield stated, found.result()
+                while waiting:
                     stated, found = waiting.popleft()
                     yield stated, found.result()
-            for stated, found in waiting:
-                yield stated, found.result()
+            finally:
+                for _, found in waiting:
+                    found.cancel()
 
     def fetch_evidence(self, folder: Path) -> None:
         """Copy what a release says of itself; what is not there is missing in the copy, too."""

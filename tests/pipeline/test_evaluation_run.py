@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.pipeline.overlap import calibrations_of
+from medsanitize.verifiers.models.packaged import packaged_retrieval as packaged
 from medsanitize.verifiers.overlap.models import Paths, open_models
 from medsanitize.verifiers.pictures.picture import Modality
+from medsanitize.verifiers.training.examples import digest_of_files
 from PIL import Image
 
 
@@ -87,3 +89,40 @@ def test_what_is_asked_wrongly_is_one_sentence(
     assert code == 2
     assert said in text
     assert "Traceback" not in text
+
+
+def table_of(folder: Path, patients: int, *, copied: bool) -> Path:
+    """Two images of each patient: another exposure, or a copy of the first in another format."""
+    rng, rows = np.random.default_rng(1), ["picture,who,part"]
+    for patient in range(patients):
+        for visit in range(2):
+            name = f"c{patient}-{visit}.{'jpg' if copied and visit else 'png'}"
+            if not copied or not visit:
+                hills = rng.normal(size=(96, 96)).cumsum(0).cumsum(1)
+                shown = (255 * (hills - hills.min()) / np.ptp(hills)).astype(np.uint8)
+            Image.fromarray(shown).save(folder / name)
+            rows.append(f"{name},{patient},test")
+    (folder / "copies.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_copies_of_one_exposure_calibrate_nothing(tmp_path: Path, copied: bool) -> None:
+    code, text = call(table_of(tmp_path, 4, copied=copied), "copies.csv", "--output", str(tmp_path / "out"))
+    assert code == 0
+    assert (tmp_path / "out/calibration.json").is_file() is not copied
+    assert ("No calibration.json" in text) is copied
+
+
+def test_images_that_a_model_learned_from_calibrate_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned = digest_of_files(sorted(folder.glob("[012]-[01].png")))
+    monkeypatch.setattr("medsanitize.verifiers.models.open.trained_on", lambda _folder: learned)
+    monkeypatch.setattr(
+        "medsanitize.verifiers.models.open.open_retrieval", lambda _: packaged(Modality.RADIOGRAPH)
+    )
+    monkeypatch.setattr("medsanitize.verifiers.models.open.stored_calibration", lambda _folder: None)
+    (tmp_path / "calibration.json").write_text("{}")
+    call(folder, "table.csv", "--model", str(tmp_path / "model"), "--output", str(tmp_path))
+    assert not (tmp_path / "calibration.json").exists()

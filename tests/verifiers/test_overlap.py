@@ -224,7 +224,7 @@ def test_with_an_image_that_cannot_be_read_nothing_is_exclusive(
 
 @pytest.mark.parametrize(
     ("name", "patient", "result"),
-    [("scan.png", "", "cannot tell"), ("scan", "SECRET1", "cannot tell"), ("note.txt", "", "exclusive")],
+    [("scan.png", "", "cannot tell"), ("scan", "SECRET1", "cannot tell"), ("note.txt", "", "cannot tell")],
 )
 def test_text_in_place_of_an_image_leaves_a_doubt(
     places: dict[str, Path], tmp_path: Path, name: str, patient: str, result: str
@@ -235,6 +235,13 @@ def test_text_in_place_of_an_image_leaves_a_doubt(
     more = replace(other, images=(*other.images, Item(pointer, name, patient)))
     found = overlap(one, more, models=MODELS, visit=visit)
     assert found.result == result
+
+
+def test_a_text_that_stands_for_nothing_leaves_no_doubt(places: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("Thank you for your interest in these images.")
+    one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
+    more = replace(other, images=(*other.images, Item(tmp_path / "note.txt", "note.txt")))
+    assert overlap(one, more, models=MODELS, visit=visit).result == "exclusive"
 
 
 def test_a_side_of_which_nothing_has_a_look_is_compared_all_the_same(

@@ -71,12 +71,21 @@ def test_a_damaged_calibration_is_refused(text: str) -> None:
         read_given(text)
 
 
-@pytest.mark.parametrize(("held", "refused"), [({CHEST}, False), ({SLIDE}, True), (set(), True)])
-def test_a_model_for_images_that_no_side_holds_is_refused(held: set[Modality], refused: bool) -> None:
-    found: Any = SimpleNamespace(sides=[SimpleNamespace(vectors=dict.fromkeys(held))])
+def outcome(result: str, *held: Modality) -> Any:
+    return SimpleNamespace(result=result, sides=[SimpleNamespace(vectors=dict.fromkeys(held))])
+
+
+def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named() -> None:
     named: Any = {CHEST: Named("r")}
-    if not refused:
-        require_seen(Paths((Path("model"),)), Models(named), found)
-        return
     with pytest.raises(UsageError, match="radiograph"):
-        require_seen(Paths((Path("model"),)), Models(named), found)
+        require_seen(Paths((Path("model"),)), Models(named), outcome("exclusive", SLIDE))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [outcome("exclusive", CHEST), outcome("overlapping", SLIDE), outcome("cannot tell")],
+    ids=["it saw images", "an overlap stands", "nothing was seen"],
+)
+def test_what_is_found_all_the_same_is_told(found: Any) -> None:
+    named: Any = {CHEST: Named("r")}
+    require_seen(Paths((Path("model"),)), Models(named), found)

@@ -14,7 +14,7 @@ from medsanitize.verifiers.calibration import (
     clopper_pearson,
     most_errors,
 )
-from medsanitize.verifiers.overlap.exchange import chance_of_as_many
+from medsanitize.verifiers.overlap.exchange import Exchanged, chance_of_as_many
 from medsanitize.verifiers.overlap.limits import Limit, limit_of
 from medsanitize.verifiers.overlap.scoring import score_within
 from medsanitize.verifiers.overlap.seen import Vectors
@@ -53,8 +53,7 @@ def evidence(
         limits={CHEST: known},
         unread={},
         apart=0,
-        within={CHEST: within},
-        by_chance={CHEST: by_chance},
+        exchanged={CHEST: Exchanged(within, by_chance)},
     )
 
 
@@ -71,6 +70,17 @@ def test_matches_across_alone_prove_an_overlap() -> None:
     by_chance = chance_of_as_many(shared, (set(), set()), (120, 120))
     assert by_chance == pytest.approx(1 / 64, abs=0.006)
     assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120))).result == "overlapping"
+
+
+@pytest.mark.parametrize(("chance", "result"), [(0.001, "overlapping"), (0.6, "cannot tell")])
+def test_sure_matches_prove_an_overlap_where_chance_makes_many_possible_ones(
+    chance: float, result: str
+) -> None:
+    found = evidence(22, 0.4, limit(1e-3, 0, 120), 20, sure=9)
+    sure = replace(limit(1e-5, 0, 120).sure, threshold=0.9)
+    known = replace(found.limits[CHEST], sure=sure)
+    told = replace(found, limits={CHEST: known}, sure_exchanged={CHEST: Exchanged(0, chance)})
+    assert conclude("A", "B", told).result == result
 
 
 def test_matches_that_fall_within_the_sides_as_well_prove_nothing() -> None:

@@ -49,8 +49,7 @@ class Verification:
 class Evaluation:
     """Everything that was measured; it names no image and no patient.
 
-    ``retrieval_by_score`` ranks by the verifier's score, where there is one. ``calibration`` is of all these
-    patients, by the score of the pairs.
+    ``retrieval_by_score`` ranks by the verifier's score, where there is one.
     """
 
     images: int
@@ -62,12 +61,10 @@ class Evaluation:
     retrieval_by_score: Retrieval | None
     verification: Verification
     subgroups: tuple[Subgroup, ...]
-    calibration: Calibration
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON types; the calibration, which serves others, has a file of its own."""
+        """Return the result as JSON types."""
         facts = asdict(self)
-        del facts["calibration"]
         facts["intervals"] = {
             "coverage": COVERAGE,
             "draws": DRAWS,
@@ -141,7 +138,6 @@ def evaluate(
         retrieval_by_score=None if pair_scores is None else summarise(rank(pair_scores, patients), patients),
         verification=found,
         subgroups=subgroups(labels, patients, queries, pairs, decided and decided[1]),
-        calibration=pairs.calibration(),
     )
 
 

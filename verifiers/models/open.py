@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.models.config import Config, Kind, read_config
 from medsanitize.verifiers.models.encoder import GraphClassification, GraphRetrieval, GraphVerification
-from medsanitize.verifiers.models.folder import CALIBRATION, CONFIG, GRAPH, WEIGHTS, ModelFiles, read_folder
+from medsanitize.verifiers.models.folder import (
+    CALIBRATION,
+    CONFIG,
+    GRAPH,
+    TRAINING,
+    WEIGHTS,
+    ModelFiles,
+    read_folder,
+)
 from medsanitize.verifiers.models.matching import Matching
 from medsanitize.verifiers.models.protocols import Classification, Retrieval, Verification
 from medsanitize.verifiers.models.scoring import BIAS, WEIGHT, Scoring
@@ -144,3 +153,19 @@ def _config(files: ModelFiles, kind: Kind) -> Config:
             f"Give the folder that train {kind} wrote",
         )
     return config
+
+
+def trained_on(folder: Path) -> str:
+    """Digest of the images that a model was trained on; empty where its folder does not say it.
+
+    Raises
+    ------
+    UsageError, IntegrityError
+        When the folder is no model's, or was changed.
+    """
+    try:
+        return str(json.loads(read_folder(folder).content.get(TRAINING, b"{}")).get("images", ""))
+    except (ValueError, AttributeError):
+        raise IntegrityError(
+            "training.json of a model is damaged", "Fetch or train the model again"
+        ) from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from medsanitize.verifiers.overlap.equal import equal, same_look, tells_apart
-from medsanitize.verifiers.overlap.exchange import chance_of_as_many
+from medsanitize.verifiers.overlap.exchange import Exchanged, chance_of_as_many
 from medsanitize.verifiers.overlap.groups import connected
 from medsanitize.verifiers.overlap.limits import Limit
 from medsanitize.verifiers.overlap.models import Models
@@ -162,8 +162,8 @@ def _evidence(
         apart=_apart(sides, frozenset(told)),
         look_alike=decided["undecided", "look"],
         complete=all(one.complete for one in judged.values()),
-        within={modality: one.within for modality, one in judged.items() if one.matched},
-        by_chance={modality: one.by_chance for modality, one in judged.items() if one.matched},
+        exchanged={modality: one.exchanged[0] for modality, one in judged.items() if one.matched},
+        sure_exchanged={modality: one.exchanged[1] for modality, one in judged.items() if one.matched},
     )
 
 
@@ -223,7 +223,7 @@ def _pair(
 class _Told:
     """What the models said of one kind of image; see `Evidence` for what is counted.
 
-    ``matched`` and ``sure`` are pairs of patients.
+    ``matched`` and ``sure`` are pairs of patients; of each, ``exchanged`` says what dividing at random makes.
     """
 
     pairs: tuple[Pair, ...]
@@ -231,8 +231,7 @@ class _Told:
     sure: frozenset[tuple[int, int]]
     compared: int
     complete: bool
-    within: int
-    by_chance: float
+    exchanged: tuple[Exchanged, Exchanged]
 
 
 def _by_model(
@@ -247,15 +246,15 @@ def _by_model(
     scored = score_pairs(one, other, verifier, within=limit.within if limit is not None else 0.0)
     pairs = tuple(_scored(scored, (one, other), numbers, modality, limit))
     matched = frozenset(pair.patients for pair in pairs if pair.decision in _BY_SCORE)
-    within, by_chance = _exchanged(matched, (one, other), verifier, limit) if limit and matched else (0, 1.0)
+    sure = frozenset(pair.patients for pair in pairs if pair.decision == "same patient")
+    exchanged = _exchanged((matched, sure), (one, other), verifier, limit) if limit and matched else None
     return _Told(
         pairs,
         matched,
-        sure=frozenset(pair.patients for pair in pairs if pair.decision == "same patient"),
+        sure,
         compared=len(set(one.patients.tolist())) * len(set(other.patients.tolist())),
         complete=scored.complete,
-        within=within,
-        by_chance=by_chance,
+        exchanged=exchanged or (Exchanged(), Exchanged()),
     )
 
 
@@ -288,23 +287,29 @@ def _scored(
 
 
 def _exchanged(
-    across: frozenset[tuple[int, int]],
+    across: tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]],
     vectors: tuple[Vectors, Vectors],
     verifier: Verification | None,
     limit: Limit,
-) -> tuple[int, float]:
-    """Matches of different patients within the sides, and how often chance gives as many across."""
-    inside, complete = [], True
+) -> tuple[Exchanged, Exchanged]:
+    """Matches, and sure ones, within the sides, and how often chance gives as many across as there are."""
+    inside: tuple[list[set[tuple[int, int]]], ...] = ([], [])
+    complete = True
     for one in vectors:
         scored = score_within(one, verifier, within=limit.within)
         complete = complete and scored.complete
-        matched = scored.score >= limit.possible.threshold
-        places = (one.patients[rows[matched]].tolist() for rows in (scored.first, scored.second))
-        inside.append({(min(a, b), max(a, b)) for a, b in zip(*places, strict=True)})
+        possible = scored.score >= limit.possible.threshold
+        sure = (scored.score >= limit.sure.threshold) & (scored.distance <= limit.sure_within)
+        for found, matched in zip(inside, (possible, sure), strict=True):
+            places = (one.patients[rows[matched]].tolist() for rows in (scored.first, scored.second))
+            found.append({(min(a, b), max(a, b)) for a, b in zip(*places, strict=True)})
     sizes = (len(set(vectors[0].patients.tolist())), len(set(vectors[1].patients.tolist())))
-    chance = chance_of_as_many(across, (inside[0], inside[1]), sizes)
-    # Matches within that were not looked for would have spoken for chance.
-    return len(inside[0]) + len(inside[1]), chance if complete else 1.0
+    told = []
+    for pairs, (first, second) in zip(across, inside, strict=True):
+        # Matches within that were not looked for would have spoken for chance.
+        chance = chance_of_as_many(pairs, (first, second), sizes) if complete else 1.0
+        told.append(Exchanged(len(first) + len(second), chance))
+    return told[0], told[1]
 
 
 def _chosen(scored: Scored, limit: Limit | None) -> NDArray[np.int64]:

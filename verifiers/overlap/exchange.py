@@ -14,11 +14,28 @@ side were taken out of it: by somebody who searched it for patients who look ali
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final
 
 Edge = tuple[int, int]
 DRAWS: Final = 9_999
 _AT_ONCE: Final = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What dividing the same patients at random says of matches across two sides.
+
+    Attributes
+    ----------
+    within
+        Matches of different patients within the sides.
+    chance
+        How often as many run across; 1 where nothing can be said.
+    """
+
+    within: int = 0
+    chance: float = 1.0
 
 
 def chance_of_as_many(

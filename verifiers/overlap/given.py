@@ -10,7 +10,6 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.calibration import Calibration
 from medsanitize.verifiers.pictures.picture import Modality
 
-FILE: Final = "calibration.json"
 _MEMBERS: Final = {"calibration", "modality", "models"}
 
 

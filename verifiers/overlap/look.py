@@ -31,6 +31,8 @@ _IMAGES: Final = (
     *(".dcm", ".dicom", ".png", ".jpg", ".jpeg", ".jp2", ".tif", ".tiff", ".btf"),
     *(".svs", ".ndpi", ".scn", ".bif", ".mrxs", ".vms", ".vmu", ".afi", ".czi", ".qptiff"),
 )
+_POINTERS: Final = (b"version https://git-lfs", b"/annex/objects/", b"../.git/annex/")
+"""How files begin that stand for others which were never fetched."""
 _RADIOGRAPHS: Final = frozenset({"CR", "DX", "RG"})
 _HEAD: Final = 4096
 _TABLE: Final = b"PAR1"
@@ -108,7 +110,8 @@ def _visit(image: Image) -> tuple[Look, Picture | None]:
     head = _head(image.path)
     # The main file of a slide of several may be text.
     if not image.parts and (is_text(head) or head[:4] == _TABLE):
-        return (Look(digest, trouble=NOT_AN_IMAGE) if _should_show(image) else Look(trouble=NO_IMAGE)), None
+        missing = _should_show(image) or head.startswith(_POINTERS)
+        return (Look(digest, trouble=NOT_AN_IMAGE) if missing else Look(trouble=NO_IMAGE)), None
     parsed = _parsed(image.path, head)
     look = Look(digest, patient="" if image.patient or parsed is None else _text(parsed, _PATIENT))
     if parsed is not None and parsed.value(_ROWS) is None:

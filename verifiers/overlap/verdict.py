@@ -7,6 +7,9 @@ in at most one of twenty comparisons of sides that share nobody, which is shown 
 - the estimated rate hardly makes so many, and the same patients divided at random hardly give so many across
   (see ``overlap.exchange``). The estimate alone proves nothing: few patients calibrate it, and matches of one
   patient with several others come together. The random division rests on neither.
+
+That is asked of all matches and of the sure ones, with half the risk each: where the looser threshold lets
+much chance through, a few sure matches say more.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from medsanitize.verifiers.calibration import CONFIDENCE
+from medsanitize.verifiers.calibration import CONFIDENCE, Point
+from medsanitize.verifiers.overlap.exchange import Exchanged
 from medsanitize.verifiers.overlap.limits import LARGEST_MISS, Limit
 from medsanitize.verifiers.pictures.picture import Modality
 
@@ -51,10 +55,8 @@ class Evidence:
         Pairs that look like copies although fingerprints do not tell these images apart.
     complete
         Whether no pair that had to be scored was left out.
-    within
-        Pairs of different patients of one side that the model calls one patient, by modality.
-    by_chance
-        How often the same patients divided at random give as many matches across, by modality.
+    exchanged, sure_exchanged
+        Of all matches, and of the sure ones, what the same patients divided at random give, by modality.
     """
 
     copies: Mapping[str, int]
@@ -67,8 +69,8 @@ class Evidence:
     apart: int
     look_alike: int = 0
     complete: bool = True
-    within: Mapping[Modality, int] = field(default_factory=dict)
-    by_chance: Mapping[Modality, float] = field(default_factory=dict)
+    exchanged: Mapping[Modality, Exchanged] = field(default_factory=dict)
+    sure_exchanged: Mapping[Modality, Exchanged] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +146,45 @@ def _certain(evidence: Evidence) -> str:
 
 
 def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
-    """Matches of the model that chance would hardly make."""
-    matched, pairs = evidence.matched[modality], evidence.compared[modality]
+    """Matches of the model that chance would hardly make: all of them, or the sure ones."""
     limit = evidence.limits[modality]
-    level = _SURPRISE / len(evidence.matched)
-    expected, most = pairs * limit.chance_match(limit.possible), pairs * limit.possible.false_match.upper
-    bounded = poisson_tail(matched, most) <= level
-    likely = evidence.by_chance.get(modality, 1.0) <= level and poisson_tail(matched, expected) <= level
-    if not matched or not (bounded or likely):
-        return ""
-    why = (
-        f"chance would make at most {most:.2g} of them"
-        if bounded
-        else f"chance would make about {expected:.2g} of them, and {_divided(evidence, modality)}"
+    # Each is looked at, in every modality: one in twenty is what all of them may get wrong together.
+    level = _SURPRISE / len(evidence.matched) / 2
+    everybody = _Looked(evidence.matched[modality], limit.possible, _exchange(evidence, modality), "")
+    surely = _Looked(
+        evidence.sure[modality], limit.sure, _exchange(evidence, modality, sure=True), " for sure"
     )
-    kind = modality.value
-    return f"{matched:,} of {pairs:,} pairs of patients match in their {kind}s at a threshold where {why}"
+    pairs, kind = evidence.compared[modality], modality.value
+    for looked in (everybody, surely):
+        expected, most = pairs * limit.chance_match(looked.point), pairs * looked.point.false_match.upper
+        bounded = poisson_tail(looked.matched, most) <= level
+        likely = looked.exchange.chance <= level and poisson_tail(looked.matched, expected) <= level
+        if looked.matched and (bounded or likely):
+            why = (
+                f"chance would make at most {most:.2g} of them"
+                if bounded
+                else f"chance would make about {expected:.2g} of them, and {_divided(looked.exchange)}"
+            )
+            return (
+                f"{looked.matched:,} of {pairs:,} pairs of patients match{looked.how} in their {kind}s at a"
+                f" threshold where {why}"
+            )
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """Matches of one kind, from which threshold they count, and what dividing at random makes of them."""
+
+    matched: int
+    point: Point
+    exchange: Exchanged
+    how: str
+
+
+def _exchange(evidence: Evidence, modality: Modality, *, sure: bool = False) -> Exchanged:
+    found = evidence.sure_exchanged if sure else evidence.exchanged
+    return found.get(modality, Exchanged())
 
 
 def _possible(evidence: Evidence) -> str:
@@ -187,12 +212,11 @@ def _doubtful(evidence: Evidence, modality: Modality) -> bool:
     return evidence.sure.get(modality, 0) > 0 or surprising
 
 
-def _divided(evidence: Evidence, modality: Modality) -> str:
+def _divided(exchange: Exchanged) -> str:
     """What dividing the same patients at random says."""
-    within, chance = evidence.within.get(modality, 0), evidence.by_chance.get(modality, 1.0)
     return (
-        f"{within:,} pairs match within the sides, so that the same patients divided at random give as many"
-        f" across in {chance:.2%} of the cases"
+        f"{exchange.within:,} pairs match within the sides, so that the same patients divided at random give"
+        f" as many across in {exchange.chance:.2%} of the cases"
     )
 
 
@@ -224,7 +248,7 @@ def _reasons(evidence: Evidence) -> list[str]:
                 f"{evidence.matched[modality]:,} of {pairs:,} pairs of patients match in their"
                 f" {modality.value}s, for sure {evidence.sure[modality]:,}, and chance alone makes about"
                 f" {expected:.2g} ({pairs * limit.possible.false_match.upper:.2g} at most), for sure"
-                f" {surely:.2g}; {_divided(evidence, modality)}, and a person has to look"
+                f" {surely:.2g}; {_divided(_exchange(evidence, modality))}, and a person has to look"
             )
         if (miss := _missed(evidence, modality)) > LARGEST_MISS:
             found.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,10 +113,23 @@ def gather(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, Mappin
     excluded[OTHER_MODALITY] += len(kinds) - kinds.count(None) - len(kept)
     numbers: dict[str, int] = {}
     patients = [numbers.setdefault(labels.patients[place], len(numbers)) for place in kept]
-    whole = hashlib.sha256("".join(sorted(digests[place] for place in kept)).encode()).hexdigest()
+    whole = _digest_of(digests[place] for place in kept)
     paths = tuple(labels.paths[place] for place in kept)
     examples = Examples(paths, np.array(patients, np.int64), modality, whole)
     return examples, {reason: count for reason, count in sorted(excluded.items()) if count}
+
+
+def digest_of_files(paths: Iterable[Path]) -> str:
+    """What ``Examples.digest`` of these files would be."""
+    digests = []
+    for path in paths:
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return _digest_of(digests)
+
+
+def _digest_of(digests: Iterable[str]) -> str:
+    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
 def split_patients(examples: Examples, seed: int) -> tuple[Examples, Examples]:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.sealing import Seal
+from medsanitize.pipeline.slide_parts import is_slide_part
 from medsanitize.pipeline.source import SourceProblem, opened, stamp_of, walk
+from medsanitize.pipeline.stores.local import root_at
 from medsanitize.pipeline.stores.protocol import LARGE
 from medsanitize.sanitize.keys import derive
 
@@ -61,12 +63,12 @@ def sorts(export: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("number", NOT_OF_A_FILE, ids=errno.errorcode.get)
-@pytest.mark.parametrize("name", ["open", "read"])
+@pytest.mark.parametrize("name", ["open", "fstat", "read"])
 def test_a_file_is_not_to_blame_for_the_machine_or_a_mount(
     export: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
 ) -> None:
-    fail(monkeypatch, os, name, number)
-    with pytest.raises(EnvironmentFailure):
+    with monkeypatch.context() as failing, pytest.raises(EnvironmentFailure):
+        fail(failing, os, name, number)
         read(export)
 
 
@@ -122,3 +124,21 @@ def test_messages_show_no_path(export: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(EnvironmentFailure) as failure:
         read(export)
     assert "export" not in str(failure.value)
+
+
+def test_a_folder_that_can_no_longer_be_listed_hides_no_slide_beside_a_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "case1.svs").write_bytes(b"")
+    label = os.fsencode(tmp_path / "case1_label.jpg")
+    with monkeypatch.context() as failing:
+        fail(failing, os, "listdir", errno.ESTALE)
+        with pytest.raises(EnvironmentFailure):
+            is_slide_part(label)
+    assert is_slide_part(label)
+
+
+def test_what_every_file_system_holds_tells_no_input_from_another(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "a").mkdir()
+    assert [name for name, _ in root_at(os.fsencode(tmp_path)).entries] == [b"a"]

@@ -61,6 +61,11 @@ def test_a_change_is_told_on_the_terminal_with_exit_4(address: str, store: Store
     assert (done.exit_code, f"changed: {layout.OBJECTS}" in done.output) == (4, True)
 
 
+def test_an_address_of_no_place_is_refused() -> None:
+    with pytest.raises(UsageError, match="no place"):
+        verify_in_store("s3://", key=None)
+
+
 def test_where_nothing_lies_there_is_no_release(store: Store) -> None:
     with pytest.raises(UsageError, match="No release"):
         verify_in_store(f"s3://{store.bucket}/nothing", key=None)
