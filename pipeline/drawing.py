@@ -20,8 +20,11 @@ from medsanitize.pipeline.engine import Died, Engine, batches
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.gate.gate import Gate, Judged
+    from medsanitize.generators.gate.sides import Side
     from medsanitize.generators.latent.generator import Generator
+    from medsanitize.generators.quality.measured import Measured
     from medsanitize.verifiers.models.protocols import Retrieval, Verification
+    from medsanitize.verifiers.training.examples import Hears, Stops
     from numpy.typing import NDArray
 
 BATCH: Final = 16
@@ -187,9 +190,29 @@ def counts_of(drawn: Drawn) -> tuple[tuple[str, str], ...]:
         ("Drawn (n)", f"{verdict.images:,}"),
         ("Match (k)", f"{verdict.matches:,}"),
         ("Bound (U)", f"{verdict.upper:.3%}"),
+        ("Copies drawn, at most", f"{verdict.copy_rate:.3%}"),
+        ("Copies left, at most", f"{verdict.residual:.1e}"),
         ("Asked for", f"{sum(drawn.wanted):,}"),
         ("Fit to give", f"{len(drawn.chosen):,}"),
     )
+
+
+def quality_of(
+    drawn: Drawn, holdout: Side, generator: Generator, hears: Hears, stops: Stops, *, nearest: bool
+) -> Measured:
+    """Quality beside the holdout, whom the generator never saw.
+
+    Of the images that are given away, or of all that were drawn where those are fewer than can be measured:
+    who must first find patients to calibrate on wants to know whether the generator is worth it.
+    """
+    import numpy as np
+    from medsanitize.generators.quality.measured import measure
+    from medsanitize.generators.quality.quality import FEWEST, Sample
+
+    of_all = drawn.judged.verdict.state == "failed" or len(drawn.chosen) < FEWEST
+    of, pixels = (drawn.first, drawn.images) if of_all else (drawn.chosen, drawn.pixels)
+    classes = np.array([one.label for one in of], np.int64) if generator.classes else None
+    return measure(Sample(pixels, classes), holdout, hears, stops, of_all=of_all, nearest=nearest)
 
 
 # -- making the images ----------------------------------------------------------------------

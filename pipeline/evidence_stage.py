@@ -18,7 +18,7 @@ from medsanitize.policies.model import OPTION_CODES, Policy
 from medsanitize.release.canonical import canonical_json
 from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
 from medsanitize.release.parts import parts_to_json
-from medsanitize.release.summary import Gate, Guideline, Summary, Synthetic, TableSummary
+from medsanitize.release.summary import Figures, Gate, Guideline, Summary, Synthetic, TableSummary
 from medsanitize.sanitize.keys import SubKeys, mac
 from medsanitize.sanitize.record import Check, Record
 
@@ -173,7 +173,12 @@ def synthetic_of(state: State) -> Synthetic | None:
 
 
 def _synthetic(facts: Mapping[str, Any]) -> Synthetic:
-    return Synthetic(**{**facts, "statement": tuple(facts["statement"])})
+    figures = tuple(
+        Figures(**{**one, "head": tuple(one["head"]), "rows": tuple(map(tuple, one["rows"]))})
+        for one in facts.get("figures", ())
+    )
+    told = {name: tuple(facts.get(name, ())) for name in ("statement", "quality")}
+    return Synthetic(**{**facts, **told, "figures": figures})
 
 
 def _slide_columns(record: Record) -> dict[str, Any]:

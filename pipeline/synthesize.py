@@ -23,6 +23,7 @@ from medsanitize.pipeline.drawing import (
     draw,
     make_batch,
     open_once,
+    quality_of,
     require_memory,
     sampler_of,
 )
@@ -40,7 +41,7 @@ from medsanitize.sanitize.keys import SubKeys, derive
 if TYPE_CHECKING:
     from medsanitize.generators.latent.generator import Generator
     from medsanitize.generators.objects.said import Form, Said
-    from medsanitize.generators.quality.quality import Quality
+    from medsanitize.generators.quality.measured import Measured
     from medsanitize.verifiers.page.page import Section
 
 IMAGES: Final = "images"
@@ -83,26 +84,6 @@ class Asked:
     form: Form
     device: str
     output: Path
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Measured:
-    """How good the images are.
-
-    Attributes
-    ----------
-    quality, unmeasured
-        None where it was not measured, and why not.
-    of_all
-        Whether it is that of all that were drawn, as none or too few of them are written.
-    beside
-        Some of them beside the nearest real images: it shows patients. None where nothing was measured.
-    """
-
-    quality: Quality | None
-    unmeasured: str
-    of_all: bool
-    beside: Section | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -199,7 +180,7 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
         store = Kept(asked.output / _KEPT)
         sampler = sampler_of(engine, make_batch, generator, store, progress.advance)
         drawn = draw(wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=asked.bound)
-    measured = _quality(drawn, sides, generator, progress, stop)
+    measured = quality_of(drawn, sides.holdout, generator, progress, stop, nearest=True)
     written = _write_images(asked, drawn, generator, keys)
     learned = learned_from(training)
     traced = learned is not None and len(learned) == 1
@@ -226,31 +207,6 @@ def _wanted(asked: Asked, generator: Generator, sides: Sides) -> list[int]:
     classes = max(1, len(generator.classes))
     counts = np.bincount(sides.training.classes, minlength=classes).tolist()
     return apportioned(asked.count, [1] * classes if asked.balanced else counts)
-
-
-def _quality(drawn: Drawn, sides: Sides, generator: Generator, progress: Progress, stop: Stop) -> Measured:
-    """Quality beside the holdout, whom the generator never saw.
-
-    Of the images that are written, or of all that were drawn where those are fewer than can be measured: who
-    must first find patients to calibrate on wants to know whether the generator is worth it.
-    """
-    import numpy as np
-    from medsanitize.generators.gate.seen import squares_of
-    from medsanitize.generators.quality.page import neighbours_section
-    from medsanitize.generators.quality.quality import FEWEST, Sample, quality
-
-    side = sides.holdout
-    squares = squares_of(side.pictures, generator.size, "read holdout images", progress, stop)
-    of_all = drawn.judged.verdict.state == "failed" or len(drawn.chosen) < FEWEST
-    of, pixels = (drawn.first, drawn.images) if of_all else (drawn.chosen, drawn.pixels)
-    labels = np.array([one.label for one in of], np.int64)
-    real = Sample(squares, side.classes if generator.classes else None, side.patients)
-    made = Sample(pixels, labels if generator.classes else None)
-    try:
-        found = quality(real, made, progress, stop)
-    except UsageError as error:
-        return Measured(None, f"{error.what}. {error.remedy}.", of_all)
-    return Measured(found, "", of_all, neighbours_section(real, made, progress, stop))
 
 
 # -- what is written --------------------------------------------------------------------------
@@ -315,11 +271,8 @@ def _write(asked: Asked, found: Synthesis, generator: Generator, sides: Sides) -
 
 
 def _more(found: Synthesis) -> tuple[Section, ...]:
-    from medsanitize.generators.quality.page import quality_section
-    from medsanitize.verifiers.page.page import Section
+    from medsanitize.generators.quality.measured import figures_section
 
-    measured = found.measured
-    if measured.quality is None or measured.beside is None:
-        return (Section("Quality", (f"Not measured: {measured.unmeasured}",)),)
-    whose = "all that were drawn, removed ones too" if measured.of_all else "those that were written"
-    return (quality_section(measured.quality, whose), measured.beside)
+    section = figures_section(found.measured, "those that were written")
+    beside = found.measured.beside
+    return (section,) if beside is None else (section, beside)

@@ -26,6 +26,7 @@ from medsanitize.pipeline.drawing import (
     counts_of,
     draw,
     open_once,
+    quality_of,
     require_memory,
     sampler_of,
 )
@@ -39,18 +40,22 @@ from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.synthetic_objects import INSERT, Item, StagedImage, draw_batch, stage_batch
 from medsanitize.policies.model import Policy, Synthesize
 from medsanitize.release.store import storage, write_atomic
-from medsanitize.release.summary import Synthetic
+from medsanitize.release.summary import Figures, Synthetic
 from medsanitize.sanitize.keys import SubKeys
 
 if TYPE_CHECKING:
     from medsanitize.generators.gate.gate import Gate
     from medsanitize.generators.latent.generator import Generator
+    from medsanitize.generators.quality.measured import Measured
     from medsanitize.verifiers.models.protocols import Retrieval, Verification
     from medsanitize.verifiers.search import Search
 
 _BATCH: Final = 32
 _PURPOSE: Final = b"drawn"
 _SHOWN: Final = 32
+_MEASURED: Final = "those made for the release, before any review"
+_MATCHED_NOBODY: Final = "those that match nobody; none is released"
+_UNRELEASED: Final = "no synthetic image is released."
 
 
 def check_synthesize(policy: Policy) -> None:
@@ -187,9 +192,10 @@ def synthesize(
         else:
             drawn = _drawn(state, section, subkeys, engine, generator, gate, wanted, told)
             state.commit()
-            if policy.release.mode == "pseudonymous":
-                _write_page(policy, generator, drawn, sides)
-            _settle(state, engine, generator, drawn, replaced)
+            measured = _measured(policy, generator, drawn, sides, told)
+            if _has_page(policy):
+                _write_page(policy, generator, drawn, sides, measured)
+            _settle(state, engine, generator, drawn, replaced, measured)
     remove_unreleased(state, staging)
 
 
@@ -250,6 +256,7 @@ def _undrawn(gate: Gate, replaced: Replaced, wanted: Sequence[int]) -> Synthetic
         bound=None,
         statement=undrawn(gate.subject, gate.needed),
         grid="",
+        quality=(f"Not measured: {_UNRELEASED}",),
     )
 
 
@@ -272,14 +279,34 @@ def _drawn(
     return draw(wanted, gate, sampler, seed, most=section.bound)
 
 
+def _has_page(policy: Policy) -> bool:
+    """Whether the holder is shown patients: nothing that links to them outlives an anonymous run."""
+    return policy.release.mode == "pseudonymous"
+
+
+def _measured(
+    policy: Policy, generator: Generator, drawn: Drawn, sides: Sides, told: tuple[Progress, Stop]
+) -> Measured:
+    """How good the images are; what is neither released nor shown to the holder is not measured."""
+    from medsanitize.generators.quality.measured import Measured
+
+    shows = _has_page(policy)
+    if not shows and not drawn.judged.verdict.passed:
+        return Measured(None, _UNRELEASED, of_all=True)
+    return quality_of(drawn, sides.holdout, generator, Hearing(told[0]), told[1], nearest=shows)
+
+
 def page_path(policy: Policy) -> Path:
     """The page of the synthesis, for the holder alone: it shows patients."""
     return policy.state / f"{policy.release.name}-{policy.release.version}.synthetic.html"
 
 
-def _write_page(policy: Policy, generator: Generator, drawn: Drawn, sides: Sides) -> None:
+def _write_page(policy: Policy, generator: Generator, drawn: Drawn, sides: Sides, measured: Measured) -> None:
     from medsanitize.generators.objects.page import Shown, holder_page
+    from medsanitize.generators.quality.measured import figures_section
 
+    whose = _MEASURED if drawn.judged.verdict.passed else _MATCHED_NOBODY
+    more = (figures_section(measured, whose), measured.beside)
     shown = Shown(
         f"{policy.release.name} {policy.release.version}: synthetic images",
         counts_of(drawn),
@@ -287,6 +314,7 @@ def _write_page(policy: Policy, generator: Generator, drawn: Drawn, sides: Sides
         drawn.images,
         sides.training,
         [generator.classes[one.label] if generator.classes else "" for one in drawn.first],
+        tuple(section for section in more if section),
     )
     path = page_path(policy)
     write_atomic(path, holder_page(shown))
@@ -314,7 +342,14 @@ class Sealed:
         self._state.wrote(1)
 
 
-def _settle(state: State, engine: Engine, generator: Generator, drawn: Drawn, replaced: Replaced) -> None:
+def _settle(
+    state: State,
+    engine: Engine,
+    generator: Generator,
+    drawn: Drawn,
+    replaced: Replaced,
+    measured: Measured,
+) -> None:
     """Stage the images if the gate passed, and keep what is said of it."""
     from medsanitize.generators.gate.statement import statement
     from medsanitize.generators.gate.terms import LABEL
@@ -324,6 +359,7 @@ def _settle(state: State, engine: Engine, generator: Generator, drawn: Drawn, re
     passed = verdict.passed
     rows = list(_staged(engine, generator, drawn)) if passed else []
     grid = montage(drawn.pixels[:_SHOWN]) if passed and len(drawn.chosen) else b""
+    quality, figures = _told_quality(measured, released=bool(rows))
     said = Synthetic(
         replaced=replaced.objects,
         asked=sum(drawn.wanted),
@@ -335,8 +371,31 @@ def _settle(state: State, engine: Engine, generator: Generator, drawn: Drawn, re
         bound=float(verdict.upper) if passed else None,
         statement=tuple(statement(verdict)),
         grid=base64.b64encode(grid).decode(),
+        copy_rate=float(verdict.copy_rate) if passed else None,
+        residual=float(verdict.residual) if passed else None,
+        quality=quality,
+        figures=figures,
     )
     _keep(state, said, rows)
+
+
+def _told_quality(measured: Measured, *, released: bool) -> tuple[tuple[str, ...], tuple[Figures, ...]]:
+    """What the release says of the quality of its synthetic images: numbers, and nobody's image."""
+    from medsanitize.generators.quality.measured import figures_section
+
+    if not released:
+        return (f"Not measured: {_UNRELEASED}",), ()
+    section = figures_section(measured, _MEASURED)
+    figures = (
+        Figures(
+            table.caption,
+            table.head,
+            tuple(tuple(cell if isinstance(cell, str) else cell.text for cell in row) for row in table.rows),
+            table.texts,
+        )
+        for table in section.tables
+    )
+    return section.text, tuple(figures)
 
 
 def _keep(state: State, said: Synthetic, rows: Sequence[StagedImage]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.policies.tables.standard import sop_class_names
 from medsanitize.release.store import write_atomic
-from medsanitize.release.summary import Summary
+from medsanitize.release.summary import Summary, Synthetic
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -147,7 +147,20 @@ def _view(summary: Summary) -> dict[str, Any]:
         "faces": _results(summary, "faces")["flagged"],
         "faces_unchecked": _results(summary, "faces")["not made"],
         "missing": summary.missing_metadata(),
+        "bounds": _bounds(summary.synthetic),
     }
+
+
+def _bounds(made: Synthetic | None) -> list[tuple[str, str]]:
+    """Upper bounds of matches and of copies in words; none where the gate promised nothing."""
+    if made is None or made.bound is None:
+        return []
+    told = [("Match a training patient, of all that the generator draws", f"{made.bound:.3%}")]
+    if made.copy_rate is not None:
+        told.append(("Are copies, of all that the generator draws", f"{made.copy_rate:.3%}"))
+    if made.residual is not None:
+        told.append(("Are copies, of what is left when matches are removed", f"{made.residual:.2e}"))
+    return told
 
 
 def _results(summary: Summary, check: str) -> dict[str, int]:

@@ -42,6 +42,19 @@ class TableSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """A table of figures on synthetic images; ``texts`` columns from the left hold words, the others numbers.
+
+    The cells are text already, with their intervals.
+    """
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    texts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Synthetic:
     """What became of the originals that were replaced, and of the synthetic images in their place.
 
@@ -58,6 +71,11 @@ class Synthetic:
         Everything behind the verdict, in public sentences.
     grid
         Some of the released synthetic images side by side, PNG in base 64; empty where there are none.
+    copy_rate, residual
+        Upper bounds of the share of copies among what the generator makes, and among what is left when
+        matches are removed; None unless it passed.
+    quality, figures
+        Public sentences on how good the released images are, and the figures.
     """
 
     replaced: int
@@ -70,6 +88,10 @@ class Synthetic:
     bound: float | None
     statement: tuple[str, ...]
     grid: str
+    copy_rate: float | None = None
+    residual: float | None = None
+    quality: tuple[str, ...] = ()
+    figures: tuple[Figures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from medsanitize.release.summary import Summary
+from medsanitize.release.summary import Summary, Synthetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,22 @@ def synthesis(summary: Summary) -> Synthesis | None:
     made = summary.synthetic
     if made is None or not made.released:
         return None
-    bound = "" if made.bound is None else f", at most {made.bound:.4f} of them match a training patient"
     sentence = (
         f"{made.released} of {summary.objects} objects are synthetic images, drawn by the generator with "
-        f"SHA-256 {made.model}; anonymity gate: {made.state}{bound}. "
+        f"SHA-256 {made.model}; anonymity gate: {made.state}{_bounds(made)}. "
         "The manifest marks them in its column synthetic."
     )
     return Synthesis(sentence, made.model)
+
+
+def _bounds(made: Synthetic) -> str:
+    """Upper bounds of matches and copies among what the generator draws, and of copies among what is left."""
+    if made.bound is None:
+        return ""
+    told = f", at most {made.bound:.3%} of what it draws matches a training patient"
+    if made.copy_rate is None or made.residual is None:
+        return told
+    return (
+        f"{told}, at most {made.copy_rate:.3%} of it are copies, and at most {made.residual:.2e} of what is"
+        " left when matches are removed"
+    )

@@ -63,15 +63,21 @@ def _joined(parts: Sequence[NDArray[np.float32]], model: Encoder) -> NDArray[np.
 
 
 def squares_of(
-    pictures: Sequence[Picture], size: int, stage: str, hears: Hears, stops: Stops
+    pictures: Sequence[Picture],
+    size: int,
+    stage: str,
+    hears: Hears,
+    stops: Stops,
+    rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
-    """Pictures as the generator's squares, ``(n, size, size)``, one picture at a time."""
+    """Pictures, or those of some rows, as the generator's squares, ``(n, size, size)``, one at a time."""
     import numpy as np
 
-    hears.stage(stage, len(pictures))
-    squares = np.empty((len(pictures), size, size), np.uint8)
-    for place in range(len(pictures)):
+    chosen = range(len(pictures)) if rows is None else rows.tolist()
+    hears.stage(stage, len(chosen))
+    squares = np.empty((len(chosen), size, size), np.uint8)
+    for place, row in enumerate(chosen):
         stops.check()
-        squares[place] = square(pictures[place], size)
+        squares[place] = square(pictures[row], size)
         hears.advance(1)
     return squares

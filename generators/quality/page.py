@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.quality.agreement import Agreement
 from medsanitize.generators.quality.features import features_of
 from medsanitize.generators.quality.measure import Measure
 from medsanitize.generators.quality.neighbours import NEAREST, NEAREST_DENSE, closest
@@ -42,20 +40,20 @@ def quality_section(found: Quality, whose: str = "") -> Section:
         "Quality",
         (
             f"{found.synthetic:,} synthetic images{f' ({whose})' if whose else ''} of {found.size} px beside"
-            f" {found.real:,} real ones of {found.patients:,} patients, compared by {found.features}.",
+            f" {found.real:,} real ones of {found.patients:,} patients, compared by {found.features} (digest"
+            f" {found.features_digest}).",
             "The Fréchet distance of two small sets is large whatever they show: hold the last two rows of"
             " its table against each other. Figures in other networks' features, Inception's among them, are"
             " on another scale.",
             f"Intervals are 95 %; patients are drawn as wholes. Balls reach to the {NEAREST}rd nearest image"
             f" (precision, recall) or the {NEAREST_DENSE}th (density, coverage).",
-            *([f"Class agreement was not made: {found.agreement_not_made}."] if not found.agreement else []),
         ),
         figures=(Figure(draw(lambda axes: _shares(axes, found), width=8.4, height=1.9), "Shares of images"),),
         tables=(
             Table("Like the real ones", ("", "value (95 % interval)"), rows),
             _distances(found),
             _variety(found),
-            *_agreement(found.agreement),
+            _agreement(found),
         ),
     )
 
@@ -128,7 +126,10 @@ def _variety(found: Quality) -> Table:
     return Table("Variety, over all pairs of some images", head, rows)
 
 
-def _agreement(found: Sequence[Agreement]) -> list[Table]:
+def _agreement(found: Quality) -> Table:
+    caption = "Class agreement of a linear classifier of the features"
+    if not found.agreement:
+        return Table(caption, ("",), [(f"Not made: {found.agreement_not_made}.",)])
     rows = [
         (
             f"{_TRAINED[one.trained_on]}",
@@ -138,10 +139,10 @@ def _agreement(found: Sequence[Agreement]) -> list[Table]:
             _told(one.balanced),
             _told(one.f1),
         )
-        for one in found
+        for one in found.agreement
     ]
     head = ("trained on", "tested on", "images", "accuracy", "balanced accuracy", "F1")
-    return [Table("Class agreement of a linear classifier of the features", head, rows, 2)] if rows else []
+    return Table(caption, head, rows, 2)
 
 
 def _shares(axes: Axes, found: Quality) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pydicom
+from medsanitize.generators.latent.squares import as_picture
 from medsanitize.pipeline.progress import Silent
 from medsanitize.pipeline.stop import Stop
 from medsanitize.verifiers.labels import read_labels
@@ -82,6 +83,11 @@ class Coarse:
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
         alike = (one.astype(np.float64) * other).sum(1)
         return np.asarray(1 / (1 + np.exp(-30 * (alike - 0.8))), np.float32)
+
+
+def coarse_features(images: Squares, *_: object) -> NDArray[np.float32]:
+    """What a tiny network would see of images, for their quality."""
+    return Coarse().embed([as_picture(one) for one in images])
 
 
 def write_people(root: Path, calibrating: int) -> list[tuple[str, str, str, str]]:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from medsanitize.cli import cli
 from medsanitize.generators.gate import gate as gate_module
+from medsanitize.generators.quality.measured import Measured
 from medsanitize.pipeline import drawing
 from medsanitize.pipeline import synthesize as command
 from medsanitize.pipeline.engine import LocalEngine
@@ -71,7 +72,8 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
 def call(people: Path, tmp_path: Path, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run the command in this process; the quality of such images is not measured."""
     assert generator
-    monkeypatch.setattr(command, "_quality", lambda *_: command.Measured(None, "They are patterns.", False))
+    unmeasured = Measured(None, "They are patterns.", of_all=False)
+    monkeypatch.setattr(command, "quality_of", lambda *_, **__: unmeasured)
     write_verifier(tmp_path / "verifier")
 
     def run(

@@ -126,6 +126,7 @@ def test_what_passes_is_released_with_the_same_bytes_by_any_number_of_workers(
     assert len(made) == result.dropped["synthesize:replaced"]
     assert {(row.rows, row.synthetic_label) for row in made} == {(32, "effusion")}
     assert verify(one.output, key=None).status == "intact"
+    assert "Fréchet distance" in (one.output / "report.html").read_text()
     assert tree(one.output) == tree(two.output)
 
 

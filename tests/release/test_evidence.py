@@ -171,6 +171,14 @@ def test_croissant_says_that_some_images_are_synthetic(staged: Path, summary: Ma
     assert "2 of 6 objects are synthetic" in document["rai:dataCollection"]
 
 
+def test_croissant_tells_copies_drawn_from_copies_left(staged: Path, summary: Make) -> None:
+    made = replace(SYNTHETIC, copy_rate=0.00125, residual=1.6e-5)
+    write_evidence(staged, summary(synthetic=made), signing_key=None)
+    told = json.loads((staged / "croissant.json").read_bytes())["rai:dataCollection"]
+    assert "at most 0.100% of what it draws matches a training patient" in told
+    assert "at most 0.125% of it are copies, and at most 1.60e-05 of what is left" in told
+
+
 def test_croissant_of_real_images_says_that_none_is_synthetic(written: Path) -> None:
     document = json.loads((written / "croissant.json").read_bytes())
     assert document["rai:hasSyntheticData"] is False

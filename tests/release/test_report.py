@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from medsanitize.policies.model import Release
 from medsanitize.release.report import Link, render_report, verdict, write_holder_report
-from medsanitize.release.summary import Gate, Guideline
+from medsanitize.release.summary import Figures, Gate, Guideline, Synthetic
 
 Make = Callable[..., Any]
 VOID = {"meta", "br", "rect", "circle", "path", "link", "img", "input", "hr"}
@@ -177,3 +178,31 @@ def test_guidelines_are_shown_with_how_they_stand_and_why(summary: Make) -> None
     assert "A2 Dissociate from patient records ✕ not met The link &lt;stays&gt;." in shown
     assert "A7 Contract ? needs a human A licence is stated." in shown
     assert "Guidelines A1" not in text(render_report(summary(), signer=None))
+
+
+def synthetic(**changes: Any) -> Synthetic:
+    figures = Figures("Fidelity <of all>", ("", "value"), (("precision", "0.512 (0.401 to 0.623)"),))
+    said = ("Measured beside 110 real images.",)
+    told = Synthetic(
+        4, 4, 4, 0, "passed", "a label", "ab" * 32, 0.001, (), "", 0.00125, 1.6e-5, said, (figures,)
+    )
+    return replace(told, **changes)
+
+
+def test_figures_of_quality_are_tables_that_load_nothing(summary: Make) -> None:
+    page = render_report(summary(synthetic=synthetic()), signer=None)
+    assert "img" not in {tag for tag, _ in outline(page).tags}
+    assert "Measured beside 110 real images." in text(page)
+    assert "Fidelity &lt;of all&gt; value precision 0.512 (0.401 to 0.623)" in text(page)
+
+
+def test_matches_copies_drawn_and_copies_left_have_a_bound_each(summary: Make) -> None:
+    shown = text(render_report(summary(synthetic=synthetic()), signer=None))
+    assert "Match a training patient, of all that the generator draws 0.100%" in shown
+    assert "Are copies, of all that the generator draws 0.125%" in shown
+    assert "Are copies, of what is left when matches are removed 1.60e-05" in shown
+
+
+def test_where_the_gate_promised_nothing_no_bound_is_shown(summary: Make) -> None:
+    made = synthetic(state="failed", bound=None, copy_rate=None, residual=None)
+    assert "Are copies" not in text(render_report(summary(synthetic=made), signer=None))
