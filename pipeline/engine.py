@@ -25,13 +25,13 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from itertools import islice
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.forkserver import fork_context
-from medsanitize.pipeline.likeness import Root, inputs_of
 from medsanitize.pipeline.stop import SIGNALS, Stop
-from medsanitize.pipeline.stores.local import hold_to
+from medsanitize.pipeline.stores.local import Root, hold_to
 from medsanitize.pipeline.worker import Setup
 
 if TYPE_CHECKING:
@@ -165,25 +165,26 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Runs tasks over batches with ``workers`` processes; one worker means this very process."""
+    """Runs tasks over batches with ``workers`` processes; one worker means this very process.
 
-    def __init__(self, setup: Equipment, workers: int, stop: Stop) -> None:
+    What other processes read is held to ``inputs``; what this one reads is its caller's to hold.
+    """
+
+    def __init__(self, setup: Equipment, workers: int, stop: Stop, inputs: Sequence[Root] = ()) -> None:
         self.workers = workers
         self.cpu_seconds = 0.0
         self._setup = setup
         self._stop = stop
-        self._inputs = inputs_of(setup.policy) if isinstance(setup, Setup) else ()
+        self._inputs = tuple(inputs)
         self._local = setup.worker()
         self._pool: ProcessPoolExecutor | None = None
         self._wanted: tuple[Connection, ...] = ()
         self._deaths = 0
 
     def __enter__(self) -> LocalEngine:
-        hold_to(self._inputs)
         return self
 
     def __exit__(self, *_: object) -> None:
-        hold_to(())
         self._shut()
 
     def equip(self, search: Search) -> None:
@@ -254,8 +255,13 @@ class LocalEngine:
 
     def _awaited(self, future: Future[tuple[Result, float]]) -> tuple[Result, float]:
         """What a batch gave; a stop is heard while it is waited for."""
+        ended = False
         while not futures.wait([future], _PULSE).done:
             self._stop.check()
+            # A pool notices at once that a worker has ended, unless it waits for the rest of its message.
+            if ended and self._pool is not None:
+                _break(self._pool)
+            ended = self._pool is not None and bool(wait(_sentinels(self._pool), 0))
         return future.result()
 
     def _note_death(self) -> None:
@@ -293,6 +299,38 @@ class LocalEngine:
         """End the workers; what they are at is not waited for to its end, only to the end of an item."""
         if self._pool is not None:
             self._wanted[1].close()
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            ending = threading.Thread(target=self._pool.shutdown, kwargs={"cancel_futures": True})
+            ending.start()
+            while ending.is_alive():
+                if _is_broken(self._pool):
+                    _break(self._pool)
+                ending.join(_PULSE)
             self._wanted[0].close()
             self._pool = None
+
+
+def _sentinels(pool: ProcessPoolExecutor) -> list[int]:
+    return [process.sentinel for process in _processes(pool)]
+
+
+def _processes(pool: ProcessPoolExecutor) -> Sequence[BaseProcess]:
+    """The workers of a pool; none when it is shut. It has no other way to tell of them."""
+    return tuple((pool._processes or {}).values())
+
+
+def _is_broken(pool: ProcessPoolExecutor) -> bool:
+    """Whether a worker was killed or could not begin; those that were told to end say 0."""
+    return bool(pool._broken) or any(process.exitcode for process in _processes(pool))
+
+
+def _break(pool: ProcessPoolExecutor) -> None:
+    """Kill what is left of a pool: who waits for a lock that a killed worker held waits for ever.
+
+    By itself the pool would ask them with SIGTERM, which is the parent's business alone, and wait.
+    """
+    for process in _processes(pool):
+        if process.is_alive():
+            process.kill()
+    answers: Any = pool._result_queue
+    if answers is not None:
+        answers._writer.close()  # or the rest of half a message is waited for as long as this process lives

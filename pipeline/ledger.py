@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.opening import scope_of, state_path
-from medsanitize.pipeline.state import State
+from medsanitize.pipeline.state import State, translated
 from medsanitize.policies.model import Policy
 from medsanitize.policies.secrets import read_release_key
 from medsanitize.release.store import storage
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.audit import ReleaseAudit
 
 
+@translated()
 def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -> dict[str, int]:
     """Write the link as CSV files of mode 0600, columns ``id_old,id_new``, sorted by the new id.
 
@@ -29,6 +30,10 @@ def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -
     ------
     UsageError
         The release is anonymous, nothing was run yet, or a file exists already.
+    EnvironmentFailure
+        The disk of the state failed, or another process holds it; the same command may be run again.
+    IntegrityError
+        The state is damaged.
     """
     if policy.release.mode == "anonymous":
         raise UsageError(
@@ -78,6 +83,7 @@ def _write(state: State, target: Path, patients: int) -> int:
     return len(pairs)
 
 
+@translated()
 def audit_with_state(release: Path, policy_file: Path | None) -> ReleaseAudit:
     """Audit a release; with a policy, search for everything its state knows."""
     from medsanitize.pipeline.audit_stage import build_net, private_creators

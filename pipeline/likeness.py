@@ -12,11 +12,11 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import astuple
 from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.preflight import SEEN
+from medsanitize.pipeline.source import address_of
 from medsanitize.pipeline.state import State
 from medsanitize.pipeline.stores.local import Root, hold_to, is_same, root_at, unreachable
 from medsanitize.policies.model import Policy
@@ -40,14 +40,14 @@ _WITHIN = 30.0
 
 
 def inputs_of(policy: Policy) -> tuple[Root, ...]:
-    """The local inputs of a policy as this machine sees them.
+    """The local inputs of a policy as this machine sees them, by the addresses that they are read at.
 
     Raises
     ------
     EnvironmentFailure
-        One cannot be reached, or is an empty folder.
+        One cannot be reached.
     """
-    return tuple(root_at(os.fsencode(one)) for one in policy.inputs if isinstance(one, Path))
+    return tuple(root_at(address_of(one)) for one in policy.inputs if isinstance(one, Path))
 
 
 def require_reachable(policy: Policy) -> None:
@@ -134,15 +134,15 @@ def _not_seen() -> EnvironmentFailure:
 # -- shards -------------------------------------------------------------------------------
 
 
-def share_out(state: State, policy: Policy, staging: Path) -> None:
-    """Leave what shards are asked by; they may be at work from now on."""
+def share_out(state: State, inputs: Sequence[Root], staging: Path) -> None:
+    """Leave what shards are asked by, the inputs as they were taken; shards may be at work from now on."""
     if state.path is None:
         return
     mark = new_mark()
     leave_mark(staging, mark)
     roots = [
-        [os.fsdecode(path), inode, [(os.fsdecode(name), number) for name, number in entries]]
-        for path, inode, entries in map(astuple, inputs_of(policy))
+        [os.fsdecode(one.path), one.inode, [(os.fsdecode(name), number) for name, number in one.entries]]
+        for one in inputs
     ]
     state.put(_SIGHT, json.dumps([roots, mark]))
 
@@ -158,8 +158,10 @@ def end_sharing(state: State, staging: Path) -> None:
         (staging / json.loads(sight)[1]).unlink(missing_ok=True)
 
 
-def require_likeness(state: State, staging: Path) -> None:
+def require_likeness(state: State, staging: Path) -> tuple[Root, ...]:
     """Make sure that this machine sees what the inventory saw, before a shard reads or writes anything.
+
+    Returns the inputs as the inventory took them.
 
     Raises
     ------
@@ -175,10 +177,10 @@ def require_likeness(state: State, staging: Path) -> None:
             "Let it end, or take the inventory again: medsanitize run POLICY --inventory-only",
         )
     roots, mark = json.loads(sight)
-    require_inputs(
-        [
-            Root(os.fsencode(path), inode, tuple((os.fsencode(name), number) for name, number in entries))
-            for path, inode, entries in roots
-        ]
+    inputs = tuple(
+        Root(os.fsencode(path), inode, tuple((os.fsencode(name), number) for name, number in entries))
+        for path, inode, entries in roots
     )
+    require_inputs(inputs)
     require_mark(staging, mark)
+    return inputs

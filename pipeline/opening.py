@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from medsanitize import __version__
@@ -20,6 +21,7 @@ from medsanitize.pipeline.resolution import digest_of_lists
 from medsanitize.pipeline.shards import name_inventory, shard_files
 from medsanitize.pipeline.source import address_of
 from medsanitize.pipeline.state import SCHEMA_VERSION, State
+from medsanitize.pipeline.stores.local import Root
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import Policy
 from medsanitize.policies.secrets import read_release_key
@@ -83,8 +85,11 @@ def settings_of(policy: Policy, state: State) -> str:
     return json.dumps(facts, sort_keys=True)
 
 
-def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
-    """Open the state of this run, or begin it anew where policy, key, lists or inputs have changed."""
+def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Sequence[Root]) -> State:
+    """Open the state of this run, or begin it anew where policy, key, lists or inputs have changed.
+
+    ``inputs`` are the local ones, as the run took them.
+    """
     if policy.release.mode == "anonymous":
         os.environ["SQLITE_TMPDIR"] = str(policy.state)  # the nameless file of its state lies there
         left = any(release_folder(policy).iterdir())
@@ -99,6 +104,8 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
         state = State(path, subkeys)
         # A run that failed while it made its state has written no key: there is nothing to compare with.
         begun = state.plain("key") is not None
+        if begun and _leaves_nothing_to_read(state, policy, inputs):
+            return state
         reason = difference(state, policy) if begun else None
         if begun and reason is None:
             return _resumed(state, policy)
@@ -128,6 +135,12 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress) -> State:
         state.put("settings", settings_of(policy, state))
         name_inventory(state)
     return state
+
+
+def _leaves_nothing_to_read(state: State, policy: Policy, inputs: Sequence[Root]) -> bool:
+    """Whether the release is finished, under this very policy and key, and an input was emptied since."""
+    over = state.plain("published") is not None and any(root.empty for root in inputs)
+    return over and _differs(state, policy) is None and preflight.is_finished(policy)
 
 
 def _resumed(state: State, policy: Policy) -> State:

@@ -9,7 +9,7 @@ from medsanitize.pipeline.evidence_stage import Tally, object_rows, outcome_coun
 from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.gates import NOT_MADE, duplicate_gate
 from medsanitize.pipeline.inventory import take_inventory
-from medsanitize.pipeline.likeness import require_reachable
+from medsanitize.pipeline.likeness import inputs_of, require_reachable
 from medsanitize.pipeline.opening import release_keys
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.overlap_stage import check_overlap
@@ -20,14 +20,16 @@ from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, rea
 from medsanitize.pipeline.run import Options, Run, judge_run_faces
 from medsanitize.pipeline.sanitize_stage import sanitize_objects
 from medsanitize.pipeline.slides_stage import check_places, place_slides
-from medsanitize.pipeline.state import State
+from medsanitize.pipeline.state import State, translated
 from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.stores.local import held_to, require_filled
 from medsanitize.pipeline.tables_stage import check_tables
 from medsanitize.pipeline.worker import Setup
 from medsanitize.policies.model import Policy
 from medsanitize.release.summary import Gate
 
 
+@translated()
 def plan(
     policy: Policy,
     options: Options = Options(),  # noqa: B008  immutable
@@ -44,15 +46,18 @@ def plan(
     check_pacs(policy)
     require_reachable(policy)
     preflight.check_paths(policy)
+    inputs = inputs_of(policy)
     read_pseudonyms(policy.pseudonyms.table)
     read_excluded(policy.exclude)
     check_tables(policy)
     check_places(policy)
     check_overlap(policy)
+    require_filled(inputs)
     state = State(None, subkeys)
     try:
         setup = Setup(policy, subkeys, staging=None, keep_links=False)
-        with open_engine(setup, options.workers, stop or Stop()) as engine:
+        engine = open_engine(setup, options.workers, stop or Stop(), inputs)
+        with held_to(inputs), engine:
             run = Run(policy, subkeys, state, engine, progress or Silent(), release_folder(policy))
             tally = _look(run)
             return _result(state, policy, tally, tuple(run.stages))

@@ -27,7 +27,7 @@ from medsanitize.pipeline.place import release_folder, staging_folder
 from medsanitize.pipeline.reasons import reason_for
 from medsanitize.pipeline.sample import Look, look_at, sample_of
 from medsanitize.pipeline.slides_stage import open_paths
-from medsanitize.pipeline.state import State
+from medsanitize.pipeline.state import State, translated
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.worker import Setup
 from medsanitize.policies.model import Policy
@@ -64,6 +64,7 @@ class Review:
     left_out: int
 
 
+@translated()
 def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> Review:
     """Write the pages of a review into the state folder, of mode 0600, in place of earlier ones.
 
@@ -78,6 +79,10 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
     ------
     UsageError
         The release is anonymous, or no run of this policy came to its end.
+    EnvironmentFailure
+        The disk of the state failed, or another process holds it; the same command may be run again.
+    IntegrityError
+        The state is damaged.
     """
     with _opened(policy) as (state, subkeys):
         ending, digest = _judged(state, policy)
@@ -113,6 +118,7 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
         return Review(pages, ending, digest, shown, len(looks), quarantined, beyond + _unseen(state))
 
 
+@translated()
 def take_decisions(policy: Policy, file: Path) -> Recorded:
     """Read decisions back; the next run follows them.
 
@@ -120,6 +126,8 @@ def take_decisions(policy: Policy, file: Path) -> Recorded:
     ------
     UsageError
         The file cannot be used, or belongs to another page; nothing is kept of it then.
+    EnvironmentFailure, IntegrityError
+        As in `make_review`.
     """
     found = read_decisions(file)
     with _opened(policy) as (state, _):

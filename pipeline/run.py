@@ -40,7 +40,13 @@ from medsanitize.pipeline.extras import check_extras, check_slide_extra
 from medsanitize.pipeline.faces_stage import judge_faces, looks_at_faces
 from medsanitize.pipeline.gates import gates_of, write_holder_files
 from medsanitize.pipeline.inventory import take_inventory
-from medsanitize.pipeline.likeness import end_sharing, require_likeness, require_reachable, share_out
+from medsanitize.pipeline.likeness import (
+    end_sharing,
+    inputs_of,
+    require_likeness,
+    require_reachable,
+    share_out,
+)
 from medsanitize.pipeline.opening import open_shared, open_state, release_keys, remove_pages
 from medsanitize.pipeline.outcome import RunResult, StageTiming
 from medsanitize.pipeline.overlap_stage import (
@@ -65,6 +71,7 @@ from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards
 from medsanitize.pipeline.slides_stage import check_places, place_slides
 from medsanitize.pipeline.state import State, translated
 from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.stores.local import Root, held_to, require_filled
 from medsanitize.pipeline.stores.named import remove_links
 from medsanitize.pipeline.stores.open import target_of
 from medsanitize.pipeline.synthesize_stage import check_synthesize, replace_images
@@ -101,6 +108,7 @@ class Run:
     staging: Path
     stop: Stop = field(default_factory=Stop)
     stages: list[StageTiming] = field(default_factory=list)
+    inputs: tuple[Root, ...] = ()
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
@@ -159,6 +167,7 @@ def run(
     progress, stop, account = progress or Silent(), stop or Stop(), account or Account()
     require_reachable(policy)
     preflight.check_paths(policy)
+    inputs = inputs_of(policy)  # once: whatever is mounted in their place from now on is not them
     preflight.prepare_folders(policy)
     shared = options.shard is not None
     name = options.shard.name if options.shard else ""
@@ -167,12 +176,13 @@ def run(
         accounted(account, policy, options.shard),
         starting_again(policy),
         translated(),
+        held_to(inputs),
     ):
         subkeys = _checked(policy, options, material)
         if options.shard is not None:
             account.result = _run_shard(policy, options, options.shard, subkeys, progress, stop, account)
         else:
-            account.result = _run_whole(policy, options, subkeys, progress, stop, account)
+            account.result = _run_whole(policy, options, subkeys, inputs, progress, stop, account)
         return account.result
 
 
@@ -197,18 +207,25 @@ def _checked(policy: Policy, options: Options, material: bytes | None) -> SubKey
 
 
 def _run_whole(
-    policy: Policy, options: Options, subkeys: SubKeys, progress: Progress, stop: Stop, account: Account
+    policy: Policy,
+    options: Options,
+    subkeys: SubKeys,
+    inputs: tuple[Root, ...],
+    progress: Progress,
+    stop: Stop,
+    account: Account,
 ) -> RunResult:
     remove_links(policy.state)
-    state = open_state(policy, subkeys, progress)
+    state = open_state(policy, subkeys, progress, inputs)
     try:
         if state.plain("published") is not None and preflight.is_finished(policy):
             return _already_published(state, policy)
+        require_filled(inputs)
         keep_links = policy.release.mode == "pseudonymous"
         setup = Setup(policy, subkeys, staging_folder(policy), keep_links)
-        with open_engine(setup, options.workers, stop) as engine:
+        with open_engine(setup, options.workers, stop, inputs) as engine:
             staging = staging_folder(policy)
-            run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages)
+            run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages, inputs)
             if state.plain("publishing") is not None:
                 _require_unchanged(run)
                 return _publish(run, _summary_again(run))
@@ -240,15 +257,15 @@ def _run_shard(
         finally:
             main.close()
     try:
-        require_likeness(main, staging_folder(policy))
+        inputs = require_likeness(main, staging_folder(policy))
         state = copy_shard(main, shard, subkeys)
     finally:
         main.close()
     try:
         setup = Setup(policy, subkeys, staging_folder(policy), keep_links=True)
-        with open_engine(setup, options.workers, stop) as engine:
+        with open_engine(setup, options.workers, stop, inputs) as engine:
             staging = staging_folder(policy)
-            run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages)
+            run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages, inputs)
             _sanitize(run)
             return _result(run, "shard done")
     finally:
@@ -265,7 +282,7 @@ def _inventory(run: Run) -> None:
         check_pseudonyms(run.state, run.policy)
         resolve(run.state, run.policy)
     judge_run_faces(run)
-    share_out(run.state, run.policy, run.staging)
+    share_out(run.state, run.inputs, run.staging)
 
 
 def judge_run_faces(run: Run) -> None:

@@ -20,6 +20,12 @@ from medsanitize.sanitize.keys import SubKeys
 _SHARED = ("settings", "walk", "decided")
 _INVENTORY = "inventory"
 _META = ("key", _INVENTORY, *_SHARED)
+_SHARE = (
+    # CROSS: only the patients are all looked at, and objects are found by the index that begins with theirs.
+    "FROM {0}.patients AS theirs CROSS JOIN {0}.objects ON objects.patient = theirs.patient"
+    " WHERE objects.outcome IS NULL AND part_of(theirs.patient, ?) = ?"
+)
+"""What is still to be sanitised of a shard's patients, in the database of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,14 @@ def part_of(patient: bytes, count: int) -> int:
     return int.from_bytes(patient[:8], "big") % count + 1
 
 
+def sources_of(main: State, shard: Shard) -> Iterator[bytes]:
+    """The sealed paths of what is still to be sanitised in a shard."""
+    main.db.create_function("part_of", 2, part_of, deterministic=True)
+    sql = f"SELECT objects.source {_SHARE.format('main')}"
+    for (source,) in main.db.execute(sql, (shard.count, shard.index)):
+        yield bytes(source)
+
+
 def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
     """Open a shard's state; a new one receives its share of the rows, whole patients at a time.
 
@@ -88,13 +102,10 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
         _remove(path)
     state = State(path, subkeys)
     with _attached(state, fixed_name(main.path)):
-        state.db.create_function("part_of", 1, lambda name: part_of(name, shard.count))
+        state.db.create_function("part_of", 2, part_of, deterministic=True)
         with state.transaction() as db:
-            db.execute(
-                "INSERT INTO objects SELECT * FROM other.objects"
-                " WHERE outcome IS NULL AND part_of(patient) = ?",
-                (shard.index,),
-            )
+            share = f"INSERT INTO objects SELECT objects.* {_SHARE.format('other')}"
+            db.execute(share, (shard.count, shard.index))
             db.execute("CREATE INDEX objects_group ON objects (patient, study, id)")
             db.execute(
                 "INSERT INTO patients SELECT * FROM other.patients"

@@ -7,31 +7,53 @@ is none. Whether the main file is a slide its bytes decide later.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from medsanitize.pipeline.stores.protocol import SourceProblem
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.wsi.vendors import aperio_afi, hamamatsu_vms, mirax
 
 INI = b"Slidedat.ini"
-_MOST_BYTES = 4 << 20
+MOST_BYTES = 4 << 20
+"""Of a description that are read."""
 _MACRO = b".full"
 _TIFFS = (b".tif", b".tiff")
 
 
 class Folders(Protocol):
-    """Where the folder lies."""
+    """Where the folder lies; both raise `SourceProblem` where what is there cannot be read."""
 
     def read(self, path: bytes) -> bytes | None:
-        """A small file's bytes, or None."""
+        """A small file's bytes, or None where there is no such file."""
 
     def names(self, folder: bytes) -> list[bytes]:
         """What lies in a folder; none where there is no such folder."""
 
 
-def companions(
-    folder: bytes, names: Sequence[bytes], where: Folders | None = None
-) -> dict[bytes, tuple[bytes, ...]]:
+@dataclass(frozen=True, slots=True, repr=False)
+class Slides:
+    """The slides of a folder.
+
+    ``parts``: name of a main file -> paths of its companions, relative to the folder, sorted. ``unread``:
+    names of main files, and of the folders of theirs, of which nobody can tell now what belongs to them.
+    """
+
+    parts: dict[bytes, tuple[bytes, ...]]
+    unread: frozenset[bytes] = frozenset()
+
+    def __repr__(self) -> str:
+        return "Slides(...)"
+
+    def less(self, mains: Iterable[bytes]) -> Slides:
+        """The same, with slides of which a companion cannot be looked at, although it is there."""
+        named = {main: {main, *(part.partition(b"/")[0] for part in self.parts[main])} for main in mains}
+        parts = {main: others for main, others in self.parts.items() if main not in named}
+        return Slides(parts, self.unread.union(*named.values()))
+
+
+def companions(folder: bytes, names: Sequence[bytes], where: Folders) -> Slides:
     """The main files of slides in a folder, each with the further files that it names.
 
     Parameters
@@ -40,36 +62,40 @@ def companions(
         Path of the folder.
     names : sequence of bytes
         What lies in it.
-    where : Folders or None
-        Where it lies; without it, on local disk.
-
-    Returns
-    -------
-    dict
-        Name of a main file -> paths of its companions, relative to ``folder``, sorted.
+    where : Folders
+        Where it lies.
     """
-    where = where or _Disk()
-    present = set(names)
+    present = frozenset(names)
     found: dict[bytes, tuple[bytes, ...]] = {}
+    unread: set[bytes] = set()
     macros = {os.path.splitext(name)[0]: name for name in names if name.lower().endswith(_MACRO)}
     for name in names:
         stem, suffix = os.path.splitext(name)
-        ending = suffix.lower()
-        parts: tuple[bytes, ...] = ()
-        if ending == b".mrxs" and stem in present:
-            parts = _of_mirax(where, folder + b"/" + stem, stem)
-        elif ending in (b".vms", b".vmu"):
-            parts = tuple(
-                part for part in _of_vms(where, folder + b"/" + name) if part in present and part != name
-            )
-        elif ending == b".afi":
-            listed = where.read(folder + b"/" + name) or b""
-            parts = tuple(part for part in _plain(aperio_afi.companions(listed)) if part in present)
-        elif ending in _TIFFS and stem in macros:
+        try:
+            parts = _named_by(name, folder, present, where)
+        except SourceProblem:
+            unread |= {name, stem} if suffix.lower() == b".mrxs" else {name}
+            continue
+        if suffix.lower() in _TIFFS and stem in macros:
             parts = (macros[stem],)
         if parts:
             found[name] = parts
-    return found
+    return Slides(found, frozenset(unread))
+
+
+def _named_by(name: bytes, folder: bytes, present: frozenset[bytes], where: Folders) -> tuple[bytes, ...]:
+    """The further files of one slide that its description names."""
+    stem, suffix = os.path.splitext(name)
+    ending = suffix.lower()
+    if ending == b".mrxs" and stem in present:
+        return _of_mirax(where, folder + b"/" + stem, stem)
+    if ending in (b".vms", b".vmu"):
+        named = _of_vms(where, folder + b"/" + name)
+        return tuple(part for part in named if part in present and part != name)
+    if ending == b".afi":
+        listed = where.read(folder + b"/" + name) or b""
+        return tuple(part for part in _plain(aperio_afi.companions(listed)) if part in present)
+    return ()
 
 
 def _of_mirax(where: Folders, folder: bytes, stem: bytes) -> tuple[bytes, ...]:
@@ -98,27 +124,3 @@ def _plain(names: frozenset[str]) -> tuple[bytes, ...]:
     """The names that can only lie in the folder itself, sorted."""
     encoded = (name.encode("utf-8", "replace") for name in names)
     return tuple(sorted(one for one in encoded if one not in (b"", b".", b"..") and not set(one) & {0, 47}))
-
-
-class _Disk:
-    """The local disks."""
-
-    def read(self, path: bytes) -> bytes | None:
-        """A small regular file's bytes; links are not followed."""
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            return os.read(descriptor, _MOST_BYTES + 1)
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
-
-    def names(self, folder: bytes) -> list[bytes]:
-        """Everything in a folder."""
-        try:
-            return os.listdir(folder)
-        except OSError:
-            return []

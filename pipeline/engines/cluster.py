@@ -20,7 +20,7 @@ from medsanitize.pipeline.engine import DEATHS_IN_A_ROW, Died, Item, Result, Tas
 from medsanitize.pipeline.engines.channel import Channel
 from medsanitize.pipeline.engines.connection import answers, connected
 from medsanitize.pipeline.engines.station import Answer, Kit, Station
-from medsanitize.pipeline.likeness import inputs_of, new_mark, require_mark
+from medsanitize.pipeline.likeness import Root, new_mark, require_mark
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.worker import Setup
 
@@ -62,13 +62,14 @@ class _Hand:
 
 
 class RayEngine:
-    """Runs tasks over batches with ``workers`` actors, by default one a CPU of the cluster."""
+    """Runs tasks over batches with ``workers`` actors, by default one a CPU; all are held to ``inputs``."""
 
-    def __init__(self, setup: Setup, workers: int | None, stop: Stop) -> None:
+    def __init__(self, setup: Setup, workers: int | None, stop: Stop, inputs: Sequence[Root] = ()) -> None:
         self.workers = workers or 0
         self.cpu_seconds = 0.0
         self._setup = setup
         self._stop = stop
+        self._inputs = tuple(inputs)
         self._channel = Channel.new()
         self._kit: Any = None
         self._crew: list[_Hand] = []
@@ -225,8 +226,7 @@ class RayEngine:
         import ray
 
         if self._kit is None:
-            kit = Kit(self._setup, inputs_of(self._setup.policy))
-            self._kit = ray.put(self._channel.close(kit))
+            self._kit = ray.put(self._channel.close(Kit(self._setup, self._inputs)))
         hand.mark = new_mark() if self._setup.staging is not None else ""
         hand.asked = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from medsanitize.pipeline.engine import Engine, LocalEngine
 from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.stores.local import Root
 from medsanitize.pipeline.worker import Setup
 
 
-def open_engine(setup: Setup, workers: int | None, stop: Stop) -> Engine:
+def open_engine(setup: Setup, workers: int | None, stop: Stop, inputs: Sequence[Root]) -> Engine:
     """Open the engine that the policy names, with ``workers`` in place of the policy's number.
+
+    Every worker is held to ``inputs``, as the run took them.
 
     Raises
     ------
@@ -22,5 +26,5 @@ def open_engine(setup: Setup, workers: int | None, stop: Stop) -> Engine:
     if section.kind == "ray":
         from medsanitize.pipeline.engines.cluster import RayEngine
 
-        return RayEngine(setup, workers, stop)
-    return LocalEngine(setup, workers or len(os.sched_getaffinity(0)), stop)
+        return RayEngine(setup, workers, stop, inputs)
+    return LocalEngine(setup, workers or len(os.sched_getaffinity(0)), stop, inputs)

@@ -25,7 +25,7 @@ from medsanitize.pipeline.engine import silence
 from medsanitize.pipeline.evidence_stage import Tally, object_rows
 from medsanitize.pipeline.opening import open_shared, release_keys, state_path
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.shards import Shard, part_of, shard_path
+from medsanitize.pipeline.shards import Shard, part_of, shard_path, sources_of
 from medsanitize.pipeline.state import State
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Engine, Policy
@@ -156,8 +156,7 @@ def _sanitize(policy: Policy, shard: Shard, uris: set[str]) -> list[pa.RecordBat
 
 def _require_whole(policy: Policy, shard: Shard, uris: set[str]) -> None:
     with _shared(policy) as state:
-        rows = state.db.execute("SELECT source, patient FROM objects WHERE outcome IS NULL")
-        wanted = {_uri(source) for source, patient in rows if part_of(patient, shard.count) == shard.index}
+        wanted = set(map(_uri, sources_of(state, shard)))
     if wanted != uris:
         raise UsageError(
             "A partition holds not all rows of a shard, or rows of another inventory",

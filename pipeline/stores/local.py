@@ -17,13 +17,17 @@ from itertools import islice
 from typing import Final
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.slide_files import companions
+from medsanitize.pipeline.slide_files import MOST_BYTES, Slides, companions
 from medsanitize.pipeline.stores.protocol import LARGE, Found, Opened, SourceProblem
 from medsanitize.release.store import AWAY, storage
 
 _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 """What a machine says that is short of something; no single file is to blame."""
+_NOT_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
+"""What is said where no regular file of a name is."""
 _ENTRIES: Final = 8
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""O_NONBLOCK: should a file be a FIFO, or have become one, opening it must not wait."""
 
 
 # -- what the inputs are known by ---------------------------------------------------------
@@ -31,11 +35,12 @@ _ENTRIES: Final = 8
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Root:
-    """A local input: its path and inode, and some names in it with theirs."""
+    """A local input: its path and inode, and some names in it with theirs; ``empty``: a folder with none."""
 
     path: bytes
     inode: int
     entries: tuple[tuple[bytes, int], ...] = ()
+    empty: bool = False
 
     def __repr__(self) -> str:
         return "Root(...)"
@@ -50,7 +55,7 @@ def root_at(path: bytes) -> Root:
     Raises
     ------
     EnvironmentFailure
-        It cannot be reached, or is an empty folder, as a place is where nothing is mounted.
+        It cannot be reached.
     """
     names = []
     try:
@@ -61,13 +66,23 @@ def root_at(path: bytes) -> Root:
                 names = [one.name for one in islice(found, _ENTRIES) if one.name != b"lost+found"]
     except OSError:
         raise unreachable() from None
-    if stat.S_ISDIR(status.st_mode) and not names:
+    inodes = [(name, _inode(path + b"/" + name)) for name in names]
+    entries = tuple((name, inode) for name, inode in inodes if inode is not None)
+    return Root(path, status.st_ino, entries, empty=stat.S_ISDIR(status.st_mode) and not names)
+
+
+def require_filled(roots: Sequence[Root]) -> None:
+    """Make sure that no input is an empty folder, as a place is where nothing is mounted.
+
+    Raises
+    ------
+    EnvironmentFailure
+    """
+    if any(root.empty for root in roots):
         raise EnvironmentFailure(
             "An input folder is empty",
             "See that it is mounted, or leave it out of the policy, then run the same command again",
         )
-    inodes = [(name, _inode(path + b"/" + name)) for name in names]
-    return Root(path, status.st_ino, tuple((name, inode) for name, inode in inodes if inode is not None))
 
 
 def is_same(root: Root) -> bool:
@@ -91,6 +106,16 @@ def hold_to(roots: Sequence[Root]) -> None:
     _held = tuple(roots)
 
 
+@contextmanager
+def held_to(roots: Sequence[Root]) -> Iterator[None]:
+    """Hold what this process reads meanwhile to the inputs as they were taken."""
+    hold_to(roots)
+    try:
+        yield
+    finally:
+        hold_to(())
+
+
 def require_held() -> None:
     """Make sure that the inputs are what they were, before a source is to blame.
 
@@ -98,7 +123,11 @@ def require_held() -> None:
     ------
     EnvironmentFailure
     """
-    if not all(map(is_same, _held)):
+    _require_same(_held)
+
+
+def _require_same(roots: Sequence[Root]) -> None:
+    if not all(map(is_same, roots)):
         raise unreachable()
 
 
@@ -131,9 +160,13 @@ class LocalReader:
     """The disks of this machine."""
 
     def walk(self, root: bytes) -> Iterator[Found]:
-        """Yield everything below a folder, or a file alone."""
+        """Yield everything below a folder, or a file alone; an input that is held must be what it was."""
         path = os.path.realpath(root)
-        return _walk(path, root_at(path))
+        taken = next((one for one in _held if one.path == root), None) or root_at(path)
+        require_filled((taken,))
+        _require_same((taken,))
+        yield from _walk(path, replace(taken, path=path))
+        _require_same((taken,))
 
     @contextmanager
     def opened(self, path: bytes) -> Iterator[Opened]:
@@ -167,19 +200,45 @@ def _walk(path: bytes, root: Root, taken: frozenset[bytes] = frozenset()) -> Ite
         return
     if path == root.path and not names:
         raise unreachable()
-    names.sort()
-    slides = {main: _parts(path, named) for main, named in companions(path, names).items()}
+    yield from _walk_folder(path, sorted(names), root, taken)
+
+
+def _walk_folder(path: bytes, names: Sequence[bytes], root: Root, taken: frozenset[bytes]) -> Iterator[Found]:
+    slides, parts = _slides(path, names)
+    if slides.unread and not is_same(root):
+        raise unreachable()
     offset = len(path) + 1
     below: dict[bytes, set[bytes]] = {}
-    for one in (*taken, *(part.path[offset:] for parts in slides.values() for part in parts)):
+    for one in (*taken, *(part.path[offset:] for of_one in parts.values() for part in of_one)):
         head, _, rest = one.partition(b"/")
         below.setdefault(head, set()).add(rest)
     for name in names:
         inside = frozenset(below.get(name, ()))
         if b"" in inside:
             continue
+        if name in slides.unread:
+            yield Found(path + b"/" + name, "unlisted")
+            continue
         found = _walk(path + b"/" + name, root, inside)
-        yield from (replace(one, parts=slides[name]) for one in found) if name in slides else found
+        if name in parts:
+            found = (replace(one, parts=parts[name]) for one in found)
+        elif slides.unread:  # any picture may be a label where it cannot be told which files are a slide's
+            found = (
+                replace(one, near_slide=one.near_slide or one.path.rpartition(b"/")[0] == path)
+                for one in found
+            )
+        yield from found
+
+
+def _slides(folder: bytes, names: Sequence[bytes]) -> tuple[Slides, dict[bytes, tuple[Found, ...]]]:
+    """The slides of a folder, and of each its further files."""
+    slides, found, failed = companions(folder, names, _Disk()), {}, set()
+    for main, others in slides.parts.items():
+        try:
+            found[main] = _parts(folder, others)
+        except SourceProblem:
+            failed.add(main)
+    return slides.less(failed), found
 
 
 def _parts(folder: bytes, names: Sequence[bytes]) -> tuple[Found, ...]:
@@ -191,10 +250,45 @@ def _parts(folder: bytes, names: Sequence[bytes]) -> tuple[Found, ...]:
             found = _found(path, os.lstat(path))
         except OSError as failure:
             _require_own(failure)
-            continue
+            raise SourceProblem("unreadable") from None  # it was listed, so it is not just absent
         if found.sort == "file":
             parts.append(found)
     return tuple(parts)
+
+
+class _Disk:
+    """What describes slides, on the disks of this machine."""
+
+    def read(self, path: bytes) -> bytes | None:
+        """The beginning of a regular file; links are not followed."""
+        try:
+            descriptor = os.open(path, _FLAGS)
+        except OSError as failure:
+            _require_absent(failure)
+            return None
+        try:
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            return os.read(descriptor, MOST_BYTES + 1) if is_file else None
+        except OSError as failure:
+            _require_own(failure)
+            raise SourceProblem("unreadable") from None
+        finally:
+            os.close(descriptor)
+
+    def names(self, folder: bytes) -> list[bytes]:
+        """Everything in a folder."""
+        try:
+            return os.listdir(folder)
+        except OSError as failure:
+            _require_absent(failure)
+            return []
+
+
+def _require_absent(failure: OSError) -> None:
+    """Make sure that there is nothing of a name, and not something that cannot be read at the moment."""
+    if failure.errno not in _NOT_THERE:
+        _require_own(failure)
+        raise SourceProblem("unreadable")
 
 
 def _found(path: bytes, status: os.stat_result) -> Found:
@@ -209,8 +303,7 @@ def _times(status: os.stat_result) -> tuple[int, int, int]:
 
 def _open(path: bytes) -> int:
     try:
-        # O_NONBLOCK: should the file have become a FIFO since the walk, opening it must not wait.
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.open(path, _FLAGS)
     except OSError as failure:
         _require_own(failure)
         raise SourceProblem("unreadable") from None

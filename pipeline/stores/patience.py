@@ -127,7 +127,7 @@ def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], .
             return call()
         except caught as failure:
             kind, codes = kind_of(failure), codes_of(failure)
-            unknown = bool(codes & _UNKNOWN_CODES) or any(_status(one) == 501 for one in _chain(failure))
+            unknown = bool(codes & _UNKNOWN_CODES) or any(status_of(one) == 501 for one in chain_of(failure))
         if kind == "absent":
             raise Absent(bucket=bool(codes & _NO_BUCKET)) from None
         if kind == "there":
@@ -183,7 +183,7 @@ def unreachable() -> EnvironmentFailure:
 
 def kind_of(failure: BaseException) -> Kind:
     """Which of the kinds a failure is; ``passing`` where nothing tells."""
-    chain = tuple(_chain(failure))
+    chain = tuple(chain_of(failure))
     if any(type(one).__name__ in _CUT_TYPES for one in chain):
         return "cut"
     codes = codes_of(failure)
@@ -200,7 +200,7 @@ def kind_of(failure: BaseException) -> Kind:
 
 def codes_of(failure: BaseException) -> frozenset[str]:
     """The codes of the answers that a failure, or what led to it, is made of."""
-    return frozenset(map(_code, _chain(failure)))
+    return frozenset(map(_code, chain_of(failure)))
 
 
 def _kind_of_one(one: BaseException) -> Kind | None:
@@ -208,7 +208,7 @@ def _kind_of_one(one: BaseException) -> Kind | None:
         return "there"
     if type(one).__name__ in _REFUSED_TYPES or str(one).startswith("Forbidden:"):
         return "refused"
-    status = _status(one)
+    status = status_of(one)
     if status is not None:
         return _of_status(status)
     if isinstance(one, (TimeoutError, ConnectionError)):
@@ -223,7 +223,8 @@ def _kind_of_one(one: BaseException) -> Kind | None:
     return None
 
 
-def _chain(failure: BaseException) -> Iterator[BaseException]:
+def chain_of(failure: BaseException) -> Iterator[BaseException]:
+    """A failure, and what led to it."""
     one: BaseException | None = failure
     for _ in range(8):
         if one is None:
@@ -254,7 +255,7 @@ def _code(failure: BaseException) -> str:
     return str(getattr(code, "value", code or ""))
 
 
-def _status(failure: BaseException) -> int | None:
+def status_of(failure: BaseException) -> int | None:
     """The HTTP status of an answer, wherever the library keeps it."""
     response = getattr(failure, "response", None)
     if isinstance(response, dict):

@@ -23,10 +23,11 @@ class Found:
     """One thing found in the inputs.
 
     ``path`` is where it lies: a local path, or a URL. ``sort`` is ``file``, ``link``, ``special`` (never
-    opened), ``unlisted`` (a folder that cannot be listed, so what it holds is unknown), ``absent`` (asked
+    opened), ``unlisted`` (a folder that cannot be listed, so what it holds is unknown, or of a slide of
+    several files what cannot be told from others because its description cannot be read), ``absent`` (asked
     for by name, and not there) or ``short`` (a list of a PACS that holds less than it says). ``times`` is its
     version, or ``UNSEEN``. ``parts`` are the further files of a slide of several files; ``near_slide`` says
-    of a file in a store that it is named after a slide beside it.
+    that it may be of a slide beside it: in a store by its name, and where such a description cannot be read.
     """
 
     path: bytes

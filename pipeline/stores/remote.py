@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.slide_files import companions
+from medsanitize.pipeline.slide_files import MOST_BYTES, Slides, companions
 from medsanitize.pipeline.slide_parts import beside_slide
 from medsanitize.pipeline.stores import azure
 from medsanitize.pipeline.stores.entries import Entry, entries_of, entry_named, size_of, version_of
@@ -31,7 +31,6 @@ _Fetched = tuple[Spool, _Info | None, bool]
 
 BLOCK: Final = 2 * LARGE
 """Bytes asked for at once of what is larger than `LARGE`."""
-_MOST_BYTES: Final = 4 << 20
 _IDENTITY: Final = {"Accept-Encoding": "identity"}
 
 
@@ -84,20 +83,21 @@ class RemoteReader:
 
     def read(self, path: bytes) -> bytes | None:
         """The beginning of an object, or None; for the small files that describe slides."""
-        address = path.decode("utf-8", "surrogateescape")
         try:
-            return self._ask_for_body(
-                lambda: bytes(self._store.fs.cat_file(address, start=0, end=_MOST_BYTES + 1))
-            )
-        except (Absent, Odd, Cut):
+            return self._first(path.decode("utf-8", "surrogateescape"))[0][: MOST_BYTES + 1]
+        except Absent:
             return None
+        except (Odd, Cut):
+            raise SourceProblem("unreadable") from None
 
     def names(self, folder: bytes) -> list[bytes]:
         """Names of what lies directly below a folder; none where there is no such folder."""
         try:
             return [one.name for one in self._entries(folder.decode("utf-8", "surrogateescape"))]
-        except (Absent, Odd):
+        except Absent:
             return []
+        except Odd:
+            raise SourceProblem("unreadable") from None
 
     def names_below(self, folder: str, check: Callable[[], None]) -> Iterator[tuple[str, int]]:
         """Path and size of every object below a folder, in the order of the walk; slides are not sought.
@@ -164,23 +164,25 @@ class RemoteReader:
             yield self._file(base, entries[0])
             return
         files = {one.name: one for one in entries if one.sort == "file"}
-        slides = companions(base, [one.name for one in entries], self)
+        slides, parts = self._slides(base, entries, files)
         inside: dict[bytes, set[bytes]] = {}
-        for path in (*taken, *(part for parts in slides.values() for part in parts)):
+        for path in (*taken, *(part for named in slides.parts.values() for part in named)):
             head, _, rest = path.partition(b"/")
             inside.setdefault(head, set()).add(rest)
         names = frozenset(files)
         for one in entries:
             path = base + b"/" + one.quoted
-            if one.sort == "folder":
+            if one.name in slides.unread:
+                yield Found(path, "unlisted")
+            elif one.sort == "folder":
                 below = frozenset(inside.get(one.name, ())) - {b""}
                 yield from self._folder(path.decode("utf-8", "surrogateescape"), below)
             elif one.sort != "file":
                 yield Found(path, one.sort)
             elif b"" not in inside.get(one.name, ()):
-                found = replace(self._file(path, one), near_slide=beside_slide(one.name, names))
-                parts = self._parts(base, slides.get(one.name, ()), files)
-                yield replace(found, parts=parts) if parts else found
+                # Any picture may be a label where it cannot be told which files are a slide's.
+                near = bool(slides.unread) or beside_slide(one.name, names)
+                yield replace(self._file(path, one), near_slide=near, parts=parts.get(one.name, ()))
 
     def _folder(self, folder: str, taken: frozenset[bytes]) -> Iterator[Found]:
         try:
@@ -201,6 +203,18 @@ class RemoteReader:
             return Found(path, "unlisted")
         return Found(path, "file", size_of(info), version_of(info))
 
+    def _slides(
+        self, base: bytes, entries: list[Entry], files: dict[bytes, Entry]
+    ) -> tuple[Slides, dict[bytes, tuple[Found, ...]]]:
+        """The slides of a folder, and of each its further files."""
+        slides, found, failed = companions(base, [one.name for one in entries], self), {}, set()
+        for main, named in slides.parts.items():
+            try:
+                found[main] = self._parts(base, named, files)
+            except (Absent, Odd):
+                failed.add(main)
+        return slides.less(failed), found
+
     def _parts(self, base: bytes, named: tuple[bytes, ...], files: dict[bytes, Entry]) -> tuple[Found, ...]:
         """The files that a slide consists of beside its main one; those of MIRAX lie in a folder."""
         found, listed = [], {b"": files}
@@ -214,11 +228,8 @@ class RemoteReader:
         return tuple(found)
 
     def _files(self, folder: str) -> dict[bytes, Entry]:
-        """The files of a folder; none where it cannot be listed, as the walk tells when it comes there."""
-        try:
-            return {one.name: one for one in self._entries(folder) if one.sort == "file"}
-        except (Absent, Odd):
-            return {}
+        """The files of a folder."""
+        return {one.name: one for one in self._entries(folder) if one.sort == "file"}
 
     # -- reading ------------------------------------------------------------------------------
 

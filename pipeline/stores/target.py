@@ -26,6 +26,7 @@ from medsanitize.pipeline.stores.exactly import lists_exactly
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
 from medsanitize.pipeline.stores.parts import abandon, put_in_parts
 from medsanitize.pipeline.stores.patience import Absent, Lost, Odd, There, entirely
+from medsanitize.pipeline.stores.sessions import put_in_a_session
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file, read_sums
 
@@ -209,11 +210,10 @@ class Target:
             part = max(PART, -(-file.size // _MOST_PARTS))
             put_in_parts(path, url, part, stated, over=mode == "overwrite")
             return
-        options: dict[str, Any] = {}
-        if self._scheme == "s3":
-            options = {"Metadata": stated, "chunksize": PART}
-        elif self._scheme == "gs":
-            options = {"metadata": stated, "chunksize": PART}
+        if self._scheme == "gs":
+            put_in_a_session(path, url, PART, stated, mode=mode)
+            return
+        options = {"Metadata": stated, "chunksize": PART} if self._scheme == "s3" else {}
         self._ask(partial(self._store.fs.put_file, str(path), url, mode=mode, **options))
 
     def _require_same(self, file: _File) -> None:

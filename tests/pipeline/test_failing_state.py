@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -9,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from medsanitize.cli import cli
 from medsanitize.errors import EnvironmentFailure, IntegrityError
+from medsanitize.pipeline import ledger
+from medsanitize.pipeline import review as reviewing
 from medsanitize.pipeline import run as running
 from medsanitize.pipeline.opening import state_path
 from medsanitize.pipeline.run import Options, run
@@ -120,3 +125,55 @@ def test_a_statement_that_is_wrong_is_a_defect(
     with pytest.raises(sqlite3.Error):
         run(project, ONE)
     assert told(project)["exit_code"] == 70
+
+
+# -- commands that only look at the state -------------------------------------------------
+
+LOOKING = {
+    "review": ("meta", ["review", "policy.yaml"]),
+    "decisions": ("meta", ["review", "policy.yaml", "--decisions", "decisions.json"]),
+    "ledger": ("links", ["ledger", "policy.yaml", "--patients", "patients.csv"]),
+    "audit": ("known", ["audit", "release", "--policy", "policy.yaml"]),
+}
+
+
+def spoil_table(path: Path, table: str) -> None:
+    """Write over the first page of a table: the file opens, and a look at the table fails."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * size : page * size] = b"\x55" * size
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("table", "command"), LOOKING.values(), ids=LOOKING)
+def test_a_command_that_looks_at_a_damaged_state_tells_that_it_is_damaged(
+    project: Policy, monkeypatch: pytest.MonkeyPatch, table: str, command: list[str]
+) -> None:
+    spoil_table(state_path(project), table)
+    monkeypatch.chdir(project.output.parent)
+    facts = {"version": 1, "page": "0" * 32, "approve": None, "decisions": {}}
+    Path("decisions.json").write_text(json.dumps(facts))
+
+    done = CliRunner().invoke(cli, command)
+
+    assert (done.exit_code, "state is damaged" in done.stderr) == (4, True)
+
+
+@pytest.mark.parametrize("command", [["review"], ["ledger", "--uids", "uids.csv"]], ids=["review", "ledger"])
+def test_a_command_whose_look_at_the_state_the_disk_fails_may_be_repeated(
+    project: Policy, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    failure = sqlite3.OperationalError("told by SQLite")
+    failure.sqlite_errorname = "SQLITE_IOERR_READ"
+
+    def failing(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(reviewing, "difference", failing)
+    monkeypatch.setattr(ledger, "_write", failing)
+
+    done = CliRunner().invoke(cli, [command[0], str(project.output.parent / "policy.yaml"), *command[1:]])
+
+    assert (done.exit_code, "run the same command again" in done.stderr) == (5, True)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medsanitize.errors import EnvironmentFailure
+from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline import engine, sanitize_stage
+from medsanitize.pipeline import run as running
 from medsanitize.pipeline.progress import Silent
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.shards import Shard
@@ -34,8 +35,14 @@ class Mount:
             if not wholly:
                 self.export.mkdir()
 
+    def fall_back(self) -> None:
+        """Lose it, and show what lies below."""
+        self.lose()
+        (self.export / "below").touch()
+
     def bring_back(self) -> None:
         if self.export.exists():
+            (self.export / "below").unlink(missing_ok=True)
             self.export.rmdir()
         self.hidden.rename(self.export)
 
@@ -187,3 +194,92 @@ def test_objects_of_another_file_system_in_place_of_the_input_are_not_quarantine
 
     with pytest.raises(EnvironmentFailure, match="input"):
         run(project, ONE, progress=Replacing(mount, "sanitize"))
+
+
+# -- what the inputs are known by is taken once -------------------------------------------
+
+
+def fall_back_before(monkeypatch: pytest.MonkeyPatch, mount: Mount, step: str) -> None:
+    """Lose the mount right before a step of the run; what lies below it is not empty."""
+    real = getattr(running, step)
+
+    def late(*arguments: Any) -> Any:
+        mount.fall_back()
+        return real(*arguments)
+
+    monkeypatch.setattr(running, step, late)
+
+
+@pytest.mark.parametrize("step", ["open_state", "open_engine"])
+def test_what_lies_below_a_mount_that_goes_when_a_run_is_resumed_is_not_taken_for_the_input(
+    project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    run(project, Options(workers=1, inventory_only=True))
+    inventory = (project.state / "chest-ct-1.0.sqlite").stat().st_ino
+    with monkeypatch.context() as patched:
+        fall_back_before(patched, mount, step)
+        with pytest.raises(EnvironmentFailure, match="not what it was"):
+            run(project, ONE)
+    mount.bring_back()
+
+    assert (project.state / "chest-ct-1.0.sqlite").stat().st_ino == inventory
+    assert run(project, ONE).outcomes == ALL
+
+
+def test_what_lies_below_a_mount_that_goes_before_the_inventory_is_not_listed(
+    project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fall_back_before(monkeypatch, mount, "take_inventory")
+    with pytest.raises(EnvironmentFailure, match="not what it was"):
+        run(project, ONE)
+
+
+def test_shards_are_held_to_the_inputs_as_the_inventory_began_with_them(
+    project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        fall_back_before(patched, mount, "share_out")
+        run(project, Options(workers=1, inventory_only=True))
+    mount.bring_back()
+
+    assert run(project, Options(workers=1, shard=Shard(1, 1))).outcomes["released"] == 40
+
+
+def test_workers_of_a_shard_are_held_to_the_inputs_of_the_inventory(
+    project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(project, Options(workers=1, inventory_only=True))
+    fall_back_before(monkeypatch, mount, "open_engine")
+    with pytest.raises(EnvironmentFailure, match="not what it was"):
+        run(project, Options(workers=2, shard=Shard(1, 1)))
+
+
+# -- an input that its owner empties when the release is out ------------------------------
+
+
+def test_a_finished_release_is_said_to_be_finished_when_its_input_was_emptied_since(
+    project: Policy, mount: Mount
+) -> None:
+    run(project, ONE)
+    mount.lose()
+
+    again = run(project, ONE)
+
+    assert (again.ending, again.exit_code, again.outcomes) == ("already published", 0, ALL)
+
+
+def test_an_emptied_input_hides_no_change_of_the_policy(project: Policy, mount: Mount) -> None:
+    run(project, ONE)
+    mount.lose()
+
+    with pytest.raises(UsageError, match="policy or one of its lists has changed"):
+        run(prepare(project.output.parent, deduplicate="{pixels: ignore}"), ONE)
+
+
+def test_a_release_that_is_gone_is_not_said_to_be_finished(project: Policy, mount: Mount) -> None:
+    run(project, ONE)
+    (project.output / "RELEASE.json").unlink()
+    mount.lose()
+
+    with pytest.raises(EnvironmentFailure, match="empty"):
+        run(project, ONE)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline import likeness
-from medsanitize.pipeline.opening import state_path
+from medsanitize.pipeline.opening import open_shared, release_keys, state_path
 from medsanitize.pipeline.preflight import SEEN
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.shards import Shard, shard_files
+from medsanitize.pipeline.shards import Shard, part_of, shard_files, sources_of
 from medsanitize.pipeline.stores import local
 from medsanitize.policies.model import Policy
 
@@ -177,3 +177,29 @@ def test_a_shard_spills_into_the_state_folder_alone(project: Policy, monkeypatch
     run(project, shard(1))
 
     assert os.environ["SQLITE_TMPDIR"] == str(project.state)
+
+
+# -- a shard's share ----------------------------------------------------------------------
+
+
+def test_every_object_is_in_the_share_of_its_patient_alone(project: Policy) -> None:
+    main = open_shared(project, release_keys(project))
+    rows = main.db.execute("SELECT source, patient FROM objects").fetchall()
+    shares = {number: sorted(sources_of(main, Shard(number, 3))) for number in (1, 2, 3)}
+    main.close()
+
+    assert shares == {
+        number: sorted(source for source, patient in rows if part_of(patient, 3) == number)
+        for number in (1, 2, 3)
+    }
+
+
+def test_a_share_is_found_without_a_look_at_every_object(project: Policy) -> None:
+    main = open_shared(project, release_keys(project))
+    asked: list[str] = []
+    main.db.set_trace_callback(asked.append)
+    list(sources_of(main, Shard(1, 3)))
+    steps = [row[3] for row in main.db.execute(f"EXPLAIN QUERY PLAN {asked[0]}")]
+    main.close()
+
+    assert [step.split(" USING")[0] for step in steps] == ["SCAN theirs", "SEARCH main.objects"]

@@ -85,6 +85,27 @@ def test_a_worker_that_dies_costs_its_own_item_alone(setup: Setup, tasks: Module
     assert (died, lived) == ([7], [number for number in range(12) if number != 7])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+def test_workers_that_are_killed_while_they_wait_leave_nobody_waiting_for_them(
+    setup: Setup, tasks: ModuleType, tmp_path: Path
+) -> None:
+    with LocalEngine(setup, 3, Stop()) as engine:
+        list(engine.map(tasks.linger, ([tmp_path / str(number)] for number in range(6))))
+        found = list(engine.map(tasks.kill_the_others, [[1]]))
+    assert found == [[1]]
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_its_answer_costs_its_own_item_alone(
+    setup: Setup, tasks: ModuleType
+) -> None:
+    batches = [[number, number + 1] for number in range(0, 12, 2)]
+    with LocalEngine(setup, 2, Stop()) as engine:
+        found = list(engine.map(tasks.die_in_the_middle_of_an_answer, batches))
+    died = [one.item for one in found if isinstance(one, Died)]
+    lived = sorted(number for one in found if not isinstance(one, Died) for number in one)
+    assert (died, lived) == ([7], [number for number in range(12) if number != 7])
+
+
 def test_workers_that_keep_dying_stop_the_run(setup: Setup, tasks: ModuleType) -> None:
     with LocalEngine(setup, 1, Stop()) as engine, pytest.raises(EnvironmentFailure, match="keep dying"):
         list(engine.map(tasks.die, ([number] for number in range(99)), isolate=True))

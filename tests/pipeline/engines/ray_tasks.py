@@ -18,6 +18,7 @@ from medsanitize.pipeline import sanitize_stage
 from medsanitize.pipeline.engine import Died
 from medsanitize.pipeline.engines import cluster
 from medsanitize.pipeline.engines.cluster import RayEngine
+from medsanitize.pipeline.likeness import inputs_of
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.worker import Setup, Worker
@@ -100,6 +101,16 @@ def lingers(policy: Policy) -> dict[str, Any]:
     """Tasks that take longer than anybody waits for."""
     with RayEngine(setup_of(policy), 1, Stop()) as engine:
         return {"results": len(list(engine.map(linger, ([policy.output.parent] for _ in range(999)))))}
+
+
+def finds_another_input(policy: Policy) -> dict[str, Any]:
+    """Workers start when something else lies where the input was."""
+    inputs, export = inputs_of(policy), policy.output.parent / "export"
+    with RayEngine(setup_of(policy), 1, Stop(), inputs) as engine:
+        export.rename(export.with_name("hidden"))
+        export.mkdir()
+        (export / "below").touch()
+        return {"results": len(list(engine.map(same, [[1]])))}
 
 
 def setup_of(policy: Policy) -> Setup:

@@ -62,6 +62,14 @@ def test_a_node_lost_on_the_way_changes_no_byte_of_the_release(
     assert not kept_by(cluster.folder, *CANARIES, KEY.hex(), "spread/export")
 
 
+def test_a_node_on_which_something_else_lies_where_an_input_was_does_no_work(
+    cluster: Cluster, workplace: Workplace
+) -> None:
+    answer = told(cluster.driver("finds_another_input", file_of(workplace(engine=RAY))))
+
+    assert "does not see the inputs" in answer["error"]
+
+
 def pids(path: Path) -> list[str]:
     return path.read_text().split() if path.exists() else []
 

@@ -143,3 +143,97 @@ def test_what_every_file_system_holds_tells_no_input_from_another(tmp_path: Path
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "a").mkdir()
     assert [name for name, _ in root_at(os.fsencode(tmp_path)).entries] == [b"a"]
+
+
+# -- slides of several files --------------------------------------------------------------
+
+VMS = b"[Virtual Microscope Specimen]\nMapFile=map.jpg\nMacroImage=macro.jpg\nImageFile=a.jpg\n"
+MIRAX = b"[GENERAL]\n[HIERARCHICAL]\nINDEXFILE=Index.dat\n[DATAFILE]\nFILE_0=Data0000.dat\n"
+TRANSIENT = (errno.EIO, errno.EACCES, errno.EAGAIN, errno.EINTR)
+
+
+@pytest.fixture
+def scans(tmp_path: Path) -> Path:
+    """A slide of Hamamatsu beside a picture, and in another folder one of MIRAX."""
+    files = {
+        "export/h/s.vms": VMS,
+        **{f"export/h/{name}.jpg": b"jpeg" for name in ("map", "macro", "a", "other")},
+        "export/m/s.mrxs": b"",
+        "export/m/s/Slidedat.ini": MIRAX,
+        "export/m/s/Index.dat": b"index",
+        "export/m/s/Data0000.dat": b"data",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    return tmp_path / "export"
+
+
+def read_as(export: Path) -> dict[str, tuple[str, int, bool]]:
+    """What the walk finds: its sort, how many further files it has, and whether it is near a slide."""
+    root = os.fsencode(export) + b"/"
+    return {
+        os.fsdecode(one.path.removeprefix(root)): (one.sort, len(one.parts), one.near_slide)
+        for one in walk([export])
+    }
+
+
+def test_slides_of_several_files_are_one_each(scans: Path) -> None:
+    assert read_as(scans) == {
+        "h/s.vms": ("file", 3, False),
+        "h/other.jpg": ("file", 0, False),
+        "m/s.mrxs": ("file", 3, False),
+    }
+
+
+@pytest.mark.parametrize("number", TRANSIENT, ids=errno.errorcode.get)
+def test_a_description_that_cannot_be_read_makes_no_part_of_a_slide_a_picture(
+    scans: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    fail(monkeypatch, os, "open", number, "s.vms")
+    found = read_as(scans)
+    pictures = [name for name in found if name.endswith(".jpg")]
+    assert found["h/s.vms"][0] == "unlisted"
+    assert [found[name] for name in pictures] == [("file", 0, True)] * 4
+
+
+def test_only_pictures_in_the_folder_of_such_a_description_are_near_it(
+    scans: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (scans / "s.vms").write_bytes(VMS)
+    (scans / "p").mkdir()
+    for name in ("a.jpg", "p/a.jpg"):
+        (scans / name).write_bytes(b"jpeg")
+    fail(monkeypatch, os, "open", errno.EIO, "s.vms")
+    found = read_as(scans)
+    assert [found[name][2] for name in ("a.jpg", "h/a.jpg", "p/a.jpg")] == [True, True, False]
+
+
+@pytest.mark.parametrize("number", TRANSIENT, ids=errno.errorcode.get)
+@pytest.mark.parametrize(
+    ("name", "ending"), [("open", "s/Slidedat.ini"), ("listdir", "m/s"), ("lstat", "Index.dat")]
+)
+def test_a_slide_of_which_a_part_fails_is_kept_back_with_all_that_is_its_own(
+    scans: Path, monkeypatch: pytest.MonkeyPatch, name: str, ending: str, number: int
+) -> None:
+    fail(monkeypatch, os, name, number, ending)
+    found = {name: sort for name, (sort, *_) in read_as(scans).items() if name.startswith("m/")}
+    assert found == {"m/s.mrxs": "unlisted", "m/s": "unlisted"}
+
+
+@pytest.mark.parametrize("number", NOT_OF_A_FILE, ids=errno.errorcode.get)
+@pytest.mark.parametrize(("name", "ending"), [("open", "s.vms"), ("listdir", "m/s"), ("lstat", "Index.dat")])
+def test_a_slide_is_not_to_blame_for_the_machine_or_a_mount(
+    scans: Path, monkeypatch: pytest.MonkeyPatch, name: str, ending: str, number: int
+) -> None:
+    fail(monkeypatch, os, name, number, ending)
+    with pytest.raises(EnvironmentFailure):
+        read_as(scans)
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ELOOP], ids=errno.errorcode.get)
+def test_a_description_that_is_not_there_leaves_the_files_to_themselves(
+    scans: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    fail(monkeypatch, os, "open", number, "s.vms")
+    assert read_as(scans)["h/a.jpg"] == ("file", 0, False)

@@ -275,6 +275,25 @@ def test_a_picture_named_after_a_slide_beside_it_is_told_from_others(store: Stor
     assert (near["one_label.jpg"], near["two.jpg"]) == (True, False)
 
 
+def test_a_description_that_the_store_does_not_give_makes_no_part_of_a_slide_a_picture(
+    store: Store, front: Front
+) -> None:
+    for key in ("in/s.vms", "in/a.jpg", "in/p/b.jpg"):
+        store.put(key, b"ImageFile=a.jpg")
+    archived = Answer(403, [], b"<Error><Code>InvalidObjectState</Code></Error>")
+    front.instead = lambda method, path, _: archived if method == "GET" and "s.vms" in path else None
+
+    found = {name: (one.sort, one.near_slide) for name, one in found_in(f"s3://{store.bucket}/in").items()}
+
+    assert found == {"s.vms": ("unlisted", False), "a.jpg": ("file", True), "p/b.jpg": ("file", False)}
+
+
+def test_a_description_without_any_bytes_names_nothing(store: Store) -> None:
+    store.put("in/s.afi", b"")
+    store.put("in/a.jpg", b"x")
+    assert not found_in(f"s3://{store.bucket}/in")["a.jpg"].near_slide
+
+
 # -- web servers --------------------------------------------------------------------------
 
 
