@@ -83,7 +83,7 @@ def measure(folder: Path, name: str, options: argparse.Namespace, exact_up_to: i
         "seconds": (built - began, opened - built, searched),
         "rows": rows,
         "queries": queries,
-        "vectors": index._vectors,
+        "vectors": index.searched.vectors,
         "size": size,
         "about": index.about,
     }

@@ -1,4 +1,4 @@
-"""Whether datasets share patients: overlap."""
+"""Whether datasets share patients: overlap, and index for what was seen of one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
 def overlap(
     datasets: tuple[Path, ...], workers: int | None, *, as_json: bool, log_json: bool, **options: Any
 ) -> int:
-    """Tell whether datasets share patients: releases, or plain folders of images.
+    """Tell whether datasets share patients: releases, plain folders of images, or indexes of them.
 
     Equal bytes, equal pixels and copies are sought, then a model compares the patients. The verdict is
     exclusive (exit code 0), overlapping (3) or cannot tell (1), with the bound that it rests on. What
@@ -71,6 +71,41 @@ def overlap(
     code = _CODES[found.result]
     tell(as_json, {**result_json(found), "exit_code": code}, "\n".join(_lines(found, asked)))
     return code
+
+
+@command(cli, "index", "medsanitize index release-2023 --output for-us-alone/release-2023")
+@click.argument("dataset", type=FILE)
+@click.option("--labels", type=FILE, metavar="TABLE", help="Table of who is in which file of the folder.")
+@COLUMN
+@click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one a modality.")
+@click.option("--verifier", type=FILE, multiple=True, help="Folder of a verification model; one a modality.")
+@click.option("--output", type=FILE, metavar="INDEX", required=True, help="Folder for the index.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, **options: Any) -> int:
+    """Look at a dataset once, and keep what was seen for overlap.
+
+    The index takes the place of the dataset in the command overlap, with the same models. An index that is
+    there is replaced. It is not encrypted, and embeddings can be turned back into images: keep it for
+    yourself.
+    """
+    from medsanitize.pipeline.overlap import ToIndex, run_index
+    from medsanitize.verifiers.overlap.models import Paths
+
+    models = Paths(options["model"], options["verifier"])
+    asked = ToIndex(dataset, options["labels"], columns_of(options["renamed"]), models, options["output"])
+    with long_work(log_json) as (progress, stop):
+        seen = run_index(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
+    facts = {
+        "images": len(seen.images) - seen.no_images,
+        "patients": len(seen.names),
+        "embeddings": {modality.value: len(one.images) for modality, one in seen.vectors.items()},
+        "unread": dict(seen.unread),
+        "exit_code": 0,
+    }
+    told = [f"{facts['images']:,} images of {facts['patients']:,} patients are in the index."]
+    told += [f"Not compared in full: {reason}: {count:,}" for reason, count in seen.unread.items()]
+    tell(as_json, facts, "\n".join(told))
+    return 0
 
 
 def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> Asked:

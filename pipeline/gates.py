@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from medsanitize.pipeline.attack_stage import attacks_of
 from medsanitize.pipeline.audit_stage import count_by_rule
 from medsanitize.pipeline.evidence_stage import Tally, rule_counts, synthetic_of
 from medsanitize.pipeline.replacing import replaced_of
@@ -16,6 +17,7 @@ from medsanitize.release.report import Link, write_holder_report
 from medsanitize.release.store import storage, write_atomic
 from medsanitize.release.summary import Gate, GateResult, Summary
 from medsanitize.verifiers.groups import Groups
+from medsanitize.verifiers.linkage.guidelines import MOST_LINKED
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.search import Search
@@ -28,7 +30,8 @@ NOT_MADE = (
     Gate(
         "linkage attack",
         "not made",
-        "No attack on the released images was made. The command attack linkage makes one.",
+        "No attack on the released images was made. The policy's section overlap or the command"
+        " attack linkage makes one.",
     ),
     Gate("small groups", "not made", "Disclosure risk by rare combinations was not measured."),
 )
@@ -49,7 +52,7 @@ def gates_of(
         _review(state),
         overlap_gate(state, policy),
         synthetic_gate(state, policy),
-        NOT_MADE[0],
+        attack_gate(state),
         groups_gate(state, policy),
     )
 
@@ -93,6 +96,16 @@ def overlap_gate(state: State, policy: Policy) -> Gate:
     settled = section.action in ("drop", "quarantine") and not notes["unclear"]
     passed = settled or (notes["result"] == "exclusive" and not notes["patients"])
     return Gate(name, "passed" if passed else "flagged", found)
+
+
+def attack_gate(state: State) -> Gate:
+    """Whom the look of the released images gives away, as far as the run attacked them."""
+    found = attacks_of(state)
+    if not found:
+        return NOT_MADE[0]
+    bounded = all(not one.rate.errors and one.rate.upper <= MOST_LINKED for one in found)
+    told = " ".join(one.told for one in found)
+    return Gate("linkage attack", "passed" if bounded else "flagged", f"{told} Another attack may link more.")
 
 
 def synthetic_gate(state: State, policy: Policy) -> Gate:

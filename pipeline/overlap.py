@@ -19,9 +19,11 @@ from medsanitize.verifiers.calibration import Calibration
 from medsanitize.verifiers.labels import Columns
 from medsanitize.verifiers.overlap.figure import FIGURE, write_figure
 from medsanitize.verifiers.overlap.given import read_given
+from medsanitize.verifiers.overlap.kept import is_kept, keep, open_kept, require_place
 from medsanitize.verifiers.overlap.look import Look, look_at
 from medsanitize.verifiers.overlap.models import Models, Paths, open_models
-from medsanitize.verifiers.overlap.overlap import TARGET, Overlap, overlap
+from medsanitize.verifiers.overlap.overlap import TARGET, Overlap, looks_of, overlap
+from medsanitize.verifiers.overlap.seen import Seen, gather
 from medsanitize.verifiers.overlap.side import Image, Side, split_sides
 from medsanitize.verifiers.overlap.told import PAIRS, result_json, write_pairs
 from medsanitize.verifiers.pictures.picture import Modality
@@ -38,7 +40,7 @@ class Asked:
     Attributes
     ----------
     paths, labels
-        Releases or folders, and for each a table of who is who, or None.
+        Releases, folders or indexes, and for each a table of who is who, or None.
     table, images
         A table of splits, and the folder its files are in, in place of ``paths``.
     models, calibration
@@ -80,11 +82,14 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
         When a model, a manifest or a calibration was changed.
     """
     check_extra("verify")
-    sides = _sides(asked)
     models = open_models(asked.models)
+    sides = _sides(asked, models)
     given = calibrations_of(asked.calibration, models)
+    if asked.output is not None:
+        with storage():
+            asked.output.mkdir(mode=0o700, parents=True, exist_ok=True)
     with LocalEngine(Lookers(asked.models), workers, stop) as engine:
-        progress.stage("looking", sum(len(side.images) for side in sides))
+        progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Side)))
         found = overlap(
             *sides,
             models=models,
@@ -92,11 +97,48 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
             target=asked.target,
             same_ids=asked.table is not None,
             visit=partial(visit, engine, progress),
+            scratch=asked.output,
         )
     require_seen(asked.models, models, found)
     if asked.output is not None:
         _write(found, asked.models, asked.output)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ToIndex:
+    """What is to be looked at once and for all; see the command ``index``."""
+
+    path: Path
+    labels: Path | None
+    columns: Columns
+    models: Paths
+    output: Path
+
+
+def run_index(asked: ToIndex, progress: Progress, stop: Stop, *, workers: int) -> Seen:
+    """Look at a dataset and keep what was seen.
+
+    Raises
+    ------
+    UsageError
+        When the dataset or the place for the index cannot be used, or a library is missing.
+    IntegrityError
+        When a model or a manifest was changed.
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    check_extra("verify")
+    require_place(asked.output)
+    models = open_models(asked.models)
+    side = side_of(asked.path, "The dataset", asked.labels, asked.columns)
+    with storage():
+        asked.output.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with LocalEngine(Lookers(asked.models), workers, stop) as engine:
+        progress.stage("looking", len(side.images))
+        seen = gather(side, looks_of(side, partial(visit, engine, progress)), asked.output)
+    keep(seen, asked.output, models)
+    return seen
 
 
 def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibration]:
@@ -161,18 +203,19 @@ def look_batch(models: Models, batch: Sequence[Image]) -> list[Look]:
         return [look for image in batch for look in look_batch(models, [image])]
 
 
-def _sides(asked: Asked) -> tuple[Side, ...]:
+def _sides(asked: Asked, models: Models) -> tuple[Side | Seen, ...]:
     if asked.table is not None and asked.images is not None:
         return split_sides(asked.table, asked.images, asked.columns)
+    titles = map(chr, range(ord("A"), ord("A") + len(asked.paths)))
     return tuple(
-        side_of(path, chr(ord("A") + number), labels, asked.columns)
-        for number, (path, labels) in enumerate(zip(asked.paths, asked.labels, strict=True))
+        open_kept(path, title, models)
+        if labels is None and is_kept(path)
+        else side_of(path, title, labels, asked.columns)
+        for path, title, labels in zip(asked.paths, titles, asked.labels, strict=True)
     )
 
 
 def _write(found: Overlap, models: Paths, output: Path) -> None:
-    with storage():
-        output.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_pairs(found, output / PAIRS)
     write_figure(found, models, output / FIGURE)
     write_atomic(output / RESULT, document_json(result_json(found)))

@@ -10,6 +10,7 @@ from typing import Final
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.source import walk
 from medsanitize.verifiers.labels import NO_PATIENT, TWICE, Columns, read_labels
+from medsanitize.verifiers.overlap.kept import is_kept
 from medsanitize.verifiers.overlap.side import Image, Side, is_release, release_side
 
 _NOT_OPENED: Final = {"link": "a link", "special": "no regular file", "unlisted": "folder not readable"}
@@ -39,6 +40,11 @@ def side_of(path: Path, title: str, labels: Path | None, columns: Columns) -> Si
     """
     if not path.is_dir():
         raise UsageError(f"{title} is no folder", "Name a release, or a folder of images")
+    if is_kept(path):
+        raise UsageError(
+            f"{title} is an index already, and has its names of patients",
+            "Name what it was made of, or the index without a table",
+        )
     if not is_release(path):
         return _folder(path, title, labels, columns)
     if labels is not None:

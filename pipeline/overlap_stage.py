@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.overlap.models import Models, Paths
     from medsanitize.verifiers.overlap.overlap import Overlap as Found
     from medsanitize.verifiers.overlap.seen import Seen
+    from medsanitize.verifiers.overlap.side import Image
 
 BATCH: Final = 16
 RULE: Final = "overlap"
@@ -221,7 +222,7 @@ def _found(state: State, policy: Policy) -> Found | None:
     if section is None or not entries:
         return None
     models = open_models(paths_of(section))
-    ours = _ours(state)
+    ours = released_looks(state, policy)
     theirs = [
         _theirs(policy, models, entry, f"earlier release {number}") for number, entry in enumerate(entries, 1)
     ]
@@ -229,32 +230,36 @@ def _found(state: State, policy: Policy) -> Found | None:
     return against(ours, theirs, models=models, calibrations=given, target=section.false_match_rate)
 
 
-def _ours(state: State) -> Seen:
+def released_looks(state: State, policy: Policy) -> Seen:
+    """What was seen of the objects that are released as things stand."""
     from medsanitize.verifiers.overlap.seen import seen_of
     from medsanitize.verifiers.overlap.side import Image
 
-    rows = [(Image(Path(), path, patient), look) for patient, path, look in visited(state)]
-    return seen_of("this release", [image for image, _ in rows], [look for _, look in rows], {})
+    rows = ((Image(Path(), path, patient), look) for patient, path, look in visited(state))
+    return seen_of("this release", rows, {}, policy.state)
 
 
 def _theirs(policy: Policy, models: Models, entry: Entry, title: str) -> Seen:
-    from medsanitize.verifiers.overlap.look import Look
     from medsanitize.verifiers.overlap.seen import seen_of
+
+    missing = registry_of(policy).missing(entry.name, entry.version, models.identity)
+    unread = {"not-embedded": missing} if missing else {}
+    return seen_of(title, registered(policy, models, entry), unread, policy.state)
+
+
+def registered(policy: Policy, models: Models, entry: Entry) -> Iterator[tuple[Image, Look]]:
+    """What the registry keeps of a release."""
+    from medsanitize.verifiers.overlap.look import Look
     from medsanitize.verifiers.overlap.side import Image
     from medsanitize.verifiers.pictures.picture import Modality
 
-    registry = registry_of(policy)
-    images, looks = [], []
-    for batch in registry.embeddings(entry, models.identity, vault_of(policy)):
+    for batch in registry_of(policy).embeddings(entry, models.identity, vault_of(policy)):
         kind = Modality(batch.modality)
         second = [None] * len(batch.patients) if batch.second is None else batch.second
         columns = (batch.patients, batch.instances, batch.prints, batch.first, second)
         for patient, path, print_, first, other in zip(*columns, strict=True):
-            images.append(Image(Path(), path, patient))
-            looks.append(Look(print=print_ or None, modality=kind, vector=first, second=other))
-    missing = registry.missing(entry.name, entry.version, models.identity)
-    unread = {"not-embedded": missing} if missing else {}
-    return seen_of(title, images, looks, unread)
+            look = Look(print=print_ or None, modality=kind, vector=first, second=other)
+            yield Image(Path(), path, patient), look
 
 
 def _act(state: State, section: Overlap, found: Found | None) -> None:
@@ -299,9 +304,9 @@ def register_embeddings(state: State, policy: Policy, entry: Entry) -> None:
     """Keep what was seen of this release in the registry, so that later ones can be compared with it."""
     if policy.overlap is None:
         return
-    from medsanitize.pipeline.registering import count_missing, embeddings_of
+    from medsanitize.pipeline.registering import embeddings_of
 
-    missing = count_missing(look for _, _, look in visited(state))
-    identity = state.get("looked-by") or ""
-    batches = embeddings_of(visited(state))
+    ours = released_looks(state, policy)
+    identity, missing = state.get("looked-by") or "", sum(ours.unread.values())
+    batches = embeddings_of(ours)
     registry_of(policy).add_embeddings(entry, identity, batches, vault_of(policy), missing=missing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,11 +21,8 @@ from medsanitize.release.verify import verify
 from medsanitize.sanitize.wsi.sanitizer import MODALITY
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.overlap.look import Look
     from medsanitize.verifiers.overlap.models import Paths
-
-Visited = tuple[str, str, "Look"]
-"""Pseudonym of the patient, path in the release, and what was seen of an object."""
+    from medsanitize.verifiers.overlap.seen import Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +70,7 @@ def register_with_embeddings(
     from medsanitize.pipeline.overlap import Lookers, visit
     from medsanitize.verifiers.overlap.models import open_models
     from medsanitize.verifiers.overlap.overlap import BATCH
+    from medsanitize.verifiers.overlap.seen import seen_of
     from medsanitize.verifiers.overlap.side import release_side
 
     identity = open_models(paths).identity
@@ -83,11 +81,10 @@ def register_with_embeddings(
         progress.stage("embedding", len(side.images))
         batches = iter(lambda: tuple(islice(images, BATCH)), ())
         looks = (look for found in visit(engine, progress, batches) for look in found)
-        visited = [(image.patient, image.name, look) for image, look in zip(side.images, looks, strict=True)]
-    missing = count_missing(look for _, _, look in visited)
-    registry.add_embeddings(entry, identity, embeddings_of(visited), vault, missing=missing)
-    count = sum(look.vector is not None for _, _, look in visited)
-    return Added(entry, count, missing)
+        seen = seen_of(side.title, zip(side.images, looks, strict=True), side.unread, registry.path)
+    missing = sum(seen.unread.values())
+    registry.add_embeddings(entry, identity, embeddings_of(seen), vault, missing=missing)
+    return Added(entry, sum(len(one.images) for one in seen.vectors.values()), missing)
 
 
 def tiles_of_release(release: Path) -> Iterator[bytes]:
@@ -106,37 +103,17 @@ def tiles_of_release(release: Path) -> Iterator[bytes]:
                 yield bytes.fromhex(digest)
 
 
-def count_missing(looks: Iterable[Look]) -> int:
-    """Objects that are images and were not compared in full."""
-    from medsanitize.verifiers.overlap.look import NO_IMAGE
-
-    return sum(look.trouble not in ("", NO_IMAGE) for look in looks)
-
-
-def embeddings_of(visited: Iterable[Visited]) -> Iterator[Embeddings]:
+def embeddings_of(seen: Seen) -> Iterator[Embeddings]:
     """Batches for the registry, one modality each, in order."""
-    waiting: dict[str, list[Visited]] = {}
-    for one in visited:
-        if one[2].modality is not None:
-            rows = waiting.setdefault(one[2].modality.value, [])
-            rows.append(one)
-            if len(rows) == PART:
-                yield _batch(one[2].modality.value, rows)
-                rows.clear()
-    for modality, rows in sorted(waiting.items()):
-        if rows:
-            yield _batch(modality, rows)
-
-
-def _batch(modality: str, rows: list[Visited]) -> Embeddings:
-    import numpy as np
-
-    second = [look.second for _, _, look in rows]
-    return Embeddings(
-        modality=modality,
-        patients=tuple(patient for patient, _, _ in rows),
-        instances=tuple(path for _, path, _ in rows),
-        prints=tuple(look.print or b"" for _, _, look in rows),
-        first=np.stack([np.asarray(look.vector) for _, _, look in rows]),
-        second=None if second[0] is None else np.stack([np.asarray(one) for one in second]),
-    )
+    for modality, vectors in sorted(seen.vectors.items()):
+        for start in range(0, len(vectors.images), PART):
+            rows = slice(start, start + PART)
+            images = vectors.images[rows].tolist()
+            yield Embeddings(
+                modality=modality.value,
+                patients=tuple(seen.names[number] for number in vectors.patients[rows].tolist()),
+                instances=tuple(seen.images[number].name for number in images),
+                prints=tuple(seen.prints[number] or b"" for number in images),
+                first=vectors.first[rows],
+                second=None if vectors.second is None else vectors.second[rows],
+            )

@@ -18,6 +18,7 @@ from medsanitize.pipeline import preflight
 from medsanitize.pipeline.account import Account, accounted
 from medsanitize.pipeline.afresh import starting_again
 from medsanitize.pipeline.again import set_free
+from medsanitize.pipeline.attack_stage import attack_release, guidelines_by
 from medsanitize.pipeline.audit_stage import audit_evidence, audit_objects, object_findings
 from medsanitize.pipeline.dedup_stage import (
     TO_DECODE,
@@ -83,7 +84,6 @@ from medsanitize.release.evidence import write_evidence
 from medsanitize.release.publish import publish, require_unchanged, staged_digest, vouchers
 from medsanitize.release.summary import Summary
 from medsanitize.sanitize.keys import SubKeys
-from medsanitize.verifiers.linkage.guidelines import guidelines_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,13 +320,15 @@ def _judge(run: Run, options: Options) -> RunResult:
     with run.stage("synthesize", None):
         hears = (run.progress, run.stop)
         search = replace_images(state, policy, run.subkeys, run.engine, staging, hears, search)
+    with run.stage("attack", None):
+        attack_release(state, policy)
     with run.stage("tables", None):
         tables = write_tables(state, policy, run.subkeys, staging)
     with run.stage("evidence", None):
         findings = object_findings(state)
         tally = write_manifests(state, run.subkeys, policy, staging)
         gates = gates_of(state, policy, findings, search, tally)
-        summary = summarize(state, policy, tally, gates, tables, guidelines_of(policy, staging))
+        summary = summarize(state, policy, tally, gates, tables, guidelines_by(state, policy, staging))
         write_evidence(staging, summary, signing_key=policy.keys.signing)
         findings += audit_evidence(search, staging)
         digest = staged_digest(staging)

@@ -144,3 +144,97 @@ def test_the_splits_of_a_table_are_checked_against_each_other(tmp_path: Path) ->
 )
 def test_what_cannot_be_compared_is_refused(arguments: list[str]) -> None:
     assert ask(*arguments).exit_code == 2
+
+
+def index(folder: Path, to: Path) -> Any:
+    arguments = [folder, "--labels", folder / "labels.csv", "--output", to, "--workers", "1"]
+    return CliRunner().invoke(cli, ["index", *map(str, arguments)])
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> tuple[Path, Path]:
+    """Two folders that share three patients, each with an index beside it: ``a`` and ``a-index``."""
+    folders = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", [100, 101, 7, 8], visit=5)
+    for one in folders:
+        assert index(one, Path(f"{one}-index")).exit_code == 0
+    return folders
+
+
+def test_an_index_takes_the_place_of_its_images(indexed: tuple[Path, Path], tmp_path: Path) -> None:
+    by_images = ask(*with_tables(*indexed), "--json", "--output", tmp_path / "1")
+    by_index = ask(*(f"{one}-index" for one in indexed), "--json", "--output", tmp_path / "2")
+    assert json.loads(by_index.stdout) == json.loads(by_images.stdout)
+    images, kept = (pq.read_table(tmp_path / name / "pairs.parquet") for name in "12")
+    assert kept.equals(images)
+    assert (tmp_path / "2/pairs.html").read_text() == (tmp_path / "1/pairs.html").read_text()
+
+
+def test_an_index_serves_where_its_images_are_gone(indexed: tuple[Path, Path]) -> None:
+    for one in indexed:
+        one.rename(f"{one}-elsewhere")
+    assert ask(*(f"{one}-index" for one in indexed)).exit_code == 3
+
+
+def test_images_that_changed_since_they_were_indexed_leave_a_doubt(tmp_path: Path) -> None:
+    a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
+    index(b, tmp_path / "i")
+    (b / "SECRETFILE100-0.png").write_bytes((a / "SECRETFILE3-0.png").read_bytes())
+    done = ask(a, "--labels-a", a / "labels.csv", tmp_path / "i", "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["verdict"], facts["sides"][1]["unread"]) == ("cannot tell", {"changed": 1})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "seen.json",
+        "images.parquet",
+        "radiograph/retrieval/index.json",
+        "radiograph/retrieval/vectors.f32",
+        "radiograph/retrieval/rows.parquet",
+    ],
+)
+def test_an_index_that_was_changed_is_refused(indexed: tuple[Path, Path], name: str) -> None:
+    target = Path(f"{indexed[0]}-index") / name
+    content = bytearray(target.read_bytes())
+    content[len(content) // 2] ^= 1
+    target.write_bytes(bytes(content))
+    done = ask(*(f"{one}-index" for one in indexed))
+    assert done.exit_code == 4
+    assert "index" in done.stderr
+
+
+def test_an_index_of_other_models_is_refused(
+    indexed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Coarse()
+    other.digest = "e" * 64
+    models = Models({Modality.RADIOGRAPH: other, Modality.SLIDE: other})  # type: ignore[dict-item]
+    monkeypatch.setattr("medsanitize.pipeline.overlap.open_models", lambda _paths: models)
+    done = ask(*(f"{one}-index" for one in indexed))
+    assert done.exit_code == 2
+    assert "A is an index that other models made" in done.stderr
+
+
+def test_a_folder_with_something_else_is_no_place_for_an_index(indexed: tuple[Path, Path]) -> None:
+    done = index(indexed[0], indexed[1])
+    assert done.exit_code == 2
+    assert (indexed[1] / "labels.csv").exists()
+
+
+def test_half_an_index_is_made_again(indexed: tuple[Path, Path]) -> None:
+    made = Path(f"{indexed[0]}-index")
+    whole = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
+    (made / "seen.json").unlink()
+    (made / "radiograph/retrieval/index.json").unlink()
+    assert index(indexed[0], made).exit_code == 0
+    assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == whole
+
+
+def test_an_index_is_for_its_owner_alone_and_nothing_of_it_is_printed(tmp_path: Path) -> None:
+    done = index(folder_of(tmp_path / "a", [1, 2, 3]), tmp_path / "i")
+    assert "6 images of 3 patients are in the index" in done.output
+    assert "SECRET" not in done.output
+    tables = [path for path in (tmp_path / "i").rglob("*") if path.suffix != ".json"]
+    assert {path.stat().st_mode & 0o077 for path in tables if path.is_file()} == {0}
+    assert (tmp_path / "i").stat().st_mode & 0o077 == 0

@@ -339,3 +339,45 @@ def test_neither_scores_nor_pairs_are_in_the_release(make: Make) -> None:
             assert not any(one.encode() in content for one in firsts)
     kept = json.loads((policy.state / "audit.json").read_text())["overlap"]
     assert kept["patients"] == 3
+
+
+def attack(result: RunResult) -> tuple[str, str]:
+    found = next(one for one in result.gates if one.name == "linkage attack")
+    return found.result, found.detail
+
+
+def test_a_release_is_attacked_with_itself_by_what_was_seen(make: Make) -> None:
+    result, told = attack(go(make("first")))
+    assert result == "flagged"
+    assert "Of 6 patients with two images or more, 6 are linked by the look of a radiograph" in told
+
+
+def test_a_release_is_attacked_with_earlier_ones_that_call_patients_the_same(make: Make) -> None:
+    keys = "{file: ./release.key, scope: project}"
+    go(make("first", keys=keys))
+    told = attack(go(make("second", keys=keys)))[1]
+    assert "Of 3 patients who are in earlier releases too, 3 are linked" in told
+
+
+def test_an_earlier_release_that_calls_patients_otherwise_is_no_background(make: Make) -> None:
+    go(make("first"))
+    assert "earlier releases too" not in attack(go(make("second")))[1]
+
+
+def test_the_checklist_of_the_report_rests_on_the_attack_with_other_data(make: Make) -> None:
+    keys = "{file: ./release.key, scope: project}"
+    go(make("first", keys=keys))
+    text = ((go(make("second", keys=keys)).release or Path()) / "report.html").read_text()
+    assert "linked 3 of 3 patients to other images of theirs" in text
+    assert "was not attacked" not in text
+
+
+def test_without_what_was_seen_no_attack_is_made(make: Make) -> None:
+    assert attack(go(make("first", section=None)))[0] == "not made"
+
+
+def test_an_attack_on_many_images_is_made_on_a_draw_of_patients(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medsanitize.pipeline.attack_stage.MOST", 5)
+    assert "Of 2 patients with two images or more" in attack(go(make("first")))[1]

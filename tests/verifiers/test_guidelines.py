@@ -24,6 +24,7 @@ BEST = Facts(
     unread=0,
     uncompared=0,
     found_before=0,
+    matched=0,
     blocks=0,
     shared_blocks=0,
     without_block=0,
@@ -45,6 +46,7 @@ def standing(code: str, linked: Rate | None = None, **changes: Any) -> str:
         ("A1", None, {"unread": 1}, "needs a human"),
         ("A2", None, {}, "needs a human"),
         ("A2", None, {"anonymous": False}, "not met"),
+        ("A3", NOBODY, {"matched": 1}, "not met"),
         ("A3", NOBODY, {}, "met"),
         ("A3", Rate(0.0, 0, 2, 0.0, 0.776), {}, "needs a human"),
         ("A3", SOME, {}, "not met"),
@@ -110,7 +112,7 @@ def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
     rows = [
         row(0, slide_block="B1", check_registry=Check.PASSED),
         row(1, slide_block="B1", check_registry=Check.FLAGGED, check_identifiers=Check.PASSED),
-        row(2, slide_block="B2", check_pixels=Check.PASSED),
+        row(2, slide_block="B2", check_pixels=Check.PASSED, check_overlap=Check.FLAGGED),
         row(3, check_pixels=Check.NOT_APPLICABLE),
     ]
     write_objects(rows, tmp_path, metadata={})
@@ -126,6 +128,7 @@ def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
         unread=2,
         uncompared=2,
         found_before=1,
+        matched=1,
         blocks=2,
         shared_blocks=1,
         without_block=1,

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.verifiers.index.exact import nearest
 from medsanitize.verifiers.index.folder import ROWS, VECTORS
 from medsanitize.verifiers.index.index import build_index, open_index
 from medsanitize.verifiers.index.inverted import shard_name
+from medsanitize.verifiers.index.search import search_in
+from medsanitize.verifiers.index.spill import Spill
 
 DIMENSION = 8
 
@@ -38,6 +41,49 @@ def test_the_exact_search_finds_what_comparing_all_pairs_finds(tmp_path: Path) -
     near, rows = index.search(queries, 5)
     assert (rows == by_hand(vectors, queries, 5)).all()
     assert np.allclose(near[:, 0], np.linalg.norm(vectors[rows[:, 0]] - queries, axis=1), atol=1e-5)
+
+
+@pytest.mark.parametrize("far", [0.0, 30.0])
+def test_rounding_of_products_hides_no_neighbour(far: float) -> None:
+    """Far from the origin products of float32 tell these vectors apart badly, and their distances do not."""
+    vectors, queries = vectors_of(9_000) + np.float32(far), vectors_of(40, seed=1) + np.float32(far)
+    assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
+
+
+def test_more_neighbours_than_vectors_give_all_of_them() -> None:
+    vectors = vectors_of(6)
+    assert (nearest(vectors, vectors[:2], 10)[1] == by_hand(vectors, vectors[:2], 6)).all()
+
+
+def test_lists_of_vectors_in_use_find_what_an_index_finds(tmp_path: Path) -> None:
+    vectors, queries = vectors_of(4_000), vectors_of(50, seed=1)
+    index = build_index(
+        tmp_path / "i", batches(vectors, 900), dimension=DIMENSION, model="m", exact_up_to=1000, shard=1500
+    )
+    search = search_in(vectors, tmp_path, exact_up_to=1000, shard=1500)
+    assert len(search.shards) == 3
+    assert (search.nearest(queries, 5)[1] == index.search(queries, 5)[1]).all()
+
+
+def test_lists_of_vectors_in_use_state_what_they_overlook_and_leave_no_file(tmp_path: Path) -> None:
+    search = search_in(vectors_of(4_000), tmp_path, exact_up_to=1000)
+    assert 0.001 < search.overlooked < 0.05
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_spilled_vectors_come_back_and_leave_no_file(tmp_path: Path) -> None:
+    vectors, spill = vectors_of(300), Spill(tmp_path)
+    for vector in vectors:
+        spill.append(vector)
+    mapped = spill.array()
+    del spill
+    assert (mapped == vectors).all()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_takes_no_file_is_said_where_vectors_are_spilled() -> None:
+    with pytest.raises(EnvironmentFailure):
+        Spill(Path("/sys")).append(vectors_of(1)[0])
 
 
 def test_row_numbers_lead_into_the_table(tmp_path: Path) -> None:

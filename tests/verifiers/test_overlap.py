@@ -15,10 +15,12 @@ import pytest
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.calibration import calibrate
 from medsanitize.verifiers.overlap.groups import connected
+from medsanitize.verifiers.overlap.kept import keep, open_kept
 from medsanitize.verifiers.overlap.likeness import fingerprint
 from medsanitize.verifiers.overlap.look import Look, look_at
 from medsanitize.verifiers.overlap.models import Models
 from medsanitize.verifiers.overlap.overlap import Overlap, overlap
+from medsanitize.verifiers.overlap.seen import gather
 from medsanitize.verifiers.overlap.side import Image as Item
 from medsanitize.verifiers.overlap.side import Side, split_sides
 from medsanitize.verifiers.overlap.told import write_pairs
@@ -237,6 +239,17 @@ def test_text_in_place_of_an_image_leaves_a_doubt(
     assert found.result == result
 
 
+def test_pages_that_are_not_compared_leave_a_doubt(places: dict[str, Path], tmp_path: Path) -> None:
+    pages = [Image.fromarray(picture(500, visit)) for visit in (0, 1)]
+    pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
+    one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
+    more = replace(other, images=(*other.images, Item(tmp_path / "x.tif", "x.tif", "x")))
+    found = overlap(one, more, models=MODELS, visit=visit)
+    assert found.result == "cannot tell"
+    assert found.sides[1].unread == {"further-pages": 1}
+    assert len(found.sides[1].vectors[Modality.RADIOGRAPH].images) == 131
+
+
 def test_a_text_that_stands_for_nothing_leaves_no_doubt(places: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("Thank you for your interest in these images.")
     one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
@@ -342,3 +355,15 @@ def test_the_chance_of_so_many_matches_is_that_of_poisson() -> None:
     assert poisson_tail(0, 3.0) == 1.0
     assert poisson_tail(1, 0.5) == pytest.approx(1 - np.exp(-0.5))
     assert poisson_tail(2, 1.0) == pytest.approx(1 - 2 * np.exp(-1))
+
+
+def test_what_two_models_saw_comes_back_from_an_index(places: dict[str, Path], tmp_path: Path) -> None:
+    models = Models(MODELS.retrieval, {Modality.RADIOGRAPH: Judge()})
+    side = side_of(places["few"], "few")
+    seen = gather(side, look_at(side.images, models))
+    keep(seen, tmp_path / "i", models)
+    vectors = open_kept(tmp_path / "i", side.title, models).vectors[Modality.RADIOGRAPH]
+    saw = seen.vectors[Modality.RADIOGRAPH]
+    assert saw.second is not None
+    assert vectors.second is not None
+    assert np.array_equal(np.hstack([vectors.first, vectors.second]), np.hstack([saw.first, saw.second]))

@@ -14,6 +14,7 @@ from medsanitize.verifiers.calibration import (
     clopper_pearson,
     most_errors,
 )
+from medsanitize.verifiers.index.search import Search
 from medsanitize.verifiers.overlap.exchange import Exchanged, chance_of_as_many
 from medsanitize.verifiers.overlap.limits import Limit, limit_of
 from medsanitize.verifiers.overlap.scoring import score_within
@@ -214,6 +215,13 @@ def test_what_the_search_overlooks_is_part_of_what_a_claim_allows() -> None:
     assert 0.04 < chosen.miss(chosen.sure) <= 0.05
 
 
+def test_what_lists_overlook_is_part_of_what_a_claim_allows() -> None:
+    scores = calibrated(np.linspace(0.6, 0.9, 5_000), 2_000)
+    chosen = limit_of(scores, scores, verified=False, target=1e-3, source="given", overlooked=0.02)
+    assert chosen.candidate_miss == 0.02
+    assert 0.04 < chosen.miss(chosen.sure) <= 0.05
+
+
 def test_more_possible_matches_than_chance_makes_prove_an_overlap_though_none_is_sure() -> None:
     assert conclude("A", "B", evidence(60, 1.0, limit(1e-3, 0, 3_000), sure=0)).result == "overlapping"
 
@@ -222,7 +230,7 @@ def test_within_a_side_the_search_finds_the_same_matches_as_all_pairs() -> None:
     draw = np.random.default_rng(3)
     people = np.arange(90) // 2
     vectors = draw.random((90, 4)).astype(np.float32)
-    one = Vectors(np.arange(90), people, vectors, vectors)
+    one = Vectors(np.arange(90), people, Search(vectors), vectors)
     near = score_within(one, None, within=0.3)
     rows, columns = np.triu_indices(90, 1)
     apart = np.linalg.norm(vectors[rows] - vectors[columns], axis=1)

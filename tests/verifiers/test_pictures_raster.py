@@ -176,3 +176,16 @@ def test_the_crop_lies_around_the_middle_of_the_tissue(row: int, column: int, ra
 
 def test_a_slide_narrower_than_the_crop_is_cropped_to_its_width() -> None:
     assert central_crop(np.ones((512, 100, 3), np.float32)).shape == (CROP, 100, 3)
+
+
+def test_pages_after_the_first_are_counted(tmp_path: Path) -> None:
+    pages = [Image.new("L", (20, 10), grey) for grey in (10, 20, 30)]
+    pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
+    assert read_picture(tmp_path / "x.tif").further == 2
+
+
+def test_a_smaller_version_of_the_first_page_is_no_further_one(tmp_path: Path) -> None:
+    small = Image.new("L", (10, 5), 10)
+    small.encoderinfo = {"tiffinfo": {254: 1}}
+    Image.new("L", (20, 10), 10).save(tmp_path / "x.tif", save_all=True, append_images=[small])
+    assert read_picture(tmp_path / "x.tif").further == 0

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release.store import storage
-from medsanitize.verifiers.index.exact import nearest
 from medsanitize.verifiers.index.folder import (
     ROWS,
     About,
@@ -19,15 +18,13 @@ from medsanitize.verifiers.index.folder import (
     write_about,
     write_parts,
 )
-from medsanitize.verifiers.index.inverted import SHARD, open_shards, ranked_again, write_inverted
+from medsanitize.verifiers.index.inverted import SHARD, open_shards, shard_name, write_inverted
+from medsanitize.verifiers.index.search import EXACT_UP_TO, Search, overlooked
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-
-EXACT_UP_TO: Final = 1_000_000
-"""So many vectors are searched one and all; more of them by inverted lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +35,13 @@ class Index:
     ----------
     about
         What it says of itself: count, dimension, model, and how much of the truth a search finds.
+    searched
+        Its vectors, mapped.
     """
 
     about: About
     folder: Path
-    _vectors: NDArray[np.float32] = field(repr=False)
-    _shards: list[Any] = field(repr=False)
+    searched: Search = field(repr=False)
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Find the nearest vectors.
@@ -70,10 +68,7 @@ class Index:
             raise UsageError(
                 "The queries are of another length than the vectors of the index", "Embed both with one model"
             )
-        k = min(k, self.about.count)
-        if not self._shards:
-            return nearest(self._vectors, queries, k)
-        return ranked_again(self._shards, self._vectors, queries, k)
+        return self.searched.nearest(queries, min(k, self.about.count))
 
     def rows(self) -> pa.Table:
         """The table of what the vectors belong to, in their order."""
@@ -124,8 +119,9 @@ def build_index(
     with storage():
         remove_shards(folder)
         if count > exact_up_to:
-            found = write_inverted(folder, map_vectors(folder, about), shard)
-            about = About(dimension, count, model, {}, *found)
+            vectors = map_vectors(folder, about)
+            found = write_inverted(lambda number: folder / shard_name(number), vectors, shard)
+            about = About(dimension, count, model, {}, found.probes, found.recall, found.measured)
     write_about(folder, about)
     return open_index(folder)
 
@@ -150,5 +146,6 @@ def open_index(folder: Path, *, model: str | None = None) -> Index:
     about = read_about(folder)
     if model is not None and about.model != model:
         raise UsageError("The index was made by another model", "Build it again with this one")
-    shards = open_shards(folder, about.shards, about.probes) if about.probes else []
-    return Index(about, folder, map_vectors(folder, about), shards)
+    shards = open_shards((folder / shard_name(number) for number in range(about.shards)), about.probes)
+    missed = overlooked(about.recall, about.measured)
+    return Index(about, folder, Search(map_vectors(folder, about), shards, missed))

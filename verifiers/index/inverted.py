@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,16 +23,37 @@ WIDER: Final = 8
 """How many times more candidates than neighbours are ranked again by their exact distance."""
 
 
-def write_inverted(folder: Path, vectors: NDArray[np.float32], shard: int = SHARD) -> tuple[int, float, int]:
+@dataclass(frozen=True, slots=True)
+class Inverted:
+    """Inverted lists that were just written.
+
+    Attributes
+    ----------
+    shards
+        Open files, as `open_shards` gives them.
+    probes
+        Lists that a search visits.
+    recall, measured
+        Share of so many queries whose nearest vector is found with that.
+    """
+
+    shards: list[Any]
+    probes: int
+    recall: float
+    measured: int
+
+
+def write_inverted(
+    place: Callable[[int], Path], vectors: NDArray[np.float32], shard: int = SHARD
+) -> Inverted:
     """Build inverted lists over ``vectors``, a shard at a time, and find how many lists a search must visit.
 
     The lists are learned once from a sample of all, so that the shards together find what one file would. A
-    shard is what memory must hold: 128 bytes a vector of 128 numbers.
+    shard is what memory must hold: 128 bytes a vector of 128 numbers. ``place`` says where each is written.
 
     Returns
     -------
-    tuple of int, float, int
-        Lists to visit, share of queries whose nearest vector is found with that, number of these queries.
+    Inverted
     """
     import faiss
     import numpy as np
@@ -44,16 +66,18 @@ def write_inverted(folder: Path, vectors: NDArray[np.float32], shard: int = SHAR
     learned.own_fields, learned.cp.seed = False, 1
     sample = np.linspace(0, count - 1, min(count, _TRAIN_PER_LIST * lists)).astype(np.int64)
     learned.train(np.ascontiguousarray(vectors[sample]))
+    paths = []
     for number, begin in enumerate(range(0, count, shard)):
         index = faiss.clone_index(learned)
         end = min(begin + shard, count)
         for start in range(begin, end, _AT_ONCE):
             rows = np.arange(start, min(start + _AT_ONCE, end), dtype=np.int64)
             index.add_with_ids(np.ascontiguousarray(vectors[start : start + len(rows)]), rows)
-        path = folder / shard_name(number)
-        faiss.write_index(index, str(path))
-        path.chmod(0o600)
-    return _tune(open_shards(folder, number + 1), vectors, lists)
+        paths.append(place(number))
+        faiss.write_index(index, str(paths[-1]))
+        paths[-1].chmod(0o600)
+    shards = open_shards(paths)
+    return Inverted(shards, *_tune(shards, vectors, lists))
 
 
 def shard_name(number: int) -> str:
@@ -61,13 +85,13 @@ def shard_name(number: int) -> str:
     return f"inverted-{number:05d}.faiss"
 
 
-def open_shards(folder: Path, count: int, probes: int = 1) -> list[Any]:
+def open_shards(paths: Iterable[Path], probes: int = 1) -> list[Any]:
     """The shards, read from disk as they are needed; searches visit ``probes`` lists."""
     import faiss
 
     shards = []
-    for number in range(count):
-        opened: Any = faiss.read_index(str(folder / shard_name(number)), faiss.IO_FLAG_MMAP)
+    for path in paths:
+        opened: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
         opened.nprobe = probes
         shards.append(opened)
     return shards

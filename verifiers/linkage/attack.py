@@ -139,18 +139,29 @@ def attack(one: Pool) -> Attack:
             "There is nothing to link: no patient is in both",
             "Give releases under one key (keys.scope: project), or tables that call patients the same",
         )
-    found = one.background[np.argmax(one.similarity, axis=1)]
-    vulnerable = np.isin(patients, one.probes[found == one.probes])
-    hits, took = vulnerable.astype(np.float64), np.ones(len(patients))
-    errors = int(vulnerable.sum())
-    lower, upper = clopper_pearson(errors, len(patients))
+    hits, took = _linked(one).astype(np.float64), np.ones(len(patients))
     sizes = [size for size in _PATIENTS if size < len(patients)] + [len(patients)]
     return Attack(
-        rs=Rate(errors / len(patients), errors, len(patients), lower, upper),
+        rs=rate(one),
         interval=_interval(hits, took),
         by_patients=tuple(_draws(one, patients, size, None) for size in sizes if size > 1),
         by_probes=tuple(_by_probes(one, patients)),
     )
+
+
+def rate(one: Pool) -> Rate:
+    """Rs with everything the attacker has, and its exact bounds; of somebody who could be linked."""
+    linked = _linked(one)
+    errors = int(linked.sum())
+    return Rate(errors / len(linked), errors, len(linked), *clopper_pearson(errors, len(linked)))
+
+
+def _linked(one: Pool) -> NDArray[np.bool_]:
+    """Which of the patients who could be linked have a probe that went to them."""
+    import numpy as np
+
+    found = one.background[np.argmax(one.similarity, axis=1)]
+    return np.isin(one.patients, one.probes[found == one.probes])
 
 
 def success_rate(

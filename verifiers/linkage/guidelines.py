@@ -19,7 +19,7 @@ from medsanitize.verifiers.calibration import Rate
 _NEEDS: Final = "needs a human"
 _FEW: Final = 5
 """Below so many patients nearly all are linked (their Fig. 6a)."""
-_MOST_LINKED: Final = 0.05
+MOST_LINKED: Final = 0.05
 """Largest upper bound of Rs at which nobody linked says something."""
 _KEPT: Final = {
     "retain_institution_identity": "the institution",
@@ -27,7 +27,7 @@ _KEPT: Final = {
     "retain_uids": "UIDs",
     "retain_longitudinal_full_dates": "true dates",
 }
-_COLUMNS: Final = ["patient", "kind", "slide_block", "check_identifiers", "check_pixels", "check_registry"]
+_CHECKS: Final = ("check_identifiers", "check_pixels", "check_registry", "check_overlap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,9 @@ class Facts:
         In the release.
     unsearched, unread
         Objects not searched for known identifiers; objects that may show text that nobody read.
-    uncompared, found_before
-        Objects not compared with earlier releases; objects whose pixels one of them holds.
+    uncompared, found_before, matched
+        Objects not compared with earlier releases; objects whose pixels one of them holds; objects of
+        patients whom a model finds in one, if only possibly.
     blocks, shared_blocks, without_block
         Known blocks of tissue, those of them with several slides here, slides of which none is known.
     """
@@ -62,6 +63,7 @@ class Facts:
     unread: int
     uncompared: int
     found_before: int
+    matched: int
     blocks: int
     shared_blocks: int
     without_block: int
@@ -91,7 +93,7 @@ def facts_of(policy: Policy, release: Path) -> Facts:
     counts: Counter[str] = Counter()
     blocks: Counter[str] = Counter()
     patients = set()
-    for batch in read_objects(release, _COLUMNS):
+    for batch in read_objects(release, ["patient", "kind", "slide_block", *_CHECKS]):
         for row in batch.to_pylist():
             patients.add(row["patient"])
             counts["objects"] += 1
@@ -99,6 +101,7 @@ def facts_of(policy: Policy, release: Path) -> Facts:
             counts["unread"] += row["check_pixels"] == "not made"
             counts["uncompared"] += row["check_registry"] == "not made"
             counts["found before"] += row["check_registry"] == "flagged"
+            counts["matched"] += row["check_overlap"] == "flagged"
             if row["kind"] == "slide":
                 counts["slides"] += 1
                 blocks[row["slide_block"] or ""] += 1
@@ -115,6 +118,7 @@ def facts_of(policy: Policy, release: Path) -> Facts:
         unread=counts["unread"],
         uncompared=counts["uncompared"],
         found_before=counts["found before"],
+        matched=counts["matched"],
         blocks=len(blocks),
         shared_blocks=sum(count > 1 for count in blocks.values()),
         without_block=without,
@@ -171,6 +175,11 @@ def _other_data(facts: Facts, linked: Rate | None) -> tuple[Standing, str]:
             f"{facts.found_before:,} objects have pixels that earlier releases hold: their records count as"
             f" linked. {told}"
         )
+    if facts.matched:
+        return "not met", (
+            f"{facts.matched:,} objects are of patients whom a model finds in earlier releases, if only"
+            f" possibly. {told}"
+        )
     if linked is not None and linked.errors:
         return "not met", f"{told} Records of patients who are in both count as linked."
     if facts.uncompared or linked is None:
@@ -180,7 +189,7 @@ def _other_data(facts: Facts, linked: Rate | None) -> tuple[Standing, str]:
             else "No object has the pixels of one in the registry."
         )
         return _NEEDS, f"{compared} {told}"
-    if linked.upper > _MOST_LINKED:
+    if linked.upper > MOST_LINKED:
         return _NEEDS, f"{told} That is too few patients to bound what an attack would link."
     return "met", f"No object has the pixels of one in the registry. {told}"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.calibration import Calibration, Point, calibrate, fewest, most_errors
+from medsanitize.verifiers.index.search import Search
 from medsanitize.verifiers.overlap.agreed import Agreed, Pairs, agreed
 from medsanitize.verifiers.overlap.equal import same_look
 from medsanitize.verifiers.overlap.models import Models
@@ -47,7 +48,8 @@ class Limit:
         Distance up to which pairs were given to the verification model; infinite where all were, and for
         scores that are distances.
     candidate_miss
-        Upper bound of the share of shared patients whose pairs lie farther apart than that.
+        Upper bound of the share of shared patients whose pairs lie farther apart than that, or whom a search
+        that does not look at every vector does not find.
     pairs
         Pairs of patients behind the shares of false matches.
     source
@@ -86,6 +88,7 @@ def limit_of(
     target: float,
     source: str,
     every: bool = False,
+    overlooked: float = 0.0,
     pairs: Pairs | None = None,
 ) -> Limit:
     """Choose the thresholds for a target false match rate.
@@ -110,17 +113,19 @@ def limit_of(
         See `Limit`.
     every : bool
         Whether a verification model scores every pair, so that the search overlooks nobody.
+    overlooked : float
+        Upper bound of the share of nearest images that the search itself does not find.
     pairs : Pairs, optional
         What ``scores`` was made of, where a verification model decides.
     """
     floor = scores.for_false_match(target)
     point = scores.at(max(floor.threshold, _strictest(scores)))
-    within, miss = math.inf, 0.0
+    within, miss = math.inf, 0.0 if verified and every else overlooked
     if verified and every:
         pass
     elif verified and distances is not None:
         near = distances.for_false_non_match(_CANDIDATE_MISS)
-        within, miss = -near.threshold, near.false_non_match.upper
+        within, miss = -near.threshold, min(1.0, miss + near.false_non_match.upper)
     elif verified:
         miss = 1.0
     else:
@@ -163,9 +168,11 @@ def limits_of(
     them; then what came with the model. The nearer a calibration is to the data, the more it promises.
     """
     found = {}
-    seen = {modality: [one for one in sides if modality in one.vectors] for modality in Modality}
+    seen = {
+        modality: [one.vectors[modality] for one in sides if modality in one.vectors] for modality in Modality
+    }
     for modality in Modality:
-        every = scores_every_pair([len(one.vectors[modality].first) for one in seen[modality]])
+        every = scores_every_pair([len(one.images) for one in seen[modality]])
         verifier = models.verification.get(modality)
         own = _own(sides, modality, verifier)
         distances = own[0] if own else models.distances.get(modality)
@@ -184,6 +191,7 @@ def limits_of(
                     target=target,
                     source=source,
                     every=every,
+                    overlooked=max((one.search.overlooked for one in seen[modality]), default=0.0),
                     pairs=own[2] if own and verifier and source == _OWN else None,
                 )
                 break
@@ -234,7 +242,7 @@ def _pairs_within(
     chosen = Vectors(
         vectors.images[rows],
         vectors.patients[rows],
-        vectors.first[rows],
+        Search(vectors.first[rows]),
         None if vectors.second is None else vectors.second[rows],
     )
     scored = every_pair_within(chosen, verifier)

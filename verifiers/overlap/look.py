@@ -26,6 +26,8 @@ OTHER_KIND: Final = "other-kind"
 """An image of a kind that no model here is made for, such as CT: it is compared byte by byte only."""
 NOT_AN_IMAGE: Final = "not-an-image"
 """Of text where an image should be, such as a pointer to a file that was never fetched."""
+FURTHER_PAGES: Final = "further-pages"
+"""Of a file whose first page alone was compared."""
 CHANGED: Final = "changed"
 _IMAGES: Final = (
     *(".dcm", ".dicom", ".png", ".jpg", ".jpeg", ".jp2", ".tif", ".tiff", ".btf"),
@@ -126,6 +128,9 @@ def _visit(image: Image) -> tuple[Look, Picture | None]:
         look = replace(look, pixels=_pixels(image, None, picture))
     look = replace(look, print=fingerprint(picture.pixels))
     radiograph = picture.modality is Modality.RADIOGRAPH
+    if picture.further:
+        # What it shows is compared all the same, and a match of it is one.
+        return replace(look, trouble=FURTHER_PAGES), picture
     if parsed is not None and radiograph and _text(parsed, _MODALITY) not in _RADIOGRAPHS:
         return replace(look, trouble=OTHER_KIND), None
     return look, picture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import Final
 
 from medsanitize.errors import UsageError
@@ -51,19 +52,20 @@ class Overlap:
 
 
 def overlap(
-    *sides: Side,
+    *sides: Side | Seen,
     models: Models,
     calibrations: Mapping[Modality, Calibration] | None = None,
     target: float = TARGET,
     same_ids: bool = False,
     visit: Visit | None = None,
+    scratch: Path | None = None,
 ) -> Overlap:
     """Compare datasets: bytes, pixels, look, then the models, and conclude.
 
     Parameters
     ----------
-    *sides : Side
-        Two or more.
+    *sides : Side or Seen
+        Two or more; what was seen of one before is not looked at again.
     models : Models
         Those that look; calibrations that came with them serve where there is no better one.
     calibrations : mapping, optional
@@ -75,6 +77,8 @@ def overlap(
         Whether one name of a patient means one patient on all sides.
     visit : callable, optional
         Who looks at the images; without it, this process.
+    scratch : Path, optional
+        Where embeddings lie in files without a name, by default where temporary files do.
 
     Raises
     ------
@@ -84,7 +88,9 @@ def overlap(
     if len(sides) < 2:
         raise UsageError("There is nothing to compare with", "Name at least two datasets")
     visit = visit or (lambda batches: (look_at(batch, models) for batch in batches))
-    seen = tuple(gather(side, _looks(side, visit)) for side in sides)
+    seen = tuple(
+        side if isinstance(side, Seen) else gather(side, looks_of(side, visit), scratch) for side in sides
+    )
     both = tuple(combinations(range(len(seen)), 2))
     return _concluded(seen, both, models, calibrations or {}, target, same_ids=same_ids)
 
@@ -132,7 +138,8 @@ def _concluded(
     )
 
 
-def _looks(side: Side, visit: Visit) -> Iterator[Look]:
+def looks_of(side: Side, visit: Visit) -> Iterator[Look]:
+    """What is seen of the images of a side, in their order."""
     batches = (side.images[start : start + BATCH] for start in range(0, len(side.images), BATCH))
     for looks in visit(batches):
         yield from looks

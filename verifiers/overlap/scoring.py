@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.verifiers.index.exact import nearest
 from medsanitize.verifiers.models.rows import score_rows
 from medsanitize.verifiers.overlap.seen import Vectors
 
@@ -20,6 +19,7 @@ EVERY_PAIR_UP_TO: Final = 1 << 20
 NEIGHBOURS: Final = 20
 _AT_ONCE: Final = 1 << 14
 _WIDEST: Final = 2_000
+_QUERIES: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ def score_pairs(
     if verifier is not None and scores_every_pair([len(one.first), len(other.first)]):
         pairs = np.indices((len(one.first), len(other.first)), np.int64).reshape(2, -1)
     else:
-        forth, all_forth = _near(one.first, other.first, within, neighbours)
-        back, all_back = _near(other.first, one.first, within, neighbours)
+        forth, all_forth = _near(one, other, within, neighbours)
+        back, all_back = _near(other, one, within, neighbours)
         pairs = np.unique(np.hstack([forth, back[::-1]]), axis=1)
         complete = all_forth and all_back
     return _scored(one, other, verifier, pairs, complete)
@@ -93,7 +93,7 @@ def score_within(
         pairs = np.stack(np.triu_indices(len(one.first), 1)).astype(np.int64)
     else:
         # Every image is its own nearest one.
-        near, complete = _near(one.first, one.first, within, neighbours + 1)
+        near, complete = _near(one, one, within, neighbours + 1)
         pairs = np.unique(np.sort(near[:, near[0] != near[1]], axis=0), axis=1)
     return _scored(one, one, verifier, pairs[:, one.patients[pairs[0]] != one.patients[pairs[1]]], complete)
 
@@ -134,21 +134,25 @@ def _scored(
 
 
 def _near(
-    queries: NDArray[np.float32], vectors: NDArray[np.float32], within: float, neighbours: int
+    queries: Vectors, vectors: Vectors, within: float, neighbours: int
 ) -> tuple[NDArray[np.int64], bool]:
     """Queries and rows of the nearest, ``(2, n)``; more of them where the last one still lies within."""
     import numpy as np
 
     found, complete = [np.empty((2, 0), np.int64)], True
-    todo, wanted = np.arange(len(queries)), neighbours
+    todo, wanted = np.arange(len(queries.images)), neighbours
     while len(todo):
-        near, rows = nearest(vectors, queries[todo], wanted)
-        full = (near[:, -1] <= within) & (rows.shape[1] < len(vectors))
-        if wanted >= _WIDEST:
-            complete, full = complete and not full.any(), np.zeros_like(full)
-        kept = rows[~full]
-        found.append(np.stack([np.repeat(todo[~full], kept.shape[1]), kept.reshape(-1)]))
-        todo, wanted = todo[full], 4 * wanted
+        later = []
+        for start in range(0, len(todo), _QUERIES):
+            asked = todo[start : start + _QUERIES]
+            near, rows = vectors.search.nearest(queries.first[asked], min(wanted, len(vectors.images)))
+            full = (near[:, -1] <= within) & (rows.shape[1] < len(vectors.images))
+            if wanted >= _WIDEST:
+                complete, full = complete and not full.any(), np.zeros_like(full)
+            pairs = np.stack([np.repeat(asked[~full], rows.shape[1]), rows[~full].reshape(-1)])
+            found.append(pairs[:, pairs[1] >= 0])
+            later.append(asked[full])
+        todo, wanted = np.concatenate(later), 4 * wanted
     return np.hstack(found), complete
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
+from medsanitize.verifiers.index.search import Search, search_in
+from medsanitize.verifiers.index.spill import Spill
 from medsanitize.verifiers.overlap.look import NO_IMAGE, Look
 from medsanitize.verifiers.overlap.side import Image, Side
 from medsanitize.verifiers.pictures.picture import Modality
@@ -21,13 +24,18 @@ if TYPE_CHECKING:
 class Vectors:
     """Embeddings of one modality: row n belongs to image ``images[n]`` of patient ``patients[n]``.
 
-    ``first`` is of the retrieval model, ``second`` of the verification model or None.
+    ``search`` holds those of the retrieval model, ``second`` those of the verification model or None.
     """
 
     images: NDArray[np.int64]
     patients: NDArray[np.int64]
-    first: NDArray[np.float32]
+    search: Search
     second: NDArray[np.float32] | None
+
+    @property
+    def first(self) -> NDArray[np.float32]:
+        """Embeddings of the retrieval model, ``(n, dimension)``."""
+        return self.search.vectors
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,65 +73,122 @@ class Seen:
     no_images: int
 
 
-def gather(side: Side, looks: Iterable[Look]) -> Seen:
-    """Put together what was seen, in the order of the side's images.
+def gather(side: Side, looks: Iterable[Look], scratch: Path | None = None) -> Seen:
+    """Put together what was seen, in the order of the side's images; ``scratch`` as in `seen_of`.
 
     Raises
     ------
     UsageError
         When the side has no image at all.
     """
-    found = list(looks)
-    if not any(one.trouble != NO_IMAGE for one in found) and not side.unread:
+    seen = seen_of(side.title, zip(side.images, looks, strict=True), side.unread, scratch)
+    if len(seen.images) == seen.no_images and not side.unread:
         raise UsageError(f"{side.title} holds no image", "Name a release, or a folder of images")
-    return seen_of(side.title, side.images, found, side.unread)
+    return seen
 
 
-def seen_of(title: str, images: Sequence[Image], found: Sequence[Look], left: Mapping[str, int]) -> Seen:
-    """Put together images and what was seen of each; ``left`` counts what could not even be looked at."""
+def seen_of(
+    title: str,
+    visited: Iterable[tuple[Image, Look]],
+    left: Mapping[str, int],
+    scratch: Path | None = None,
+) -> Seen:
+    """Put together images and what was seen of each, one after the other.
+
+    Parameters
+    ----------
+    title : str
+        What messages call the side.
+    visited : iterable of (Image, Look)
+        In the order of the images.
+    left : mapping
+        Counts what could not even be looked at, by reason.
+    scratch : Path, optional
+        Where embeddings lie in a file without a name, by default where temporary files do.
+
+    Raises
+    ------
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
     import numpy as np
 
-    numbers: dict[str, int] = {}
-    names: list[str] = []
-    patients = []
-    for image, look in zip(images, found, strict=True):
-        name = image.patient or look.patient
-        if look.digest is None and look.trouble == NO_IMAGE:
-            patients.append(-1)
-            continue
-        if not name or name not in numbers:
-            numbers[name] = len(names)
-            names.append(name)
-        patients.append(numbers[name])
-    unread = Counter(left)
-    unread.update(one.trouble for one in found if one.trouble and one.trouble != NO_IMAGE)
-    codes = np.array(patients, np.int64)
+    images, patients = list[Image](), _Patients()
+    digests, pixels, prints = (list[bytes | None]() for _ in range(3))
+    vectors: dict[Modality, _Embedded] = {}
+    troubles, no_images = Counter(left), 0
+    for image, look in visited:
+        no_data = look.digest is None and look.trouble == NO_IMAGE
+        patients.add("" if no_data else image.patient or look.patient, counts=not no_data)
+        if look.modality is not None:
+            vectors.setdefault(look.modality, _Embedded(scratch)).add(len(images), look)
+        images.append(image)
+        digests.append(look.digest)
+        pixels.append(look.pixels)
+        prints.append(look.print)
+        if look.trouble == NO_IMAGE:
+            no_images += 1
+        elif look.trouble:
+            troubles[look.trouble] += 1
+    codes = np.array(patients.codes, np.int64)
     return Seen(
         title=title,
         images=tuple(images),
         patients=codes,
-        names=tuple(names),
-        digests=tuple(one.digest for one in found),
-        pixels=tuple(one.pixels for one in found),
-        prints=tuple(one.print for one in found),
-        vectors={
-            modality: _vectors(found, codes, modality)
-            for modality in Modality
-            if any(one.modality is modality for one in found)
-        },
-        unread=dict(sorted(unread.items())),
-        no_images=sum(one.trouble == NO_IMAGE for one in found),
+        names=tuple(patients.names),
+        digests=tuple(digests),
+        pixels=tuple(pixels),
+        prints=tuple(prints),
+        vectors={modality: vectors[modality].vectors(codes) for modality in Modality if modality in vectors},
+        unread=dict(sorted(troubles.items())),
+        no_images=no_images,
     )
 
 
-def _vectors(looks: Sequence[Look], patients: NDArray[np.int64], modality: Modality) -> Vectors:
-    import numpy as np
+class _Patients:
+    """Numbers patients as they come; who is unknown is a patient of its own, and no data is nobody's."""
 
-    rows = [n for n, one in enumerate(looks) if one.modality is modality]
-    second = [looks[n].second for n in rows]
-    return Vectors(
-        images=np.array(rows, np.int64),
-        patients=patients[rows],
-        first=np.stack([np.asarray(looks[n].vector, np.float32) for n in rows]),
-        second=None if second[0] is None else np.stack([np.asarray(one, np.float32) for one in second]),
-    )
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def add(self, name: str, *, counts: bool) -> None:
+        if not counts:
+            self.codes.append(-1)
+            return
+        if not name or name not in self._numbers:
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+        self.codes.append(self._numbers[name])
+
+
+class _Embedded:
+    """Embeddings of one modality as they come."""
+
+    def __init__(self, scratch: Path | None) -> None:
+        self._scratch = scratch
+        self._images: list[int] = []
+        self._first, self._second = Spill(scratch), Spill(scratch)
+
+    def add(self, image: int, look: Look) -> None:
+        import numpy as np
+
+        self._images.append(image)
+        self._first.append(np.asarray(look.vector))
+        if look.second is not None:
+            self._second.append(look.second)
+
+    def vectors(self, patients: NDArray[np.int64]) -> Vectors:
+        import numpy as np
+
+        second = self._second.array()
+        if len(second) not in (0, len(self._images)):
+            raise ValueError("a verification model looks at all images or at none")
+        images = np.array(self._images, np.int64)
+        return Vectors(
+            images=images,
+            patients=patients[images],
+            search=search_in(self._first.array(), self._scratch),
+            second=second if len(second) else None,
+        )

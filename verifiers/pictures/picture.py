@@ -31,8 +31,11 @@ class Picture:
         Radiograph or slide.
     view
         ViewPosition as DICOM spells it (``PA``, ``AP``, ``LL``...), empty where nothing says it.
+    further
+        Pages of the file that this does not show; smaller versions of this one do not count.
     """
 
     pixels: NDArray[np.float32]
     modality: Modality
     view: str = ""
+    further: int = 0

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 512 << 20
 """Largest picture, as numbers of 32 bits."""
 _FORMATS = ("PNG", "JPEG", "TIFF")
+_NEW_SUBFILE_TYPE = 254
 _PHOTOMETRIC = 262
 _COLOURED = 0.12
 _SHARE = 0.05
@@ -44,6 +45,7 @@ def read_raster(path: Path) -> Picture:
                 if image.width * image.height * _channels(image.mode) * 4 > MOST_BYTES:
                     raise UnreadablePicture("too-large", "pixels")
                 pixels = _pixels(ImageOps.exif_transpose(image), _is_inverted(image))
+                further = _further(image)
     except UnidentifiedImageError:
         raise UnreadablePicture("not-an-image") from None
     except Image.DecompressionBombError:
@@ -51,7 +53,8 @@ def read_raster(path: Path) -> Picture:
     except (OSError, SyntaxError, ValueError, LookupError, ArithmeticError, RuntimeError, TypeError):
         raise UnreadablePicture("pixels-undecodable", "pixels") from None
     shown = plain(pixels)
-    return Picture(shown, Modality.SLIDE if _is_stained(shown) else Modality.RADIOGRAPH)
+    modality = Modality.SLIDE if _is_stained(shown) else Modality.RADIOGRAPH
+    return Picture(shown, modality, further=further)
 
 
 def plain(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -63,6 +66,15 @@ def plain(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
         if np.array_equal(first, pixels[..., 1]) and np.array_equal(first, pixels[..., 2]):
             return np.ascontiguousarray(first)
     return pixels
+
+
+def _further(image: Any) -> int:
+    """Pages after the first that are no smaller version of another one (NewSubfileType, TIFF 6.0 p. 36)."""
+    count = 0
+    for number in range(1, getattr(image, "n_frames", 1)):
+        image.seek(number)
+        count += not int(getattr(image, "tag_v2", {}).get(_NEW_SUBFILE_TYPE, 0)) & 1
+    return count
 
 
 def _channels(mode: str) -> int:
