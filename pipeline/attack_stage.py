@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,11 +23,12 @@ from medsanitize.verifiers.linkage.guidelines import guidelines_of
 
 if TYPE_CHECKING:
     import numpy as np
+    from medsanitize.verifiers.overlap.seen import Seen
     from medsanitize.verifiers.pictures.picture import Modality
     from numpy.typing import NDArray
 
 MOST: Final = 2_000
-"""Images of the release, and of earlier ones, that take part for each kind of image."""
+"""Images of each kind that take part, of the release and of strangers in earlier ones."""
 _SEED: Final = 2023
 _KEY: Final = "attacked"
 
@@ -57,57 +58,78 @@ class Attacked:
         """A public sentence."""
         who = "with two images or more" if self.background == "itself" else "who are in earlier releases too"
         return (
-            f"Of {self.rate.of:,} patients {who}, {self.rate.errors:,} are linked by the look of a"
-            f" {self.modality} (Rs {self.rate.share:.3f}, at most {self.rate.upper:.1%} at 95 % confidence)."
+            f"Linked by the look of a {self.modality}, of patients {who}: {self.rate.errors:,} of"
+            f" {self.rate.of:,} (Rs {self.rate.share:.3f}, at most {self.rate.upper:.1%} at 95 % confidence)."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Attacks:
+    """The attacks on a release, and how many of its images took part in none."""
+
+    made: tuple[Attacked, ...]
+    left: int
 
 
 def attack_release(state: State, policy: Policy) -> None:
     """Attack the released images, once for one set of them; without the section overlap nothing was seen."""
     if policy.overlap is None or state.get(_KEY) is not None:
         return
-    found = [asdict(one) for one in _attacks(state, policy)]
+    ours = released_looks(state, policy)
+    made = tuple(_attacks(policy, ours))
+    attacked = {one.modality for one in made}
+    left = [len(one.images) for modality, one in ours.vectors.items() if modality not in attacked]
     with state.transaction():
-        state.put(_KEY, json.dumps(found))
+        state.put(_KEY, json.dumps(asdict(Attacks(made, sum(left) + sum(ours.unread.values())))))
 
 
-def attacks_of(state: State) -> tuple[Attacked, ...]:
+def attacks_of(state: State) -> Attacks:
     """The attacks that were made."""
-    found = json.loads(state.get(_KEY) or "[]")
-    return tuple(Attacked(**{**one, "rate": Rate(**one["rate"])}) for one in found)
+    found = json.loads(state.get(_KEY) or '{"made": [], "left": 0}')
+    made = (Attacked(**{**one, "rate": Rate(**one["rate"])}) for one in found["made"])
+    return Attacks(tuple(made), found["left"])
 
 
 def guidelines_by(state: State, policy: Policy, staging: Path) -> tuple[Guideline, ...]:
-    """The checklist of the staged release, by its attack with other data or else with itself."""
-    found = attacks_of(state)
+    """The checklist of the staged release, by the attacks that were made."""
+    found = attacks_of(state).made
     others = [one.rate for one in found if one.background == "earlier releases"]
-    rates = others or [one.rate for one in found]
-    worst = max(rates, key=lambda rate: rate.share, default=None)
-    return guidelines_of(policy, staging, worst, itself=not others)
+    slides = [one.rate for one in found if one.modality == "slide"]
+    return guidelines_of(policy, staging, _worst(others), _worst(slides))
 
 
-def _attacks(state: State, policy: Policy) -> Iterator[Attacked]:
+def _worst(rates: Sequence[Rate]) -> Rate | None:
+    """Who links anybody is worse than who links nobody; then the one that may link more."""
+    return max(rates, key=lambda rate: (rate.errors > 0, rate.upper), default=None)
+
+
+def _attacks(policy: Policy, ours: Seen) -> Iterator[Attacked]:
     import numpy as np
     from medsanitize.verifiers.linkage.attack import pool, rate
 
-    ours = released_looks(state, policy)
-    names = {name: number for number, name in enumerate(ours.names)}
-    others = _earlier_images(policy, names) if ours.vectors else {}
+    everybody = len(ours.names)
     for modality, vectors in ours.vectors.items():
-        rows = _drawn(vectors.patients, np.bincount(vectors.patients, minlength=len(names)) > 1)
+        rows = _drawn(vectors.patients, np.bincount(vectors.patients, minlength=everybody) > 1)
         own = pool(vectors.first[rows], vectors.patients[rows], None, None)
         if len(own.patients):
             yield Attacked(modality.value, "itself", rate(own))
-        if modality in others:
-            background, whose = others[modality]
-            rows = _drawn(vectors.patients, np.isin(np.arange(len(names)), whose))
-            other = pool(vectors.first[rows], vectors.patients[rows], background, whose)
-            if len(other.patients):
-                yield Attacked(modality.value, "earlier releases", rate(other))
+    drawn = {
+        modality: _drawn(vectors.patients, np.zeros(everybody, bool))
+        for modality, vectors in ours.vectors.items()
+    }
+    known = {
+        modality: {ours.names[number]: number for number in ours.vectors[modality].patients[rows].tolist()}
+        for modality, rows in drawn.items()
+    }
+    for modality, (background, whose) in _earlier_images(policy, known, everybody).items():
+        vectors, rows = ours.vectors[modality], drawn[modality]
+        other = pool(vectors.first[rows], vectors.patients[rows], background, whose)
+        if len(other.patients):
+            yield Attacked(modality.value, "earlier releases", rate(other))
 
 
 def _drawn(patients: NDArray[np.int64], sooner: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Rows of patients drawn at random, with all their images, up to `MOST`: those to be linked first."""
+    """Rows of patients drawn at random, some sooner, with all their images, up to `MOST` images."""
     import numpy as np
 
     counts = np.bincount(patients, minlength=len(sooner))
@@ -118,27 +140,32 @@ def _drawn(patients: NDArray[np.int64], sooner: NDArray[np.bool_]) -> NDArray[np
 
 
 def _earlier_images(
-    policy: Policy, names: Mapping[str, int]
+    policy: Policy, known: Mapping[Modality, Mapping[str, int]], first_free: int
 ) -> dict[Modality, tuple[NDArray[np.float32], NDArray[np.int64]]]:
-    """Images of earlier releases and who they show: `MOST` of patients in both, as many of others.
+    """Images of earlier releases and who they show: all of patients who are known, and `MOST` of others.
 
-    Patients of this release have their numbers in it, and the others higher ones.
+    Whoever is known has that number, the others have higher ones.
     """
     import numpy as np
     from medsanitize.verifiers.overlap.models import open_models
 
-    if policy.overlap is None:
+    if policy.overlap is None or not known:
         return {}
     models = open_models(paths_of(policy.overlap))
-    taken: Counter[tuple[Modality, bool]] = Counter()
+    strangers: Counter[Modality] = Counter()
+    numbers: dict[str, int] = {}
     kept: dict[Modality, list[tuple[int, NDArray[np.float32]]]] = {}
-    numbers = dict(names)
     for image, look in chain.from_iterable(registered(policy, models, entry) for entry in earlier(policy)):
-        modality, shared = look.modality, image.patient in names
-        if modality is not None and look.vector is not None and taken[modality, shared] < MOST:
-            taken[modality, shared] += 1
-            number = numbers.setdefault(image.patient, len(numbers))
-            kept.setdefault(modality, []).append((number, look.vector))
+        modality = look.modality
+        if modality is None or look.vector is None or modality not in known:
+            continue
+        number = known[modality].get(image.patient)
+        if number is None:
+            strangers[modality] += 1
+            if strangers[modality] > MOST:
+                continue
+            number = first_free + numbers.setdefault(image.patient, len(numbers))
+        kept.setdefault(modality, []).append((number, look.vector))
     return {
         modality: (np.stack([vector for _, vector in rows]), np.array([number for number, _ in rows]))
         for modality, rows in kept.items()

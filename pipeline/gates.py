@@ -101,11 +101,13 @@ def overlap_gate(state: State, policy: Policy) -> Gate:
 def attack_gate(state: State) -> Gate:
     """Whom the look of the released images gives away, as far as the run attacked them."""
     found = attacks_of(state)
-    if not found:
+    if not found.made:
         return NOT_MADE[0]
-    bounded = all(not one.rate.errors and one.rate.upper <= MOST_LINKED for one in found)
-    told = " ".join(one.told for one in found)
-    return Gate("linkage attack", "passed" if bounded else "flagged", f"{told} Another attack may link more.")
+    bounded = all(not one.rate.errors and one.rate.upper <= MOST_LINKED for one in found.made)
+    told = [one.told for one in found.made]
+    told += [f"Images that took part in no attack: {found.left:,}."] if found.left else []
+    told.append("Another attack may link more.")
+    return Gate("linkage attack", "passed" if bounded and not found.left else "flagged", " ".join(told))
 
 
 def synthetic_gate(state: State, policy: Policy) -> Gate:

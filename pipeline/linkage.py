@@ -23,6 +23,7 @@ from medsanitize.verifiers.labels import Columns, read_labels
 from medsanitize.verifiers.linkage.guidelines import guidelines_of
 from medsanitize.verifiers.linkage.linkage import Linkage, Seen
 from medsanitize.verifiers.overlap.side import is_release, release_side
+from medsanitize.verifiers.pictures.picture import Modality
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.evaluation.embedding import Embedded
@@ -81,9 +82,9 @@ def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
     theirs = ours if itself else _images(asked.background, asked.background_labels, asked.columns)
     found = _attacked(asked, ours, None if itself else theirs, progress, stop)
     if policy is not None:
-        found = replace(
-            found, guidelines=guidelines_of(policy, asked.release, found.worst, itself=found.itself)
-        )
+        others = None if found.itself else found.worst
+        slides = found.worst if found.modality == Modality.SLIDE else None
+        found = replace(found, guidelines=guidelines_of(policy, asked.release, others, slides))
     if asked.output is not None:
         _write(asked.output, found)
     return found

@@ -19,7 +19,7 @@ from medsanitize.verifiers.calibration import Calibration
 from medsanitize.verifiers.labels import Columns
 from medsanitize.verifiers.overlap.figure import FIGURE, write_figure
 from medsanitize.verifiers.overlap.given import read_given
-from medsanitize.verifiers.overlap.kept import is_kept, keep, open_kept, require_place
+from medsanitize.verifiers.overlap.kept import is_kept, keep, new_index, open_kept
 from medsanitize.verifiers.overlap.look import Look, look_at
 from medsanitize.verifiers.overlap.models import Models, Paths, open_models
 from medsanitize.verifiers.overlap.overlap import TARGET, Overlap, looks_of, overlap
@@ -86,8 +86,7 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
     sides = _sides(asked, models)
     given = calibrations_of(asked.calibration, models)
     if asked.output is not None:
-        with storage():
-            asked.output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(asked.output)
     with LocalEngine(Lookers(asked.models), workers, stop) as engine:
         progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Side)))
         found = overlap(
@@ -129,15 +128,13 @@ def run_index(asked: ToIndex, progress: Progress, stop: Stop, *, workers: int) -
         When the disk is full or fails.
     """
     check_extra("verify")
-    require_place(asked.output)
     models = open_models(asked.models)
     side = side_of(asked.path, "The dataset", asked.labels, asked.columns)
-    with storage():
-        asked.output.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with LocalEngine(Lookers(asked.models), workers, stop) as engine:
-        progress.stage("looking", len(side.images))
-        seen = gather(side, looks_of(side, partial(visit, engine, progress)), asked.output)
-    keep(seen, asked.output, models)
+    with new_index(asked.output, asked.path) as folder:
+        with LocalEngine(Lookers(asked.models), workers, stop) as engine:
+            progress.stage("looking", len(side.images))
+            seen = gather(side, looks_of(side, partial(visit, engine, progress)), folder)
+        keep(seen, folder, models)
     return seen
 
 
@@ -213,6 +210,15 @@ def _sides(asked: Asked, models: Models) -> tuple[Side | Seen, ...]:
         else side_of(path, title, labels, asked.columns)
         for path, title, labels in zip(asked.paths, titles, asked.labels, strict=True)
     )
+
+
+def _make(output: Path) -> None:
+    """Make the folder of the holder's before the long work, not after it."""
+    try:
+        with storage():
+            output.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError, FileNotFoundError):
+        raise UsageError("The folder for the output cannot be made", "Name one within a folder") from None
 
 
 def _write(found: Overlap, models: Paths, output: Path) -> None:

@@ -81,7 +81,7 @@ def register_with_embeddings(
         progress.stage("embedding", len(side.images))
         batches = iter(lambda: tuple(islice(images, BATCH)), ())
         looks = (look for found in visit(engine, progress, batches) for look in found)
-        seen = seen_of(side.title, zip(side.images, looks, strict=True), side.unread, registry.path)
+        seen = seen_of(side.title, zip(side.images, looks, strict=True), side.unread)
     missing = sum(seen.unread.values())
     registry.add_embeddings(entry, identity, embeddings_of(seen), vault, missing=missing)
     return Added(entry, sum(len(one.images) for one in seen.vectors.values()), missing)

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.pipeline.engine import LocalEngine
+from medsanitize.verifiers.overlap import kept
 from medsanitize.verifiers.overlap.models import Models
 from medsanitize.verifiers.pictures.picture import Modality
 from PIL import Image
@@ -184,10 +185,25 @@ def test_images_that_changed_since_they_were_indexed_leave_a_doubt(tmp_path: Pat
     assert (facts["verdict"], facts["sides"][1]["unread"]) == ("cannot tell", {"changed": 1})
 
 
+def test_an_image_that_changes_while_it_is_indexed_leaves_a_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
+    keep = kept.keep
+
+    def late(*given: Any) -> None:
+        (b / "SECRETFILE100-0.png").write_bytes((a / "SECRETFILE3-0.png").read_bytes())
+        keep(*given)
+
+    monkeypatch.setattr("medsanitize.pipeline.overlap.keep", late)
+    index(b, tmp_path / "i")
+    facts = json.loads(ask(a, "--labels-a", a / "labels.csv", tmp_path / "i", "--json").stdout)
+    assert (facts["verdict"], facts["sides"][1]["unread"]) == ("cannot tell", {"changed": 1})
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        "seen.json",
         "images.parquet",
         "radiograph/retrieval/index.json",
         "radiograph/retrieval/vectors.f32",
@@ -204,6 +220,28 @@ def test_an_index_that_was_changed_is_refused(indexed: tuple[Path, Path], name: 
     assert "index" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"unread": {"a link": 1}},
+        {"no_images": 9},
+        {"models": None},
+        {"files": {}},
+        {"format": 2},
+        {"digest": ""},
+        [],
+        None,
+    ],
+)
+def test_an_index_that_says_something_else_of_itself_is_refused(
+    indexed: tuple[Path, Path], change: Any
+) -> None:
+    told = Path(f"{indexed[0]}-index") / "seen.json"
+    facts = json.loads(told.read_bytes())
+    told.write_text(json.dumps({**facts, **change} if isinstance(change, dict) else change))
+    assert ask(*(f"{one}-index" for one in indexed)).exit_code == 4
+
+
 def test_an_index_of_other_models_is_refused(
     indexed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,25 +254,50 @@ def test_an_index_of_other_models_is_refused(
     assert "A is an index that other models made" in done.stderr
 
 
-def test_a_folder_with_something_else_is_no_place_for_an_index(indexed: tuple[Path, Path]) -> None:
-    done = index(indexed[0], indexed[1])
+@pytest.mark.parametrize("place", [".", "new", "../b", "../b/labels.csv", "../b-index"])
+def test_an_index_replaces_nothing_and_lies_beside_its_images(indexed: tuple[Path, Path], place: str) -> None:
+    before = {path: path.read_bytes() for path in indexed[0].parent.rglob("*") if path.is_file()}
+    done = index(indexed[0], indexed[0] / place)
+    assert done.exit_code == 2, done.output
+    assert {path: path.read_bytes() for path in indexed[0].parent.rglob("*") if path.is_file()} == before
+
+
+def test_a_folder_of_images_called_as_an_index_calls_its_own_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    victim = folder_of(tmp_path / "victim" / "radiograph", [1, 2]).parent
+    other = folder_of(tmp_path / "a", [3, 4])
+    assert index(other, victim).exit_code == 2
+    assert len(list((victim / "radiograph").glob("*.png"))) == 4
+
+
+def test_two_runs_do_not_make_one_index(indexed: tuple[Path, Path]) -> None:
+    (indexed[0].parent / "new.part").mkdir()
+    done = index(indexed[0], indexed[0].parent / "new")
     assert done.exit_code == 2
-    assert (indexed[1] / "labels.csv").exists()
+    assert "half made" in done.stderr
 
 
-def test_half_an_index_is_made_again(indexed: tuple[Path, Path]) -> None:
-    made = Path(f"{indexed[0]}-index")
-    whole = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
-    (made / "seen.json").unlink()
-    (made / "radiograph/retrieval/index.json").unlink()
-    assert index(indexed[0], made).exit_code == 0
-    assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == whole
+def test_an_index_that_could_not_be_made_leaves_nothing(
+    indexed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("medsanitize.verifiers.overlap.kept.build_index", stopped)
+    assert index(indexed[0], indexed[0].parent / "new").exit_code != 0
+    assert not list(indexed[0].parent.glob("new*"))
+
+
+@pytest.mark.parametrize("place", ["a/labels.csv/x", "/proc/x"])
+def test_a_place_that_no_folder_can_have_is_told(indexed: tuple[Path, Path], place: str) -> None:
+    done = index(indexed[1], indexed[0].parent / place)
+    assert done.exit_code in (2, 5), done.output
+    compared = ask(*with_tables(*indexed), "--output", indexed[0].parent / "a/labels.csv")
+    assert compared.exit_code == 2
 
 
 def test_an_index_is_for_its_owner_alone_and_nothing_of_it_is_printed(tmp_path: Path) -> None:
     done = index(folder_of(tmp_path / "a", [1, 2, 3]), tmp_path / "i")
     assert "6 images of 3 patients are in the index" in done.output
     assert "SECRET" not in done.output
-    tables = [path for path in (tmp_path / "i").rglob("*") if path.suffix != ".json"]
-    assert {path.stat().st_mode & 0o077 for path in tables if path.is_file()} == {0}
-    assert (tmp_path / "i").stat().st_mode & 0o077 == 0
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "i", *(tmp_path / "i").rglob("*"))} == {0}

@@ -14,15 +14,18 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import KeyMaterialError, UsageError
+from medsanitize.pipeline.again import make_again
 from medsanitize.pipeline.engine import LocalEngine
 from medsanitize.pipeline.outcome import RunResult
 from medsanitize.pipeline.overlap_stage import pairs_path
 from medsanitize.pipeline.plan import plan
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.state import State
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.registry import Registry
+from medsanitize.sanitize.keys import derive
 from medsanitize.verifiers.calibration import Calibration, calibrate
 from medsanitize.verifiers.overlap.given import Given
 from medsanitize.verifiers.overlap.models import Models, Paths
@@ -32,6 +35,7 @@ from pydicom.data import get_testdata_file
 from pydicom.uid import generate_uid
 
 SIZE = 48
+KEYS = derive(bytes(range(60)), scope="demo")
 CR = "1.2.840.10008.5.1.4.1.1.1"
 
 
@@ -349,14 +353,14 @@ def attack(result: RunResult) -> tuple[str, str]:
 def test_a_release_is_attacked_with_itself_by_what_was_seen(make: Make) -> None:
     result, told = attack(go(make("first")))
     assert result == "flagged"
-    assert "Of 6 patients with two images or more, 6 are linked by the look of a radiograph" in told
+    assert "by the look of a radiograph, of patients with two images or more: 6 of 6 (Rs 1.000" in told
 
 
 def test_a_release_is_attacked_with_earlier_ones_that_call_patients_the_same(make: Make) -> None:
     keys = "{file: ./release.key, scope: project}"
     go(make("first", keys=keys))
     told = attack(go(make("second", keys=keys)))[1]
-    assert "Of 3 patients who are in earlier releases too, 3 are linked" in told
+    assert "who are in earlier releases too: 3 of 3 (Rs 1.000" in told
 
 
 def test_an_earlier_release_that_calls_patients_otherwise_is_no_background(make: Make) -> None:
@@ -372,6 +376,41 @@ def test_the_checklist_of_the_report_rests_on_the_attack_with_other_data(make: M
     assert "was not attacked" not in text
 
 
+def test_of_images_that_nobody_could_look_at_the_attack_says_so(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    for visit in (0, 1):
+        radiograph(tmp_path / "more" / f"{visit}.dcm", 7, visit)
+    data = pydicom.dcmread(tmp_path / "more" / "1.dcm")
+    data.Modality = "MR"
+    data.save_as(tmp_path / "more" / "2.dcm")
+    data.SOPInstanceUID = data.file_meta.MediaStorageSOPInstanceUID = generate_uid(entropy_srcs=["other"])
+    data.save_as(tmp_path / "more" / "2.dcm")
+    result, told = attack(go(make("third", inputs=f"[{tmp_path / 'more'}]")))
+    assert result == "flagged"
+    assert "took part in no attack: 1." in told
+
+
+def test_killed_within_the_attack_a_run_ends_with_the_same_bytes(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = files(go(make("first")).release or Path())
+    interrupted = make("first", tag="-again", registry="{path: ./other, key: {file: ./registry.key}}")
+    with monkeypatch.context() as broken:
+        broken.setattr("medsanitize.pipeline.attack_stage._earlier_images", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            go(interrupted)
+    assert files(go(interrupted).release or Path()) == whole
+
+
+def test_the_attack_is_made_again_where_what_is_released_is_judged_again(tmp_path: Path) -> None:
+    state = State(None, KEYS)
+    state.put("attacked", "[]")
+    make_again(state, [], tmp_path)
+    left = state.get("attacked")
+    state.close()
+    assert left is None
+
+
 def test_without_what_was_seen_no_attack_is_made(make: Make) -> None:
     assert attack(go(make("first", section=None)))[0] == "not made"
 
@@ -380,4 +419,4 @@ def test_an_attack_on_many_images_is_made_on_a_draw_of_patients(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("medsanitize.pipeline.attack_stage.MOST", 5)
-    assert "Of 2 patients with two images or more" in attack(go(make("first")))[1]
+    assert "with two images or more: 2 of 2" in attack(go(make("first")))[1]

@@ -25,6 +25,7 @@ BEST = Facts(
     uncompared=0,
     found_before=0,
     matched=0,
+    undecided=0,
     blocks=0,
     shared_blocks=0,
     without_block=0,
@@ -34,7 +35,7 @@ SOME = Rate(0.1, 8, 80, 0.05, 0.17)
 
 
 def standing(code: str, linked: Rate | None = None, **changes: Any) -> str:
-    return {one.code: one.result for one in checklist(replace(BEST, **changes), linked)}[code]
+    return {one.code: one.result for one in checklist(replace(BEST, **changes), linked, linked)}[code]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,7 @@ def standing(code: str, linked: Rate | None = None, **changes: Any) -> str:
         ("A2", None, {}, "needs a human"),
         ("A2", None, {"anonymous": False}, "not met"),
         ("A3", NOBODY, {"matched": 1}, "not met"),
+        ("A3", NOBODY, {"undecided": 1}, "needs a human"),
         ("A3", NOBODY, {}, "met"),
         ("A3", Rate(0.0, 0, 2, 0.0, 0.776), {}, "needs a human"),
         ("A3", SOME, {}, "not met"),
@@ -70,11 +72,16 @@ def test_each_guideline_stands_as_the_facts_say(
     assert standing(code, linked, **changes) == result
 
 
-def test_an_attack_with_itself_says_nothing_of_other_data() -> None:
-    found = {one.code: one for one in checklist(replace(BEST, slides=9), SOME, itself=True)}
+def test_an_attack_of_slides_with_themselves_says_nothing_of_other_data() -> None:
+    found = {one.code: one for one in checklist(replace(BEST, slides=9), None, SOME)}
     assert found["A3"].result == "needs a human"
     assert "not attacked" in found["A3"].why
     assert found["A4"].result == "not met"
+
+
+def test_an_attack_of_radiographs_says_nothing_of_slides() -> None:
+    found = {one.code: one for one in checklist(replace(BEST, slides=9), SOME)}
+    assert (found["A3"].result, found["A4"].result) == ("not met", "needs a human")
 
 
 def test_what_is_open_is_told_in_whole_sentences() -> None:
@@ -108,6 +115,13 @@ def row(number: int, **changes: Any) -> ObjectRow:
     return replace(ObjectRow(f"o{number}", *ids, 1, "0" * 64), **changes)
 
 
+def test_what_overlap_could_not_tell_counts_where_the_policy_asks_for_it(tmp_path: Path) -> None:
+    write_objects([row(0), row(1, check_overlap=Check.PASSED)], tmp_path, metadata={})
+    asks = POLICY + "registry: {path: ./registry, key: {env: B_KEY}}\noverlap: {action: flag}\n"
+    found = [facts_of(loads(text, base=tmp_path), tmp_path).undecided for text in (POLICY, asks)]
+    assert found == [0, 1]
+
+
 def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
     rows = [
         row(0, slide_block="B1", check_registry=Check.PASSED),
@@ -129,6 +143,7 @@ def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
         uncompared=2,
         found_before=1,
         matched=1,
+        undecided=0,
         blocks=2,
         shared_blocks=1,
         without_block=1,

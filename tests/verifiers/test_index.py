@@ -43,11 +43,31 @@ def test_the_exact_search_finds_what_comparing_all_pairs_finds(tmp_path: Path) -
     assert np.allclose(near[:, 0], np.linalg.norm(vectors[rows[:, 0]] - queries, axis=1), atol=1e-5)
 
 
-@pytest.mark.parametrize("far", [0.0, 30.0])
-def test_rounding_of_products_hides_no_neighbour(far: float) -> None:
+@pytest.mark.parametrize(("far", "spread"), [(0, 1), (300, 0.1), (1000, 0.1), (1, 1e-5)])
+def test_rounding_of_products_hides_no_neighbour(far: float, spread: float) -> None:
     """Far from the origin products of float32 tell these vectors apart badly, and their distances do not."""
-    vectors, queries = vectors_of(9_000) + np.float32(far), vectors_of(40, seed=1) + np.float32(far)
+    vectors, queries = (np.float32(far) + np.float32(spread) * vectors_of(n, n) for n in (9_000, 40))
     assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
+
+
+@pytest.mark.parametrize("spread", [1e-5, 0.0])
+def test_a_crowd_that_products_cannot_tell_apart_is_ranked_by_distance(spread: float) -> None:
+    """Two crowds far from each other: moving them to the origin helps neither."""
+    crowds = 100 * vectors_of(2, seed=5)[np.arange(10_500) % 2]
+    vectors = crowds + np.float32(spread) * vectors_of(10_500)
+    queries = vectors[:6] + np.float32(spread) * vectors_of(6, seed=1)
+    assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
+
+
+def test_vectors_that_grow_later_do_not_hide_earlier_ones() -> None:
+    vectors = vectors_of(9_000) * np.where(np.arange(9_000) < 4_096, 1, 1e4)[:, None].astype(np.float32)
+    queries = vectors[[5, 8_000]]
+    assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
+
+
+def test_numbers_too_large_for_products_lose_no_neighbour() -> None:
+    vectors = np.float32(1e19) * vectors_of(500)
+    assert (nearest(vectors, vectors[:9], 3)[1][:, 0] == np.arange(9)).all()
 
 
 def test_more_neighbours_than_vectors_give_all_of_them() -> None:
@@ -71,19 +91,22 @@ def test_lists_of_vectors_in_use_state_what_they_overlook_and_leave_no_file(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_spilled_vectors_come_back_and_leave_no_file(tmp_path: Path) -> None:
-    vectors, spill = vectors_of(300), Spill(tmp_path)
+@pytest.mark.parametrize("count", [0, 1, 300, 300_000])
+def test_spilled_vectors_come_back_and_leave_no_file(tmp_path: Path, count: int) -> None:
+    vectors, spill = vectors_of(count), Spill(tmp_path)
     for vector in vectors:
         spill.append(vector)
-    mapped = spill.array()
+    found = spill.array()
     del spill
-    assert (mapped == vectors).all()
+    assert found.tobytes() == vectors.tobytes()
+    assert isinstance(found, np.memmap) == (count == 300_000)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_takes_no_file_is_said_where_vectors_are_spilled() -> None:
+    spill = Spill(Path("/sys"))
     with pytest.raises(EnvironmentFailure):
-        Spill(Path("/sys")).append(vectors_of(1)[0])
+        spill.append(np.ones(3 << 20, np.float32))
 
 
 def test_row_numbers_lead_into_the_table(tmp_path: Path) -> None:

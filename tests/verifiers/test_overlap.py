@@ -361,6 +361,7 @@ def test_what_two_models_saw_comes_back_from_an_index(places: dict[str, Path], t
     models = Models(MODELS.retrieval, {Modality.RADIOGRAPH: Judge()})
     side = side_of(places["few"], "few")
     seen = gather(side, look_at(side.images, models))
+    (tmp_path / "i").mkdir()
     keep(seen, tmp_path / "i", models)
     vectors = open_kept(tmp_path / "i", side.title, models).vectors[Modality.RADIOGRAPH]
     saw = seen.vectors[Modality.RADIOGRAPH]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -12,16 +13,17 @@ if TYPE_CHECKING:
 _VECTORS: Final = 4_096
 _QUERIES: Final = 1_024
 """So many of both are compared in one product: what it makes, 16 MiB, hardly leaves the cache."""
-_SPARE: Final = 64
+_CROWD: Final = 4_096
+"""Of a query with more candidates than this, those that are not among the nearest so far are let go."""
 _ROUNDING: Final = 2.0**-24
 
 
-def distances(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
+def distances(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float64]:
     """Euclidean distances of one query, summed in float64: they depend on no library's way of blocking."""
     import numpy as np
 
     apart = vectors.astype(np.float64) - query.astype(np.float64)
-    near: NDArray[np.float32] = np.sqrt((apart * apart).sum(axis=1)).astype(np.float32)
+    near: NDArray[np.float64] = np.sqrt((apart * apart).sum(axis=1))
     return near
 
 
@@ -37,63 +39,103 @@ def nearest(
 
     k = min(k, len(vectors))
     near, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
-    for start in range(0, len(queries), _QUERIES):
+    for start in range(0, len(queries) if k else 0, _QUERIES):
         some = np.asarray(queries[start : start + _QUERIES])
-        of, rows = _candidates(vectors, some, k)
-        ends = np.searchsorted(of, np.arange(len(some) + 1))
+        candidates = _candidates(vectors, some, k)
+        ends = np.searchsorted(candidates.of, np.arange(len(some) + 1))
         for number, (begin, end) in enumerate(pairwise(ends)):
-            candidates = np.sort(rows[begin:end])
-            exact = distances(vectors[candidates], some[number])
-            first = np.argsort(exact, kind="stable")[:k]
-            near[start + number], found[start + number] = exact[first], candidates[first]
+            rows, exact = _ranked(vectors, some[number], candidates.rows[begin:end], k)
+            near[start + number], found[start + number] = exact, rows
     return near, found
 
 
-def _candidates(
-    vectors: NDArray[np.float32], queries: NDArray[np.float32], k: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers of queries, ascending, and rows of vectors that may be among their ``k`` nearest.
+@dataclass(frozen=True, slots=True, repr=False)
+class _Candidates:
+    """Numbers of queries, ascending, rows that may be among their nearest, and the products of the two."""
+
+    of: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+    def __getitem__(self, places: NDArray[np.int64]) -> _Candidates:
+        return _Candidates(self.of[places], self.rows[places], self.values[places])
+
+
+def _candidates(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> _Candidates:
+    """Every vector that may be among the ``k`` nearest of a query.
 
     The nearest v of a query q has the largest q.v - |v|^2 / 2: one product of (q, 1) and (v, -|v|^2 / 2).
+    Both are moved by the same vector first, which changes no distance: far from the origin products round to
+    nothing.
     """
     import numpy as np
 
-    asked = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
-    lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
-    of, rows, values = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
-    limits, longest, kept = np.full(len(queries), -np.inf), 0.0, 0
+    centre = vectors[:_VECTORS].mean(axis=0, dtype=np.float64).astype(np.float32)
+    asked = np.hstack([queries - centre, np.ones((len(queries), 1), np.float32)])
+    lengths = np.linalg.norm(asked[:, :-1].astype(np.float64), axis=1)
+    found = _Candidates(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+    least, longest, kept = np.full(len(queries), -np.inf), 0.0, 0
     for start in range(0, len(vectors), _VECTORS):
-        chunk = np.asarray(vectors[start : start + _VECTORS])
+        chunk = np.asarray(vectors[start : start + _VECTORS]) - centre
         squares = np.einsum("nd,nd->n", chunk, chunk, dtype=np.float64)
-        products = asked @ np.hstack([chunk, (-squares / 2).astype(np.float32)[:, None]]).T
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = asked @ np.hstack([chunk, (-squares / 2).astype(np.float32)[:, None]]).T
         longest = max(longest, float(squares.max()) ** 0.5)
-        slack = 2 * asked.shape[1] * _ROUNDING * longest * (lengths + longest / 2)
+        # Twice what a sum of so many products, of numbers that were rounded once before, can be wrong by.
+        slack = 2 * (asked.shape[1] + 8) * _ROUNDING * longest * (lengths + longest / 2)
         if start == 0 and len(chunk) >= k:
-            limits = np.partition(products, -k, axis=1)[:, -k] - slack
-        found = np.flatnonzero(products >= limits.astype(np.float32)[:, None])
-        of, rows = np.hstack([of, found // len(chunk)]), np.hstack([rows, found % len(chunk) + start])
-        values = np.hstack([values, products.reshape(-1)[found]])
-        if len(of) > 2 * kept or start + _VECTORS >= len(vectors):
-            best, limits = _best(of, rows, values, k, slack)
-            of, rows, values, kept = of[best], rows[best], values[best], len(best)
-    return of, rows
+            least = np.partition(products, -k, axis=1)[:, -k].astype(np.float64)
+        # What is no number, because it grew too large, is no reason to leave a vector out.
+        places = np.flatnonzero(~(products < (least - slack).astype(np.float32)[:, None]))
+        of, rows = places // len(chunk), places % len(chunk) + start
+        new = _Candidates(of, rows, products.reshape(-1)[places])
+        found = _Candidates(*(np.hstack([getattr(one, n) for one in (found, new)]) for n in new.__slots__))
+        if len(found.of) > 2 * kept or start + _VECTORS >= len(vectors):
+            best, least = _best(found, k, slack)
+            found = _thinned(vectors, queries, found[best], k)
+            kept = len(found.of)
+    return found
 
 
 def _best(
-    of: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    values: NDArray[np.float32],
-    k: int,
-    slack: NDArray[np.float64],
+    found: _Candidates, k: int, slack: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Places of the ``k`` largest values of every query, and of those hardly smaller; and from where on."""
+    """Places of the ``k`` largest products of each query and of those hardly smaller; the k-th largest."""
     import numpy as np
 
-    order = np.lexsort((rows, -values, of))
-    starts = np.searchsorted(of[order], np.arange(len(slack)))
-    rank = np.arange(len(order)) - starts[of[order]]
+    order = np.lexsort((found.rows, -found.values, found.of))
+    of, values = found.of[order], found.values[order].astype(np.float64)
+    starts = np.searchsorted(of, np.arange(len(slack)))
     full = np.bincount(of, minlength=len(slack)) >= k
-    limits = np.full(len(slack), -np.inf)
-    limits[full] = values[order][starts[full] + k - 1] - slack[full]
-    near = (rank < k) | ((values[order] >= limits[of[order]]) & (rank < k + _SPARE))
-    return order[near], limits
+    least = np.full(len(slack), -np.inf)
+    least[full] = values[starts[full] + k - 1]
+    near = (np.arange(len(of)) - starts[of] < k) | ~(values < (least - slack)[of])
+    return order[near], least
+
+
+def _thinned(
+    vectors: NDArray[np.float32], queries: NDArray[np.float32], found: _Candidates, k: int
+) -> _Candidates:
+    """Where very many vectors are too alike for products to rank, keep the nearest so far by distance."""
+    import numpy as np
+
+    ends = np.searchsorted(found.of, np.arange(len(queries) + 1))
+    crowded = np.flatnonzero(np.diff(ends) > max(_CROWD, 4 * k))
+    kept = np.ones(len(found.of), bool)
+    for number in crowded.tolist():
+        part = slice(ends[number], ends[number + 1])
+        rows, _ = _ranked(vectors, queries[number], found.rows[part], k)
+        kept[part] = np.isin(found.rows[part], rows)
+    return found[np.flatnonzero(kept)]
+
+
+def _ranked(
+    vectors: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.int64], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The ``k`` nearest of these rows, and their distances."""
+    import numpy as np
+
+    rows = np.sort(rows)
+    exact = distances(vectors[rows], query)
+    first = np.argsort(exact, kind="stable")[:k]
+    return rows[first], exact[first]

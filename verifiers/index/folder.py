@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -122,10 +123,12 @@ def write_about(folder: Path, about: About) -> None:
     files = {name: digest_file(folder / name) for name in names}
     facts = {**asdict(about), "files": files, "format": _FORMAT}
     write_atomic(folder / ABOUT, document_json(facts))
+    with storage():
+        (folder / ABOUT).chmod(0o600)
 
 
-def read_about(folder: Path) -> About:
-    """Read what an index says, and digest every file that it names.
+def read_about(folder: Path, digest: str | None = None) -> About:
+    """Read what an index says, and digest every file that it names; ``digest`` is that of what it says.
 
     Raises
     ------
@@ -133,8 +136,9 @@ def read_about(folder: Path) -> About:
         When something is missing, changed, or of another size than stated.
     """
     try:
-        facts: dict[str, Any] = json.loads((folder / ABOUT).read_bytes())
-        known = facts.pop("format") == _FORMAT
+        content = (folder / ABOUT).read_bytes()
+        facts: dict[str, Any] = json.loads(content)
+        known = digest in (None, sha256(content).hexdigest()) and facts.pop("format") == _FORMAT
         about = About(**facts)
         named = {VECTORS, ROWS, *(shard_name(number) for number in range(about.shards))}
         whole = known and set(about.files) == named and bool(about.shards) == bool(about.probes)

@@ -126,7 +126,7 @@ def build_index(
     return open_index(folder)
 
 
-def open_index(folder: Path, *, model: str | None = None) -> Index:
+def open_index(folder: Path, *, model: str | None = None, digest: str | None = None) -> Index:
     """Open an index once the digest of each of its files is what it was.
 
     Parameters
@@ -135,6 +135,8 @@ def open_index(folder: Path, *, model: str | None = None) -> Index:
         Where `build_index` wrote it.
     model : str or None
         Digest of the model of the queries.
+    digest : str or None
+        Of ``index.json``, where somebody else states it.
 
     Raises
     ------
@@ -143,7 +145,7 @@ def open_index(folder: Path, *, model: str | None = None) -> Index:
     UsageError
         When the index is of another model.
     """
-    about = read_about(folder)
+    about = read_about(folder, digest)
     if model is not None and about.model != model:
         raise UsageError("The index was made by another model", "Build it again with this one")
     shards = open_shards((folder / shard_name(number) for number in range(about.shards)), about.probes)

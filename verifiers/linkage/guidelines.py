@@ -46,9 +46,11 @@ class Facts:
         In the release.
     unsearched, unread
         Objects not searched for known identifiers; objects that may show text that nobody read.
-    uncompared, found_before, matched
-        Objects not compared with earlier releases; objects whose pixels one of them holds; objects of
-        patients whom a model finds in one, if only possibly.
+    uncompared, found_before
+        Objects not compared with earlier releases; objects whose pixels one of them holds.
+    matched, undecided
+        Objects of patients whom a model finds in one, if only possibly; objects of which the policy asks it
+        and it cannot be told.
     blocks, shared_blocks, without_block
         Known blocks of tissue, those of them with several slides here, slides of which none is known.
     """
@@ -64,13 +66,14 @@ class Facts:
     uncompared: int
     found_before: int
     matched: int
+    undecided: int
     blocks: int
     shared_blocks: int
     without_block: int
 
 
 def guidelines_of(
-    policy: Policy, release: Path, linked: Rate | None = None, *, itself: bool = False
+    policy: Policy, release: Path, others: Rate | None = None, slides: Rate | None = None
 ) -> tuple[Guideline, ...]:
     """Go through the checklist for a release, published or staged.
 
@@ -80,12 +83,12 @@ def guidelines_of(
         What the release was made by.
     release : Path
         Folder with its manifest.
-    linked : Rate, optional
-        Rs of a linking attack, with its bounds.
-    itself : bool
-        Whether the release was attacked with itself, not with another dataset.
+    others : Rate, optional
+        Rs of a linking attack with another dataset, with its bounds.
+    slides : Rate, optional
+        Rs of one on its slides, with another dataset or with itself.
     """
-    return checklist(facts_of(policy, release), linked, itself=itself)
+    return checklist(facts_of(policy, release), others, slides)
 
 
 def facts_of(policy: Policy, release: Path) -> Facts:
@@ -102,6 +105,7 @@ def facts_of(policy: Policy, release: Path) -> Facts:
             counts["uncompared"] += row["check_registry"] == "not made"
             counts["found before"] += row["check_registry"] == "flagged"
             counts["matched"] += row["check_overlap"] == "flagged"
+            counts["undecided"] += row["check_overlap"] == "not made"
             if row["kind"] == "slide":
                 counts["slides"] += 1
                 blocks[row["slide_block"] or ""] += 1
@@ -119,19 +123,20 @@ def facts_of(policy: Policy, release: Path) -> Facts:
         uncompared=counts["uncompared"],
         found_before=counts["found before"],
         matched=counts["matched"],
+        undecided=counts["undecided"] if policy.overlap is not None else 0,
         blocks=len(blocks),
         shared_blocks=sum(count > 1 for count in blocks.values()),
         without_block=without,
     )
 
 
-def checklist(facts: Facts, linked: Rate | None = None, *, itself: bool = False) -> tuple[Guideline, ...]:
+def checklist(facts: Facts, others: Rate | None = None, slides: Rate | None = None) -> tuple[Guideline, ...]:
     """Judge each guideline; see `guidelines_of`."""
     names = {
         "A1": ("Minimize metadata", _metadata(facts)),
         "A2": ("Dissociate from patient records", _records(facts)),
-        "A3": ("Consider other data sets", _other_data(facts, None if itself else linked)),
-        "A4": ("Slides from the same block", _blocks(facts, linked)),
+        "A3": ("Consider other data sets", _other_data(facts, others)),
+        "A4": ("Slides from the same block", _blocks(facts, slides)),
         "A5": ("Consider what can be inferred", _inference()),
         "A6": ("Consider small populations", _population(facts)),
         "A7": ("Contract", _contract(facts)),
@@ -189,6 +194,11 @@ def _other_data(facts: Facts, linked: Rate | None) -> tuple[Standing, str]:
             else "No object has the pixels of one in the registry."
         )
         return _NEEDS, f"{compared} {told}"
+    if facts.undecided:
+        return _NEEDS, (
+            f"Of {facts.undecided:,} objects it cannot be told whether their patients are in earlier"
+            f" releases. {told}"
+        )
     if linked.upper > MOST_LINKED:
         return _NEEDS, f"{told} That is too few patients to bound what an attack would link."
     return "met", f"No object has the pixels of one in the registry. {told}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,8 @@ NOT_AN_IMAGE: Final = "not-an-image"
 FURTHER_PAGES: Final = "further-pages"
 """Of a file whose first page alone was compared."""
 CHANGED: Final = "changed"
+GONE: Final = (-1, -1)
+"""Stamp of an image whose files are not there."""
 _IMAGES: Final = (
     *(".dcm", ".dicom", ".png", ".jpg", ".jpeg", ".jp2", ".tif", ".tiff", ".btf"),
     *(".svs", ".ndpi", ".scn", ".bif", ".mrxs", ".vms", ".vmu", ".afi", ".czi", ".qptiff"),
@@ -60,6 +63,8 @@ class Look:
         model. None where no model looked.
     patient
         Who the header says it shows; empty where it does not, or the patient is known anyway.
+    stamp
+        Size and latest time of its files, as `stamp_of` gives them.
     trouble
         Rule by which the image was not compared in full; empty where it was.
     """
@@ -71,6 +76,7 @@ class Look:
     vector: NDArray[np.float32] | None = None
     second: NDArray[np.float32] | None = None
     patient: str = ""
+    stamp: tuple[int, int] = GONE
     trouble: str = ""
 
     def __repr__(self) -> str:
@@ -99,7 +105,36 @@ def look_at(images: Sequence[Image], models: Models) -> list[Look]:
     return looks
 
 
+def stamp_of(files: Iterable[Path]) -> tuple[int, int]:
+    """Size and latest time of the files of an image, which show what was written since.
+
+    `GONE` where none of them is there, ``(-2, -2)`` where not all of them can be asked.
+    """
+    found: list[os.stat_result | None] = []
+    for path in files:
+        try:
+            found.append(path.stat())
+        except FileNotFoundError:
+            found.append(None)
+        except OSError:
+            return -2, -2
+    there = [one for one in found if one is not None]
+    if len(there) < len(found):
+        return (-2, -2) if there else GONE
+    return sum(one.st_size for one in there), max(one.st_mtime_ns for one in there)
+
+
 def _visit(image: Image) -> tuple[Look, Picture | None]:
+    """Look at one image, if nobody writes to it meanwhile."""
+    files = (image.path, *image.parts)
+    before = stamp_of(files)
+    look, picture = _looked(image)
+    if stamp_of(files) != before:
+        return Look(trouble=CHANGED), None
+    return replace(look, stamp=before), picture
+
+
+def _looked(image: Image) -> tuple[Look, Picture | None]:
     from medsanitize.verifiers.pictures.read import read_picture
 
     try:

@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.calibration import Calibration
 from medsanitize.verifiers.models.protocols import Retrieval, Verification
 from medsanitize.verifiers.pictures.picture import Modality
+
+_LOOK: Final = 1
+"""Raised with every change of what is seen of an image: what was seen before is then not comparable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Models:
     @property
     def identity(self) -> str:
         """One digest for all of them: only what equal models saw can be compared."""
-        lines = [f"{one} {_digest(self.retrieval, one)}" for one in Modality]
+        lines = [f"look {_LOOK}", *(f"{one} {_digest(self.retrieval, one)}" for one in Modality)]
         lines += [f"verifier {one} {model.digest}" for one, model in sorted(self.verification.items())]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

@@ -150,6 +150,8 @@ def _near(
             if wanted >= _WIDEST:
                 complete, full = complete and not full.any(), np.zeros_like(full)
             pairs = np.stack([np.repeat(asked[~full], rows.shape[1]), rows[~full].reshape(-1)])
+            # Lists that hold too few leave open who would have come next.
+            complete = complete and bool((pairs[1] >= 0).all())
             found.append(pairs[:, pairs[1] >= 0])
             later.append(asked[full])
         todo, wanted = np.concatenate(later), 4 * wanted

@@ -53,6 +53,8 @@ class Seen:
         What each patient is called; empty where unknown. For the holder alone.
     digests, pixels, prints
         Digests of bytes and of pixels, and fingerprints, by image; None where there is none.
+    stamps
+        Sizes and times of the files, by image.
     vectors
         Embeddings by modality.
     unread
@@ -68,6 +70,7 @@ class Seen:
     digests: tuple[bytes | None, ...]
     pixels: tuple[bytes | None, ...]
     prints: tuple[bytes | None, ...]
+    stamps: tuple[tuple[int, int], ...]
     vectors: Mapping[Modality, Vectors]
     unread: Mapping[str, int]
     no_images: int
@@ -115,6 +118,7 @@ def seen_of(
 
     images, patients = list[Image](), _Patients()
     digests, pixels, prints = (list[bytes | None]() for _ in range(3))
+    stamps = list[tuple[int, int]]()
     vectors: dict[Modality, _Embedded] = {}
     troubles, no_images = Counter(left), 0
     for image, look in visited:
@@ -126,6 +130,7 @@ def seen_of(
         digests.append(look.digest)
         pixels.append(look.pixels)
         prints.append(look.print)
+        stamps.append(look.stamp)
         if look.trouble == NO_IMAGE:
             no_images += 1
         elif look.trouble:
@@ -139,6 +144,7 @@ def seen_of(
         digests=tuple(digests),
         pixels=tuple(pixels),
         prints=tuple(prints),
+        stamps=tuple(stamps),
         vectors={modality: vectors[modality].vectors(codes) for modality in Modality if modality in vectors},
         unread=dict(sorted(troubles.items())),
         no_images=no_images,
