@@ -84,9 +84,8 @@ def overlap(
 def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, **options: Any) -> int:
     """Look at a dataset once, and keep what was seen for overlap.
 
-    The index takes the place of the dataset in the command overlap, with the same models. An index that is
-    there is replaced. It is not encrypted, and embeddings can be turned back into images: keep it for
-    yourself.
+    The index takes the place of the dataset in the command overlap, with the same models. It replaces nothing
+    that is there. It is not encrypted, and embeddings can be turned back into images: keep it for yourself.
     """
     from medsanitize.pipeline.overlap import ToIndex, run_index
     from medsanitize.verifiers.overlap.models import Paths

@@ -16,7 +16,7 @@ REVIEW = "review"
 _JUDGED = (
     *("contests", "duplicates", "refused-bytes", "refused-pixels", "refused-registry", "judged"),
     *("overlap", "overlapped", "refused-overlap"),
-    *("replaced", "synthesized", "attacked"),
+    *("replaced", "synthesized", "attacks"),
 )
 _CLEARED = (
     "outcome = NULL, rule = NULL, staged = 0, p_patient = NULL, p_study = NULL, p_series = NULL,"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST: Final = 2_000
 """Images of each kind that take part, of the release and of strangers in earlier ones."""
 _SEED: Final = 2023
-_KEY: Final = "attacked"
+_KEY: Final = "attacks"
 
 Background = Literal["itself", "earlier releases"]
 
@@ -65,9 +65,20 @@ class Attacked:
 
 @dataclass(frozen=True, slots=True)
 class Attacks:
-    """The attacks on a release, and how many of its images took part in none."""
+    """The attacks on a release.
+
+    Attributes
+    ----------
+    made
+        One for each kind of image and background, where anybody could be linked.
+    kinds
+        Kinds of images in the release.
+    left
+        Images that nobody could look at, and those of kinds without an attack.
+    """
 
     made: tuple[Attacked, ...]
+    kinds: tuple[str, ...]
     left: int
 
 
@@ -80,25 +91,29 @@ def attack_release(state: State, policy: Policy) -> None:
     attacked = {one.modality for one in made}
     left = [len(one.images) for modality, one in ours.vectors.items() if modality not in attacked]
     with state.transaction():
-        state.put(_KEY, json.dumps(asdict(Attacks(made, sum(left) + sum(ours.unread.values())))))
+        found = Attacks(made, tuple(ours.vectors), sum(left) + sum(ours.unread.values()))
+        state.put(_KEY, json.dumps(asdict(found)))
 
 
 def attacks_of(state: State) -> Attacks:
     """The attacks that were made."""
-    found = json.loads(state.get(_KEY) or '{"made": [], "left": 0}')
+    found = json.loads(state.get(_KEY) or '{"made": [], "kinds": [], "left": 0}')
     made = (Attacked(**{**one, "rate": Rate(**one["rate"])}) for one in found["made"])
-    return Attacks(tuple(made), found["left"])
+    return Attacks(tuple(made), tuple(found["kinds"]), found["left"])
 
 
 def guidelines_by(state: State, policy: Policy, staging: Path) -> tuple[Guideline, ...]:
     """The checklist of the staged release, by the attacks that were made."""
-    found = attacks_of(state).made
-    others = [one.rate for one in found if one.background == "earlier releases"]
-    slides = [one.rate for one in found if one.modality == "slide"]
-    return guidelines_of(policy, staging, _worst(others), _worst(slides))
+    found = attacks_of(state)
+    others = {one.modality: one.rate for one in found.made if one.background == "earlier releases"}
+    slides = [one.rate for one in found.made if one.modality == "slide"]
+    worst = _worst(others.values())
+    if worst is not None and not worst.errors and (found.left or set(others) < set(found.kinds)):
+        worst = None  # that nobody was linked says nothing of images that did not take part
+    return guidelines_of(policy, staging, worst, _worst(slides))
 
 
-def _worst(rates: Sequence[Rate]) -> Rate | None:
+def _worst(rates: Iterable[Rate]) -> Rate | None:
     """Who links anybody is worse than who links nobody; then the one that may link more."""
     return max(rates, key=lambda rate: (rate.errors > 0, rate.upper), default=None)
 

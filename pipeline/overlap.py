@@ -19,7 +19,7 @@ from medsanitize.verifiers.calibration import Calibration
 from medsanitize.verifiers.labels import Columns
 from medsanitize.verifiers.overlap.figure import FIGURE, write_figure
 from medsanitize.verifiers.overlap.given import read_given
-from medsanitize.verifiers.overlap.kept import is_kept, keep, new_index, open_kept
+from medsanitize.verifiers.overlap.kept import is_kept, keep, new_index, open_kept, require_outside
 from medsanitize.verifiers.overlap.look import Look, look_at
 from medsanitize.verifiers.overlap.models import Models, Paths, open_models
 from medsanitize.verifiers.overlap.overlap import TARGET, Overlap, looks_of, overlap
@@ -86,6 +86,8 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
     sides = _sides(asked, models)
     given = calibrations_of(asked.calibration, models)
     if asked.output is not None:
+        for path in (*asked.paths, *([asked.images] if asked.images is not None else [])):
+            require_outside(asked.output, path)
         _make(asked.output)
     with LocalEngine(Lookers(asked.models), workers, stop) as engine:
         progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Side)))
@@ -217,7 +219,7 @@ def _make(output: Path) -> None:
     try:
         with storage():
             output.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError, FileNotFoundError):
+    except OSError:
         raise UsageError("The folder for the output cannot be made", "Name one within a folder") from None
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import medsanitize.verifiers.overlap.look
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.pipeline.engine import LocalEngine
+from medsanitize.release.canonical import document_json
 from medsanitize.verifiers.overlap import kept
 from medsanitize.verifiers.overlap.models import Models
 from medsanitize.verifiers.pictures.picture import Modality
@@ -221,24 +225,30 @@ def test_an_index_that_was_changed_is_refused(indexed: tuple[Path, Path], name: 
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "restated"),
     [
-        {"unread": {"a link": 1}},
-        {"no_images": 9},
-        {"models": None},
-        {"files": {}},
-        {"format": 2},
-        {"digest": ""},
-        [],
-        None,
+        ({"unread": {"a link": 1}}, False),
+        ({"no_images": 9}, False),
+        ({"digest": ""}, False),
+        ({"unread": []}, True),
+        ({"models": None}, True),
+        ({"files": {}}, True),
+        ({"files": {"images.parquet": "", "../x": ""}}, True),
+        ({"format": 2}, True),
+        ([], True),
+        (None, True),
     ],
 )
 def test_an_index_that_says_something_else_of_itself_is_refused(
-    indexed: tuple[Path, Path], change: Any
+    indexed: tuple[Path, Path], change: Any, restated: bool
 ) -> None:
     told = Path(f"{indexed[0]}-index") / "seen.json"
     facts = json.loads(told.read_bytes())
-    told.write_text(json.dumps({**facts, **change} if isinstance(change, dict) else change))
+    if isinstance(change, dict):
+        rest = {key: value for key, value in {**facts, **change}.items() if key != "digest"}
+        honest = sha256(document_json(rest)).hexdigest()
+        change = {**rest, "digest": honest if restated else change.get("digest", facts["digest"])}
+    told.write_text(json.dumps(change))
     assert ask(*(f"{one}-index" for one in indexed)).exit_code == 4
 
 
@@ -288,12 +298,48 @@ def test_an_index_that_could_not_be_made_leaves_nothing(
     assert not list(indexed[0].parent.glob("new*"))
 
 
-@pytest.mark.parametrize("place", ["a/labels.csv/x", "/proc/x"])
+@pytest.mark.parametrize("place", ["a/labels.csv/x", "a/labels.csv/x/y", "/proc/x", "x" * 252])
 def test_a_place_that_no_folder_can_have_is_told(indexed: tuple[Path, Path], place: str) -> None:
     done = index(indexed[1], indexed[0].parent / place)
-    assert done.exit_code in (2, 5), done.output
-    compared = ask(*with_tables(*indexed), "--output", indexed[0].parent / "a/labels.csv")
-    assert compared.exit_code == 2
+    assert done.exit_code == 2, done.output
+    assert "cannot be made" in done.stderr
+    compared = ask(*with_tables(*indexed), "--output", indexed[0].parent / place)
+    assert compared.exit_code == 2 or place == "x" * 252
+
+
+def test_what_overlap_writes_does_not_lie_in_a_dataset(indexed: tuple[Path, Path]) -> None:
+    for place in ("a", "a/new", "a-index"):
+        done = ask(*with_tables(*indexed), f"{indexed[0]}-index", "--output", indexed[0].parent / place)
+        assert done.exit_code == 2, done.output
+        assert "would lie in a dataset" in done.stderr
+
+
+def test_an_image_that_is_replaced_with_its_time_is_no_longer_what_was_indexed(tmp_path: Path) -> None:
+    a = folder_of(tmp_path / "a", [1, 2])
+    index(a, tmp_path / "i")
+    target = a / "SECRETFILE1-0.png"
+    before = target.stat()
+    target.write_bytes(target.read_bytes())
+    os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
+    facts = json.loads(ask(tmp_path / "i", a, "--json").stdout)
+    assert facts["sides"][0]["unread"] == {"changed": 1}
+
+
+def test_an_image_that_is_written_to_while_it_is_read_counts_as_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = folder_of(tmp_path / "a", [1, 2])
+    look = medsanitize.verifiers.overlap.look._looked
+
+    def looked(image: Any) -> Any:
+        found = look(image)
+        if image.path.name == "SECRETFILE1-0.png":
+            image.path.touch()
+        return found
+
+    monkeypatch.setattr("medsanitize.verifiers.overlap.look._looked", looked)
+    facts = json.loads(ask(a, folder_of(tmp_path / "b", [3]), "--json").stdout)
+    assert facts["sides"][0]["unread"]["changed"] == 1
 
 
 def test_an_index_is_for_its_owner_alone_and_nothing_of_it_is_printed(tmp_path: Path) -> None:

@@ -404,9 +404,9 @@ def test_killed_within_the_attack_a_run_ends_with_the_same_bytes(
 
 def test_the_attack_is_made_again_where_what_is_released_is_judged_again(tmp_path: Path) -> None:
     state = State(None, KEYS)
-    state.put("attacked", "[]")
+    state.put("attacks", "[]")
     make_again(state, [], tmp_path)
-    left = state.get("attacked")
+    left = state.get("attacks")
     state.close()
     assert left is None
 

@@ -65,9 +65,10 @@ def test_vectors_that_grow_later_do_not_hide_earlier_ones() -> None:
     assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
 
 
-def test_numbers_too_large_for_products_lose_no_neighbour() -> None:
-    vectors = np.float32(1e19) * vectors_of(500)
-    assert (nearest(vectors, vectors[:9], 3)[1][:, 0] == np.arange(9)).all()
+@pytest.mark.parametrize("size", [np.float32(1e19), np.float32(1e-22)])
+def test_numbers_too_large_or_small_for_products_lose_no_neighbour(size: np.float32) -> None:
+    vectors, queries = size * vectors_of(500), size * vectors_of(30, seed=1)
+    assert (nearest(vectors, queries, 3)[1] == by_hand(vectors, queries, 3)).all()
 
 
 def test_more_neighbours_than_vectors_give_all_of_them() -> None:

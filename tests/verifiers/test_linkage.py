@@ -52,6 +52,16 @@ def cohort(patients: int, images: int, noise: float, seed: int = 0) -> tuple[Any
     return vectors.astype(np.float32), people
 
 
+def test_what_all_images_have_in_common_hides_nobody() -> None:
+    """Cosines that differ from the seventh place on link as others do, and the first stranger gets nobody."""
+    draw = np.random.default_rng(4)
+    people = 100 + 0.01 * draw.normal(size=(20, 16))
+    strangers = 100 + 0.01 * draw.normal(size=(3, 16))
+    probes = (people + 1e-4 * draw.normal(size=people.shape)).astype(np.float64)
+    one = pool(probes, np.arange(20), np.vstack([strangers, people]), np.r_[20:23, 0:20])
+    assert attack(one).rs.errors == 20
+
+
 def test_copies_are_always_linked_and_strangers_by_chance_only() -> None:
     vectors, people = cohort(30, 1, 0.0)
     assert attack(pool(vectors, people, vectors, people)).rs.share == 1

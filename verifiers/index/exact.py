@@ -13,17 +13,23 @@ if TYPE_CHECKING:
 _VECTORS: Final = 4_096
 _QUERIES: Final = 1_024
 """So many of both are compared in one product: what it makes, 16 MiB, hardly leaves the cache."""
+_ROWS: Final = 1_024
 _CROWD: Final = 4_096
 """Of a query with more candidates than this, those that are not among the nearest so far are let go."""
 _ROUNDING: Final = 2.0**-24
+_SMALLEST: Final = 2.0**-126
+_LARGEST: Final = 1e37
+"""Between the two, numbers of 32 bits are rounded by a share of themselves."""
 
 
 def distances(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float64]:
     """Euclidean distances of one query, summed in float64: they depend on no library's way of blocking."""
     import numpy as np
 
-    apart = vectors.astype(np.float64) - query.astype(np.float64)
-    near: NDArray[np.float64] = np.sqrt((apart * apart).sum(axis=1))
+    near = np.empty(len(vectors))
+    for start in range(0, len(vectors), _ROWS):
+        apart = vectors[start : start + _ROWS].astype(np.float64) - query.astype(np.float64)
+        near[start : start + _ROWS] = np.sqrt((apart * apart).sum(axis=1))
     return near
 
 
@@ -81,20 +87,36 @@ def _candidates(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: i
         with np.errstate(over="ignore", invalid="ignore"):
             products = asked @ np.hstack([chunk, (-squares / 2).astype(np.float32)[:, None]]).T
         longest = max(longest, float(squares.max()) ** 0.5)
-        # Twice what a sum of so many products, of numbers that were rounded once before, can be wrong by.
-        slack = 2 * (asked.shape[1] + 8) * _ROUNDING * longest * (lengths + longest / 2)
+        slack = _slack(asked.shape[1], lengths, longest)
         if start == 0 and len(chunk) >= k:
             least = np.partition(products, -k, axis=1)[:, -k].astype(np.float64)
         # What is no number, because it grew too large, is no reason to leave a vector out.
-        places = np.flatnonzero(~(products < (least - slack).astype(np.float32)[:, None]))
+        places = np.flatnonzero(~(products < _floor(least, slack).astype(np.float32)[:, None]))
         of, rows = places // len(chunk), places % len(chunk) + start
         new = _Candidates(of, rows, products.reshape(-1)[places])
         found = _Candidates(*(np.hstack([getattr(one, n) for one in (found, new)]) for n in new.__slots__))
-        if len(found.of) > 2 * kept or start + _VECTORS >= len(vectors):
+        crowded = np.bincount(found.of, minlength=1).max() > 2 * max(_CROWD, 4 * k)
+        if crowded or len(found.of) > 2 * kept or start + _VECTORS >= len(vectors):
             best, least = _best(found, k, slack)
             found = _thinned(vectors, queries, found[best], k)
             kept = len(found.of)
     return found
+
+
+def _slack(terms: int, lengths: NDArray[np.float64], longest: float) -> NDArray[np.float64]:
+    """Twice what a product of so many terms, of numbers that were rounded once before, can be wrong by."""
+    import numpy as np
+
+    found = 2 * (terms + 8) * (_ROUNDING * longest * (lengths + longest / 2) + _SMALLEST)
+    return np.where(longest * (lengths + longest) < _LARGEST, found, np.inf)
+
+
+def _floor(least: NDArray[np.float64], slack: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From where on products may be among the largest; no number where that cannot be told."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        return least - slack
 
 
 def _best(
@@ -109,7 +131,7 @@ def _best(
     full = np.bincount(of, minlength=len(slack)) >= k
     least = np.full(len(slack), -np.inf)
     least[full] = values[starts[full] + k - 1]
-    near = (np.arange(len(of)) - starts[of] < k) | ~(values < (least - slack)[of])
+    near = (np.arange(len(of)) - starts[of] < k) | ~(values < _floor(least, slack)[of])
     return order[near], least
 
 

@@ -88,7 +88,7 @@ class Pool:
         Whether probes and background are the same images.
     """
 
-    similarity: NDArray[np.float32]
+    similarity: NDArray[np.float64]
     probes: NDArray[np.intp]
     background: NDArray[np.intp]
     same: bool = False
@@ -116,7 +116,7 @@ def pool(
     one = _unit(probes)
     other = one if background is None else _unit(background)
     # The last bits depend on how a library blocks its sums; nobody may be linked by them.
-    similarity = (one @ other.T).round(6).astype(np.float32)
+    similarity = (one @ other.T).round(12)
     if background_patients is not None:
         return Pool(similarity, probe_patients, background_patients)
     np.fill_diagonal(similarity, -np.inf)
@@ -167,7 +167,7 @@ def _linked(one: Pool) -> NDArray[np.bool_]:
 
 
 def success_rate(
-    similarity: NDArray[np.float32], probes: NDArray[np.intp], background: NDArray[np.intp]
+    similarity: NDArray[np.float64], probes: NDArray[np.intp], background: NDArray[np.intp]
 ) -> float:
     """Return Rs: patients of the background with a probe that went to them, over all its patients."""
     import numpy as np

@@ -24,7 +24,7 @@ from medsanitize.release.store import storage, write_atomic
 from medsanitize.verifiers.index.folder import ABOUT
 from medsanitize.verifiers.index.index import build_index, open_index
 from medsanitize.verifiers.index.search import EXACT_UP_TO
-from medsanitize.verifiers.overlap.look import CHANGED, GONE, stamp_of
+from medsanitize.verifiers.overlap.look import CHANGED, GONE, UNKNOWN, stamp_of
 from medsanitize.verifiers.overlap.seen import Seen, Vectors
 from medsanitize.verifiers.overlap.side import Image
 from medsanitize.verifiers.pictures.picture import Modality
@@ -66,30 +66,48 @@ def new_index(output: Path, dataset: Path) -> Iterator[Path]:
     EnvironmentFailure
         When the disk fails.
     """
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError("There is something at the place of the index", "Name a new folder, or remove it")
-    inside, home = Path(os.path.realpath(output)), Path(os.path.realpath(dataset))
-    if inside == home or home in inside.parents:
-        raise UsageError("The index would lie in its dataset", "Name a folder elsewhere")
-    part = output.absolute().with_name(output.absolute().name + ".part")
+    output = Path(os.path.abspath(output))
+    part = output.with_name(output.name + ".part")
+    require_outside(output, dataset)
     try:
+        empty = output.is_dir() and not output.is_symlink() and not any(output.iterdir())
+        if os.path.lexists(output) and not empty:
+            raise UsageError("Something is at the place of the index", "Name a new folder, or remove it")
         with storage():
             part.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(part):
+            raise UsageError(
+                "The index is half made: by a run that is still at it, or by one that was killed",
+                "Remove the folder with its name and .part, if nothing is at work on it",
+            )
+        with storage():
             part.mkdir(mode=0o700)
-    except FileExistsError:
-        raise UsageError(
-            "The index is half made: by a run that is still at it, or by one that was killed",
-            "Remove the folder with its name and .part, if nothing is at work on it",
-        ) from None
-    except (NotADirectoryError, FileNotFoundError):
+    except OSError:
         raise UsageError("The folder for the index cannot be made", "Name one within a folder") from None
     try:
         yield part
-        with storage():
-            part.rename(output)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
+    try:
+        part.rename(output)
+    except OSError:
+        raise UsageError(
+            "The index is made, but something else has taken its place",
+            "It has its name and .part: rename it",
+        ) from None
+
+
+def require_outside(output: Path, dataset: Path) -> None:
+    """Refuse to write into a dataset.
+
+    Raises
+    ------
+    UsageError
+    """
+    inside, home = Path(os.path.realpath(output)), Path(os.path.realpath(dataset))
+    if inside == home or home in inside.parents:
+        raise UsageError("What is written would lie in a dataset", "Name a folder elsewhere")
 
 
 def keep(seen: Seen, folder: Path, models: Models) -> None:
@@ -155,8 +173,7 @@ def _table(seen: Seen) -> pa.Table:
             "digest": pa.array(seen.digests, pa.binary()),
             "pixels": pa.array(seen.pixels, pa.binary()),
             "print": pa.array(seen.prints, pa.binary()),
-            "size": pa.array([size for size, _ in seen.stamps], pa.int64()),
-            "changed_at": pa.array([at for _, at in seen.stamps], pa.int64()),
+            "stamp": pa.array(seen.stamps, pa.string()),
         }
     )
 
@@ -247,7 +264,7 @@ def _seen(folder: Path, title: str, table: pa.Table, facts: dict[str, Any], mode
         _image(paths, name, names[number] if number >= 0 else "")
         for paths, name, number in zip(columns["paths"], columns["name"], patients.tolist(), strict=True)
     )
-    stamps = tuple(zip(columns["size"], columns["changed_at"], strict=True))
+    stamps = tuple(columns["stamp"])
     unread = Counter(facts["unread"]) + Counter({CHANGED: _changed(images, stamps)})
     return Seen(
         title=title,
@@ -273,9 +290,9 @@ def _image(paths: list[bytes], name: bytes, patient: str) -> Image:
     return Image(main, os.fsdecode(name), patient, tuple(parts))
 
 
-def _changed(images: Iterable[Image], stamps: Iterable[tuple[int, int]]) -> int:
+def _changed(images: Iterable[Image], stamps: Iterable[str]) -> int:
     """How many images are there and are not what was looked at; what had no stamp then counts already."""
-    known = ((one, then) for one, then in zip(images, stamps, strict=True) if then[0] >= 0)
+    known = ((one, then) for one, then in zip(images, stamps, strict=True) if then not in (GONE, UNKNOWN))
     return sum(stamp_of((one.path, *one.parts)) not in (GONE, then) for one, then in known)
 
 

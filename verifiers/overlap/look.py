@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,8 +29,9 @@ NOT_AN_IMAGE: Final = "not-an-image"
 FURTHER_PAGES: Final = "further-pages"
 """Of a file whose first page alone was compared."""
 CHANGED: Final = "changed"
-GONE: Final = (-1, -1)
-"""Stamp of an image whose files are not there."""
+GONE: Final = ""
+UNKNOWN: Final = "?"
+"""Stamps of an image whose files are not there, and of one of which that cannot be told."""
 _IMAGES: Final = (
     *(".dcm", ".dicom", ".png", ".jpg", ".jpeg", ".jp2", ".tif", ".tiff", ".btf"),
     *(".svs", ".ndpi", ".scn", ".bif", ".mrxs", ".vms", ".vmu", ".afi", ".czi", ".qptiff"),
@@ -64,7 +64,7 @@ class Look:
     patient
         Who the header says it shows; empty where it does not, or the patient is known anyway.
     stamp
-        Size and latest time of its files, as `stamp_of` gives them.
+        Of its files, as `stamp_of` gives it.
     trouble
         Rule by which the image was not compared in full; empty where it was.
     """
@@ -76,7 +76,7 @@ class Look:
     vector: NDArray[np.float32] | None = None
     second: NDArray[np.float32] | None = None
     patient: str = ""
-    stamp: tuple[int, int] = GONE
+    stamp: str = GONE
     trouble: str = ""
 
     def __repr__(self) -> str:
@@ -105,23 +105,25 @@ def look_at(images: Sequence[Image], models: Models) -> list[Look]:
     return looks
 
 
-def stamp_of(files: Iterable[Path]) -> tuple[int, int]:
-    """Size and latest time of the files of an image, which show what was written since.
+def stamp_of(files: Iterable[Path]) -> str:
+    """Digest of sizes and times of an image's files, which shows that one was written to or replaced.
 
-    `GONE` where none of them is there, ``(-2, -2)`` where not all of them can be asked.
+    `GONE` where none of them is there, `UNKNOWN` where not all of them can be asked.
     """
-    found: list[os.stat_result | None] = []
+    found: list[tuple[int, int, int] | None] = []
     for path in files:
         try:
-            found.append(path.stat())
+            one = path.stat()
         except FileNotFoundError:
             found.append(None)
         except OSError:
-            return -2, -2
-    there = [one for one in found if one is not None]
-    if len(there) < len(found):
-        return (-2, -2) if there else GONE
-    return sum(one.st_size for one in there), max(one.st_mtime_ns for one in there)
+            return UNKNOWN
+        else:
+            # Who copies the time of a file along cannot copy that of its inode.
+            found.append((one.st_size, one.st_mtime_ns, one.st_ctime_ns))
+    if None in found:
+        return UNKNOWN if any(found) else GONE
+    return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
 def _visit(image: Image) -> tuple[Look, Picture | None]:

@@ -54,7 +54,7 @@ class Seen:
     digests, pixels, prints
         Digests of bytes and of pixels, and fingerprints, by image; None where there is none.
     stamps
-        Sizes and times of the files, by image.
+        Of the files of each image, see `look.stamp_of`.
     vectors
         Embeddings by modality.
     unread
@@ -70,7 +70,7 @@ class Seen:
     digests: tuple[bytes | None, ...]
     pixels: tuple[bytes | None, ...]
     prints: tuple[bytes | None, ...]
-    stamps: tuple[tuple[int, int], ...]
+    stamps: tuple[str, ...]
     vectors: Mapping[Modality, Vectors]
     unread: Mapping[str, int]
     no_images: int
@@ -118,7 +118,7 @@ def seen_of(
 
     images, patients = list[Image](), _Patients()
     digests, pixels, prints = (list[bytes | None]() for _ in range(3))
-    stamps = list[tuple[int, int]]()
+    stamps = list[str]()
     vectors: dict[Modality, _Embedded] = {}
     troubles, no_images = Counter(left), 0
     for image, look in visited:
