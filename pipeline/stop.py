@@ -13,11 +13,11 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
 
 
 class Stopped(Exception):
-    """A signal asked the run to stop; everything done so far is kept."""
+    """A signal asked a command to stop; whatever it keeps of its work is kept."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.remedy = "The same command resumes"
+        self.remedy = "Give the same command again: it goes on where it can"
         super().__init__(number)
 
     def __str__(self) -> str:

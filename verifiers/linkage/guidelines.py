@@ -241,7 +241,7 @@ def _contract(facts: Facts) -> tuple[Standing, str]:
 
 def _told(linked: Rate | None) -> str:
     if linked is None:
-        return "Whether the look of images links patients to other data was not attacked."
+        return "Whether looks link patients to other data was not attacked, or not with all images."
     return (
         f"An attack by the look of the images linked {linked.errors:,} of {linked.of:,} patients to other"
         f" images of theirs (at most {100 * linked.upper:.1f} % at 95 % confidence)."
