@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -71,15 +71,23 @@ class Attacks:
     ----------
     made
         One for each kind of image and background, where anybody could be linked.
-    kinds
-        Kinds of images in the release.
-    left
-        Images that nobody could look at, and those of kinds without an attack.
+    images
+        How many images of each kind are released.
+    unread
+        How many nobody could look at.
     """
 
-    made: tuple[Attacked, ...]
-    kinds: tuple[str, ...]
-    left: int
+    made: tuple[Attacked, ...] = ()
+    images: Mapping[str, int] = field(default_factory=dict)
+    unread: int = 0
+
+    def with_others(self) -> Mapping[str, Rate]:
+        """Rates of the attacks with earlier releases, by kind of image."""
+        return {one.modality: one.rate for one in self.made if one.background == "earlier releases"}
+
+    def left(self, attacked: Collection[str]) -> int:
+        """Images that took no part where these kinds were attacked."""
+        return self.unread + sum(count for kind, count in self.images.items() if kind not in attacked)
 
 
 def attack_release(state: State, policy: Policy) -> None:
@@ -87,30 +95,29 @@ def attack_release(state: State, policy: Policy) -> None:
     if policy.overlap is None or state.get(_KEY) is not None:
         return
     ours = released_looks(state, policy)
-    made = tuple(_attacks(policy, ours))
-    attacked = {one.modality for one in made}
-    left = [len(one.images) for modality, one in ours.vectors.items() if modality not in attacked]
+    images = {modality.value: len(vectors.images) for modality, vectors in ours.vectors.items()}
+    found = Attacks(tuple(_attacks(policy, ours)), images, sum(ours.unread.values()))
     with state.transaction():
-        found = Attacks(made, tuple(ours.vectors), sum(left) + sum(ours.unread.values()))
         state.put(_KEY, json.dumps(asdict(found)))
 
 
 def attacks_of(state: State) -> Attacks:
     """The attacks that were made."""
-    found = json.loads(state.get(_KEY) or '{"made": [], "kinds": [], "left": 0}')
+    facts = state.get(_KEY)
+    if facts is None:
+        return Attacks()
+    found = json.loads(facts)
     made = (Attacked(**{**one, "rate": Rate(**one["rate"])}) for one in found["made"])
-    return Attacks(tuple(made), tuple(found["kinds"]), found["left"])
+    return Attacks(tuple(made), found["images"], found["unread"])
 
 
 def guidelines_by(state: State, policy: Policy, staging: Path) -> tuple[Guideline, ...]:
     """The checklist of the staged release, by the attacks that were made."""
     found = attacks_of(state)
-    others = {one.modality: one.rate for one in found.made if one.background == "earlier releases"}
+    others = found.with_others()
     slides = [one.rate for one in found.made if one.modality == "slide"]
-    worst = _worst(others.values())
-    if worst is not None and not worst.errors and (found.left or set(others) < set(found.kinds)):
-        worst = None  # that nobody was linked says nothing of images that did not take part
-    return guidelines_of(policy, staging, worst, _worst(slides))
+    left = found.left(others)
+    return guidelines_of(policy, staging, _worst(others.values()), _worst(slides), left=left)
 
 
 def _worst(rates: Iterable[Rate]) -> Rate | None:

@@ -36,6 +36,12 @@ NOT_MADE = (
     Gate("small groups", "not made", "Disclosure risk by rare combinations was not measured."),
 )
 """Gates as they stand where nothing was measured."""
+_NOBODY = Gate(
+    "linkage attack",
+    "not made",
+    "There is nobody to link: no patient has two images that were looked at, or is in an earlier release that"
+    " calls patients the same.",
+)
 
 
 def gates_of(
@@ -102,12 +108,12 @@ def attack_gate(state: State) -> Gate:
     """Whom the look of the released images gives away, as far as the run attacked them."""
     found = attacks_of(state)
     if not found.made:
-        return NOT_MADE[0]
+        return _NOBODY if found.images else NOT_MADE[0]
     bounded = all(not one.rate.errors and one.rate.upper <= MOST_LINKED for one in found.made)
-    told = [one.told for one in found.made]
-    told += [f"Images that took part in no attack: {found.left:,}."] if found.left else []
+    told, left = [one.told for one in found.made], found.left({one.modality for one in found.made})
+    told += [f"Images that took part in no attack: {left:,}."] if left else []
     told.append("Another attack may link more.")
-    return Gate("linkage attack", "passed" if bounded and not found.left else "flagged", " ".join(told))
+    return Gate("linkage attack", "passed" if bounded and not left else "flagged", " ".join(told))
 
 
 def synthetic_gate(state: State, policy: Policy) -> Gate:

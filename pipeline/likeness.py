@@ -22,19 +22,6 @@ from medsanitize.pipeline.stores.local import Root, hold_to, is_same, root_at, u
 from medsanitize.policies.model import Policy
 from medsanitize.release.store import storage
 
-__all__ = [
-    "Root",
-    "end_sharing",
-    "inputs_of",
-    "leave_mark",
-    "new_mark",
-    "require_inputs",
-    "require_likeness",
-    "require_mark",
-    "require_reachable",
-    "share_out",
-]
-
 _SIGHT = "sight"
 _WITHIN = 30.0
 

@@ -82,9 +82,9 @@ def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
     theirs = ours if itself else _images(asked.background, asked.background_labels, asked.columns)
     found = _attacked(asked, ours, None if itself else theirs, progress, stop)
     if policy is not None:
-        others = None if found.itself else found.worst
+        others, left = None if found.itself else found.worst, found.excluded
         slides = found.worst if found.modality == Modality.SLIDE else None
-        found = replace(found, guidelines=guidelines_of(policy, asked.release, others, slides))
+        found = replace(found, guidelines=guidelines_of(policy, asked.release, others, slides, left=left))
     if asked.output is not None:
         _write(asked.output, found)
     return found

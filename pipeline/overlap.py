@@ -19,7 +19,7 @@ from medsanitize.verifiers.calibration import Calibration
 from medsanitize.verifiers.labels import Columns
 from medsanitize.verifiers.overlap.figure import FIGURE, write_figure
 from medsanitize.verifiers.overlap.given import read_given
-from medsanitize.verifiers.overlap.kept import is_kept, keep, new_index, open_kept, require_outside
+from medsanitize.verifiers.overlap.kept import is_kept, keep, new_index, open_kept
 from medsanitize.verifiers.overlap.look import Look, look_at
 from medsanitize.verifiers.overlap.models import Models, Paths, open_models
 from medsanitize.verifiers.overlap.overlap import TARGET, Overlap, looks_of, overlap
@@ -87,7 +87,7 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
     given = calibrations_of(asked.calibration, models)
     if asked.output is not None:
         for path in (*asked.paths, *([asked.images] if asked.images is not None else [])):
-            require_outside(asked.output, path)
+            _require_outside(asked.output, path)
         _make(asked.output)
     with LocalEngine(Lookers(asked.models), workers, stop) as engine:
         progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Side)))
@@ -100,7 +100,12 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
             visit=partial(visit, engine, progress),
             scratch=asked.output,
         )
-    require_seen(asked.models, models, found)
+    if unseen := unseen_by(asked.models, models, found):
+        raise UsageError(
+            f"A model is for images of a kind that no side holds ({', '.join(unseen)}), and packaged features"
+            " would have answered for it",
+            "Leave it out, or name one for the images there are",
+        )
     if asked.output is not None:
         _write(found, asked.models, asked.output)
     return found
@@ -132,7 +137,8 @@ def run_index(asked: ToIndex, progress: Progress, stop: Stop, *, workers: int) -
     check_extra("verify")
     models = open_models(asked.models)
     side = side_of(asked.path, "The dataset", asked.labels, asked.columns)
-    with new_index(asked.output, asked.path) as folder:
+    _require_outside(asked.output, asked.path)
+    with new_index(asked.output) as folder:
         with LocalEngine(Lookers(asked.models), workers, stop) as engine:
             progress.stage("looking", len(side.images))
             seen = gather(side, looks_of(side, partial(visit, engine, progress)), folder)
@@ -165,23 +171,12 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
     return {given.modality: given.calibration}
 
 
-def require_seen(paths: Paths, models: Models, found: Overlap) -> None:
-    """Refuse a claim of packaged features, where a model that was named saw no image.
-
-    Raises
-    ------
-    UsageError
-        Naming the kind of image that no side holds.
-    """
+def unseen_by(paths: Paths, models: Models, found: Overlap) -> tuple[Modality, ...]:
+    """Kinds of image that a named model is for and no side holds, where packaged features make a claim."""
     named = {*list(models.retrieval)[: len(paths.retrieval)], *models.verification}
     seen = {modality for side in found.sides for modality in side.vectors}
-    unused = sorted(named - seen)
-    if unused and seen - named and found.result == "exclusive":
-        raise UsageError(
-            f"A model is for images of a kind that no side holds ({', '.join(unused)}), and packaged features"
-            " would have answered for it",
-            "Leave it out, or name one for the images there are",
-        )
+    claimed = found.result == "exclusive" and seen - named
+    return tuple(sorted(named - seen)) if claimed else ()
 
 
 def visit(engine: Engine, progress: Progress, batches: Iterable[Sequence[Image]]) -> Iterator[Sequence[Look]]:
@@ -212,6 +207,11 @@ def _sides(asked: Asked, models: Models) -> tuple[Side | Seen, ...]:
         else side_of(path, title, labels, asked.columns)
         for path, title, labels in zip(asked.paths, titles, asked.labels, strict=True)
     )
+
+
+def _require_outside(output: Path, dataset: Path) -> None:
+    if output.resolve().is_relative_to(dataset.resolve()):
+        raise UsageError("What is written would lie in a dataset", "Name a folder elsewhere")
 
 
 def _make(output: Path) -> None:

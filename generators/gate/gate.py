@@ -240,16 +240,13 @@ def prepare(
     candidates = candidates_for(max(images, 1), len(seen))
     rows = paired(calibration.patients)
     own = verifiers.see(squares["calibration"][rows], "look at calibration images")
-    within = reach(own, seen, candidates)
-    genuine = genuine_scores(own, calibration.patients[rows], within, verifiers)
-    copied = copies(
-        squares["calibration"][rows], calibration.classes[rows], generator, terms.strength, hears, stops
-    )
+    people, classes = calibration.patients[rows], calibration.classes[rows]
+    genuine = genuine_scores(own, people, reach(own, seen, candidates), verifiers)
     controls = {}
+    copied = copies(squares["calibration"][rows], classes, generator, terms.strength, hears, stops)
     for name, made in copied.items():
         copy = verifiers.see(made, "look at controls")
-        within = reach(copy, seen, candidates)
-        controls[name] = control_scores(copy, own, calibration.patients[rows], within, verifiers)
+        controls[name] = control_scores(copy, own, people, reach(copy, seen, candidates), verifiers)
     compared = compare(sides, squares, seen, own, generator, verifiers)
     digests = {
         "generator": generator.digest,

@@ -20,8 +20,9 @@ from medsanitize.pipeline.engine import DEATHS_IN_A_ROW, Died, Item, Result, Tas
 from medsanitize.pipeline.engines.channel import Channel
 from medsanitize.pipeline.engines.connection import answers, connected
 from medsanitize.pipeline.engines.station import Answer, Kit, Station
-from medsanitize.pipeline.likeness import Root, new_mark, require_mark
+from medsanitize.pipeline.likeness import new_mark, require_mark
 from medsanitize.pipeline.stop import Stop
+from medsanitize.pipeline.stores.local import Root
 from medsanitize.pipeline.worker import Setup
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError
 from medsanitize.pipeline.engines.channel import Channel, Invitation
-from medsanitize.pipeline.likeness import Root, leave_mark, require_inputs
+from medsanitize.pipeline.likeness import leave_mark, require_inputs
+from medsanitize.pipeline.stores.local import Root
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.worker import Setup

@@ -411,6 +411,14 @@ def test_the_attack_is_made_again_where_what_is_released_is_judged_again(tmp_pat
     assert left is None
 
 
+def test_a_release_of_one_image_a_patient_has_nobody_to_link(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "single").mkdir()
+    for patient in (1, 2):
+        radiograph(tmp_path / "single" / f"{patient}.dcm", patient, 0)
+    result, told = attack(go(make("third", inputs=f"[{tmp_path / 'single'}]")))
+    assert (result, told.startswith("There is nobody to link")) == ("not made", True)
+
+
 def test_without_what_was_seen_no_attack_is_made(make: Make) -> None:
     assert attack(go(make("first", section=None)))[0] == "not made"
 

@@ -79,6 +79,12 @@ def test_an_attack_of_slides_with_themselves_says_nothing_of_other_data() -> Non
     assert found["A4"].result == "not met"
 
 
+def test_images_that_took_no_part_in_an_attack_leave_other_data_to_a_human() -> None:
+    found = {one.code: one for one in checklist(BEST, NOBODY, left=3)}
+    assert found["A3"].result == "needs a human"
+    assert "3 images took no part in it." in found["A3"].why
+
+
 def test_an_attack_of_radiographs_says_nothing_of_slides() -> None:
     found = {one.code: one for one in checklist(replace(BEST, slides=9), SOME)}
     assert (found["A3"].result, found["A4"].result) == ("not met", "needs a human")

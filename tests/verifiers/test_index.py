@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.verifiers.index.exact import nearest
 from medsanitize.verifiers.index.folder import ROWS, VECTORS
@@ -31,8 +33,8 @@ def batches(vectors: Any, size: int = 70) -> Iterator[tuple[Any, pa.RecordBatch]
 
 
 def by_hand(vectors: Any, queries: Any, k: int) -> Any:
-    apart = ((queries[:, None].astype(float) - vectors[None].astype(float)) ** 2).sum(axis=2)
-    return np.argsort(apart, axis=1, kind="stable")[:, :k]
+    apart = queries[:, None].astype(float) - vectors[None].astype(float)
+    return np.argsort(np.sqrt((apart * apart).sum(axis=2)), axis=1, kind="stable")[:, :k]
 
 
 def test_the_exact_search_finds_what_comparing_all_pairs_finds(tmp_path: Path) -> None:
@@ -48,6 +50,23 @@ def test_rounding_of_products_hides_no_neighbour(far: float, spread: float) -> N
     """Far from the origin products of float32 tell these vectors apart badly, and their distances do not."""
     vectors, queries = (np.float32(far) + np.float32(spread) * vectors_of(n, n) for n in (9_000, 40))
     assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_whatever_the_vectors_the_search_finds_what_comparing_all_pairs_finds(data: st.DataObject) -> None:
+    draw = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    count = data.draw(st.sampled_from([1, 2, 100, 4_095, 4_096, 4_097, 8_193]))
+    dimension, k = data.draw(st.sampled_from([1, 2, 8])), data.draw(st.sampled_from([1, 2, 7, 50, 9_000]))
+    crowds = 10.0 ** data.draw(st.integers(-3, 5)) * draw.normal(
+        size=(data.draw(st.integers(1, 5)), dimension)
+    )
+    spread = data.draw(st.sampled_from([0.0, 1e-6, 1e-3, 1.0, 1e3]))
+    sizes = 10.0 ** draw.uniform(0, data.draw(st.sampled_from([0, 6])), (count + 5, 1))
+    placed = crowds[draw.integers(len(crowds), size=count + 5)]
+    every = (placed + spread * sizes * draw.normal(size=(count + 5, dimension))).astype(np.float32)
+    vectors, queries = every[:count], every[data.draw(st.sampled_from([0, count])) :][:5]
+    assert (nearest(vectors, queries, k)[1] == by_hand(vectors, queries, k)).all()
 
 
 @pytest.mark.parametrize("spread", [1e-5, 0.0])

@@ -112,22 +112,10 @@ def evaluate(
     retrieval = summarise(queries, patients)
     people = int(patients.max()) + 1
     if retrieval is None or people < 2:
-        what = "There is one image of each patient only" if retrieval is None else "There is one patient only"
-        raise UsageError(
-            f"{what}: nothing can be measured", "Add patients, at least some with two images or more"
-        )
+        raise _nothing("one image of each patient" if retrieval is None else "one patient")
     scores = distances if pair_scores is None else pair_scores
     pairs = add_up(scores, patients)
     decided = decide(pairs, scores, patients, calibration, target)
-    found = Verification(
-        score="distance" if pair_scores is None else "verifier",
-        auc=pairs.auc,
-        genuine_pairs=len(pairs.genuine.scores),
-        impostor_pairs=pairs.impostors,
-        intervals=intervals(people, lambda drawn: {"auc": pairs.auc_of(drawn)}),
-        decisions=decided and decided[0],
-        curve=_curve(pairs),
-    )
     return Evaluation(
         images=len(labels),
         patients=people,
@@ -136,8 +124,23 @@ def evaluate(
         retrieval=retrieval,
         retrieval_other_day=summarise(_other_day(distances, patients, labels), patients),
         retrieval_by_score=None if pair_scores is None else summarise(rank(pair_scores, patients), patients),
-        verification=found,
+        verification=Verification(
+            score="distance" if pair_scores is None else "verifier",
+            auc=pairs.auc,
+            genuine_pairs=len(pairs.genuine.scores),
+            impostor_pairs=pairs.impostors,
+            intervals=intervals(people, lambda drawn: {"auc": pairs.auc_of(drawn)}),
+            decisions=decided and decided[0],
+            curve=_curve(pairs),
+        ),
         subgroups=subgroups(labels, patients, queries, pairs, decided and decided[1]),
+    )
+
+
+def _nothing(there_is: str) -> UsageError:
+    return UsageError(
+        f"There is {there_is} only: nothing can be measured",
+        "Add patients, at least some with two images or more",
     )
 
 

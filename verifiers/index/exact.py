@@ -63,8 +63,19 @@ class _Candidates:
     rows: NDArray[np.int64]
     values: NDArray[np.float32]
 
-    def __getitem__(self, places: NDArray[np.int64]) -> _Candidates:
+    def at(self, places: NDArray[np.int64]) -> _Candidates:
+        """Some of them."""
         return _Candidates(self.of[places], self.rows[places], self.values[places])
+
+    def and_also(
+        self, of: NDArray[np.int64], rows: NDArray[np.int64], values: NDArray[np.float32]
+    ) -> _Candidates:
+        """These and more."""
+        import numpy as np
+
+        return _Candidates(
+            np.hstack([self.of, of]), np.hstack([self.rows, rows]), np.hstack([self.values, values])
+        )
 
 
 def _candidates(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> _Candidates:
@@ -93,12 +104,11 @@ def _candidates(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: i
         # What is no number, because it grew too large, is no reason to leave a vector out.
         places = np.flatnonzero(~(products < _floor(least, slack).astype(np.float32)[:, None]))
         of, rows = places // len(chunk), places % len(chunk) + start
-        new = _Candidates(of, rows, products.reshape(-1)[places])
-        found = _Candidates(*(np.hstack([getattr(one, n) for one in (found, new)]) for n in new.__slots__))
+        found = found.and_also(of, rows, products.reshape(-1)[places])
         crowded = np.bincount(found.of, minlength=1).max() > 2 * max(_CROWD, 4 * k)
         if crowded or len(found.of) > 2 * kept or start + _VECTORS >= len(vectors):
             best, least = _best(found, k, slack)
-            found = _thinned(vectors, queries, found[best], k)
+            found = _thinned(vectors, queries, found.at(best), k)
             kept = len(found.of)
     return found
 
@@ -148,7 +158,7 @@ def _thinned(
         part = slice(ends[number], ends[number + 1])
         rows, _ = _ranked(vectors, queries[number], found.rows[part], k)
         kept[part] = np.isin(found.rows[part], rows)
-    return found[np.flatnonzero(kept)]
+    return found.at(np.flatnonzero(kept))
 
 
 def _ranked(

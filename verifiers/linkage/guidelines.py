@@ -73,7 +73,7 @@ class Facts:
 
 
 def guidelines_of(
-    policy: Policy, release: Path, others: Rate | None = None, slides: Rate | None = None
+    policy: Policy, release: Path, others: Rate | None = None, slides: Rate | None = None, *, left: int = 0
 ) -> tuple[Guideline, ...]:
     """Go through the checklist for a release, published or staged.
 
@@ -87,8 +87,10 @@ def guidelines_of(
         Rs of a linking attack with another dataset, with its bounds.
     slides : Rate, optional
         Rs of one on its slides, with another dataset or with itself.
+    left : int
+        Images that took no part in the attack with another dataset.
     """
-    return checklist(facts_of(policy, release), others, slides)
+    return checklist(facts_of(policy, release), others, slides, left=left)
 
 
 def facts_of(policy: Policy, release: Path) -> Facts:
@@ -130,12 +132,14 @@ def facts_of(policy: Policy, release: Path) -> Facts:
     )
 
 
-def checklist(facts: Facts, others: Rate | None = None, slides: Rate | None = None) -> tuple[Guideline, ...]:
+def checklist(
+    facts: Facts, others: Rate | None = None, slides: Rate | None = None, *, left: int = 0
+) -> tuple[Guideline, ...]:
     """Judge each guideline; see `guidelines_of`."""
     names = {
         "A1": ("Minimize metadata", _metadata(facts)),
         "A2": ("Dissociate from patient records", _records(facts)),
-        "A3": ("Consider other data sets", _other_data(facts, others)),
+        "A3": ("Consider other data sets", _other_data(facts, others, left)),
         "A4": ("Slides from the same block", _blocks(facts, slides)),
         "A5": ("Consider what can be inferred", _inference()),
         "A6": ("Consider small populations", _population(facts)),
@@ -173,7 +177,7 @@ def _records(facts: Facts) -> tuple[Standing, str]:
     )
 
 
-def _other_data(facts: Facts, linked: Rate | None) -> tuple[Standing, str]:
+def _other_data(facts: Facts, linked: Rate | None, left: int) -> tuple[Standing, str]:
     told = _told(linked)
     if facts.found_before:
         return "not met", (
@@ -199,6 +203,8 @@ def _other_data(facts: Facts, linked: Rate | None) -> tuple[Standing, str]:
             f"Of {facts.undecided:,} objects it cannot be told whether their patients are in earlier"
             f" releases. {told}"
         )
+    if left:
+        return _NEEDS, f"{told} {left:,} images took no part in it."
     if linked.upper > MOST_LINKED:
         return _NEEDS, f"{told} That is too few patients to bound what an attack would link."
     return "met", f"No object has the pixels of one in the registry. {told}"
@@ -241,7 +247,7 @@ def _contract(facts: Facts) -> tuple[Standing, str]:
 
 def _told(linked: Rate | None) -> str:
     if linked is None:
-        return "Whether looks link patients to other data was not attacked, or not with all images."
+        return "Whether the look of images links patients to other data was not attacked."
     return (
         f"An attack by the look of the images linked {linked.errors:,} of {linked.of:,} patients to other"
         f" images of theirs (at most {100 * linked.upper:.1f} % at 95 % confidence)."

@@ -54,7 +54,7 @@ def is_kept(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def new_index(output: Path, dataset: Path) -> Iterator[Path]:
+def new_index(output: Path) -> Iterator[Path]:
     """A private folder to make an index in; it takes the name ``output`` in the end, and is gone otherwise.
 
     Nothing that is there is ever replaced or removed.
@@ -62,13 +62,27 @@ def new_index(output: Path, dataset: Path) -> Iterator[Path]:
     Raises
     ------
     UsageError
-        When something is at ``output``, or it lies in the dataset, or another run makes it.
+        When something is at ``output``, or another run makes it.
     EnvironmentFailure
         When the disk fails.
     """
     output = Path(os.path.abspath(output))
     part = output.with_name(output.name + ".part")
-    require_outside(output, dataset)
+    _make(output, part)
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, part, ignore_errors=True)
+        yield part
+        undo.pop_all()
+    try:
+        part.rename(output)
+    except OSError:
+        raise UsageError(
+            "The index is made, but something else has taken its place",
+            "It has its name and .part: rename it",
+        ) from None
+
+
+def _make(output: Path, part: Path) -> None:
     try:
         empty = output.is_dir() and not output.is_symlink() and not any(output.iterdir())
         if os.path.lexists(output) and not empty:
@@ -84,30 +98,6 @@ def new_index(output: Path, dataset: Path) -> Iterator[Path]:
             part.mkdir(mode=0o700)
     except OSError:
         raise UsageError("The folder for the index cannot be made", "Name one within a folder") from None
-    try:
-        yield part
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    try:
-        part.rename(output)
-    except OSError:
-        raise UsageError(
-            "The index is made, but something else has taken its place",
-            "It has its name and .part: rename it",
-        ) from None
-
-
-def require_outside(output: Path, dataset: Path) -> None:
-    """Refuse to write into a dataset.
-
-    Raises
-    ------
-    UsageError
-    """
-    inside, home = Path(os.path.realpath(output)), Path(os.path.realpath(dataset))
-    if inside == home or home in inside.parents:
-        raise UsageError("What is written would lie in a dataset", "Name a folder elsewhere")
 
 
 def keep(seen: Seen, folder: Path, models: Models) -> None:

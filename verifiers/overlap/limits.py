@@ -120,16 +120,7 @@ def limit_of(
     """
     floor = scores.for_false_match(target)
     point = scores.at(max(floor.threshold, _strictest(scores)))
-    within, miss = math.inf, 0.0 if verified and every else overlooked
-    if verified and every:
-        pass
-    elif verified and distances is not None:
-        near = distances.for_false_non_match(_CANDIDATE_MISS)
-        within, miss = -near.threshold, min(1.0, miss + near.false_non_match.upper)
-    elif verified:
-        miss = 1.0
-    else:
-        within = -point.threshold
+    within, miss = _found_within(point, distances, overlooked, verified=verified, every=every)
     both = agreed(pairs, LARGEST_MISS - miss, point.threshold) if pairs is not None else None
     both = both or Agreed(_sure(scores, point, LARGEST_MISS - miss), math.inf)
     return Limit(
@@ -142,6 +133,20 @@ def limit_of(
         source=source,
         not_calibratable=floor.not_calibratable,
     )
+
+
+def _found_within(
+    point: Point, distances: Calibration | None, overlooked: float, *, verified: bool, every: bool
+) -> tuple[float, float]:
+    """Up to which distance no pair may be left out, and how many shared patients are overlooked by that."""
+    if not verified:
+        return -point.threshold, overlooked
+    if every:
+        return math.inf, 0.0
+    if distances is None:
+        return math.inf, 1.0
+    near = distances.for_false_non_match(_CANDIDATE_MISS)
+    return -near.threshold, min(1.0, overlooked + near.false_non_match.upper)
 
 
 def _strictest(scores: Calibration) -> float:

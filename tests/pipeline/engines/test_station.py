@@ -11,8 +11,9 @@ from cryptography.exceptions import InvalidTag
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engines.channel import Channel, Invitation
 from medsanitize.pipeline.engines.station import Answer, Kit, Station
-from medsanitize.pipeline.likeness import Root, inputs_of
+from medsanitize.pipeline.likeness import inputs_of
 from medsanitize.pipeline.preflight import SEEN, ensure_staging
+from medsanitize.pipeline.stores.local import Root
 from medsanitize.pipeline.worker import Setup, Worker
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.keys import derive

@@ -1,0 +1,153 @@
+"""People, models that need no weights, and a policy that replaces images by synthetic ones."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from medsanitize.generators.gate import gate as gate_module
+from medsanitize.generators.quality import page as quality_page
+from medsanitize.generators.quality import quality as quality_module
+from medsanitize.pipeline import drawing, synthesize_stage
+from medsanitize.pipeline.outcome import RunResult
+from medsanitize.pipeline.run import Options, run
+from medsanitize.policies.model import Policy
+
+from tests.pipeline.conftest import prepare
+from tests.pipeline.synthetics import (
+    CLASSES,
+    Coarse,
+    Maker,
+    coarse_features,
+    digest_of,
+    write_export,
+    write_people,
+    write_table,
+    write_verifier,
+)
+
+Make = Callable[..., Policy]
+
+
+RULE = "synthesize:replaced"
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Enough people to calibrate on, an export of others, and the table of all."""
+    base = tmp_path_factory.mktemp("people")
+    rows = [*write_people(base / "parts", 300), *write_export(base / "export")]
+    write_table(base / "labels.csv", rows)
+    few = [row for row in rows if row[2] != "calibration" or row[1].endswith("7")]
+    write_table(base / "few.csv", few)
+    return base
+
+
+@pytest.fixture(scope="session")
+def gates() -> dict[Any, Any]:
+    """Gates that were calibrated before."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def known(people: Path) -> dict[str, Any]:
+    """What the generator's folder says of its training."""
+    images = digest_of(people / "labels.csv", "train")
+    return {"classes": dict.fromkeys(CLASSES, 55), "images": images, "start": "random"}
+
+
+@pytest.fixture
+def generator(
+    monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any], known: dict[str, Any]
+) -> dict[str, Maker]:
+    """Models that need no weights, in this process; tests may put another generator in its place."""
+    held = {"now": Maker()}
+    monkeypatch.setattr(drawing, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(synthesize_stage, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(synthesize_stage, "open_verifiers", lambda *_: (Coarse(), Coarse()))
+    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: known)
+    for module in (quality_module, quality_page):
+        monkeypatch.setattr(module, "features_of", coarse_features)
+    calibrated = gate_module.prepare
+
+    def prepare_once(*sides: Any, **terms: Any) -> Any:
+        key = (held["now"], *(len(side.patients) for side in sides[:3]))
+        if key not in gates:
+            gates[key] = calibrated(*sides, **terms)
+        return gates[key]
+
+    monkeypatch.setattr(gate_module, "prepare", prepare_once)
+    return held
+
+
+@pytest.fixture
+def make(people: Path, tmp_path: Path, generator: dict[str, Maker]) -> Make:
+    """A policy; keyword arguments change its section, ``others`` further ones. ``export``: a copy of it."""
+    assert generator
+
+    def policy(
+        name: str = "w", table: Path | None = None, export: bool = False, others: Any = None, **section: str
+    ) -> Policy:
+        base = tmp_path / name
+        if export:
+            shutil.copytree(people / "export", base / "export")
+        if not (base / "verifier").exists():
+            write_verifier(base / "verifier")
+        settings = {
+            "replace": "by-label",
+            "labels": "[effusion]",
+            "model": "./generator",
+            "verifier": "./verifier",
+            "reference": f"{{images: {people}, table: {table or people / 'labels.csv'}}}",
+            "bound": "0.1",
+            **section,
+        }
+        if settings["replace"] != "by-label":
+            settings.pop("labels")
+        text = ", ".join(f"{key}: {value}" for key, value in settings.items())
+        sections = {
+            "release": '{name: chest, version: "1.0", mode: pseudonymous}',
+            "inputs": f"[{'./export' if export else people / 'export'}]",
+            "synthesize": f"{{{text}}}",
+            "pixels": "{at_risk: release}",
+        }
+        return prepare(base, **{**sections, **(others or {})})
+
+    return policy
+
+
+def done(policy: Policy, **options: Any) -> RunResult:
+    return run(policy, Options(workers=1), **options)
+
+
+@pytest.fixture(scope="session")
+def finished() -> list[tuple[Policy, RunResult]]:
+    """What was released before, only to be looked at."""
+    return []
+
+
+@pytest.fixture
+def released(make: Make, finished: list[tuple[Policy, RunResult]]) -> tuple[Policy, RunResult]:
+    """A release with synthetic images, made once."""
+    if not finished:
+        policy = make()
+        finished.append((policy, done(policy)))
+    return finished[0]
+
+
+def gate(result: RunResult) -> Any:
+    return next(one for one in result.gates if one.name == "synthetic images")
+
+
+def files(policy: Policy) -> list[Path]:
+    return sorted(path for path in (policy.output / "data").rglob("*") if path.is_file())
+
+
+def report_of(policy: Policy) -> str:
+    """The text of the release's report."""
+    page = (policy.output / "report.html").read_text().split("</style>")[1]
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))

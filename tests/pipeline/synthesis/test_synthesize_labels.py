@@ -1,0 +1,53 @@
+"""Replacing by label: what the table does not name is counted, and never passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.pipeline.synthesis.conftest import RULE, Make, done, gate
+
+
+def without(people: Path, table: Path, names: Sequence[str]) -> Path:
+    """The table without some rows."""
+    lines = (people / "labels.csv").read_text().splitlines()
+    table.write_text("\n".join(line for line in lines if not line.startswith(tuple(names))))
+    return table
+
+
+def test_images_without_a_label_are_counted_and_the_gate_is_flagged(
+    make: Make, people: Path, tmp_path: Path
+) -> None:
+    table = without(people, tmp_path / "part.csv", ["export/i1.dcm", "export/i2.dcm"])
+    table.write_text(table.read_text().replace("export/i0.dcm,p0,,clear", "export/i0.dcm,p0,,"))
+    result = done(make(table=table))
+    assert result.dropped == {RULE: 3}
+    assert gate(result).result == "flagged"
+    assert "The table gives no label to 3 images" in gate(result).detail
+
+
+def test_images_without_a_label_are_told_where_no_synthetic_image_passed(
+    make: Make, people: Path, tmp_path: Path
+) -> None:
+    table = without(people, tmp_path / "part.csv", ["export/i2.dcm"])
+    rows = table.read_text().splitlines()
+    table.write_text("\n".join(row for row in rows if ",calibration," not in row or "7," in row))
+    told = gate(done(make(table=table)))
+    assert "the verdict is not calibratable" in told.detail
+    assert "The table gives no label to 1 images" in told.detail
+
+
+def test_a_table_of_a_copy_of_the_inputs_is_never_passed(make: Make) -> None:
+    result = done(make(export=True))
+    assert result.dropped == {}
+    assert gate(result).result == "flagged"
+    assert "No file of the table is an image of this release" in gate(result).detail
+
+
+def test_a_table_that_gives_every_image_another_label_passes(make: Make, people: Path) -> None:
+    lines = (people / "labels.csv").read_text().splitlines()
+    (people / "clear.csv").write_text(
+        "\n".join(line.replace("effusion", "clear") if "export/" in line else line for line in lines)
+    )
+    result = done(make(table=people / "clear.csv"))
+    assert (gate(result).result, result.dropped) == ("passed", {})

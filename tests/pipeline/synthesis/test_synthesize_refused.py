@@ -1,0 +1,82 @@
+"""What a policy that replaces images may not be, and what its models may not have learned from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from medsanitize.errors import UsageError
+from medsanitize.pipeline import drawing, synthetic_objects
+
+from tests.pipeline.synthesis.conftest import Make, done, gate
+from tests.pipeline.synthetics import (
+    Maker,
+    digest_of,
+    write_verifier,
+)
+
+
+def test_labels_that_nobody_has_are_refused_before_anything_is_read(make: Make) -> None:
+    with pytest.raises(UsageError, match="not in the table"):
+        done(make(labels="[effusion, nothing]"))
+
+
+def test_a_label_that_the_generator_does_not_know_is_refused(make: Make, generator: dict[str, Maker]) -> None:
+    generator["now"] = Maker(classes=("clear", "mass"))
+    with pytest.raises(UsageError, match="no class for 1"):
+        done(make())
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"images": "0" * 64}, "not what the generator was trained on"),
+        ({"images_before": ["0" * 64]}, "learnt from other images before"),
+        ({"start": "0" * 64}, "nothing says which images"),
+        ({"start": "0" * 64, "images_before": "unknown"}, "nothing says which images"),
+    ],
+)
+def test_a_generator_that_knows_others_than_the_table_names_is_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any], facts: dict[str, Any], said: str
+) -> None:
+    changed = {**known, **facts}
+    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: changed)
+    with pytest.raises(UsageError, match=said):
+        done(make())
+
+
+def test_a_generator_that_went_on_with_the_very_same_images_is_taken(
+    make: Make, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any]
+) -> None:
+    changed = {**known, "start": "0" * 64, "images_before": [known["images"]]}
+    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: changed)
+    assert gate(done(make())).result == "passed"
+
+
+@pytest.mark.parametrize(("part", "model"), [("holdout", "verifier"), ("calibration", "retrieval")])
+def test_a_model_that_learned_from_patients_kept_back_is_refused(
+    make: Make, people: Path, tmp_path: Path, part: str, model: str
+) -> None:
+    write_verifier(tmp_path / "w" / model, digest_of(people / "labels.csv", part))
+    with pytest.raises(UsageError, match=f"was trained on the {part} part"):
+        done(make(**{model: f"./{model}"}))
+
+
+def test_a_model_that_learned_from_a_part_is_found_where_the_generator_knows_fewer_classes(
+    make: Make, people: Path, tmp_path: Path
+) -> None:
+    table, lines = tmp_path / "rare.csv", (people / "labels.csv").read_text()
+    table.write_text(lines.replace("holdout0,holdout,clear", "holdout0,holdout,mass"))
+    write_verifier(tmp_path / "w" / "verifier", digest_of(people / "labels.csv", "holdout"))
+    with pytest.raises(UsageError, match="was trained on the holdout part"):
+        done(make(table=table))
+
+
+def test_more_images_than_the_memory_holds_are_refused_before_anything_is_drawn(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "memory", lambda: 1 << 20)
+    monkeypatch.setattr(synthetic_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    with pytest.raises(UsageError, match="GB of memory"):
+        done(make(per_patient="1000"))

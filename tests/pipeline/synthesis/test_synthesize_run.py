@@ -1,0 +1,239 @@
+"""Synthetic images in whole runs: originals dropped, images judged, staged, audited and marked, or none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pydicom
+import pytest
+from medsanitize.pipeline import synthetic_objects
+from medsanitize.pipeline.drawing import Draw, apportioned
+from medsanitize.pipeline.opening import page_path as review_page
+from medsanitize.pipeline.outcome import RunResult
+from medsanitize.pipeline.review import make_review, take_decisions
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.stop import Stop, Stopped
+from medsanitize.pipeline.synthesize_stage import page_path
+from medsanitize.pipeline.synthetic_objects import FIRST_ROW
+from medsanitize.policies.model import Policy
+from medsanitize.release.manifest import read_rows
+from medsanitize.release.verify import verify
+from medsanitize.verifiers.audit import audit_release
+
+from tests.pipeline.conftest import tree
+from tests.pipeline.synthesis.conftest import RULE, Make, done, files, gate
+from tests.pipeline.synthetics import (
+    Coarse,
+    Maker,
+    person,
+)
+
+
+def test_labelled_originals_are_dropped_and_as_many_images_stand_in_their_place(
+    released: tuple[Policy, RunResult],
+) -> None:
+    policy, result = released
+    rows = list(read_rows(policy.output))
+    made = [row for row in rows if row.synthetic]
+    assert result.dropped == {RULE: 4}
+    assert (result.objects, result.outcomes["released"]) == (8, 4)
+    assert gate(result).result == "passed"
+    assert len(rows) == 8
+    assert {row.synthetic_label for row in made} == {"effusion"}
+    assert {(row.model_digest, row.gate_verdict) for row in made} == {("f" * 64, "passed")}
+    assert all(row.match_bound is not None and 0 < row.match_bound <= 0.1 for row in made)
+    assert not any(row.model_digest or row.gate_verdict for row in rows if not row.synthetic)
+
+
+def test_every_synthetic_image_has_a_patient_and_a_study_of_its_own(
+    released: tuple[Policy, RunResult],
+) -> None:
+    policy, _ = released
+    rows = list(read_rows(policy.output))
+    real = {row.patient for row in rows if not row.synthetic}
+    made = [row for row in rows if row.synthetic]
+    assert len({row.patient for row in made}) == len({row.study for row in made}) == len(made)
+    assert not real & {row.patient for row in made}
+    for row in made:
+        data = pydicom.dcmread(policy.output / row.path)
+        assert (data.PatientID, data.StudyDate, data.AccessionNumber) == (row.patient, "", "")
+
+
+def test_the_release_is_intact_and_its_audit_finds_nothing(released: tuple[Policy, RunResult]) -> None:
+    policy, _ = released
+    assert verify(policy.output, key=None).status == "intact"
+    assert audit_release(policy.output).findings == ()
+
+
+def test_nothing_tells_which_original_an_image_stands_for(make: Make, people: Path, tmp_path: Path) -> None:
+    lines = (people / "labels.csv").read_text().splitlines()
+    swapped = {"clear": "effusion", "effusion": "clear"}
+    others = [
+        ",".join([*parts[:3], swapped[parts[3]]]) if line.startswith("export/") else line
+        for line in lines[:0:-1]
+        for parts in [line.split(",")]
+    ]
+    table = tmp_path / "other.csv"
+    table.write_text("\n".join([lines[0], *others]))
+    one, other = make("one"), make("two", table=table)
+    done(one)
+    done(other)
+    images = [[row for row in read_rows(policy.output) if row.synthetic] for policy in (one, other)]
+    kept = [{row.path for row in read_rows(policy.output) if not row.synthetic} for policy in (one, other)]
+    assert images[0] == images[1]
+    assert not kept[0] & kept[1]
+
+
+def test_too_few_patients_release_nothing_synthetic_and_originals_stay_dropped(
+    make: Make, people: Path
+) -> None:
+    policy = make(table=people / "few.csv")
+    result = done(policy)
+    assert result.ending == "published"
+    assert result.dropped == {RULE: 4}
+    assert gate(result).result == "flagged"
+    assert "not calibratable" in gate(result).detail
+    assert not any(row.synthetic for row in read_rows(policy.output))
+    assert "data:image" not in (policy.output / "report.html").read_text()
+    assert len(files(policy)) == 4
+
+
+def test_with_too_few_patients_nothing_is_drawn_and_what_it_takes_is_said(
+    make: Make, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthetic_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    policy = make(table=people / "few.csv")
+    done(policy)
+    report = (policy.output / "report.html").read_text()
+    assert "299 patients to calibrate on with two images or more, and there are 30" in report
+    assert "f" * 64 in report
+    assert not page_path(policy).exists()
+
+
+def test_a_generator_that_copies_is_refused(make: Make, generator: dict[str, Maker]) -> None:
+    generator["now"] = Maker(copied=2)
+    policy = make()
+    result = done(policy)
+    assert "verdict is failed" in gate(result).detail
+    assert len(files(policy)) == 4
+
+
+def test_replacing_all_by_images_that_fail_leaves_nothing_to_release(
+    make: Make, generator: dict[str, Maker]
+) -> None:
+    generator["now"] = Maker(copied=2)
+    policy = make(replace="all")
+    result = done(policy)
+    assert result.ending == "refused"
+    assert list(policy.output.iterdir()) == []
+
+
+def test_all_images_may_be_replaced_so_many_a_patient(make: Make) -> None:
+    policy = make(replace="all", per_patient="3")
+    result = done(policy)
+    made = [row for row in read_rows(policy.output) if row.synthetic]
+    assert result.dropped == {RULE: 8}
+    assert len(made) == 12
+    assert sorted(row.synthetic_label or "" for row in made) == ["clear"] * 6 + ["effusion"] * 6
+
+
+def test_only_flagged_images_are_replaced_where_the_policy_says_so(make: Make) -> None:
+    policy = make(replace="flagged", export=True)
+    source = policy.inputs[0] / "i0.dcm"
+    twin = pydicom.dcmread(source)
+    twin.SOPInstanceUID = twin.file_meta.MediaStorageSOPInstanceUID = "1.2.3.4.5"
+    twin.save_as(source.with_name("twin.dcm"))
+    result = done(policy)
+    assert result.dropped == {RULE: 2}
+
+
+def test_with_nothing_to_replace_nothing_is_drawn(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synthetic_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    assert gate(done(make(replace="flagged"))).result == "passed"
+
+
+def test_pictures_have_a_file_beside_them_and_both_are_audited(make: Make) -> None:
+    policy = make(form="png")
+    done(policy)
+    row = next(row for row in read_rows(policy.output) if row.synthetic)
+    beside = (policy.output / row.path).with_suffix(".json")
+    assert (row.kind, row.study) == ("raster", "")
+    assert json.loads(beside.read_text())["class"] == "effusion"
+    assert verify(policy.output, key=None).status == "intact"
+    assert audit_release(policy.output).findings == ()
+    beside.write_text(beside.read_text().replace("passed", "parsed"))
+    assert {finding.rule for _, finding in audit_release(policy.output).findings} == {"audit:digest"}
+
+
+@pytest.mark.parametrize("form", ["secondary-capture", "png"])
+def test_a_run_that_was_killed_ends_with_the_same_bytes(
+    make: Make, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    whole, cut = make("whole", form=form), make("cut", form=form)
+    done(whole)
+    stop = Stop()
+    batches: list[tuple[Draw, ...]] = []
+    real = synthetic_objects.pixels_of
+
+    def counted(folder: Path, device: str, part: Sequence[Draw]) -> bytes:
+        batches.append(tuple(part))
+        made = real(folder, device, part)
+        stop.number = 15 if len(batches) == 2 else 0
+        return made
+
+    monkeypatch.setattr(synthetic_objects, "pixels_of", counted)
+    with pytest.raises(Stopped):
+        done(cut, stop=stop)
+    done(cut)
+    assert len(batches) == len(set(batches))
+    assert tree(cut.output) == tree(whole.output)
+
+
+def test_what_a_person_refuses_in_a_review_is_not_released(make: Make) -> None:
+    approve = '{name: chest, version: "1.0", mode: pseudonymous, approve: required}'
+    policy = make(others={"release": approve})
+    done(policy)
+    make_review(policy)
+    page = review_page(policy).read_text()
+    items = set(re.findall(r'type="radio" name="(object-[0-9]*)"', page))
+    synthetic = sorted(name for name in items if int(name.removeprefix("object-")) >= FIRST_ROW)
+    assert len(synthetic) == 4
+    facts = {
+        "version": 1,
+        "page": re.findall(r'data-page="([^"]*)"', page)[0],
+        "approve": None,
+        "decisions": {synthetic[0]: "quarantine"},
+    }
+    (policy.state / "decisions.json").write_text(json.dumps(facts))
+    take_decisions(policy, policy.state / "decisions.json")
+    again = done(policy)
+    result = run(policy, Options(workers=1, approve=again.digest))
+    rows = list(read_rows(policy.output))
+    assert result.ending == "published"
+    assert (result.objects, result.dropped) == (8, {RULE: 4})
+    assert sum(row.synthetic for row in rows) == 3
+    assert len(files(policy)) == len(rows) == 7
+
+
+@pytest.mark.parametrize(
+    ("total", "shares", "counts"),
+    [(5, (1, 1), [3, 2]), (7, (5, 0, 2), [5, 0, 2]), (3, (1, 1, 1, 1), [1, 1, 1, 0])],
+)
+def test_numbers_are_shared_out_whole(total: int, shares: tuple[int, ...], counts: list[int]) -> None:
+    assert apportioned(total, shares) == counts
+
+
+def test_people_are_told_apart() -> None:
+    """Of the simulation itself: one's visits are alike, and nobody else."""
+    model = Coarse()
+    from medsanitize.generators.latent.squares import as_picture
+
+    seen = model.embed([as_picture(person([1, 2], visit)) for visit in (0, 1)])
+    other = model.embed([as_picture(person([1, 3]))])
+    assert model.score(seen[:1], seen[1:])[0] > 0.95
+    assert model.score(seen[:1], other)[0] < 0.1
+    assert np.isfinite(other).all()

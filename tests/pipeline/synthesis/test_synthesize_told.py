@@ -1,0 +1,173 @@
+"""What report, evidence and the page of the holder tell of synthetic images, and of their quality."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from medsanitize.generators.quality import quality as quality_module
+from medsanitize.pipeline.evidence_stage import synthetic_of
+from medsanitize.pipeline.outcome import RunResult
+from medsanitize.pipeline.stop import Stop, Stopped
+from medsanitize.pipeline.synthesize_stage import page_path
+from medsanitize.policies.model import Policy
+from medsanitize.release.summary import Figures, Synthetic
+
+from tests.pipeline.conftest import KEY, tree
+from tests.pipeline.synthesis.conftest import Make, done, gate, report_of
+from tests.pipeline.synthetics import (
+    Maker,
+    coarse_features,
+)
+
+
+def test_the_report_shows_verdict_and_images_and_the_page_of_the_holder_is_not_in_it(
+    released: tuple[Policy, RunResult],
+) -> None:
+    policy, _ = released
+    report = (policy.output / "report.html").read_text()
+    assert "no match found by these attacks at this bound" in report
+    assert report.count("data:image/png;base64,") == 1
+    page = page_path(policy)
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert "never publish" in page.read_text()
+
+
+def test_the_report_tells_copies_drawn_from_copies_left(released: tuple[Policy, RunResult]) -> None:
+    told = re.search(
+        r"Match a training patient, of all that the generator draws ([\d.]+)% "
+        r"Are copies, of all that the generator draws ([\d.]+)% "
+        r"Are copies, of what is left when matches are removed ([\d.e-]+)",
+        report_of(released[0]),
+    )
+    assert told is not None
+    matches, copies, left = (float(one) for one in told.groups())
+    assert matches < copies
+    assert left < copies / 100
+
+
+def test_the_evidence_tells_copies_drawn_from_copies_left(released: tuple[Policy, RunResult]) -> None:
+    policy, _ = released
+    told = json.loads((policy.output / "croissant.json").read_text())["rai:dataCollection"]
+    assert re.search(r"at most [\d.]+% of it are copies, and at most \d\.\d+e-\d+ of what is left", told)
+
+
+FIGURES = (
+    "Like the real ones",
+    "precision: share of synthetic images among the real ones",
+    "Fréchet distance",
+    "two halves of the real ones",
+    "Variety, over all pairs of some images",
+    "Class agreement of a linear classifier of the features",
+)
+
+
+def test_the_report_of_all_classes_has_every_figure_of_quality_with_its_interval(make: Make) -> None:
+    policy = make(replace="all")
+    done(policy)
+    report = report_of(policy)
+    assert [name for name in FIGURES if name not in report] == []
+    assert "8 synthetic images (those made for the release, before any review) of 32 px" in report
+    assert "beside 110 real ones of 110 patients" in report
+    assert re.search(r"real images of other patients 110 0\.\d+ \(0\.\d+ to [01]\.\d+\)", report)
+
+
+def test_where_one_class_is_drawn_its_real_images_are_compared_and_class_agreement_is_not_made(
+    released: tuple[Policy, RunResult],
+) -> None:
+    report = report_of(released[0])
+    assert "beside 55 real ones of 55 patients" in report
+    assert "Not made: fewer than two classes have images" in report
+
+
+def test_of_fewer_released_images_than_can_be_measured_all_that_were_drawn_are(
+    released: tuple[Policy, RunResult],
+) -> None:
+    assert "29 synthetic images (all that were drawn, removed ones too)" in report_of(released[0])
+
+
+def test_where_too_few_real_images_are_of_the_class_the_report_says_so_in_place_of_the_figures(
+    make: Make, people: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "rare.csv"
+    rows = (people / "labels.csv").read_text().splitlines()
+    kept = [f"holdout{number}," for number in (1, 3, 5)]
+    table.write_text(
+        "\n".join(
+            row.replace("effusion", "clear")
+            if ",holdout," in row and not any(name in row for name in kept)
+            else row
+            for row in rows
+        )
+    )
+    policy = make(table=table)
+    result = done(policy)
+    assert gate(result).result == "passed"
+    assert "Not measured: Quality is measured on 6 patients and 6 synthetic" in report_of(policy)
+    assert "one side has 3" in report_of(policy)
+    assert "Fréchet" not in report_of(policy)
+
+
+def test_the_page_of_the_holder_has_the_same_figures_and_the_nearest_real_images(
+    released: tuple[Policy, RunResult],
+) -> None:
+    policy, _ = released
+    page = page_path(policy).read_text()
+    told = re.findall(r"\d\.\d+ \(\d\.\d+ to \d\.\d+\)", page)
+    assert len(told) == 9
+    assert told == re.findall(r"\d\.\d+ \(\d\.\d+ to \d\.\d+\)", (policy.output / "report.html").read_text())
+    assert "Nearest real images" in page
+    assert "Nearest real images" not in (policy.output / "report.html").read_text()
+
+
+def test_what_is_said_of_the_images_is_kept_as_it_is() -> None:
+    figures = Figures("Variety", ("", "value"), (("real", "0.4 (0.3 to 0.5)"),), texts=1)
+    said = Synthetic(2, 2, 2, 0, "passed", "", "", 0.1, ("a",), "", 0.2, 0.01, ("b", "c"), (figures,))
+    state: Any = SimpleNamespace(get=lambda _: json.dumps(asdict(said)))
+    assert synthetic_of(state) == said
+
+
+def test_of_images_that_are_not_released_the_report_has_no_figure_and_the_holder_has_all(
+    make: Make, generator: dict[str, Maker]
+) -> None:
+    generator["now"] = Maker(copied=2)
+    policy = make()
+    done(policy)
+    assert "Not measured: no synthetic image is released." in report_of(policy)
+    assert "Fréchet" not in report_of(policy)
+    assert "Fréchet" in page_path(policy).read_text()
+
+
+def test_a_run_that_was_stopped_while_it_measured_ends_with_the_same_bytes(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut = make("whole"), make("cut")
+    done(whole)
+    stop = Stop()
+    measured: list[int] = []
+
+    def stopping(images: Any, *_: object) -> Any:
+        measured.append(len(images))
+        # Both sides are looked at before a stop is heard; the next two looks are those of the next run.
+        stop.number = 15 if len(measured) <= 2 else 0
+        return coarse_features(images)
+
+    monkeypatch.setattr(quality_module, "features_of", stopping)
+    with pytest.raises(Stopped):
+        done(cut, stop=stop)
+    assert not (cut.output / "RELEASE.json").exists()
+    done(cut)
+    assert tree(cut.output) == tree(whole.output)
+
+
+def test_an_anonymous_release_keeps_no_page_that_shows_patients(make: Make) -> None:
+    policy = make(others={"release": '{name: chest, version: "1.0", mode: anonymous}', "keys": "{}"})
+    result = done(policy, material=KEY)
+    assert gate(result).result == "passed"
+    assert not page_path(policy).exists()
+    assert "Fréchet distance" in report_of(policy)
