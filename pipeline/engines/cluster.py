@@ -139,7 +139,10 @@ class RayEngine:
             self._hire()
         for load in range(_AHEAD):
             for hand in self._crew:
-                if self._todo and hand.asked is None and len(hand.slots) == load:
+                if not self._todo or hand.asked is not None or len(hand.slots) != load:
+                    continue
+                # A worker's last answer can be lost with it: only who is alone with it is surely why it died.
+                if load == 0 or not (self._todo[0].deaths or hand.slots[0].deaths):
                     slot = self._todo.popleft()
                     slot.call = hand.actor.call.remote(self._channel.close((task, slot.batch)))
                     hand.slots.append(slot)

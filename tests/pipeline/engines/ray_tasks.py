@@ -90,6 +90,22 @@ def calls(policy: Policy) -> dict[str, Any]:
     return {"ordered": ordered, "died": died, "lived": lived, "raised": raised}
 
 
+def loses_answers(policy: Policy) -> dict[str, Any]:
+    """Whoever has answered for three is gone before it is heard, as if what waited behind had killed it."""
+    take = RayEngine._take
+
+    def lost(engine: RayEngine, hand: Any, said: Any) -> None:
+        if len(hand.slots) > 1 and 3 in hand.slots[0].batch:
+            engine._lose(hand)
+        else:
+            take(engine, hand, said)
+
+    RayEngine._take = lost  # type: ignore[method-assign]
+    with RayEngine(setup_of(policy), 1, Stop()) as engine:
+        answers = list(engine.map(same, ([number] for number in range(6))))
+    return {"died": [one.item for one in answers if isinstance(one, Died)], "answers": len(answers)}
+
+
 def dies(policy: Policy) -> dict[str, Any]:
     """Every item kills its worker, and two such are too many."""
     cluster.DEATHS_IN_A_ROW = 2  # type: ignore[misc]

@@ -41,6 +41,14 @@ def test_results_come_in_order_and_a_deadly_item_costs_itself_alone(
     assert answer["raised"] == "a task raised ValueError"  # what else it said stays with the worker
 
 
+def test_an_item_whose_answer_was_lost_with_its_worker_is_not_taken_for_deadly(
+    cluster: Cluster, workplace: Workplace
+) -> None:
+    answer = told(cluster.driver("loses_answers", file_of(workplace(engine=RAY))))
+
+    assert answer == {"died": [], "answers": 6}
+
+
 def test_a_node_lost_on_the_way_changes_no_byte_of_the_release(
     cluster: Cluster, workplace: Workplace
 ) -> None:
