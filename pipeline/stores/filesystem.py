@@ -78,11 +78,11 @@ def _s3() -> FileSystem:
 
 def _gs() -> FileSystem:
     import aiohttp
-    from gcsfs import GCSFileSystem
     from gcsfs.retry import HttpError
     from google.auth.exceptions import GoogleAuthError
+    from medsanitize.pipeline.stores.gcs import Gcs
 
-    fs = GCSFileSystem(use_listings_cache=False, skip_instance_cache=True)
+    fs = Gcs(use_listings_cache=False, skip_instance_cache=True)
     fs.retries = 1
     silence()
     return FileSystem(fs, (OSError, HttpError, GoogleAuthError, aiohttp.ClientError))

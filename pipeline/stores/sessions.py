@@ -12,9 +12,9 @@ from typing import Final
 from medsanitize.pipeline.stores.filesystem import file_system
 from medsanitize.pipeline.stores.patience import Lost, chain_of, entirely, status_of
 
-_SESSION: Final = "upload_id="
+SESSION: Final = "upload_id="
 """In the address of an upload; in all others names are quoted, and hold no ``=``."""
-_GONE: Final = 410
+GONE: Final = 410
 
 
 def put_in_a_session(path: Path, url: str, part: int, metadata: Mapping[str, str], *, mode: str) -> None:
@@ -60,6 +60,6 @@ def put_in_a_session(path: Path, url: str, part: int, metadata: Mapping[str, str
 def _is_lost(failure: BaseException) -> bool:
     """Whether it is an upload that is not there: 404 names its address, and 410 is said of nothing else."""
     return any(
-        (isinstance(one, FileNotFoundError) and _SESSION in str(one)) or status_of(one) == _GONE
+        (isinstance(one, FileNotFoundError) and SESSION in str(one)) or status_of(one) == GONE
         for one in chain_of(failure)
     )

@@ -16,7 +16,8 @@ BUCKET = "b"
 class Bucket:
     """What the store has, and how it fails.
 
-    It loses so many uploads at their second part, and says ``status`` of them; ``gone``: there is no bucket.
+    It loses so many uploads at their second part, and says ``status`` of them, ``said`` why. ``gone``: there
+    is no bucket; ``refuses``: it says the same of whatever is asked.
     """
 
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -24,7 +25,9 @@ class Bucket:
     begun: int = 0
     losses: int = 0
     status: int = 404
+    said: str = ""
     gone: bool = False
+    refuses: bool = False
 
 
 class GcsServer:
@@ -57,6 +60,8 @@ class _Handler(BaseHTTPRequestHandler):
         _, _, name = urlsplit(self.path).path.partition("/o/")
         if self.bucket.gone:
             self._answer(404)
+        elif self.bucket.refuses:
+            self._lose()
         elif not name:
             self._answer(200, self._listing(self.asked.get("prefix", "")))
         elif unquote(name) not in self.bucket.objects:
@@ -70,6 +75,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.bucket.gone:
             self._answer(404)
+        elif self.bucket.refuses:
+            self._lose()
         elif "upload_id" in self.asked:
             self._take(self.asked["upload_id"], body)
         elif self.asked["uploadType"] == "resumable":
@@ -85,13 +92,16 @@ class _Handler(BaseHTTPRequestHandler):
         found = self.bucket.sessions.pop(self.asked["upload_id"], None)
         self._answer(self.bucket.status if found is None else 204)
 
+    def _lose(self) -> None:
+        self._answer(self.bucket.status, {"error": {"message": self.bucket.said}})
+
     def _take(self, session: str, part: bytes) -> None:
         first, last, size = map(int, re.findall(r"\d+", self.headers["Content-Range"]))
         if first and self.bucket.losses:
             self.bucket.losses -= 1
             del self.bucket.sessions[session]
         if session not in self.bucket.sessions:
-            self._answer(self.bucket.status)
+            self._lose()
             return
         name, content = self.bucket.sessions[session]
         content[first:] = part

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gcsfs.core import GCSFileSystem
 from gcsfs.retry import HttpError
-from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.errors import EnvironmentFailure, MedsanitizeError, UsageError
 from medsanitize.pipeline.stop import Stop
 from medsanitize.pipeline.stores import filesystem, patience, target
 from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
+from medsanitize.pipeline.stores.gcs import Gcs
 from medsanitize.pipeline.stores.patience import Absent
 from medsanitize.pipeline.stores.sessions import put_in_a_session
 from medsanitize.pipeline.stores.target import Target
@@ -39,9 +39,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     monkeypatch.setattr(patience, "PATIENCE", 0.3)
     monkeypatch.setattr(target, "PART", 2**22)
     server = GcsServer()
-    fs = GCSFileSystem(
-        token="anon", endpoint_url=server.address, use_listings_cache=False, skip_instance_cache=True
-    )
+    fs = Gcs(token="anon", endpoint_url=server.address, use_listings_cache=False, skip_instance_cache=True)
     monkeypatch.setitem(filesystem._OPENERS, "gs", lambda: FileSystem(fs, (OSError, HttpError)))
     file_system.cache_clear()
     yield server.bucket
@@ -89,6 +87,19 @@ def test_a_store_that_loses_every_upload_is_told_of_as_such(
     with pytest.raises(EnvironmentFailure, match="lost an upload"):
         put(release)
     assert (bucket.begun, f"out/{ROOT}" in bucket.objects) == (3, False)
+
+
+def test_an_upload_that_the_store_calls_invalid_is_begun_anew(bucket: Bucket, release: Path) -> None:
+    bucket.losses, bucket.status, bucket.said = 1, 410, "invalid upload"
+    put(release)
+    assert (bucket.begun, sorted(bucket.objects)) == (2, WHOLE)
+
+
+def test_a_request_that_the_store_calls_invalid_is_told_of_as_such(bucket: Bucket, release: Path) -> None:
+    bucket.status, bucket.said, bucket.refuses = 400, "invalid argument", True
+    with pytest.raises(MedsanitizeError) as told:
+        put(release)
+    assert told.value.exit_code != 70
 
 
 def test_a_bucket_that_is_not_there_is_told_of_as_such(bucket: Bucket, release: Path) -> None:

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from gcsfs.core import GCSFileSystem
 from medsanitize.pipeline.source import walk
 from medsanitize.pipeline.stores import remote
 from medsanitize.pipeline.stores.filesystem import FileSystem
+from medsanitize.pipeline.stores.gcs import Gcs
 
 Walk = Callable[[dict[str, bytes]], dict[str, str]]
 
@@ -58,7 +58,7 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Walk]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bucket", (_Bucket,), {}))
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    fs = GCSFileSystem(
+    fs = Gcs(
         token="anon",
         endpoint_url=f"http://127.0.0.1:{server.server_address[1]}",
         use_listings_cache=False,

@@ -1,0 +1,26 @@
+"""Google Cloud Storage as gcsfs speaks to it, with the status of every refusal."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gcsfs.core import GCSFileSystem
+from gcsfs.retry import HttpError
+from medsanitize.pipeline.stores.sessions import GONE, SESSION
+
+_BAD_REQUEST: Final = 400
+
+
+class Gcs(GCSFileSystem):  # type: ignore[misc]  # gcsfs has no types
+    """The file system of gcsfs that asks by HTTP alone; its other one asks by gRPC too, whatever the address.
+
+    Of an answer that speaks of something invalid the library keeps no status and raises ValueError, which a
+    mistake in a program is too. An upload of which that is said is not there any more.
+    """
+
+    async def _request(self, *asked: Any, **more: Any) -> Any:
+        try:
+            return await super()._request(*asked, **more)
+        except ValueError as refusal:
+            status = GONE if SESSION in str(refusal) else _BAD_REQUEST
+            raise HttpError({"code": status}) from None
