@@ -18,11 +18,11 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -259,9 +259,12 @@ class LocalEngine:
         while not futures.wait([future], _PULSE).done:
             self._stop.check()
             # A pool notices at once that a worker has ended, unless it waits for the rest of its message.
-            if ended and self._pool is not None:
-                _break(self._pool)
-            ended = self._pool is not None and bool(wait(_sentinels(self._pool), 0))
+            if self._pool is None:
+                continue
+            kept = _kept(self._pool)
+            if ended:
+                kept.end()
+            ended = bool(wait([process.sentinel for process in kept.processes()], 0))
         return future.result()
 
     def _note_death(self) -> None:
@@ -297,40 +300,47 @@ class LocalEngine:
 
     def _shut(self) -> None:
         """End the workers; what they are at is not waited for to its end, only to the end of an item."""
-        if self._pool is not None:
-            self._wanted[1].close()
-            ending = threading.Thread(target=self._pool.shutdown, kwargs={"cancel_futures": True})
-            ending.start()
-            while ending.is_alive():
-                if _is_broken(self._pool):
-                    _break(self._pool)
-                ending.join(_PULSE)
-            self._wanted[0].close()
-            self._pool = None
+        if self._pool is None:
+            return
+        self._wanted[1].close()
+        # A pool that waits itself closes what is closed here, at the same moment: it lets go of all it has.
+        kept = _kept(self._pool)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        while kept.manager is not None and kept.manager.is_alive():
+            if self._pool._broken or any(process.exitcode for process in kept.processes()):
+                kept.end()
+            kept.manager.join(_PULSE)
+        kept.answers.close()
+        self._wanted[0].close()
+        self._pool = None
 
 
-def _sentinels(pool: ProcessPoolExecutor) -> list[int]:
-    return [process.sentinel for process in _processes(pool)]
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a pool has, which it tells of in no other way and lets go of when it is shut.
 
-
-def _processes(pool: ProcessPoolExecutor) -> Sequence[BaseProcess]:
-    """The workers of a pool; none when it is shut. It has no other way to tell of them."""
-    return tuple((pool._processes or {}).values())
-
-
-def _is_broken(pool: ProcessPoolExecutor) -> bool:
-    """Whether a worker was killed or could not begin; those that were told to end say 0."""
-    return bool(pool._broken) or any(process.exitcode for process in _processes(pool))
-
-
-def _break(pool: ProcessPoolExecutor) -> None:
-    """Kill what is left of a pool: who waits for a lock that a killed worker held waits for ever.
-
-    By itself the pool would ask them with SIGTERM, which is the parent's business alone, and wait.
+    ``workers`` are its processes by number, ``answers`` the queue of their results, which ``manager`` takes.
     """
-    for process in _processes(pool):
-        if process.is_alive():
-            process.kill()
-    answers: Any = pool._result_queue
-    if answers is not None:
-        answers._writer.close()  # or the rest of half a message is waited for as long as this process lives
+
+    workers: Mapping[int, BaseProcess]
+    answers: Any
+    manager: threading.Thread | None
+
+    def processes(self) -> Sequence[BaseProcess]:
+        """The workers as they are now. Those that were told to end say 0, killed ones another number."""
+        return tuple(self.workers.values())
+
+    def end(self) -> None:
+        """Kill what is left of a pool: who waits for a lock that a killed worker held waits for ever.
+
+        By itself the pool would ask them with SIGTERM, which is the parent's business alone, and wait.
+        """
+        for process in self.processes():
+            if process.is_alive():
+                process.kill()
+        self.answers._writer.close()  # or the rest of half a message is waited for as long as this lives
+
+
+def _kept(pool: Any) -> _Kept:
+    """What a `ProcessPoolExecutor` that was not shut has."""
+    return _Kept(pool._processes, pool._result_queue, pool._executor_manager_thread)

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
@@ -104,6 +105,22 @@ def test_a_worker_that_is_killed_in_the_middle_of_its_answer_costs_its_own_item_
     died = [one.item for one in found if isinstance(one, Died)]
     lived = sorted(number for one in found if not isinstance(one, Died) for number in one)
     assert (died, lived) == ([7], [number for number in range(12) if number != 7])
+
+
+def test_the_queue_of_a_pool_that_broke_is_closed_once(
+    setup: Setup, tasks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Connection._close
+
+    def slowly(connection: Connection) -> None:
+        if connection.writable:
+            time.sleep(0.2)  # whoever else wants to close it can begin meanwhile
+        close(connection)
+
+    monkeypatch.setattr(Connection, "_close", slowly)
+    with LocalEngine(setup, 2, Stop()) as engine:
+        found = list(engine.map(tasks.die_of_seven, [[6], [7], [8]]))
+    assert [one.item if isinstance(one, Died) else one for one in found] == [[6], 7, [8]]
 
 
 def test_workers_that_keep_dying_stop_the_run(setup: Setup, tasks: ModuleType) -> None:
