@@ -1,7 +1,7 @@
 """Rows of a Parquet file, a row group at a time.
 
 Arrow keeps what it read of all row groups that are asked for at once until the last of them was read: of a
-manifest of a million rows 124 MB.
+manifest of a million rows 124 MB. Its threads keep as much again as one column takes, each.
 """
 
 from __future__ import annotations
@@ -17,4 +17,4 @@ def batches_of(
 ) -> Iterator[pa.RecordBatch]:
     """Read a file in batches of at most ``rows`` rows, none of them of two row groups."""
     for group in range(file.num_row_groups):
-        yield from file.iter_batches(batch_size=rows, row_groups=[group], columns=columns)
+        yield from file.iter_batches(batch_size=rows, row_groups=[group], columns=columns, use_threads=False)
