@@ -26,9 +26,10 @@ def free_port() -> int:
 
 
 class Cluster:
-    """A head without CPUs, and nodes of one CPU each."""
+    """A head without CPUs, and nodes of one CPU each, or of more, and of GPUs that they only say they have."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, cpus: int = 1, gpus: int = 0) -> None:
+        self.size = (f"--num-cpus={cpus}", f"--num-gpus={gpus}")
         self.nodes: list[subprocess.Popen[bytes]] = []
         self.head: subprocess.Popen[bytes] | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="msr-"))
@@ -44,17 +45,17 @@ class Cluster:
         }
         port, client = self.address.rpartition(":")[2], free_port()
         head = ("--head", f"--port={port}", f"--temp-dir={self.folder}", "--include-dashboard=false")
-        self.head = self._started(*head, f"--ray-client-server-port={client}", "--num-cpus=0")
+        self.head = self._started(*head, f"--ray-client-server-port={client}", "--num-cpus=0", "--num-gpus=0")
         for _ in range(nodes):
             self.add_node()
 
     def add_node(self) -> None:
-        """Start a node of one CPU."""
-        self.nodes.append(self._started(f"--address={self.address}", "--num-cpus=1"))
+        """Start a node."""
+        self.nodes.append(self._started(f"--address={self.address}", *self.size))
 
     def _started(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a node, which stays in the group of the process that starts it; Ray gives up after 30 s."""
-        common = ("--num-gpus=0", "--node-ip-address=127.0.0.1", "--disable-usage-stats")
+        common = ("--node-ip-address=127.0.0.1", "--disable-usage-stats")
         for _ in range(3):
             starting = subprocess.Popen(
                 [RAY, "start", *arguments, *common, f"--object-store-memory={STORE}"],

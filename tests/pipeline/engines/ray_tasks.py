@@ -62,6 +62,11 @@ def linger(_: Worker, batch: Sequence[Path]) -> list[int]:
     return []
 
 
+def who(_: Worker, batch: Sequence[int]) -> list[str]:
+    time.sleep(0.3 * len(batch))
+    return [str(os.getpid()), os.environ.get("CUDA_VISIBLE_DEVICES", "none")]
+
+
 def one_at_a_time(*_: object, **__: object) -> int:
     """In place of the stage's own rule."""
     return 1
@@ -104,6 +109,15 @@ def loses_answers(policy: Policy) -> dict[str, Any]:
     with RayEngine(setup_of(policy), 1, Stop()) as engine:
         answers = list(engine.map(same, ([number] for number in range(6))))
     return {"died": [one.item for one in answers if isinstance(one, Died)], "answers": len(answers)}
+
+
+def shares(policy: Policy) -> dict[str, Any]:
+    """Who works where every worker holds a part of a GPU."""
+    with RayEngine(setup_of(policy), None, Stop()) as engine:
+        told = [
+            one for one in engine.map(who, ([number] for number in range(8))) if not isinstance(one, Died)
+        ]
+    return {"workers": len({pid for pid, _ in told}), "gpus": sorted({gpu for _, gpu in told})}
 
 
 def dies(policy: Policy) -> dict[str, Any]:

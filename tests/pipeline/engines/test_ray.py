@@ -27,6 +27,14 @@ def cluster() -> Iterator[Cluster]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def accelerated() -> Iterator[Cluster]:
+    """A node of three CPUs and one GPU."""
+    made = Cluster(nodes=1, cpus=3, gpus=1)
+    yield made
+    made.close()
+
+
 def file_of(policy: Policy) -> Path:
     return policy.output.parent / "policy.yaml"
 
@@ -47,6 +55,14 @@ def test_an_item_whose_answer_was_lost_with_its_worker_is_not_taken_for_deadly(
     answer = told(cluster.driver("loses_answers", file_of(workplace(engine=RAY))))
 
     assert answer == {"died": [], "answers": 6}
+
+
+@pytest.mark.parametrize(("share", "workers"), [(0.5, 2), (1, 1)])
+def test_a_gpu_is_shared_by_as_many_workers_as_the_policy_says(
+    accelerated: Cluster, workplace: Workplace, share: float, workers: int
+) -> None:
+    policy = workplace(engine=f"{{kind: ray, gpus: {share}}}")
+    assert told(accelerated.driver("shares", file_of(policy))) == {"workers": workers, "gpus": ["0"]}
 
 
 def test_a_node_lost_on_the_way_changes_no_byte_of_the_release(
