@@ -33,7 +33,12 @@ def fresh(folder: Path) -> Path:
 def medsanitize(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Call the command line, away from the repository's root."""
     command = [sys.executable, "-m", "medsanitize", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=cwd, env=installed(), capture_output=True, text=True, check=False)
+
+
+def installed() -> dict[str, str]:
+    """The environment in which modules are compiled once, as an installer does, and not at every start."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 @dataclass(frozen=True)

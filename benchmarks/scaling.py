@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from common import machine, prepare, table
+from common import installed, machine, prepare, table
 from files import tiny_objects
 
 MEMORY, EXTRA = 1.2, 0.05
@@ -120,7 +120,7 @@ def spend(policy: Path, workers: int, reached: Callable[[], bool], *, kill: bool
     command = [sys.executable, "-m", "medsanitize", "run", policy.name, "--json", "--workers", str(workers)]
     before = time.monotonic()
     with (policy.parent / "run.log").open("wb") as log, (policy.parent / "result.json").open("wb") as out:
-        running = subprocess.Popen(command, cwd=policy.parent, stdout=out, stderr=log)
+        running = subprocess.Popen(command, cwd=policy.parent, env=installed(), stdout=out, stderr=log)
         watch = Watch(running.pid)
         watch.start()
         until = 0.0

@@ -26,7 +26,7 @@ def free_port() -> int:
 
 
 class Cluster:
-    """A head without CPUs, and nodes of one CPU each, or of more, and of GPUs that they only say they have."""
+    """A head without CPUs, and nodes of one CPU each, or of more, and of GPUs that they only claim."""
 
     def __init__(self, nodes: int, cpus: int = 1, gpus: int = 0) -> None:
         self.size = (f"--num-cpus={cpus}", f"--num-gpus={gpus}")
