@@ -17,7 +17,11 @@ LONG: Final = 9
 """Characters of the shortest value that is found."""
 _WORD: Final = 4
 _ALL: Final = 0x01010101
+_MORE: Final = 2
 _TWO: Final = 0x0101
+_ASCII: Final = 128
+BLOCK: Final = 1 << 18
+"""Bytes looked at together: few enough that all that is made of them stays near the processor."""
 
 
 def could_be(letters: bytes) -> bytes | None:
@@ -28,32 +32,48 @@ def could_be(letters: bytes) -> bytes | None:
     return None if sum(table) > 128 else bytes(table)
 
 
-def runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
-    """Every run of `LONG` or more bytes that ``table`` marks.
+def runs(chunk: bytes | memoryview, table: bytes) -> Iterator[bytes]:
+    """Pieces that hold every run of `LONG` or more bytes that ``table`` marks, and a few bytes beside them.
 
-    A run that long holds an aligned word of four marked bytes, of which there are few; those are looked at.
+    A run that long holds an aligned word of four marked bytes with two more behind it, of which there are
+    few; those are looked at.
     """
     import numpy as np
 
-    marked = chunk.translate(table)
-    flags = np.frombuffer(marked, np.uint8)
-    words = flags[: len(flags) // _WORD * _WORD].view(np.uint32)
-    at = np.flatnonzero(words == _ALL)
-    # Of a long run's first aligned word at most three bytes lie before, so two marked ones come after it.
-    halves = flags[: len(flags) // 2 * 2].view(np.uint16)
-    after = 2 * at + 2
-    at = at[halves[after.clip(max=len(halves) - 1)] == _TWO] * _WORD
-    reached = 0
-    for place in at[_is_long(flags, at)].tolist():
-        if place < reached:
-            continue
-        start = marked.rfind(b"\0", 0, place) + 1
-        reached = marked.find(b"\0", place)
-        reached = len(marked) if reached < 0 else reached
-        yield chunk[start:reached]
+    data, marked = np.frombuffer(chunk, np.uint8), np.frombuffer(table, np.bool_)
+    at = _aligned(chunk, table)
+    for beyond in range(_WORD + _MORE):
+        at = at[marked[data[at + beyond]]]
+    apart = np.diff(at) != _WORD
+    first, last = at[np.append(True, apart)[: len(at)]], at[np.append(apart, True)[: len(at)]]
+    long = _is_long(data, marked, first)
+    # No run begins or ends in a word before its first or behind its last that is marked as far as that.
+    begins, ends = (first[long] - _WORD + 1).clip(0), last[long] + _WORD + _WORD + _MORE - 1
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        yield bytes(chunk[begin:end])
 
 
-def _is_long(flags: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _aligned(chunk: bytes | memoryview, table: bytes) -> NDArray[np.int64]:
+    """Where aligned words with two bytes behind them could be marked; of some only the look tells."""
+    import numpy as np
+
+    top = len(table.rstrip(b"\0"))
+    found = []
+    for start in range(0, len(chunk), BLOCK):
+        stop = start + BLOCK + _WORD
+        if top <= _ASCII:
+            few = np.frombuffer(chunk, np.uint8)[start:stop] < top  # one step, where exact marks take many
+        else:
+            few = np.frombuffer(bytes(chunk[start:stop]).translate(table), np.bool_)
+        words = few[: len(few) // _WORD * _WORD].view(np.uint32)
+        found.append(start + _WORD * np.flatnonzero((words[:-1] == _ALL) & (words[1:] & _TWO == _TWO)))
+    last = (len(chunk) - _WORD - _MORE) // _WORD * _WORD
+    if last >= 0 and last > len(chunk) // _WORD * _WORD - 2 * _WORD:
+        found.append(np.array([last]))  # bytes behind it are no whole word
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _is_long(data: NDArray[np.uint8], marked: NDArray[np.bool_], at: NDArray[np.int64]) -> NDArray[np.bool_]:
     """For each marked word, whether the marked bytes beside it make it a long run."""
     import numpy as np
 
@@ -62,7 +82,7 @@ def _is_long(flags: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.bool
         going = np.ones(len(at), bool)
         for distance in range(1, LONG - _WORD + 1):
             place = at + (-distance if step < 0 else _WORD - 1 + distance)
-            inside = (place >= 0) & (place < len(flags))
-            going &= inside & (flags[place.clip(0, len(flags) - 1)] == 1)
+            inside = (place >= 0) & (place < len(data))
+            going &= inside & marked[data[place.clip(0, len(data) - 1)]]
             length += going
     return length >= LONG

@@ -11,8 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from struct import Struct
 from typing import TYPE_CHECKING, Final
-from zlib import crc32
 
+from imagecodecs import deflate_crc32 as crc32
 from medsanitize.verifiers.search import CHUNK, OVERLAP
 from medsanitize.verifiers.slide_layout import JPEG, Range
 
@@ -49,14 +49,15 @@ class TileSums:
 
     def reach(self, end: int) -> None:
         """Take in what lies before ``end``; calls go forward through the file."""
-        while self._at < min(end, self._stop) or (self._current >= 0 and self._stop <= end):
-            upto = max(self._at, min(end, self._stop))
+        while self._current >= 0 and (self._at < end or self._stop <= end):
+            upto = min(end, self._stop)
             self._sum = crc32(self._data[self._at : upto], self._sum)
             self._at = upto
-            if upto == self._stop:
-                self._last = self._tiles[self._current], self._stop - self._begin, self._sum
-                self._put()
-                self._next()
+            if upto < self._stop:
+                return
+            self._last = self._tiles[self._current], self._stop - self._begin, self._sum
+            self._put()
+            self._next()
 
     def joined(self) -> bytes:
         """The sums of all tiles in the order of the picture, once the end was reached."""
@@ -115,15 +116,15 @@ class Pass:
     def hits(self, net: Search) -> Iterator[Hit]:
         """What the net finds of long values (`Search.long_hits`), while a thread digests the same bytes."""
         data, whole = self._data, sha256()
-        with ThreadPoolExecutor(1) as beside:
+        with memoryview(data) as view, ThreadPoolExecutor(1) as beside:
             digested: Future[None] | None = None
             for start in range(0, len(data), CHUNK):
                 before = min(start, OVERLAP)
-                chunk = data[start - before : start + CHUNK]
                 if digested is not None:
                     digested.result()
-                digested = beside.submit(whole.update, memoryview(chunk)[before:])
-                yield from net.long_hits(chunk, start - before)
+                digested = beside.submit(whole.update, view[start : start + CHUNK])
+                with view[start - before : start + CHUNK] as chunk:
+                    yield from net.long_hits(chunk, start - before)
                 self._tiles.reach(min(start + CHUNK, len(data)))
                 data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
         self.sha256 = whole.hexdigest()

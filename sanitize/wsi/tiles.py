@@ -129,11 +129,12 @@ class TileCleaner:
         if last and length >= len(last) and self.data[offset : offset + len(last)] == last:
             return self._headers[last]
         near = self.data.find(b"\xff\xda", offset, offset + min(length, _HEADER))
-        key = bytes(self.data[offset : near + 16]) if near >= 0 else b""
+        stop = near + 2 + int.from_bytes(self.data[near + 2 : near + 4], "big")
+        key = bytes(self.data[offset:stop]) if near >= 0 else b""
         found = self._headers.get(key)
-        if found is None or found.end > len(key):
+        if found is None:
             found = jpeg_header(bytes(self.data[offset : offset + min(length, _HEADER)]))
-            if len(self._headers) < _REMEMBERED and found.end <= len(key):
+            if len(self._headers) < _REMEMBERED and found.end == len(key):
                 self._headers[key] = found
         if key in self._headers:
             self._last = key

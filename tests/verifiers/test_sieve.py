@@ -9,16 +9,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.sanitize.context import Known
 from medsanitize.verifiers.search import build_search
-from medsanitize.verifiers.sieve import LONG, could_be, runs
+from medsanitize.verifiers.sieve import BLOCK, LONG, could_be, runs
 
 LETTERS = b"abcABC. "
 TABLE = could_be(LETTERS) or b""
 FOLD = 3 * b"\x80\x91\xa7\xff\xd8"
 
 
-@given(st.lists(st.sampled_from([b"a", b"B", b" ", b".", b"\x80", b"abcabcab"]), max_size=60).map(b"".join))
-def test_runs_are_those_a_regular_expression_finds(chunk: bytes) -> None:
-    assert list(runs(chunk, TABLE)) == re.findall(rb"[abcABC. ]{%d,}" % LONG, chunk)
+PIECES = st.lists(st.sampled_from([b"a", b"B", b" ", b".", b"\x80", b"abcabcab"]), max_size=60).map(b"".join)
+
+
+@given(PIECES, st.sampled_from([LETTERS, LETTERS + b"\xc3"]))
+def test_every_run_that_a_regular_expression_finds_is_let_through(chunk: bytes, letters: bytes) -> None:
+    through = list(runs(chunk, could_be(letters) or b""))
+    assert_let_through(chunk, through)
+
+
+@pytest.mark.parametrize("place", range(BLOCK - 12, BLOCK + 4))
+def test_a_run_at_the_border_of_two_blocks_is_let_through(place: int) -> None:
+    chunk = bytes(place) + b"abcabcabc" + bytes(BLOCK)
+    assert_let_through(chunk, list(runs(chunk, TABLE)))
+
+
+def assert_let_through(chunk: bytes, through: list[bytes]) -> None:
+    """Every run is in a piece of its own, and the piece little longer."""
+    found = re.findall(rb"[abcABC. ]{%d,}" % LONG, chunk)
+    assert len(found) == len(through)
+    assert all(
+        run in piece and len(piece) < len(run) + LONG for run, piece in zip(found, through, strict=True)
+    )
 
 
 @pytest.mark.parametrize("before", range(5))
