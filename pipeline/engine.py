@@ -305,11 +305,15 @@ class LocalEngine:
         self._wanted[1].close()
         # A pool that waits itself closes what is closed here, at the same moment: it lets go of all it has.
         kept = _kept(self._pool)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        while kept.manager is not None and kept.manager.is_alive():
-            if self._pool._broken or any(process.exitcode for process in kept.processes()):
-                kept.end()
-            kept.manager.join(_PULSE)
+        # From Python 3.12 on it waits for a lock that a pool which broke holds until its workers have ended.
+        quietly = {"wait": False, "cancel_futures": True}
+        asking = threading.Thread(target=self._pool.shutdown, kwargs=quietly)
+        asking.start()
+        for one in (asking, kept.manager):
+            while one is not None and one.is_alive():
+                if self._pool._broken or any(process.exitcode for process in kept.processes()):
+                    kept.end()
+                one.join(_PULSE)
         kept.answers.close()
         self._wanted[0].close()
         self._pool = None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
-from multiprocessing.context import ForkServerContext
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError, UsageError
 
@@ -27,6 +26,20 @@ _THREADS = "OMP_NUM_THREADS"
 """OpenBLAS and MKL follow it too, unless their own variables say otherwise."""
 _LONGEST = (107 if sys.platform == "linux" else 103) - 32
 """Bytes of the temporary folder's path: the name of a socket in it adds 32 to what the system allows."""
+
+
+class _Worker(ForkServerProcess):
+    """A process that ends when its pool asks for it: SIGTERM, which is the parent's business, it ignores."""
+
+    def terminate(self) -> None:
+        """End it now; from Python 3.12 on a pool that broke waits for it with a lock in its hands."""
+        self.kill()
+
+
+class _Context(ForkServerContext):
+    """Makes such processes."""
+
+    Process = _Worker
 
 
 def fork_context() -> ForkServerContext:
@@ -50,7 +63,7 @@ def fork_context() -> ForkServerContext:
             "The path of the folder for temporary files is too long for the sockets of worker processes",
             f"Let TMPDIR name a folder whose path has at most {_LONGEST} bytes",
         )
-    context = multiprocessing.get_context("forkserver")
+    context = _Context()
     context.set_forkserver_preload(_PRELOAD)
     with _one_thread_each(), suppress(OSError):  # said when a worker is asked for
         forkserver.ensure_running()

@@ -116,7 +116,7 @@ class Search:
                 buffer.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
             yield from self._in_chunk(chunk, max(0, start - OVERLAP))
 
-    def long_hits(self, chunk: bytes | memoryview, offset: int) -> Iterator[Hit]:
+    def long_hits(self, chunk: bytes, offset: int) -> Iterator[Hit]:
         """What is found in a chunk of image data that begins at ``offset``; chunks overlap by ``OVERLAP``.
 
         All UIDs, and of other values those of `LONG` characters; of shorter ones not each is found.
@@ -129,7 +129,7 @@ class Search:
                 automaton.find_matches_as_indexes(left, overlapping=True) for automaton, _ in self._built()
             ):
                 return
-        yield from self._in_chunk(bytes(chunk), offset)
+        yield from self._in_chunk(chunk, offset)
 
     def _letters(self) -> bytes | None:
         """Which bytes the values are made of, in any case, and what may separate them; see `could_be`."""

@@ -32,7 +32,7 @@ def could_be(letters: bytes) -> bytes | None:
     return None if sum(table) > 128 else bytes(table)
 
 
-def runs(chunk: bytes | memoryview, table: bytes) -> Iterator[bytes]:
+def runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
     """Pieces that hold every run of `LONG` or more bytes that ``table`` marks, and a few bytes beside them.
 
     A run that long holds an aligned word of four marked bytes with two more behind it, of which there are
@@ -50,10 +50,10 @@ def runs(chunk: bytes | memoryview, table: bytes) -> Iterator[bytes]:
     # No run begins or ends in a word before its first or behind its last that is marked as far as that.
     begins, ends = (first[long] - _WORD + 1).clip(0), last[long] + _WORD + _WORD + _MORE - 1
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-        yield bytes(chunk[begin:end])
+        yield chunk[begin:end]
 
 
-def _aligned(chunk: bytes | memoryview, table: bytes) -> NDArray[np.int64]:
+def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
     """Where aligned words with two bytes behind them could be marked; of some only the look tells."""
     import numpy as np
 
@@ -64,8 +64,8 @@ def _aligned(chunk: bytes | memoryview, table: bytes) -> NDArray[np.int64]:
         if top <= _ASCII:
             few = np.frombuffer(chunk, np.uint8)[start:stop] < top  # one step, where exact marks take many
         else:
-            few = np.frombuffer(bytes(chunk[start:stop]).translate(table), np.bool_)
-        words = few[: len(few) // _WORD * _WORD].view(np.uint32)
+            few = np.frombuffer(chunk[start:stop].translate(table), np.bool_)
+        words = few[: len(few) // _WORD * _WORD].view("<u4")
         found.append(start + _WORD * np.flatnonzero((words[:-1] == _ALL) & (words[1:] & _TWO == _TWO)))
     last = (len(chunk) - _WORD - _MORE) // _WORD * _WORD
     if last >= 0 and last > len(chunk) // _WORD * _WORD - 2 * _WORD:

@@ -116,15 +116,15 @@ class Pass:
     def hits(self, net: Search) -> Iterator[Hit]:
         """What the net finds of long values (`Search.long_hits`), while a thread digests the same bytes."""
         data, whole = self._data, sha256()
-        with memoryview(data) as view, ThreadPoolExecutor(1) as beside:
+        with ThreadPoolExecutor(1) as beside:
             digested: Future[None] | None = None
             for start in range(0, len(data), CHUNK):
                 before = min(start, OVERLAP)
+                chunk = data[start - before : start + CHUNK]
                 if digested is not None:
                     digested.result()
-                digested = beside.submit(whole.update, view[start : start + CHUNK])
-                with view[start - before : start + CHUNK] as chunk:
-                    yield from net.long_hits(chunk, start - before)
+                digested = beside.submit(whole.update, memoryview(chunk)[before:])
+                yield from net.long_hits(chunk, start - before)
                 self._tiles.reach(min(start + CHUNK, len(data)))
                 data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
         self.sha256 = whole.hexdigest()

@@ -1,4 +1,4 @@
-"""Google Cloud Storage as gcsfs speaks to it, with the status of every refusal."""
+"""Google Cloud Storage as gcsfs speaks to it, with a status for every refusal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from gcsfs.core import GCSFileSystem
 from gcsfs.retry import HttpError
 from medsanitize.pipeline.stores.sessions import GONE, SESSION
 
-_BAD_REQUEST: Final = 400
+_UNKNOWN: Final = 500
+"""In place of the status that is lost: it may have been one that passes."""
 
 
 class Gcs(GCSFileSystem):  # type: ignore[misc]  # gcsfs has no types
@@ -22,5 +23,6 @@ class Gcs(GCSFileSystem):  # type: ignore[misc]  # gcsfs has no types
         try:
             return await super()._request(*asked, **more)
         except ValueError as refusal:
-            status = GONE if SESSION in str(refusal) else _BAD_REQUEST
-            raise HttpError({"code": status}) from None
+            if not str(refusal).startswith("Bad Request: "):
+                raise
+            raise HttpError({"code": GONE if SESSION in str(refusal) else _UNKNOWN}) from None
