@@ -258,13 +258,12 @@ class LocalEngine:
         ended = False
         while not futures.wait([future], _PULSE).done:
             self._stop.check()
-            # A pool notices at once that a worker has ended, unless it waits for the rest of its message.
-            if self._pool is None:
-                continue
-            kept = _kept(self._pool)
-            if ended:
-                kept.end()
-            ended = bool(wait([process.sentinel for process in kept.processes()], 0))
+            if self._pool is not None:
+                kept = _kept(self._pool)
+                # A pool notices at once that a worker has ended, unless it waits for the rest of its message.
+                if ended:
+                    kept.end()
+                ended = bool(wait([process.sentinel for process in kept.processes()], 0))
         return future.result()
 
     def _note_death(self) -> None:
@@ -277,26 +276,29 @@ class LocalEngine:
             )
 
     def _submit(self, task: Task[Item, Result], batch: Sequence[Item]) -> Future[tuple[Result, float]]:
-        if self._pool is None:
-            self._wanted = multiprocessing.Pipe(duplex=False)
-            self._pool = ProcessPoolExecutor(
-                self.workers,
-                mp_context=fork_context(),
-                initializer=_start,
-                initargs=(self._setup, self._inputs, self._wanted[0]),
-            )
         try:
+            if self._pool is None:
+                self._pool = self._new_pool()
             return self._pool.submit(_call, task, batch)
         except BrokenProcessPool as error:
             broken: Future[tuple[Result, float]] = Future()
             broken.set_exception(error)
             return broken
         except (EOFError, OSError):
-            # A signal to all processes of a run ends the one that workers are forked from, too.
+            # Killed may be what workers are forked from, too; locks and pipes may be more than there are.
             self._stop.check()
             raise EnvironmentFailure(
                 "A worker process could not be started", "Free some memory, then run the same command again"
             ) from None
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        self._wanted = multiprocessing.Pipe(duplex=False)
+        return ProcessPoolExecutor(
+            self.workers,
+            mp_context=fork_context(),
+            initializer=_start,
+            initargs=(self._setup, self._inputs, self._wanted[0]),
+        )
 
     def _shut(self) -> None:
         """End the workers; what they are at is not waited for to its end, only to the end of an item."""
@@ -335,9 +337,9 @@ class _Kept:
         return tuple(self.workers.values())
 
     def end(self) -> None:
-        """Kill what is left of a pool: who waits for a lock that a killed worker held waits for ever.
+        """Kill what is left of a pool, which may not see that it broke while it reads half a message.
 
-        By itself the pool would ask them with SIGTERM, which is the parent's business alone, and wait.
+        Who waits for a lock that a killed worker held would wait for ever.
         """
         for process in self.processes():
             if process.is_alive():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError, UsageError
+from medsanitize.pipeline.stop import SIGNALS
 
 _PRELOAD = [
     "medsanitize.pipeline.audit_stage",
@@ -66,7 +68,9 @@ def fork_context() -> ForkServerContext:
     context = _Context()
     context.set_forkserver_preload(_PRELOAD)
     with _one_thread_each(), suppress(OSError):  # said when a worker is asked for
-        forkserver.ensure_running()
+        for start in (resource_tracker.ensure_running, forkserver.ensure_running):
+            with _deaf():  # each its own: what starts the first hears SIGTERM again when it has
+                start()
     return context
 
 
@@ -74,6 +78,19 @@ def begin() -> None:
     """Start the process now, before anything large is imported here, so that both import at once."""
     with suppress(MedsanitizeError):  # said where workers are needed, and the run's account is kept
         fork_context()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """What is started meanwhile, and all that is forked from it, never hears what asks a run to stop.
+
+    A scheduler or a terminal asks every process of a run, but these are the parent's to end.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

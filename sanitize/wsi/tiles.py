@@ -129,8 +129,8 @@ class TileCleaner:
         if last and length >= len(last) and self.data[offset : offset + len(last)] == last:
             return self._headers[last]
         near = self.data.find(b"\xff\xda", offset, offset + min(length, _HEADER))
-        stop = near + 2 + int.from_bytes(self.data[near + 2 : near + 4], "big")
-        key = bytes(self.data[offset:stop]) if near >= 0 else b""
+        scan = int.from_bytes(self.data[near + 2 : near + 4], "big")
+        key = bytes(self.data[offset : near + 2 + scan]) if near >= 0 else b""
         found = self._headers.get(key)
         if found is None:
             found = jpeg_header(bytes(self.data[offset : offset + min(length, _HEADER)]))

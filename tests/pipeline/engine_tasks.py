@@ -8,6 +8,7 @@ import struct
 import sys
 import time
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from medsanitize.pipeline.audit_stage import Audited, Target, audit_batch
@@ -79,3 +80,10 @@ def die_in_the_middle_of_an_answer(_: Worker, batch: Sequence[int]) -> list[int]
         os.write(answers._writer.fileno(), struct.pack("!i", 1000) + b"half")
         os.kill(os.getpid(), signal.SIGKILL)
     return list(batch)
+
+
+def ignore_sigterm(told: Connection) -> None:
+    """Say so, and stay."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    told.send(True)
+    time.sleep(60)

@@ -161,17 +161,23 @@ def test_a_stop_is_obeyed_between_two_items_of_a_batch(
 
 
 @pytest.mark.parametrize(("number", "expected"), [(15, Stopped), (0, EnvironmentFailure)])
+@pytest.mark.parametrize("step", ["__init__", "submit"])
 def test_a_worker_that_cannot_be_started_stops_the_run(
-    setup: Setup, tasks: ModuleType, monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Exception]
+    setup: Setup,
+    tasks: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    number: int,
+    expected: type[Exception],
 ) -> None:
-    # A signal to a whole process group ends the process that workers are forked from before the run notices.
+    # A signal may have ended the process that workers are forked from before the run notices.
     stop = Stop()
 
-    def submit(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         stop.number = number
-        raise EOFError
+        raise BrokenPipeError
 
-    monkeypatch.setattr("medsanitize.pipeline.engine.ProcessPoolExecutor.submit", submit)
+    monkeypatch.setattr(f"medsanitize.pipeline.engine.ProcessPoolExecutor.{step}", fails)
     with LocalEngine(setup, 2, stop) as engine, pytest.raises(expected):
         next(engine.map(tasks.double, iter([[1]])))
 

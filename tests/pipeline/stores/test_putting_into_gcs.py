@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gcsfs.retry import HttpError
+from fsspec.config import conf
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError, UsageError
 from medsanitize.pipeline.stop import Stop
-from medsanitize.pipeline.stores import filesystem, patience, target
-from medsanitize.pipeline.stores.filesystem import FileSystem, file_system
-from medsanitize.pipeline.stores.gcs import Gcs
+from medsanitize.pipeline.stores import patience, target
+from medsanitize.pipeline.stores.filesystem import file_system
 from medsanitize.pipeline.stores.patience import Absent
 from medsanitize.pipeline.stores.sessions import put_in_a_session
 from medsanitize.pipeline.stores.target import Target
@@ -39,8 +38,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     monkeypatch.setattr(patience, "PATIENCE", 0.3)
     monkeypatch.setattr(target, "PART", 2**22)
     server = GcsServer()
-    fs = Gcs(token="anon", endpoint_url=server.address, use_listings_cache=False, skip_instance_cache=True)
-    monkeypatch.setitem(filesystem._OPENERS, "gs", lambda: FileSystem(fs, (OSError, HttpError)))
+    monkeypatch.setitem(conf, "gs", {"token": "anon", "endpoint_url": server.address})
     file_system.cache_clear()
     yield server.bucket
     file_system.cache_clear()

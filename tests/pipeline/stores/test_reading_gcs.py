@@ -9,10 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from fsspec.config import conf
 from medsanitize.pipeline.source import walk
-from medsanitize.pipeline.stores import remote
-from medsanitize.pipeline.stores.filesystem import FileSystem
-from medsanitize.pipeline.stores.gcs import Gcs
+from medsanitize.pipeline.stores.filesystem import file_system
 
 Walk = Callable[[dict[str, bytes]], dict[str, str]]
 
@@ -58,14 +57,9 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Walk]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bucket", (_Bucket,), {}))
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    fs = Gcs(
-        token="anon",
-        endpoint_url=f"http://127.0.0.1:{server.server_address[1]}",
-        use_listings_cache=False,
-        skip_instance_cache=True,
-    )
-    fs.retries = 1
-    monkeypatch.setattr(remote, "file_system", lambda _: FileSystem(fs, (OSError,)))
+    address = f"http://127.0.0.1:{server.server_address[1]}"
+    monkeypatch.setitem(conf, "gs", {"token": "anon", "endpoint_url": address})
+    file_system.cache_clear()
 
     def sorts(objects: dict[str, bytes]) -> dict[str, str]:
         server.RequestHandlerClass.objects = objects  # type: ignore[attr-defined]
@@ -74,6 +68,7 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Walk]:
         return {one.path.decode().removeprefix("gs://b/in/"): one.sort for one in found}
 
     yield sorts
+    file_system.cache_clear()
     server.shutdown()
     server.server_close()
 
