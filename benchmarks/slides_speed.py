@@ -10,6 +10,7 @@ cp and sha256sum, and the most anonymous memory that a process of the run held. 
 from __future__ import annotations
 
 import argparse
+import mmap
 import random
 import shutil
 import statistics
@@ -24,6 +25,7 @@ from pathlib import Path
 import numpy as np
 from common import fresh, machine, run, table
 from medsanitize.sanitize.tiff_directory import Dialect
+from medsanitize.sanitize.wsi.plan import Copy, Piece
 from medsanitize.sanitize.wsi.rewrite import Page, numbers, text, write_tiff
 from PIL import Image
 
@@ -37,6 +39,7 @@ SAID = (
     "|ScanScope ID = SS7731AHGH|Filename = S26-004711|Title = Doe^Jane|User = jdoe-operator|Date = 07/11/23"
 )
 Tile = tuple[bytes, ...]
+Cut = Sequence[tuple[Piece, ...]]
 
 
 # -- the slide ----------------------------------------------------------------------------
@@ -92,7 +95,7 @@ def split(stream: bytes) -> tuple[bytes, list[bytes]]:
     return stream[:2] + stream[4 + int.from_bytes(stream[4:6], "big") : first], rows
 
 
-def page(wide: int, high: int, said: str, cut: Sequence[Tile], *, tiled: bool, subfile: int = 0) -> Page:
+def page(wide: int, high: int, said: str, cut: Cut, *, tiled: bool, subfile: int = 0) -> Page:
     """A directory as Aperio writes it."""
     values = {254: numbers(BIG, 4, [subfile]), 256: numbers(BIG, 4, [wide]), 257: numbers(BIG, 4, [high])}
     values |= {tag: numbers(BIG, 3, [one]) for tag, one in {259: 7, 262: 6, 277: 3, 284: 1}.items()}
@@ -104,26 +107,41 @@ def page(wide: int, high: int, said: str, cut: Sequence[Tile], *, tiled: bool, s
 
 
 def make(path: Path, megabytes: int, *, comments: bool) -> None:
-    """Write the slide."""
+    """Write the slide, its image data in the order of its pages and tiles as scanners write it."""
     tiles = Tiles(comments=comments)
     one = sum(map(len, tiles.next()))
     side = max(8, int((megabytes * 1e6 / one / (1 + 1 / 16)) ** 0.5) // 4 * 4)
     source = np.random.default_rng(7)
+    with path.with_suffix(".tiles").open("w+b") as image_data:
+        path.with_suffix(".tiles").unlink()
 
-    def level(across: int, said: str) -> Page:
-        cut = [tiles.next() for _ in range(across * across)]
-        return page(across * TILE, across * TILE, said, cut, tiled=True)
+        def put(tile: Tile) -> tuple[Copy]:
+            begin = image_data.tell()
+            image_data.writelines(tile)
+            return (Copy(begin, image_data.tell() - begin),)
 
-    def picture(wide: int, high: int, said: str, subfile: int = 0) -> Page:
-        whole = (jpeg(tissue(source, high, wide)),)
-        return page(wide, high, said, [whole], tiled=False, subfile=subfile)
+        def level(across: int, said: str) -> Page:
+            cut = [put(tiles.next()) for _ in range(across * across)]
+            return page(across * TILE, across * TILE, said, cut, tiled=True)
 
-    said = SAID.format(side * TILE, side * TILE, TILE)
-    pages = [level(side, said), picture(512, 512, said), level(side // 4, said)]
-    pages += [picture(360, 120, "Aperio Image Library\r\nlabel", 1)]
-    pages += [picture(1280, 400, "Aperio Image Library\r\nmacro", 9)]
-    with path.open("wb") as file:
-        file.writelines(piece for piece in write_tiff(BIG, pages) if isinstance(piece, bytes))
+        def picture(wide: int, high: int, said: str, subfile: int = 0) -> Page:
+            whole = put((jpeg(tissue(source, high, wide)),))
+            return page(wide, high, said, [whole], tiled=False, subfile=subfile)
+
+        said = SAID.format(side * TILE, side * TILE, TILE)
+        pages = [level(side, said), picture(512, 512, said), level(side // 4, said)]
+        pages += [picture(360, 120, "Aperio Image Library\r\nlabel", 1)]
+        pages += [picture(1280, 400, "Aperio Image Library\r\nmacro", 9)]
+        image_data.flush()
+        with (
+            path.open("wb") as file,
+            mmap.mmap(image_data.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as view,
+        ):
+            for piece in write_tiff(BIG, pages):
+                file.write(
+                    piece if isinstance(piece, bytes) else view[piece.offset : piece.offset + piece.length]
+                )
 
 
 # -- measuring ----------------------------------------------------------------------------

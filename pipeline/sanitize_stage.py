@@ -7,12 +7,11 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
-from hashlib import sha256
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from medsanitize.errors import MedsanitizeError
+from medsanitize.pipeline.digesting import LARGE, Digest
 from medsanitize.pipeline.doubts import Room, SealedDoubt, seal_doubts, store_doubts
 from medsanitize.pipeline.drafts import Drafts, drafted, drop_drafts, open_drafts
 from medsanitize.pipeline.engine import Died, Engine
@@ -29,16 +28,12 @@ from medsanitize.sanitize.objects import Sanitized, Span
 from medsanitize.sanitize.record import Check, Finding, Outcome, Part, Record, Slide
 from medsanitize.sanitize.wsi.plan import Copy
 
-if TYPE_CHECKING:
-    from hashlib import _Hash as Hash
-
 NOT_ONE = "+none"
 """Folder in place of a study or series that the object has not; sorts before every UID."""
 NATIVE = frozenset(
     ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.2")
 )
 """Transfer syntaxes whose pixels are plain samples: no decoder is needed to compare them."""
-_CHUNK = 4 * 2**20
 _FORGET = 64 * 2**20
 _MANY, _MANY_READ = 48, 8
 _ROUNDS = 4
@@ -211,25 +206,26 @@ def _target(worker: Worker, job: Job, path: str) -> str:
 
 def _write(drafts: Drafts | None, target: str, blocks: Iterable[bytes | memoryview]) -> tuple[bytes, int]:
     """Write the blocks of what is to be ``target``, if anything is written; returns their digest and size."""
-    digest = sha256()
     size = 0
-    if drafts is None:
-        for block in blocks:
-            digest.update(block)
-            size += len(block)
-        return digest.digest(), size
-    with storage():
-        descriptor = drafts.begin(target)
-        try:
-            begun = 0
+    with Digest() as digest:
+        if drafts is None:
             for block in blocks:
+                digest.update(block)
                 size += len(block)
-                _write_digested(descriptor, block, digest)
-                if size - begun >= _FORGET:
-                    begun = _to_disk(descriptor, begun, size)
-        finally:
-            os.close(descriptor)
-    return digest.digest(), size
+            return digest.digest(), size
+        with storage():
+            descriptor = drafts.begin(target)
+            try:
+                begun = 0
+                for block in blocks:
+                    size += len(block)
+                    digest.update(block)
+                    _write_all(descriptor, block)
+                    if size - begun >= _FORGET:
+                        begun = _to_disk(descriptor, begun, size)
+            finally:
+                os.close(descriptor)
+        return digest.digest(), size
 
 
 def _blocks(
@@ -246,28 +242,14 @@ def _blocks(
         small = []
         content = contents[piece.file if isinstance(piece, Copy) else 0]
         end = piece.offset + piece.length
-        for offset in range(piece.offset, end, _CHUNK):
-            with memoryview(content) as view, view[offset : min(offset + _CHUNK, end)] as window:
+        for offset in range(piece.offset, end, LARGE):
+            with memoryview(content) as view, view[offset : min(offset + LARGE, end)] as window:
                 passed += len(window)
                 yield window
             if passed > _FORGET and isinstance(content, mmap.mmap):
                 content.madvise(mmap.MADV_DONTNEED)  # pages that were written need not stay in memory
                 passed = 0
     yield b"".join(small)
-
-
-def _write_digested(descriptor: int, block: bytes | memoryview, digest: Hash) -> None:
-    if len(block) < _CHUNK:
-        digest.update(block)
-        _write_all(descriptor, block)
-        return
-    # Neither holds the interpreter's lock: a large block is digested while it is written.
-    beside = Thread(target=digest.update, args=(block,))
-    beside.start()
-    try:
-        _write_all(descriptor, block)
-    finally:
-        beside.join()
 
 
 def _to_disk(descriptor: int, start: int, end: int) -> int:

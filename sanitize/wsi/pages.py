@@ -188,9 +188,29 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
         ``tiff-structure`` when their number is not what the picture's size asks for,
         ``tiff-overlapping-data`` when one holds the value of a tag.
     """
+    import numpy as np
+
     shape = shape_of(tiff, directory)
     tags = (TILE_OFFSETS, TILE_COUNTS) if shape.tiled else (STRIP_OFFSETS, STRIP_COUNTS)
     offsets, counts = (tiff.numbers(directory, tag) for tag in tags)
+    if len(offsets) != len(counts):
+        raise Refused("tiff-structure", "structure")
+    sizes = _decoded_sizes(tiff, directory, shape, len(offsets))
+    where, lengths = offsets.tolist(), counts.tolist()
+    segments: list[tuple[Piece, ...]] = [()] * len(where)
+    last, clean = (-1, -1, -1), tuple[Piece, ...]()
+    for index in np.argsort(offsets, kind="stable").tolist():  # so that the file is read once and forward
+        one = where[index], lengths[index], sizes[index]
+        if one != last:
+            last, clean = one, cleaner.clean(one[0], one[1], shape.compression, one[2])
+        segments[index] = clean
+    copies = [piece for segment in segments for piece in segment if isinstance(piece, Copy)]
+    _require_apart(tiff, [piece.offset for piece in copies], [piece.length for piece in copies])
+    return segments
+
+
+def _decoded_sizes(tiff: Tiff, directory: Directory, shape: Shape, count: int) -> list[int]:
+    """Bytes of each of ``count`` tiles or strips, decoded; refuses another number than the picture has."""
     samples = tiff.number(directory, SAMPLES, 1) or 1
     bits = tiff.numbers(directory, BITS)
     depth = int(bits[0]) if len(bits) else 1
@@ -201,29 +221,20 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
         across, down = tiff.number(directory, TILE_WIDTH, 0) or 0, tiff.number(directory, TILE_LENGTH, 0) or 0
         if across < _LEAST_SIDE or down < _LEAST_SIDE:
             raise Refused("tiff-structure", "structure")
-        expected = -(-shape.width // across) * -(-shape.height // down)
+        plane, most = -(-shape.width // across) * -(-shape.height // down), _MOST_TILES
     else:
         across, down = shape.width, tiff.number(directory, ROWS_PER_STRIP, shape.height) or shape.height
         down = min(down, shape.height)
-        expected = -(-shape.height // down)
-    if len(offsets) != len(counts) or len(offsets) != expected * (samples if planar else 1):
+        plane, most = -(-shape.height // down), _MOST_STRIPS
+    planes = samples if planar else 1
+    if count != plane * planes:
         raise Refused("tiff-structure", "structure")
-    if len(offsets) > (_MOST_TILES if shape.tiled else _MOST_STRIPS):
+    if count > most:
         raise Refused("tiff-too-many-values", "structure")
     row = (across * depth * (1 if planar else samples) + 7) // 8
-    segments: list[tuple[Piece, ...]] = []
-    last: tuple[int, int, int] = (-1, -1, -1)
-    clean: tuple[Piece, ...] = ()
-    for index in range(len(offsets)):
-        strip = index % expected
-        rows = down if shape.tiled else min(down, shape.height - strip * down)
-        one = (int(offsets[index]), int(counts[index]), row * rows)
-        if one != last:
-            last, clean = one, cleaner.clean(one[0], one[1], shape.compression, one[2])
-        segments.append(clean)
-    copies = [piece for segment in segments for piece in segment if isinstance(piece, Copy)]
-    _require_apart(tiff, [piece.offset for piece in copies], [piece.length for piece in copies])
-    return segments
+    if shape.tiled:
+        return [row * down] * count
+    return [row * min(down, shape.height - strip * down) for strip in range(plane)] * planes
 
 
 def _require_apart(tiff: Tiff, offsets: ArrayLike, counts: ArrayLike) -> None:

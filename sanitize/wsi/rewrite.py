@@ -133,7 +133,7 @@ def _place(
     segments: list[tuple[Piece, ...]], start: int
 ) -> tuple[dict[tuple[Piece, ...], int], list[Piece], int]:
     """Where each distinct tile goes, in the order of the source; the pieces; where they end."""
-    distinct = sorted({segment for segment in segments if segment}, key=_order)
+    distinct = sorted(dict.fromkeys(segment for segment in segments if segment), key=_order)
     placed: dict[tuple[Piece, ...], int] = {}
     pieces: list[Piece] = []
     copied: dict[int, int] = {}

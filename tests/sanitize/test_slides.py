@@ -203,6 +203,21 @@ def test_a_loop_of_directories_is_refused() -> None:
     assert refused(data[:link] + struct.pack("<I", at) + data[link + 4 :]) == "tiff-directory-loop"
 
 
+def test_tiles_are_looked_at_as_they_lie_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    plain = TileCleaner.clean
+
+    def clean(cleaner: TileCleaner, offset: int, *more: int) -> object:
+        looked_at.append(offset)
+        return plain(cleaner, offset, *more)
+
+    monkeypatch.setattr(TileCleaner, "clean", clean)
+    tiff = read_tiff(generic_bytes())
+    kept_page(tiff, tiff.directories[0], TileCleaner(tiff.data))
+    assert len(looked_at) > 1
+    assert looked_at == sorted(looked_at)
+
+
 def test_a_picture_larger_than_its_tiles_is_refused() -> None:
     assert refused(patched(generic_bytes(), 256, 1 << 30)) == "tiff-structure"
 

@@ -1,0 +1,52 @@
+"""SHA-256 of what is written, taken beside the writing."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import sha256
+from typing import Final
+
+LARGE: Final = 4 << 20
+"""Bytes of a block from which on a thread costs less than it saves."""
+_BEHIND: Final = 2
+
+
+class Digest:
+    """SHA-256 of blocks in turn; large ones are taken in by a thread while their owner writes them.
+
+    Neither holds the interpreter's lock. The digest may lag a block behind, so that they do not wait for each
+    other at every one. Leaving the context lets go of all blocks.
+    """
+
+    def __init__(self) -> None:
+        self._sum = sha256()
+        self._beside: ThreadPoolExecutor | None = None
+        self._waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Digest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._beside is not None:
+            self._beside.shutdown()
+
+    def update(self, block: bytes | memoryview) -> None:
+        """Take in a block, which must not change until the context is left."""
+        if self._beside is None and len(block) < LARGE:
+            self._sum.update(block)
+            return
+        self._beside = self._beside or ThreadPoolExecutor(1)
+        self._waiting.append(self._beside.submit(self._take, memoryview(block)))
+        if len(self._waiting) > _BEHIND:
+            self._waiting.popleft().result()
+
+    def digest(self) -> bytes:
+        """The 32 bytes for all blocks so far."""
+        while self._waiting:
+            self._waiting.popleft().result()
+        return self._sum.digest()
+
+    def _take(self, block: memoryview) -> None:
+        with block:
+            self._sum.update(block)

@@ -1,0 +1,41 @@
+"""Digests taken beside the writing."""
+
+from __future__ import annotations
+
+import mmap
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from medsanitize.pipeline import digesting
+from medsanitize.pipeline.digesting import Digest
+
+
+@given(st.lists(st.binary(max_size=12)))
+def test_the_digest_is_that_of_all_blocks_in_their_order(blocks: list[bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digesting, "LARGE", 5)
+        with Digest() as digest:
+            for block in blocks:
+                digest.update(block)
+            assert digest.digest() == sha256(b"".join(blocks)).digest()
+
+
+def test_windows_on_a_file_are_let_go_although_the_writing_failed(tmp_path: Path) -> None:
+    path = tmp_path / "slide"
+    path.write_bytes(bytes(3 * digesting.LARGE))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with pytest.raises(OSError, match="disk"):
+            _digest_and_fail(data)
+        data.close()
+    assert data.closed
+
+
+def _digest_and_fail(data: mmap.mmap) -> None:
+    with Digest() as digest:
+        for start in range(0, len(data), digesting.LARGE):
+            with memoryview(data) as view, view[start : start + digesting.LARGE] as window:
+                digest.update(window)
+        raise OSError("the disk failed")
