@@ -132,7 +132,7 @@ def _call(task: Task[Any, Any], batch: Sequence[Any]) -> tuple[Any, float]:
 
 
 class Engine(Protocol):
-    """What stages ask of an engine; leaving its context ends its workers.
+    """What stages ask of an engine; leaving its context ends its workers and lets go of all they had.
 
     ``cpu_seconds`` is what the worker processes used (not counting this process).
     """
@@ -186,6 +186,7 @@ class LocalEngine:
 
     def __exit__(self, *_: object) -> None:
         self._shut()
+        del self._setup, self._local
 
     def equip(self, search: Search) -> None:
         """Give every worker the audit's net; running workers are replaced."""

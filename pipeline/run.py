@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError
 from medsanitize.pipeline import preflight
@@ -84,6 +85,9 @@ from medsanitize.release.evidence import write_evidence
 from medsanitize.release.publish import publish, require_unchanged, staged_digest, vouchers
 from medsanitize.release.summary import Summary
 from medsanitize.sanitize.keys import SubKeys
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.search import Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +239,10 @@ def _run_whole(
             if options.inventory_only:
                 return _result(run, "inventory taken")
             _sanitize(run)
-            return _judge(run, options)
+            search = _look(run)
+        summary, digest = _give_evidence(run, search)
+        del search  # what finds everybody takes as much memory as there are patients
+        return _conclude(run, options, summary, digest)
     finally:
         account.count(state)
         state.close()
@@ -297,8 +304,8 @@ def _sanitize(run: Run) -> None:
         sanitize_objects(run.state, run.policy, run.engine, advance, staging=run.staging)
 
 
-def _judge(run: Run, options: Options) -> RunResult:
-    """Everything that looks at the staged set, up to the decision to publish it."""
+def _look(run: Run) -> Search:
+    """Everything for which the staged files are read; returns the net that they were searched with."""
     policy, state, staging = run.policy, run.state, run.staging
     end_sharing(state, staging)
     remove_drafts(staging)
@@ -322,6 +329,12 @@ def _judge(run: Run, options: Options) -> RunResult:
         search = replace_images(state, policy, run.subkeys, run.engine, staging, hears, search)
     with run.stage("attack", None):
         attack_release(state, policy)
+    return search
+
+
+def _give_evidence(run: Run, search: Search) -> tuple[Summary, str]:
+    """All that is released beside the objects; returns what is said of the run, and the staged digest."""
+    policy, state, staging = run.policy, run.state, run.staging
     with run.stage("tables", None):
         tables = write_tables(state, policy, run.subkeys, staging)
     with run.stage("evidence", None):
@@ -334,6 +347,12 @@ def _judge(run: Run, options: Options) -> RunResult:
         digest = staged_digest(staging)
         summary = replace(summary, gates=gates_of(state, policy, findings, search, tally))
         write_holder_files(state, policy, summary, findings)
+    return summary, digest
+
+
+def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunResult:
+    """Publish the staged set, or say why not."""
+    policy, state, staging = run.policy, run.state, run.staging
     ending = _ending(run, options, summary, digest)
     with state.transaction():
         state.put("judged", json.dumps([ending, digest]))

@@ -26,7 +26,7 @@ from medsanitize.release.verify import verify
 
 DATABASE: Final = "registry.sqlite"
 _VERSION: Final = 2
-_ADD_AT_ONCE: Final = 200_000
+_ADD_AT_ONCE: Final = 50_000
 _LOOK_UP_AT_ONCE: Final = 20_000
 _SCHEMA: Final = f"""
 CREATE TABLE release (
@@ -270,7 +270,7 @@ class Registry:
             where = f"{file.absolute().as_uri()}?mode={'rw' if write else 'ro'}" if present else ":memory:"
             with contextlib.closing(sqlite3.connect(where, uri=True, isolation_level=None, timeout=30)) as db:
                 db.execute("PRAGMA temp_store = MEMORY")
-                db.execute("PRAGMA cache_size = -131072")  # KiB
+                db.execute("PRAGMA cache_size = -32768")  # KiB
                 if not present or (write and db.execute("PRAGMA user_version").fetchone() == (0,)):
                     db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
                 if write and db.execute("PRAGMA user_version").fetchone() == (1,):

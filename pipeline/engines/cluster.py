@@ -91,6 +91,7 @@ class RayEngine:
 
     def __exit__(self, *_: object) -> None:
         self._leave.close()
+        del self._setup
 
     def equip(self, search: Search) -> None:
         """Give every worker the audit's net."""

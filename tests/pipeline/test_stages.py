@@ -16,11 +16,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
+from weakref import ReferenceType, ref
 
 import pyarrow.parquet as pq
 import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
+from medsanitize.pipeline import audit_stage
+from medsanitize.pipeline import run as run_module
 from medsanitize.pipeline.engine import Died, LocalEngine
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.sanitize_stage import objects_of_a_batch
@@ -36,6 +39,7 @@ from medsanitize.release.manifest import read_rows
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.keys import derive
 from medsanitize.sanitize.objects import Sanitized
+from medsanitize.verifiers.search import Search
 
 from tests.pipeline.conftest import CANARIES, KEY, write_ct
 
@@ -264,6 +268,26 @@ def test_a_leak_refuses_the_whole_release(workplace: Workplace, monkeypatch: pyt
     assert not (policy.output / "RELEASE.json").exists()
     assert json.loads((policy.state / "audit.json").read_text())["findings"]
     assert CANARIES[0] not in told
+
+
+def test_the_net_that_knows_everybody_is_gone_before_the_release_is_published(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nets: list[ReferenceType[Search]] = []
+    build, publish = audit_stage.build_net, run_module.publish
+
+    def noted(*given: object) -> Search:
+        net = build(*given)
+        nets.append(ref(net))
+        return net
+
+    def publish_without(*given: object) -> None:
+        assert [net() for net in nets] == [None]
+        publish(*given)
+
+    monkeypatch.setattr(audit_stage, "build_net", noted)
+    monkeypatch.setattr(run_module, "publish", publish_without)
+    assert run(workplace(), ONE).ending == "published"
 
 
 def test_a_defect_in_the_object_function_quarantines_the_object(
