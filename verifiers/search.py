@@ -33,7 +33,7 @@ from medsanitize.verifiers.sieve import could_be, runs
 from medsanitize.verifiers.spelling import DELETED, normalise, spellings
 
 PATTERNS_PER_AUTOMATON: Final = 50_000
-CHUNK: Final = 4 << 20
+CHUNK: Final = 1 << 20
 OVERLAP: Final = 1024
 _FEW_PATTERNS: Final = 2_000
 _LONG_NAME: Final = 9
