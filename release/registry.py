@@ -26,7 +26,7 @@ from medsanitize.release.verify import verify
 
 DATABASE: Final = "registry.sqlite"
 _VERSION: Final = 2
-_ADD_AT_ONCE: Final = 50_000
+_ADD_AT_ONCE: Final = 100_000
 _LOOK_UP_AT_ONCE: Final = 20_000
 _SCHEMA: Final = f"""
 CREATE TABLE release (

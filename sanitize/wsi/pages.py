@@ -186,7 +186,8 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
     ------
     Refused
         ``tiff-structure`` when their number is not what the picture's size asks for,
-        ``tiff-overlapping-data`` when one holds the value of a tag.
+        ``tiff-too-many-values`` when there are too many, ``tiff-overlapping-data`` when one holds the value
+        of a tag; and as `TileCleaner.clean`.
     """
     import numpy as np
 

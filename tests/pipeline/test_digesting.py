@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import time
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,6 +22,21 @@ def test_the_digest_is_that_of_all_blocks_in_their_order(blocks: list[bytes]) ->
             for block in blocks:
                 digest.update(block)
             assert digest.digest() == sha256(b"".join(blocks)).digest()
+
+
+def test_a_block_waits_for_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    take, delays = Digest._take, iter((0.2, 0, 0))
+
+    def slowly(digest: Digest, block: memoryview) -> None:
+        time.sleep(next(delays))
+        take(digest, block)
+
+    monkeypatch.setattr(digesting, "LARGE", 1)
+    monkeypatch.setattr(Digest, "_take", slowly)
+    with Digest() as digest:
+        for block in (b"a", b"b", b"c"):
+            digest.update(block)
+        assert digest.digest() == sha256(b"abc").digest()
 
 
 def test_windows_on_a_file_are_let_go_although_the_writing_failed(tmp_path: Path) -> None:

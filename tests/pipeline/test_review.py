@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -283,10 +282,12 @@ def test_a_run_killed_after_the_decisions_ends_the_same(
         one = desk(name)
         one.hand_in({one.doubts[0]: "keep", one.doubts[2]: "quarantine"})
         if name == "b":
-            for place, attribute in ((again, "remove_unreleased"), (module, "_sanitize"), (module, "_judge")):
-                with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            steps = [(module, step) for step in ("_sanitize", "_look", "_give_evidence", "_conclude")]
+            for place, attribute in ((again, "remove_unreleased"), *steps):
+                with monkeypatch.context() as patch:
                     patch.setattr(place, attribute, _killed)
-                    run(one.policy, ONE)
+                    with pytest.raises(KeyboardInterrupt):
+                        run(one.policy, ONE)
         staged = run(one.policy, ONE)
         run(one.policy, Options(workers=1, approve=staged.digest))
         trees.append(tree(one.policy.output))

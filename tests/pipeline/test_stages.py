@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import json
 import os
 import shutil
@@ -186,6 +187,17 @@ def test_a_worker_that_cannot_be_started_stops_the_run(
         next(engine.map(tasks.double, iter([[1]])))
 
 
+def test_what_is_used_up_when_workers_start_is_told(
+    setup: Setup, tasks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "")
+
+    monkeypatch.setattr("medsanitize.pipeline.engine.ProcessPoolExecutor.__init__", fails)
+    with LocalEngine(setup, 2, Stop()) as engine, pytest.raises(EnvironmentFailure, match="ulimit"):
+        next(engine.map(tasks.double, iter([[1]])))
+
+
 def test_sealed_values_open_under_their_key_and_purpose_alone() -> None:
     seal = Seal(KEYS)
     sealed = seal.close(b"QUIXLEYVANE", b"path")
@@ -197,15 +209,16 @@ def test_sealed_values_open_under_their_key_and_purpose_alone() -> None:
 
 
 def test_secrets_have_no_repr(setup: Setup) -> None:
-    assert repr(KEYS.state) not in repr(setup) + repr(Seal(KEYS)) + repr(State(None, KEYS))
+    with contextlib.closing(State(None, KEYS)) as state:
+        assert repr(KEYS.state) not in repr(setup) + repr(Seal(KEYS)) + repr(state)
 
 
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
-    state = State(tmp_path / "s.sqlite", KEYS)
-    with contextlib.suppress(ZeroDivisionError), state.transaction():
-        state.put("one", "1")
-        raise ZeroDivisionError
-    assert state.get("one") is None
+    with contextlib.closing(State(tmp_path / "s.sqlite", KEYS)) as state:
+        with contextlib.suppress(ZeroDivisionError), state.transaction():
+            state.put("one", "1")
+            raise ZeroDivisionError
+        assert state.get("one") is None
 
 
 def test_the_walk_is_sorted_by_bytes_and_follows_no_link(tmp_path: Path) -> None:

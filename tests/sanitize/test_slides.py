@@ -203,6 +203,14 @@ def test_a_loop_of_directories_is_refused() -> None:
     assert refused(data[:link] + struct.pack("<I", at) + data[link + 4 :]) == "tiff-directory-loop"
 
 
+def test_a_tile_that_several_places_show_is_counted_once() -> None:
+    two = np.tile(slides.tissue(2 * slides.TILE)[: slides.TILE], (2, 2, 1))
+    data = slides.tiff(slides.CLASSIC, [slides.page(slides.CLASSIC, two, {})])
+    tiff, cleaner = read_tiff(data), TileCleaner(data)
+    page = kept_page(tiff, tiff.directories[0], cleaner)
+    assert (len(page.segments), cleaner.rules) == (8, {"C:tile-metadata": 2})
+
+
 def test_tiles_are_looked_at_as_they_lie_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
     plain = TileCleaner.clean
