@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import mmap
+import os
 import random
 import shutil
 import statistics
@@ -191,6 +192,7 @@ def one_round(slide: Path, folder: Path, workers: int) -> dict[str, float]:
     """Copy and hash, then release; wall seconds by name and the peak of memory in MB."""
     folder.mkdir()
     seconds = {"cp": timed("cp", slide, folder / "copy"), "sha256sum": timed("sha256sum", folder / "copy")}
+    os.sync()  # what cp wrote goes to the disk before, not beside the run, which waits for all at its end
     watch = Watch()
     watch.start()
     start = time.perf_counter()
