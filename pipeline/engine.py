@@ -33,7 +33,6 @@ from medsanitize.pipeline.forkserver import fork_context
 from medsanitize.pipeline.stop import SIGNALS, Stop
 from medsanitize.pipeline.stores.local import Root, hold_to
 from medsanitize.pipeline.worker import Setup
-from medsanitize.release.store import storage
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.search import Search
@@ -279,10 +278,9 @@ class LocalEngine:
 
     def _submit(self, task: Task[Item, Result], batch: Sequence[Item]) -> Future[tuple[Result, float]]:
         try:
-            with storage():
-                if self._pool is None:
-                    self._pool = self._new_pool()
-                return self._pool.submit(_call, task, batch)
+            if self._pool is None:
+                self._pool = self._new_pool()
+            return self._pool.submit(_call, task, batch)
         except BrokenProcessPool as error:
             broken: Future[tuple[Result, float]] = Future()
             broken.set_exception(error)
@@ -291,7 +289,8 @@ class LocalEngine:
             # What workers are forked from may have been killed.
             self._stop.check()
             raise EnvironmentFailure(
-                "A worker process could not be started", "Free some memory, then run the same command again"
+                "A worker process could not be started",
+                "Free some memory or raise the limit of open files (ulimit -n), then run the same again",
             ) from None
 
     def _new_pool(self) -> ProcessPoolExecutor:

@@ -13,12 +13,14 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from imagecodecs import deflate_crc32 as crc32
-from medsanitize.verifiers.search import CHUNK, OVERLAP
+from medsanitize.verifiers.search import OVERLAP
 from medsanitize.verifiers.slide_layout import JPEG, Range
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.search import Hit, Search
 
+CHUNK: Final = 4 << 20
+"""Bytes that are digested beside their search: so many that neither waits for the other often."""
 _SUM: Final = Struct(">QI")
 SCAN: Final = b"\xff\xda"
 NO_HEAD: Final = b""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from medsanitize.sanitize.context import Known
-from medsanitize.verifiers.search import CHUNK, Search, build_search
-from medsanitize.verifiers.slide_pass import Pass, TileSums
+from medsanitize.verifiers.search import Search, build_search
+from medsanitize.verifiers.slide_pass import CHUNK, Pass, TileSums
 
 WORD = b"s26-0047119"
 
