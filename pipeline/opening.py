@@ -101,16 +101,16 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
     path = state_path(policy)
     begun = path.exists()
     if begun:
-        state = State(path, subkeys)
-        # A run that failed while it made its state has written no key: there is nothing to compare with.
-        begun = state.plain("key") is not None
-        if begun and _leaves_nothing_to_read(state, policy, inputs):
-            return state
-        reason = difference(state, policy) if begun else None
-        if begun and reason is None:
-            return _resumed(state, policy)
-        finished = state.plain("published") is not None
-        state.close()
+        with State(path, subkeys).handed_on() as state:
+            # A run that failed while it made its state has written no key: there is nothing to compare with.
+            begun = state.plain("key") is not None
+            if begun and _leaves_nothing_to_read(state, policy, inputs):
+                return state
+            reason = difference(state, policy) if begun else None
+            if begun and reason is None:
+                return _resumed(state, policy)
+            finished = state.plain("published") is not None
+            state.close()
     if preflight.is_finished(policy):
         if begun:
             raise UsageError(
@@ -128,12 +128,12 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
         remove_pages(policy)
         _put_away(path, keep=finished)
     _remove_shards(path)
-    state = State(path, subkeys)
-    preflight.fresh_staging(policy)
-    with state.transaction():
-        state.put_plain("key", state.seal.name("key check"))
-        state.put("settings", settings_of(policy, state))
-        name_inventory(state)
+    with State(path, subkeys).handed_on() as state:
+        preflight.fresh_staging(policy)
+        with state.transaction():
+            state.put_plain("key", state.seal.name("key check"))
+            state.put("settings", settings_of(policy, state))
+            name_inventory(state)
     return state
 
 
@@ -171,10 +171,10 @@ def open_shared(policy: Policy, subkeys: SubKeys) -> State:
     left = path.with_name(path.name + "-wal")
     # What a killed run left in the log beside the file is not in the file yet.
     if _size(path) and not _size(left):
-        state = State(path, subkeys, fixed=True)
-        if _is_shared_out(state, policy) and _differs(state, policy) is None:
-            return state
-        state.close()
+        with State(path, subkeys, fixed=True).handed_on() as state:
+            if _is_shared_out(state, policy) and _differs(state, policy) is None:
+                return state
+            state.close()
     raise UsageError(
         "There is no inventory of these inputs under this policy and key",
         "Take it first with: medsanitize run POLICY --inventory-only",

@@ -95,13 +95,12 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
             "Give the same number, or merge what they did: medsanitize run POLICY --inventory-only",
         )
     if path.exists():
-        state = State(path, subkeys)
-        if state.plain("copied") is not None and _is_of(state, main):
-            return state
-        state.close()
+        with State(path, subkeys).handed_on() as state:
+            if state.plain("copied") is not None and _is_of(state, main):
+                return state
+            state.close()
         _remove(path)
-    state = State(path, subkeys)
-    with _attached(state, fixed_name(main.path)):
+    with State(path, subkeys).handed_on() as state, _attached(state, fixed_name(main.path)):
         state.db.create_function("part_of", 2, part_of, deterministic=True)
         with state.transaction() as db:
             share = f"INSERT INTO objects SELECT objects.* {_SHARE.format('other')}"

@@ -116,7 +116,7 @@ class State:
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         name = fixed_name(path) if path is not None and fixed else path or ""
         self.db = sqlite3.connect(name, isolation_level=None, uri=True)
-        with translated():
+        with self.handed_on(), translated():
             if path is None:
                 self.db.execute("PRAGMA journal_mode=OFF")
                 self.db.execute("PRAGMA synchronous=OFF")
@@ -130,10 +130,21 @@ class State:
     def __repr__(self) -> str:
         return "State(...)"
 
+    @contextmanager
+    def handed_on(self) -> Iterator[State]:
+        """Close the file if what is done to it fails, before there is anybody else to close it."""
+        try:
+            yield self
+        except BaseException:
+            self.db.close()
+            raise
+
     def close(self) -> None:
         """Commit what is pending and close the file."""
-        self.commit()
-        self.db.close()
+        try:
+            self.commit()
+        finally:
+            self.db.close()
 
     # -- transactions ---------------------------------------------------------------------
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,24 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: type[sqlite3.Error], name:
         raise failure
 
     monkeypatch.setattr(running, "judge_duplicates", failing)
+
+
+def opened(folder: Path) -> list[str]:
+    """Files in a folder that this process holds open."""
+    links = (os.path.realpath(link) for link in Path("/proc/self/fd").iterdir())
+    return [link for link in links if link.startswith(f"{folder.resolve()}/")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which files are open")
+@pytest.mark.parametrize("start", [0, 4096], ids=["whole", "pages"])
+def test_a_state_that_cannot_be_read_is_closed_again(project: Policy, start: int) -> None:
+    spoil(state_path(project), start)
+
+    with pytest.raises(IntegrityError) as failure:
+        run(project, ONE)
+
+    assert failure.tb is not None  # what failed still holds what it had
+    assert opened(project.state) == []
 
 
 @pytest.mark.parametrize("start", [0, 4096], ids=["whole", "pages"])
