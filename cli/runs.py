@@ -178,6 +178,9 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
 @WORKERS
 def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) -> int:
     """Make a small hospital export with planted identifiers in FOLDER, and release it."""
+    from medsanitize.pipeline.forkserver import begin
+
+    begin()
     from medsanitize.pipeline.demo_run import prepare_demo, show_demo, surviving
     from medsanitize.pipeline.run import Options
     from medsanitize.policies.load import load

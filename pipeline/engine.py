@@ -29,7 +29,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.forkserver import fork_context
+from medsanitize.pipeline.forkserver import SELDOM, fork_context
 from medsanitize.pipeline.stop import SIGNALS, Stop
 from medsanitize.pipeline.stores.local import Root, hold_to
 from medsanitize.pipeline.worker import Setup
@@ -93,6 +93,7 @@ def _start(setup: Equipment, inputs: Sequence[Root], wanted: Connection) -> None
     silence()
     hold_to(inputs)
     _worker = setup.worker()
+    gc.set_threshold(SELDOM)
     gc.freeze()  # what was imported stays: looking through it again and again would cost more than it frees
     threading.Thread(target=_hear, args=(wanted,), daemon=True).start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -24,6 +25,8 @@ _PRELOAD = [
     "medsanitize.verifiers.duplicates",
     "medsanitize.verifiers.residual",
 ]
+SELDOM = 10_000
+"""Objects made between two looks for garbage: what is imported stays, and looking at it takes time."""
 _THREADS = "OMP_NUM_THREADS"
 """OpenBLAS and MKL follow it too, unless their own variables say otherwise."""
 _LONGEST = (107 if sys.platform == "linux" else 103) - 32
@@ -76,6 +79,7 @@ def fork_context() -> ForkServerContext:
 
 def begin() -> None:
     """Start the process now, before anything large is imported here, so that both import at once."""
+    gc.set_threshold(SELDOM)
     with suppress(MedsanitizeError):  # said where workers are needed, and the run's account is kept
         fork_context()
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.stop import Stopped
-from medsanitize.release.summary import Gate
+
+if TYPE_CHECKING:
+    from medsanitize.release.summary import Gate
 
 
 class Exit(IntEnum):

@@ -27,9 +27,13 @@ _DATE: Final = re.compile(
     rb"|(?:0?[1-9]|[12]\d|3[01])[./-](?:0?[1-9]|[12]\d|3[01])[./-](?:(?:19|20)\d\d|\d\d)"
     rb"|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[T ]?\d{6})(?!\d)"
 )
+_DATED: Final = re.compile(rb"[\d:./T -]{6,}")
+"""Runs of all that dates and times are made of, as long as the shortest: nothing else needs a look."""
 _TIME: Final = re.compile(rb"(?<![\d:])(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?![\d:])")
 _GUID: Final = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_BASE64: Final = re.compile(rb"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,}={0,2}")
+_BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
+_GROUP: Final = 4
+"""Letters that stand for three bytes."""
 _HEADERS: Final = (b"Exif\0\0", b"http://ns.adobe.com/xap", b"<x:xmpmeta", b"8BIM", b"ICC_PROFILE", b"acsp")
 _PROFILE_HEAD: Final = 132
 _PROFILE_TEXTS: Final = ((4, 8), (24, 36), (40, 44), (48, 64), (80, 128))
@@ -107,11 +111,8 @@ def hidden_in(outside: bytes, tokens: Tokens) -> Iterator[str]:
                 yield "picture"
                 break
             place = outside.find(mark, place + 1)
-    for run in _BASE64.findall(outside):
-        text = _decoded(run)
-        if text is not None and (_is_text(text) or text[:2] == JPEG):
-            yield "coded-text"
-            break
+    if any(map(_is_coded, _BASE64.findall(outside))):
+        yield "coded-text"
     for number, found in enumerate(_ZLIB.finditer(outside)):
         if number == _MOST_STREAMS:
             break
@@ -174,7 +175,7 @@ def _whole(data: bytes, at: int) -> int:
 
 def _in_text(text: bytes, tokens: Tokens) -> Iterator[str]:
     text = _FORMULAS.sub(b" ", text)
-    if _DATE.search(text) or _TIME.search(text):
+    if any(_DATE.search(run) or _TIME.search(run) for run in _DATED.findall(text)):
         yield "date"
     if _GUID.search(text):
         yield "guid"
@@ -213,11 +214,16 @@ def _decodes(data: bytes) -> bool:
         return False
 
 
-def _decoded(run: bytes) -> bytes | None:
-    try:
-        return base64.b64decode(run[: len(run) // 4 * 4])
-    except (binascii.Error, ValueError):
-        return None
+def _is_coded(run: bytes) -> bool:
+    """Whether base64 holds a text or a JPEG; letters that stand before it may belong to something else."""
+    for start in range(_GROUP):
+        try:
+            text = base64.b64decode(run[start : start + (len(run) - start) // _GROUP * _GROUP])
+        except (binascii.Error, ValueError):
+            continue
+        if _is_text(text) or text[:2] == JPEG:
+            return True
+    return False
 
 
 def _inflated(data: bytes) -> bytes:

@@ -49,17 +49,18 @@ class TileSums:
         self._current, self._begin, self._at, self._stop, self._sum = -1, 0, 0, 0, 0
         self._next()
 
-    def reach(self, end: int) -> None:
-        """Take in what lies before ``end``; calls go forward through the file."""
+    def take(self, portion: bytes, offset: int) -> None:
+        """Take in a portion of the file that begins at ``offset``; portions go forward, and may overlap."""
+        end = offset + len(portion)
         while self._current >= 0 and (self._at < end or self._stop <= end):
             upto = min(end, self._stop)
-            self._sum = crc32(self._data[self._at : upto], self._sum)
+            self._sum = crc32(portion[self._at - offset : upto - offset], self._sum)
             self._at = upto
             if upto < self._stop:
                 return
             self._last = self._tiles[self._current], self._stop - self._begin, self._sum
             self._put()
-            self._next()
+            self._next(portion, offset)
 
     def joined(self) -> bytes:
         """The sums of all tiles in the order of the picture, once the end was reached."""
@@ -68,7 +69,7 @@ class TileSums:
     def _put(self) -> None:
         _SUM.pack_into(self._sums, _SUM.size * self._current, *self._last[1:])
 
-    def _next(self) -> None:
+    def _next(self, portion: bytes = b"", offset: int = 0) -> None:
         """Go to the next tile; one that lies where the last did is the same."""
         for number in self._order:
             self._current = number
@@ -76,7 +77,9 @@ class TileSums:
             if (start, self._stop) == self._last[0]:
                 self._put()
                 continue
-            self._head = head_of(self._data, start, self._stop, self._head)
+            same = self._head and portion.startswith(self._head, start - offset, self._stop - offset)
+            if not same:  # or it lies beyond the portion
+                self._head = head_of(self._data, start, self._stop, self._head)
             self._begin = self._at = start + max(len(self._head) - len(SCAN), 0)
             self._sum = 0
             return
@@ -86,8 +89,8 @@ class TileSums:
 def sums_of(data: bytes | mmap.mmap, tiles: Sequence[Range]) -> bytes:
     """The sums of tiles (`TileSums`) of a file of which nothing else is asked."""
     sums = TileSums(data, tiles)
-    for end in range(0, len(data), CHUNK):
-        sums.reach(min(end + CHUNK, len(data)))
+    for start in range(0, len(data), CHUNK):
+        sums.take(data[start : start + CHUNK], start)
         if isinstance(data, mmap.mmap):
             data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
     return sums.joined()
@@ -127,7 +130,7 @@ class Pass:
                     digested.result()
                 digested = beside.submit(whole.update, memoryview(chunk)[before:])
                 yield from net.long_hits(chunk, start - before)
-                self._tiles.reach(min(start + CHUNK, len(data)))
+                self._tiles.take(chunk, start - before)
                 data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
         self.sha256 = whole.hexdigest()
 

@@ -78,6 +78,8 @@ def picture() -> bytes:
         (b" 13:37:22 ", "audit:date"),
         (b"{0f8fad5b-d9cb-469f-a165-70867728950e}", "audit:guid"),
         (base64.b64encode(b"Doe, Jane, born in Springfield"), "audit:coded-text"),
+        (b"Label=" + base64.b64encode(b"Doe, Jane, born in Springfield"), "audit:coded-text"),
+        (b"b64" + base64.b64encode(b"Doe, Jane, born in Springfield"), "audit:coded-text"),
         (zlib.compress(b"Doe, Jane, born in Springfield, seen by Dr Roe"), "audit:packed-text"),
         (slides.MARKER.encode(), "audit:source-text"),
         (slides.MARKER.encode("utf-16-le"), "audit:source-text"),
