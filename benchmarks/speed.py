@@ -3,10 +3,11 @@
     python benchmarks/speed.py OUT [--small 2000] [--big 20] [--slide 300] [--rounds 5] [--python PYTHON]
 
 Makes its own files. Figures are medians over the rounds, in milliseconds of CPU a file, start-up left out
-(what a program needs for a single file is subtracted); ratios are to "pydicom: read, touch every value,
-write" for small files and to "cp + sha256sum" for large ones. dcmodify and gdcmanon are measured where they
-are installed, dicognito and dicom-anonymizer with the Python of a virtual environment that has them. A slide
-follows by wall time (`slides_speed.py`). OUT/speed.png shows the figures. Exits 1 where a target is missed.
+(what a program needs for one file of each transfer syntax is subtracted); ratios are to "pydicom: read, touch
+every value, write" for small files and to "cp + sha256sum" for large ones. dcmodify and gdcmanon are measured
+where they are installed, dicognito and dicom-anonymizer with the Python of a virtual environment that has
+them. A slide follows by wall time (`slides_speed.py`). OUT/speed.png shows the figures. Exits 1 where a target
+is missed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pydicom
 import slides_speed
 from common import Ran, fresh, machine, run, table
 from files import make_big, make_small
@@ -92,19 +94,32 @@ def dcmodify(source: Path, target: Path) -> None:
         tool("dcmodify", "-nb", *changes, *files[start : start + AT_ONCE])()
 
 
-def single(source: Path, scratch: Path) -> Path:
-    """A folder with one of the files: what a program needs for it is its start."""
-    folder = scratch / "one-file"
-    folder.mkdir(exist_ok=True)
-    shutil.copy(min(source.iterdir()), folder)
+def one_of_each(source: Path, scratch: Path) -> Path:
+    """A folder with a file of each transfer syntax: what a program needs for them is its start."""
+    folder = scratch / "one-of-each"
+    if not folder.exists():
+        folder.mkdir()
+        first: dict[str, Path] = {}
+        for file in sorted(source.iterdir()):
+            first.setdefault(pydicom.filereader.read_file_meta_info(file).TransferSyntaxUID, file)
+        for file in first.values():
+            shutil.copy(file, folder)
     return folder
 
 
+def of_all(spent: float, start: float, source: Path, few: Path) -> float:
+    """CPU seconds that all files of ``source`` take, start-up left out, where ``few`` took ``start``."""
+    count, started = len(list(source.iterdir())), len(list(few.iterdir()))
+    if count <= started:
+        sys.exit("There are too few files to tell a program's start from its work: name more.")
+    return max(spent - start, 0.0) * count / (count - started)
+
+
 def peer_cpu(call: Callable[[Path, Path], object], source: Path, scratch: Path) -> float:
-    """CPU seconds of a program, less those that it needs for a single file (its start)."""
-    one = single(source, scratch)
+    """CPU seconds of a program for all files, less its start."""
+    few = one_of_each(source, scratch)
     spent = []
-    for number, folder in enumerate((one, source)):
+    for number, folder in enumerate((few, source)):
         target = scratch / f"peer-{number}"
         target.mkdir()
         spent.append(children_cpu(lambda folder=folder, target=target: call(folder, target)))  # type: ignore[misc]
@@ -112,7 +127,7 @@ def peer_cpu(call: Callable[[Path, Path], object], source: Path, scratch: Path) 
         sys.exit("A peer did not write every file: the figures would mislead.")
     for folder in (scratch / "peer-0", scratch / "peer-1"):
         shutil.rmtree(folder)
-    return max(spent[1] - spent[0], 0.0)
+    return of_all(spent[1], spent[0], source, few)
 
 
 def release(out: Path, source: Path, workers: int) -> tuple[Ran, float]:
@@ -140,10 +155,11 @@ def one_round(source: Path, scratch: Path, python: Path | None) -> dict[str, flo
     }
     seconds["cp + sha256sum"] = seconds["cp"] + seconds["sha256sum"]
     seconds |= {name: peer_cpu(call, source, scratch) for name, call in peers(python, scratch).items()}
-    start = stage_cpu(release(scratch / "start", single(source, scratch), 1)[0])
+    few = one_of_each(source, scratch)
+    start = stage_cpu(release(scratch / "start", few, 1)[0])
     one, wall_one = release(scratch / "one", source, 1)
     two, wall_two = release(scratch / "two", source, 2)
-    stages = {name: max(cpu - start[name], 0.0) for name, cpu in stage_cpu(one).items()}
+    stages = {name: of_all(cpu, start[name], source, few) for name, cpu in stage_cpu(one).items()}
     seconds |= {f"medsanitize: {name}": cpu for name, cpu in stages.items()}
     seconds["medsanitize: whole run"] = sum(stages.values())
     seconds["wall, 1 worker"], seconds["wall, 2 workers"] = wall_one, wall_two

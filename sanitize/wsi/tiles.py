@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import re
 import zlib
 from dataclasses import dataclass, field
 
@@ -12,14 +11,13 @@ from medsanitize.sanitize.dicom.jpeg_tables import HUFFMAN, QUANTISATION, parse_
 from medsanitize.sanitize.dicom.refusal import Refused
 from medsanitize.sanitize.dicom.structure import Buffer
 from medsanitize.sanitize.tiff_directory import is_jpeg
+from medsanitize.sanitize.wsi.markers import Markers
 from medsanitize.sanitize.wsi.plan import Copy, Piece
 
 NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD, J2K_YCC, J2K_RGB, J2K = 1, 5, 7, 8, 32946, 33003, 33005, 34712
 """Compression (tag 259); 33003 and 33005 are Aperio's JPEG 2000."""
 _SOI, _EOI, _SOS, _DRI, _COM, _ADOBE = b"\xff\xd8", b"\xff\xd9", 0xDA, 0xDD, 0xFE, 0xEE
 _FRAMES = frozenset([0xC0, 0xC1, 0xC2])
-_ASTRAY = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
-"""A marker inside entropy-coded data, restart markers and stuffed bytes apart (T.81 B.1.1.5)."""
 _HEADER = 1 << 17
 _REMEMBERED = 4096
 _OVERRUN = 4096
@@ -53,6 +51,10 @@ class TileCleaner:
     _headers: dict[bytes, _Header] = field(default_factory=dict)
     _last: bytes = b""
     _looked_at: int = 0
+    _markers: Markers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._markers = Markers(self.data)
 
     def clean(self, offset: int, length: int, compression: int, size: int | None = None) -> tuple[Piece, ...]:
         """The pieces of one encoded tile or strip.
@@ -142,10 +144,10 @@ class TileCleaner:
 
     def _entropy_end(self, start: int, stop: int, progressive: bool) -> int:
         """Where End Of Image ends; between the scan's header and it only image data may lie."""
-        found = _ASTRAY.search(self.data, start, stop)
-        if found is None or progressive or found[0] != _EOI:
+        end = self._markers.first(start, stop)
+        if end is None or progressive or self.data[end : end + 2] != _EOI:
             raise _refused()
-        return found.end()
+        return end + 2
 
     def _jpeg2000(self, offset: int, length: int) -> tuple[Piece, ...]:
         frame = bytes(self.data[offset : offset + length])
