@@ -6,8 +6,8 @@ Makes its own files. Figures are medians over the rounds, in milliseconds of CPU
 (what a program needs for one file of each transfer syntax is subtracted); ratios are to "pydicom: read, touch
 every value, write" for small files and to "cp + sha256sum" for large ones. dcmodify and gdcmanon are measured
 where they are installed, dicognito and dicom-anonymizer with the Python of a virtual environment that has
-them. A slide follows by wall time (`slides_speed.py`). OUT/speed.png shows the figures. Exits 1 where a target
-is missed.
+them. A slide follows by wall time (`slides_speed.py`). OUT/speed.png shows the figures. Exits 1 where a
+target is missed.
 """
 
 from __future__ import annotations

@@ -41,16 +41,19 @@ def _verified(release: str, key: Path | None) -> Verification:
 
     if scheme_of(os.fsencode(release)) not in STORES:
         return verify(Path(release), key=key)
-    from medsanitize.pipeline.stores.verifying import verify_in_store
+    from medsanitize.pipeline.stores.stored_release import verify_in_store
 
     return verify_in_store(release, key=key)
 
 
 @command(cli, "audit", "medsanitize audit release --policy policy.yaml")
-@click.argument("release", type=FILE)
+@click.argument("release")
 @click.option("--policy", type=FILE, help="Search for the identifiers in this policy's state, too.")
-def audit(release: Path, policy: Path | None, *, as_json: bool, **_: Any) -> int:
-    """Read a release again with an independent reader, and search it for what should not be there."""
+def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
+    """Read a release again with an independent reader, and search it for what should not be there.
+
+    RELEASE is a folder, or where it lies in a store: s3://, gs://, abfs:// or https:// (extra store).
+    """
     from medsanitize.pipeline.ledger import audit_with_state
 
     found = audit_with_state(release, policy)

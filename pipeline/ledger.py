@@ -18,6 +18,7 @@ from medsanitize.sanitize.keys import derive
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.audit import ReleaseAudit
+    from medsanitize.verifiers.search import Search
 
 
 @translated()
@@ -84,19 +85,32 @@ def _write(state: State, target: Path, patients: int) -> int:
 
 
 @translated()
-def audit_with_state(release: Path, policy_file: Path | None) -> ReleaseAudit:
-    """Audit a release; with a policy, search for everything its state knows."""
+def audit_with_state(release: str, policy_file: Path | None) -> ReleaseAudit:
+    """Audit a release in a folder or a store; with a policy, search for everything its state knows."""
     from medsanitize.pipeline.audit_stage import build_net, private_creators
     from medsanitize.policies.load import load
-    from medsanitize.verifiers.audit import audit_release
 
-    if not release.is_dir():
-        raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
     if policy_file is None:
-        return audit_release(release)
+        return _audited(release)
     policy = load(policy_file)
     state = open_for_reading(policy)
     try:
-        return audit_release(release, build_net(state, policy), private_creators=private_creators(policy))
+        return _audited(release, build_net(state, policy), private_creators(policy))
     finally:
         state.close()
+
+
+def _audited(
+    release: str, search: Search | None = None, private_creators: frozenset[str] | None = None
+) -> ReleaseAudit:
+    from medsanitize.pipeline.stores.open import scheme_of
+    from medsanitize.policies.stores import STORES
+    from medsanitize.verifiers.audit import audit_release
+
+    if scheme_of(os.fsencode(release)) in STORES:
+        from medsanitize.pipeline.stores.stored_release import audit_in_store
+
+        return audit_in_store(release, search, private_creators=private_creators)
+    if not Path(release).is_dir():
+        raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
+    return audit_release(Path(release), search, private_creators=private_creators)

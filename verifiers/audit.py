@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import tee
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from medsanitize.release import layout
-from medsanitize.release.checksums import walk
+from medsanitize.release.checksums import Found, walk
 from medsanitize.release.manifest import ObjectRow, patients_of, read_rows
 from medsanitize.release.parts import parts_of
 from medsanitize.sanitize.record import Check, Finding, Part
@@ -46,19 +48,58 @@ class ReleaseAudit:
         return not self.findings
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The files of an object, by their paths in the release, and the bytes that they should have."""
+
+    paths: tuple[str, ...]
+    size: int
+
+
+class Files(Protocol):
+    """The files of a release, wherever they lie."""
+
+    def walk(self) -> Iterator[Found]:
+        """Everything there is."""
+
+    def at_hand(self, wanted: Iterable[Wanted]) -> Iterator[Path]:
+        """For each object a folder below which its files lie until the next is asked for, those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Files of a folder."""
+
+    path: Path
+
+    def walk(self) -> Iterator[Found]:
+        """Everything below the folder; links are not followed."""
+        return walk(self.path)
+
+    def at_hand(self, wanted: Iterable[Wanted]) -> Iterator[Path]:
+        """The folder itself."""
+        return (self.path for _ in wanted)
+
+
 def audit_release(
-    release: Path, search: Search | None = None, *, private_creators: frozenset[str] | None = None
+    release: Path,
+    search: Search | None = None,
+    *,
+    private_creators: frozenset[str] | None = None,
+    files: Files | None = None,
 ) -> ReleaseAudit:
     """Read every file of a release again and hold it to the manifest and to the rules of structure.
 
     Parameters
     ----------
     release : Path
-        Root of a release, published or staged.
+        Root of a release, published or staged; with ``files`` a copy of all but its objects.
     search : Search, optional
         The identifiers of the run; without them that check is reported as not made.
     private_creators : frozenset of str, optional
         Private creators that the policy keeps; when None, any creator may be there.
+    files : Files, optional
+        All files, where they do not lie in ``release``.
 
     Raises
     ------
@@ -66,27 +107,32 @@ def audit_release(
         When the manifest cannot be read.
     """
     net = build_search(()) if search is None else search
+    files = files or Folder(release)
     findings: list[tuple[str, Finding]] = []
     listed: set[str] = set()
-    sample: list[tuple[str, str]] = []
-    for row in read_rows(release):
-        listed.update((row.path, *(path for path, _, _ in parts_of(row.path, row.parts))))
-        findings.extend((row.path, finding) for finding in _audit_row(release, row, net, private_creators))
+    sample: list[tuple[str, Wanted]] = []
+    rows, ahead = tee(read_rows(release))
+    for row, root in zip(rows, files.at_hand(map(_wanted, ahead)), strict=True):
+        wanted = _wanted(row)
+        listed.update(wanted.paths)
+        findings.extend((row.path, finding) for finding in _audit_row(root, row, net, private_creators))
         if row.kind == "dicom":
-            sample = sorted([*sample, (row.sha256, row.path)])[:SAMPLE]
-    for _, path in sample:
-        if (release / path).is_file():
-            findings.extend((path, finding) for finding in second_opinion(release / path))
-    files = 0
-    for path, finding in _audit_evidence(release, listed, None if search is None else net):
-        files += 1
+            sample = sorted([*sample, (row.sha256, wanted)], key=itemgetter(0))[:SAMPLE]
+    again = [one for _, one in sample]
+    for one, root in zip(again, files.at_hand(again), strict=True):
+        path = one.paths[0]
+        if (root / path).is_file():
+            findings.extend((path, finding) for finding in second_opinion(root / path))
+    others = 0
+    for path, finding in _audit_evidence(files, release, listed, None if search is None else net):
+        others += 1
         if finding is not None:
             findings.append((path, finding))
     findings.extend((layout.PATIENTS, finding) for finding in _check_patients(release))
     found_known = any(finding.rule in _KNOWN_RULES for _, finding in findings)
     identifiers = Check.NOT_MADE if search is None else Check.FLAGGED if found_known else Check.PASSED
     ordered = sorted(set(findings), key=lambda pair: (pair[0], pair[1].place, pair[1].rule))
-    return ReleaseAudit(len(listed), files, len(sample), identifiers, tuple(ordered))
+    return ReleaseAudit(len(listed), others, len(sample), identifiers, tuple(ordered))
 
 
 _KNOWN_RULES: Final = frozenset(
@@ -96,6 +142,15 @@ _KNOWN_RULES: Final = frozenset(
 
 _KEPT_IN_TILES: Final = "K:tile-metadata"
 """The rule by which a manifest says that comments in tiles stayed as the policy asked."""
+
+
+def _wanted(row: ObjectRow) -> Wanted:
+    """The files of an object; where the manifest does not list them as it must, its main one."""
+    try:
+        parts = tuple(path for path, _, _ in parts_of(row.path, row.parts))
+    except (TypeError, ValueError, IndexError):
+        parts = ()
+    return Wanted(parts or (row.path,), row.bytes)
 
 
 def _audit_row(
@@ -183,15 +238,17 @@ def _check_raster_row(row: ObjectRow, size: int) -> Iterator[Finding]:
 
 
 def _audit_evidence(
-    release: Path, listed: set[str], search: Search | None
+    files: Files, release: Path, listed: set[str], search: Search | None
 ) -> Iterator[tuple[str, Finding | None]]:
     """Walk over everything that is no listed object; yield each file once, and each finding."""
-    for found in walk(release):
+    for found in files.walk():
         if found.kind == "folder" or found.path in listed:
             continue
         yield found.path, None
         if found.kind != "file" or found.path.startswith(f"{layout.DATA}/"):
             yield found.path, Finding("file", "audit:unlisted")
+        elif not (release / found.path).is_file():
+            yield found.path, Finding("file", "audit:missing")
         elif search is not None:
             for finding in audit_file(release / found.path, search):
                 yield found.path, finding

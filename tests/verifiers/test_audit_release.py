@@ -88,6 +88,15 @@ def test_a_missing_file_is_found(made: ModuleType, tmp_path: Path) -> None:
     assert [finding for _, finding in audit_release(release).findings] == [Finding("file", "audit:missing")]
 
 
+@pytest.mark.parametrize("parts", ["x", "[1]", '[["a", "b", "c"]]', "[]"])
+def test_parts_that_are_not_listed_as_they_must_be_are_found(
+    parts: str, made: ModuleType, tmp_path: Path
+) -> None:
+    release = make_release(made, tmp_path, lambda row: replace(row, kind="slide", parts=parts))
+
+    assert not audit_release(release).passed
+
+
 def test_a_changed_byte_is_found(made: ModuleType, tmp_path: Path) -> None:
     release = make_release(made, tmp_path)
     changed = max((release / "data").rglob("*.dcm"), key=lambda path: path.stat().st_size)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.stores.verifying import verify_in_store
+from medsanitize.pipeline.stores.stored_release import verify_in_store
 from medsanitize.release import layout
 
 from tests.pipeline.conftest import prepare
