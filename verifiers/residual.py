@@ -12,6 +12,7 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,9 @@ from medsanitize.errors import IntegrityError
 from medsanitize.sanitize.context import Known
 from medsanitize.sanitize.record import Finding
 from medsanitize.verifiers.own import matcher, search_texts
-from medsanitize.verifiers.reader import DEFLATED, MAPPED_BYTES, Malformed, Parsed, read
-from medsanitize.verifiers.search import Hit, Search, stands_alone
+from medsanitize.verifiers.reader import DEFLATED, MAPPED_BYTES, PIXEL_DATA, Malformed, Parsed, read
+from medsanitize.verifiers.search import CHUNK, OVERLAP, Hit, Search, stands_alone
+from medsanitize.verifiers.sieve import LONG
 from medsanitize.verifiers.structure import NATIVE, Expected, check_container, check_elements, check_subject
 
 __all__ = ["Expected", "Search", "audit_file", "audit_object", "audit_parsed"]
@@ -29,7 +31,7 @@ _BINARY: Final = frozenset(
     [b"OB", b"OW", b"OD", b"OF", b"OL", b"OV", b"US", b"SS", b"FL", b"FD", b"UL", b"SL"]
 )
 _NUMERIC: Final = frozenset([b"IS", b"DS", b"TM", b"AS", b"DA", b"DT"])
-_LEAST_IN_NATIVE: Final = 9
+_LEAST_IN_NATIVE: Final = LONG
 _LEAST_IN_COMPRESSED: Final = 7
 _LEAST_DIGITS_IN_EVIDENCE: Final = 8
 _PIXEL_GROUP: Final = 0x7FE0
@@ -82,7 +84,7 @@ def audit_parsed(
 
 
 def _search_bytes(parsed: Parsed, search: Search, expected: Expected) -> Iterator[Finding]:
-    hits = list(search.hits(parsed.buffer))
+    hits = list(_hits(parsed, search))
     if hits:
         innermost = _Places(parsed)
         for hit in hits:
@@ -91,6 +93,30 @@ def _search_bytes(parsed: Parsed, search: Search, expected: Expected) -> Iterato
                 yield Finding(place, f"audit:{hit.rule}")
     if parsed.transfer_syntax == DEFLATED:
         yield from audit_bytes(parsed.raw, search)
+
+
+def _hits(parsed: Parsed, search: Search) -> Iterator[Hit]:
+    """All hits that count: within large native samples those that `_Places` lets stand."""
+    samples = _large_samples(parsed)
+    if samples is None:
+        yield from search.hits(parsed.buffer)
+        return
+    start, end = samples
+    yield from search.hits(parsed.buffer[: start + OVERLAP])
+    yield from search.hits_in_samples(parsed.buffer, start, end)
+    tail = end - OVERLAP
+    for hit in search.hits(parsed.buffer[tail:]):
+        yield replace(hit, start=tail + hit.start, end=tail + hit.end)
+
+
+def _large_samples(parsed: Parsed) -> tuple[int, int] | None:
+    """Where native Pixel Data lie that are worth a search of their own."""
+    if parsed.transfer_syntax not in NATIVE:
+        return None
+    for tag, vr, start, end, item in parsed.elements:
+        if tag == PIXEL_DATA and item < 0 and vr in _BINARY and end - start > CHUNK:
+            return start, end
+    return None
 
 
 class _Places:

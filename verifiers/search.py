@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, Final
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
@@ -46,6 +47,11 @@ _UID: Final = re.compile(rb"[0-2](?:\.[0-9]+)+")
 _RUN: Final = re.compile(rb"[ ^,_='\"/\\;:()\t\r\n-]{4,}")
 _UID_LETTERS: Final = b".0123456789"
 _UNKNOWN: Final = b""
+_PART: Final = 4
+_PIECES: Final = 256
+"""A sieve pays that lets through a part of a chunk, one in so many, and fewer pieces than these."""
+_OUTRIGHT: Final = 32
+"""Chunks searched without the sieve after one of which it let too much through."""
 _DIGIT_SEPARATORS: Final = b" -/()"
 
 
@@ -122,14 +128,31 @@ class Search:
         All UIDs, and of other values those of `LONG` characters; of shorter ones not each is found.
         """
         table = self._letters()
-        if table is not None:
-            other = bytes([table.index(0)])
-            left = normalise(other.join(set(runs(chunk, table))))  # tables of JPEG tiles recur
-            if not any(
-                automaton.find_matches_as_indexes(left, overlapping=True) for automaton, _ in self._built()
-            ):
-                return
-        yield from self._in_chunk(chunk, offset)
+        if table is None or self._could_stand_in(runs(chunk, table), table):
+            yield from self._in_chunk(chunk, offset)
+
+    def hits_in_samples(self, buffer: bytes | mmap.mmap, start: int, end: int) -> Iterator[Hit]:
+        """What is found in ``buffer[start:end]``, native samples of a picture, as by `long_hits`.
+
+        Where samples look like letters (a dark picture may), the next chunks are searched outright.
+        """
+        table, outright = self._letters(), 0
+        for place in range(start, end, CHUNK):
+            begin = max(start, place - OVERLAP)
+            chunk = bytes(buffer[begin : min(place + CHUNK, end)])
+            outright -= 1
+            if table is not None and outright < 0:
+                pieces = list(islice(runs(chunk, table), _PIECES))
+                if len(pieces) == _PIECES or sum(map(len, pieces)) > len(chunk) // _PART:
+                    outright = _OUTRIGHT
+                elif not self._could_stand_in(pieces, table):
+                    continue
+            yield from self._in_chunk(chunk, begin)
+
+    def _could_stand_in(self, pieces: Iterable[bytes], table: bytes) -> bool:
+        """Whether a value could stand in what a sieve let through."""
+        left = normalise(bytes([table.index(0)]).join(set(pieces)))  # tables of JPEG tiles recur
+        return any(one.find_matches_as_indexes(left, overlapping=True) for one, _ in self._built())
 
     def _letters(self) -> bytes | None:
         """Which bytes the values are made of, in any case, and what may separate them; see `could_be`."""

@@ -18,6 +18,8 @@ LONG: Final = 9
 _WORD: Final = 4
 _ALL: Final = 0x01010101
 _MORE: Final = 2
+_IN_TURN: Final = (1, 0, 3, 2, 5, 4)
+"""Bytes of a word and behind it; first those that hold the upper halves of samples, seldom letters."""
 _TWO: Final = 0x0101
 _ASCII: Final = 128
 BLOCK: Final = 1 << 18
@@ -36,13 +38,14 @@ def runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
     """Pieces that hold every run of `LONG` or more bytes that ``table`` marks, and a few bytes beside them.
 
     A run that long holds an aligned word of four marked bytes with two more behind it, of which there are
-    few; those are looked at.
+    few; those are looked at. Words of four NULs end a run, although NUL is marked for UTF-16: the ground of
+    most pictures is made of them, and no value.
     """
     import numpy as np
 
     data, marked = np.frombuffer(chunk, np.uint8), np.frombuffer(table, np.bool_)
     at = _aligned(chunk, table)
-    for beyond in range(_WORD + _MORE):
+    for beyond in _IN_TURN:
         at = at[marked[data[at + beyond]]]
     apart = np.diff(at) != _WORD
     first, last = at[np.append(True, apart)[: len(at)]], at[np.append(apart, True)[: len(at)]]
@@ -66,7 +69,9 @@ def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
         else:
             few = np.frombuffer(chunk[start:stop].translate(table), np.bool_)
         words = few[: len(few) // _WORD * _WORD].view("<u4")
-        found.append(start + _WORD * np.flatnonzero((words[:-1] == _ALL) & (words[1:] & _TWO == _TWO)))
+        at = (words[:-1] == _ALL) & (words[1:] & _TWO == _TWO)
+        at &= np.frombuffer(chunk, "<u4", len(at), start) != 0
+        found.append(start + _WORD * np.flatnonzero(at))
     last = (len(chunk) - _WORD - _MORE) // _WORD * _WORD
     if last >= 0 and last > len(chunk) // _WORD * _WORD - 2 * _WORD:
         found.append(np.array([last]))  # bytes behind it are no whole word

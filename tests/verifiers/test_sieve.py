@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.sanitize.context import Known
-from medsanitize.verifiers.search import build_search
+from medsanitize.verifiers.search import CHUNK, build_search
 from medsanitize.verifiers.sieve import BLOCK, LONG, could_be, runs
 
 LETTERS = b"abcABC. "
@@ -48,6 +49,42 @@ def test_a_known_name_in_image_data_is_found(before: int, spelled: bytes) -> Non
     net = build_search([Known("name", "Zebrowski")])
     chunk = FOLD[:before] + spelled + FOLD
     assert [(hit.start, hit.rule) for hit in net.long_hits(chunk, 0)] == [(before, "name")]
+
+
+NET = build_search(
+    [
+        Known("name", "Zebrowski^Xaverine"),
+        Known("id", "QX12345678"),
+        Known("uid", "1.3.6.1.4.1.99999.8.4711.1"),
+    ]
+)
+CHANCE = np.random.default_rng(4711)
+GROUNDS = {
+    "black": np.zeros(CHUNK, "<u2"),
+    "dark": CHANCE.integers(48, 122, CHUNK).astype("<u2"),
+    "grey": CHANCE.integers(300, 4000, CHUNK).astype("<u2"),
+    "half black": np.where(np.arange(CHUNK) % 4096 < 2048, 0, CHANCE.integers(0, 500, CHUNK)).astype("<u2"),
+}
+
+
+@pytest.mark.parametrize("place", [0, 1, CHUNK - 9, CHUNK + 2, 2 * CHUNK - 60])
+@pytest.mark.parametrize("wide", [False, True], ids=["ASCII", "UTF-16"])
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_what_is_known_is_found_in_samples_of_any_look(ground: str, *, wide: bool, place: int) -> None:
+    samples = bytearray(GROUNDS[ground].tobytes())
+    for value in ("1.3.6.1.4.1.99999.8.4711.1", "ZEBROWSKI^XAVERINE", "qx12345678"):
+        spelled = b"\xfe\xfe" + (value.encode("utf-16-le") if wide else value.encode()) + b"\xfe\xfe"
+        samples[place : place + len(spelled)] = spelled
+
+        found = {hit.rule for hit in NET.hits_in_samples(bytes(samples), 0, len(samples))}
+
+        assert found >= {"1": {"uid"}, "Z": {"name"}, "q": {"id"}}[value[0]]
+
+
+def test_a_black_ground_is_not_let_through() -> None:
+    table = could_be(b"abc\0") or b""
+    assert list(runs(bytes(BLOCK) + b"abcabcabc" + bytes(BLOCK), table)) != []
+    assert list(runs(bytes(2 * BLOCK), table)) == []
 
 
 def test_a_uid_in_image_data_is_found() -> None:
