@@ -3,11 +3,11 @@
     python benchmarks/speed.py OUT [--small 2000] [--big 20] [--slide 300] [--rounds 5] [--python PYTHON]
 
 Makes its own files. Figures are medians over the rounds, in milliseconds of CPU a file, start-up left out
-(what a program needs for one file of each transfer syntax is subtracted); ratios are to "pydicom: read, touch
-every value, write" for small files and to "cp + sha256sum" for large ones. dcmodify and gdcmanon are measured
-where they are installed, dicognito and dicom-anonymizer with the Python of a virtual environment that has
-them. A slide follows by wall time (`slides_speed.py`). OUT/speed.png shows the figures. Exits 1 where a
-target is missed.
+(what a program needs for the first files, each transfer syntax among them, is subtracted); ratios are to
+"pydicom: read, touch every value, write" for small files and to "cp + sha256sum" for large ones. dcmodify and
+gdcmanon are measured where they are installed, dicognito and dicom-anonymizer with the Python of a virtual
+environment that has them. A slide follows by wall time (`slides_speed.py`). OUT/speed.png shows the figures.
+Exits 1 where a target is missed.
 """
 
 from __future__ import annotations
@@ -94,17 +94,24 @@ def dcmodify(source: Path, target: Path) -> None:
         tool("dcmodify", "-nb", *changes, *files[start : start + AT_ONCE])()
 
 
-def one_of_each(source: Path, scratch: Path) -> Path:
-    """A folder with a file of each transfer syntax: what a program needs for them is its start."""
-    folder = scratch / "one-of-each"
+def first_files(source: Path, scratch: Path) -> Path:
+    """A folder with the first files, until each transfer syntax is among them.
+
+    What a program needs for them is its start, and a little of its work.
+    """
+    folder = scratch / "first-files"
     if not folder.exists():
         folder.mkdir()
-        first: dict[str, Path] = {}
-        for file in sorted(source.iterdir()):
-            first.setdefault(pydicom.filereader.read_file_meta_info(file).TransferSyntaxUID, file)
-        for file in first.values():
+        syntaxes = {file: syntax_of(file) for file in sorted(source.iterdir())}
+        last = max(list(syntaxes.values()).index(syntax) for syntax in set(syntaxes.values()))
+        for file in list(syntaxes)[: last + 1]:
             shutil.copy(file, folder)
     return folder
+
+
+def syntax_of(file: Path) -> str:
+    """The transfer syntax that a file says it has."""
+    return str(pydicom.filereader.read_file_meta_info(file).TransferSyntaxUID)
 
 
 def of_all(spent: float, start: float, source: Path, few: Path) -> float:
@@ -117,7 +124,7 @@ def of_all(spent: float, start: float, source: Path, few: Path) -> float:
 
 def peer_cpu(call: Callable[[Path, Path], object], source: Path, scratch: Path) -> float:
     """CPU seconds of a program for all files, less its start."""
-    few = one_of_each(source, scratch)
+    few = first_files(source, scratch)
     spent = []
     for number, folder in enumerate((few, source)):
         target = scratch / f"peer-{number}"
@@ -155,7 +162,7 @@ def one_round(source: Path, scratch: Path, python: Path | None) -> dict[str, flo
     }
     seconds["cp + sha256sum"] = seconds["cp"] + seconds["sha256sum"]
     seconds |= {name: peer_cpu(call, source, scratch) for name, call in peers(python, scratch).items()}
-    few = one_of_each(source, scratch)
+    few = first_files(source, scratch)
     start = stage_cpu(release(scratch / "start", few, 1)[0])
     one, wall_one = release(scratch / "one", source, 1)
     two, wall_two = release(scratch / "two", source, 2)

@@ -93,7 +93,7 @@ def audit_release(
     Parameters
     ----------
     release : Path
-        Root of a release, published or staged; with ``files`` a copy of all but its objects.
+        Root of a release, published or staged; with ``files`` a copy of its manifests.
     search : Search, optional
         The identifiers of the run; without them that check is reported as not made.
     private_creators : frozenset of str, optional
@@ -124,7 +124,7 @@ def audit_release(
         if (root / path).is_file():
             findings.extend((path, finding) for finding in second_opinion(root / path))
     others = 0
-    for path, finding in _audit_evidence(files, release, listed, None if search is None else net):
+    for path, finding in _audit_evidence(files, listed, None if search is None else net):
         others += 1
         if finding is not None:
             findings.append((path, finding))
@@ -144,11 +144,15 @@ _KEPT_IN_TILES: Final = "K:tile-metadata"
 """The rule by which a manifest says that comments in tiles stayed as the policy asked."""
 
 
+_MALFORMED: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+"""What a column that is not what it must be raises where it is read."""
+
+
 def _wanted(row: ObjectRow) -> Wanted:
     """The files of an object; where the manifest does not list them as it must, its main one."""
     try:
         parts = tuple(path for path, _, _ in parts_of(row.path, row.parts))
-    except (TypeError, ValueError, IndexError):
+    except _MALFORMED:
         parts = ()
     return Wanted(parts or (row.path,), row.bytes)
 
@@ -156,6 +160,9 @@ def _wanted(row: ObjectRow) -> Wanted:
 def _audit_row(
     release: Path, row: ObjectRow, search: Search, private_creators: frozenset[str] | None
 ) -> Iterator[Finding]:
+    if not all(map(layout.is_safe, _wanted(row).paths)):
+        yield Finding("file", "audit:manifest")
+        return
     path = release / row.path
     if row.kind == "slide":
         yield from _audit_slide(path, row, search)
@@ -184,7 +191,7 @@ def _audit_row(
 def _audit_raster(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding]:
     try:
         parts = tuple(Part(*part) for part in json.loads(row.parts)) if row.parts else ()
-    except (TypeError, ValueError):
+    except _MALFORMED:
         yield Finding("file", "audit:manifest")
         return
     try:
@@ -203,7 +210,7 @@ def _audit_slide(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding
     try:
         parts = tuple(Part(*part) for part in json.loads(row.parts)) if row.parts else ()
         stated, rules = stated_of(row), json.loads(row.rules)
-    except (TypeError, ValueError):
+    except _MALFORMED:
         yield Finding("file", "audit:manifest")
         return
     kept = _KEPT_IN_TILES in rules
@@ -238,7 +245,7 @@ def _check_raster_row(row: ObjectRow, size: int) -> Iterator[Finding]:
 
 
 def _audit_evidence(
-    files: Files, release: Path, listed: set[str], search: Search | None
+    files: Files, listed: set[str], search: Search | None
 ) -> Iterator[tuple[str, Finding | None]]:
     """Walk over everything that is no listed object; yield each file once, and each finding."""
     for found in files.walk():
@@ -247,11 +254,14 @@ def _audit_evidence(
         yield found.path, None
         if found.kind != "file" or found.path.startswith(f"{layout.DATA}/"):
             yield found.path, Finding("file", "audit:unlisted")
-        elif not (release / found.path).is_file():
-            yield found.path, Finding("file", "audit:missing")
         elif search is not None:
-            for finding in audit_file(release / found.path, search):
-                yield found.path, finding
+            for root in files.at_hand([Wanted((found.path,), found.size)]):
+                for finding in _search_file(root / found.path, search):
+                    yield found.path, finding
+
+
+def _search_file(path: Path, search: Search) -> tuple[Finding, ...]:
+    return audit_file(path, search) if path.is_file() else (Finding("file", "audit:missing"),)
 
 
 def _check_patients(release: Path) -> Iterator[Finding]:

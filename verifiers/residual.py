@@ -12,7 +12,6 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -102,11 +101,9 @@ def _hits(parsed: Parsed, search: Search) -> Iterator[Hit]:
         yield from search.hits(parsed.buffer)
         return
     start, end = samples
-    yield from search.hits(parsed.buffer[: start + OVERLAP])
+    yield from search.hits(parsed.buffer, 0, start + OVERLAP)
     yield from search.hits_in_samples(parsed.buffer, start, end)
-    tail = end - OVERLAP
-    for hit in search.hits(parsed.buffer[tail:]):
-        yield replace(hit, start=tail + hit.start, end=tail + hit.end)
+    yield from search.hits(parsed.buffer, end - OVERLAP)
 
 
 def _large_samples(parsed: Parsed) -> tuple[int, int] | None:

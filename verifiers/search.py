@@ -110,17 +110,10 @@ class Search:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_automata": None, "matchers": {}}
 
-    def hits(self, buffer: bytes | mmap.mmap) -> Iterator[Hit]:
-        """Yield what is found in ``buffer``, a chunk at a time; places are offsets into it."""
-        size = len(buffer)
-        if size <= CHUNK + OVERLAP:
-            yield from self._in_chunk(bytes(buffer), 0)
-            return
-        for start in range(0, size, CHUNK):
-            chunk = buffer[max(0, start - OVERLAP) : start + CHUNK]
-            if isinstance(buffer, mmap.mmap):
-                buffer.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
-            yield from self._in_chunk(chunk, max(0, start - OVERLAP))
+    def hits(self, buffer: bytes | mmap.mmap, start: int = 0, end: int | None = None) -> Iterator[Hit]:
+        """Yield what is found in ``buffer[start:end]``, a chunk at a time; places are those in ``buffer``."""
+        for begin, chunk in _chunks(buffer, start, len(buffer) if end is None else end):
+            yield from self._in_chunk(chunk, begin)
 
     def long_hits(self, chunk: bytes, offset: int) -> Iterator[Hit]:
         """What is found in a chunk of image data that begins at ``offset``; chunks overlap by ``OVERLAP``.
@@ -137,9 +130,7 @@ class Search:
         Where samples look like letters (a dark picture may), the next chunks are searched outright.
         """
         table, outright = self._letters(), 0
-        for place in range(start, end, CHUNK):
-            begin = max(start, place - OVERLAP)
-            chunk = bytes(buffer[begin : min(place + CHUNK, end)])
+        for begin, chunk in _chunks(buffer, start, end):
             outright -= 1
             if table is not None and outright < 0:
                 pieces = list(islice(runs(chunk, table), _PIECES))
@@ -332,6 +323,19 @@ def is_registered(uid: str) -> bool:
     from pydicom._uid_dict import UID_dictionary
 
     return uid in UID_dictionary
+
+
+def _chunks(buffer: bytes | mmap.mmap, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Chunks of ``buffer[start:end]`` that overlap, each with where it begins."""
+    if end - start <= CHUNK + OVERLAP:
+        yield start, bytes(buffer[start:end])
+        return
+    for place in range(start, end, CHUNK):
+        begin = max(start, place - OVERLAP)
+        chunk = buffer[begin : min(place + CHUNK, end)]
+        if isinstance(buffer, mmap.mmap):
+            buffer.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
+        yield begin, chunk
 
 
 def _automaton(patterns: list[bytes]) -> BytesAhoCorasick:

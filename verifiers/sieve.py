@@ -18,6 +18,8 @@ LONG: Final = 9
 _WORD: Final = 4
 _ALL: Final = 0x01010101
 _MORE: Final = 2
+_STEPS: Final = (1, 2, 4, 8, 16, 32)
+_GAP: Final = _WORD * (sum(_STEPS) + 1)
 _IN_TURN: Final = (1, 0, 3, 2, 5, 4)
 """Bytes of a word and behind it; first those that hold the upper halves of samples, seldom letters."""
 _TWO: Final = 0x0101
@@ -38,8 +40,8 @@ def runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
     """Pieces that hold every run of `LONG` or more bytes that ``table`` marks, and a few bytes beside them.
 
     A run that long holds an aligned word of four marked bytes with two more behind it, of which there are
-    few; those are looked at. Words of four NULs end a run, although NUL is marked for UTF-16: the ground of
-    most pictures is made of them, and no value.
+    few; those are looked at. A run ends where `_GAP` NULs and more follow one another, although NUL is marked
+    for UTF-16 and fields that are filled up with it: the ground of most pictures is made of NULs.
     """
     import numpy as np
 
@@ -70,12 +72,21 @@ def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
             few = np.frombuffer(chunk[start:stop].translate(table), np.bool_)
         words = few[: len(few) // _WORD * _WORD].view("<u4")
         at = (words[:-1] == _ALL) & (words[1:] & _TWO == _TWO)
-        at &= np.frombuffer(chunk, "<u4", len(at), start) != 0
+        at &= ~_within_gaps(np.frombuffer(chunk, "<u4", len(at), start) == 0)
         found.append(start + _WORD * np.flatnonzero(at))
     last = (len(chunk) - _WORD - _MORE) // _WORD * _WORD
     if last >= 0 and last > len(chunk) // _WORD * _WORD - 2 * _WORD:
         found.append(np.array([last]))  # bytes behind it are no whole word
     return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _within_gaps(zero: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Words of four NULs that are followed by as many as a gap has, of words that are or are not."""
+    if zero.any():
+        for step in _STEPS:
+            zero[:-step] &= zero[step:].copy()
+        zero[-sum(_STEPS) :] = False  # what follows is another block's
+    return zero
 
 
 def _is_long(data: NDArray[np.uint8], marked: NDArray[np.bool_], at: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -34,6 +34,8 @@ _GUID: Final = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
 _GROUP: Final = 4
 """Letters that stand for three bytes."""
+_LEAST_CODED: Final = 12
+_PRINTED: Final = re.compile(rb"[\t\n\r -~]{16,}")
 _HEADERS: Final = (b"Exif\0\0", b"http://ns.adobe.com/xap", b"<x:xmpmeta", b"8BIM", b"ICC_PROFILE", b"acsp")
 _PROFILE_HEAD: Final = 132
 _PROFILE_TEXTS: Final = ((4, 8), (24, 36), (40, 44), (48, 64), (80, 128))
@@ -221,7 +223,8 @@ def _is_coded(run: bytes) -> bool:
             text = base64.b64decode(run[start : start + (len(run) - start) // _GROUP * _GROUP])
         except (binascii.Error, ValueError):
             continue
-        if _is_text(text) or text[:2] == JPEG:
+        read = len(text) >= _LEAST_CODED and _is_text(text)
+        if read or text.startswith(_PICTURES[0]) or _PRINTED.search(text):
             return True
     return False
 

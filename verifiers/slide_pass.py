@@ -50,9 +50,17 @@ class TileSums:
         self._next()
 
     def take(self, portion: bytes, offset: int) -> None:
-        """Take in a portion of the file that begins at ``offset``; portions go forward, and may overlap."""
+        """Take in a portion of the file that begins at ``offset``; portions go forward, and may overlap.
+
+        Raises
+        ------
+        ValueError
+            A tile begins within the one before.
+        """
         end = offset + len(portion)
         while self._current >= 0 and (self._at < end or self._stop <= end):
+            if self._at < offset:
+                raise ValueError("tiles reach into one another")
             upto = min(end, self._stop)
             self._sum = crc32(portion[self._at - offset : upto - offset], self._sum)
             self._at = upto

@@ -62,10 +62,8 @@ def audit_in_store(
 ) -> ReleaseAudit:
     """Audit a release in a store as `audit_release` does one in a folder; see `verify_in_store`."""
     with _release_at(address) as (files, folder):
-        for name in sorted({layout.ROOT, *layout.TOP_LEVEL} - {layout.DATA, layout.MANIFEST, layout.TABLES}):
-            files.fetch([name], folder)
-        for name in (layout.MANIFEST, layout.TABLES):
-            files.fetch(files.below(name), folder)
+        next(files.walk(), None)  # where nothing can be listed there is no release to find damaged
+        files.fetch(files.below(layout.MANIFEST), folder)
         return audit_release(folder, search, private_creators=private_creators, files=files)
 
 
@@ -137,8 +135,8 @@ class StoredRelease:
                     target = folder / path
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(found.content)
-            except SourceProblem:
-                continue
+            except (SourceProblem, FileExistsError, IsADirectoryError, NotADirectoryError):
+                continue  # a store may hold a file and, under its name, further ones
 
     def below(self, folder: str) -> list[str]:
         """Paths of the files in a folder; none where there is no such folder."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from medsanitize.release import layout
 from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
 from medsanitize.sanitize.context import Known
 from medsanitize.sanitize.record import Check, Finding
@@ -88,13 +89,31 @@ def test_a_missing_file_is_found(made: ModuleType, tmp_path: Path) -> None:
     assert [finding for _, finding in audit_release(release).findings] == [Finding("file", "audit:missing")]
 
 
-@pytest.mark.parametrize("parts", ["x", "[1]", '[["a", "b", "c"]]', "[]"])
+@pytest.mark.parametrize(
+    "parts", ["x", "[1]", '[["a", "b", "c"]]', "[]", '[["a", Infinity, "c"]]', "[" * 5000]
+)
 def test_parts_that_are_not_listed_as_they_must_be_are_found(
     parts: str, made: ModuleType, tmp_path: Path
 ) -> None:
     release = make_release(made, tmp_path, lambda row: replace(row, kind="slide", parts=parts))
 
     assert not audit_release(release).passed
+
+
+def test_a_path_that_leaves_the_release_is_found_and_not_followed(
+    made: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "require_safe", str)  # who made this release does not keep to the layout
+    release = make_release(
+        made, tmp_path / "release", lambda row: replace(row, path="data/../../outside.dcm")
+    )
+    (tmp_path / "outside.dcm").write_bytes(b"DICM")
+
+    findings = audit_release(release).findings
+
+    assert {one for path, one in findings if path == "data/../../outside.dcm"} == {
+        Finding("file", "audit:manifest")
+    }
 
 
 def test_a_changed_byte_is_found(made: ModuleType, tmp_path: Path) -> None:

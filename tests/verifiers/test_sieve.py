@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.sanitize.context import Known
-from medsanitize.verifiers.search import CHUNK, build_search
+from medsanitize.verifiers.search import CHUNK, OVERLAP, build_search
 from medsanitize.verifiers.sieve import BLOCK, LONG, could_be, runs
 
 LETTERS = b"abcABC. "
@@ -81,10 +81,44 @@ def test_what_is_known_is_found_in_samples_of_any_look(ground: str, *, wide: boo
         assert found >= {"1": {"uid"}, "Z": {"name"}, "q": {"id"}}[value[0]]
 
 
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "Müllerßon".encode() + bytes(64) + "Jürgen".encode(),
+        "Müllerßon".encode("latin-1") + bytes(8) + "Jürgen".encode("latin-1"),
+        "KH-4711".encode("utf-16-le") + bytes(8) + "-00815".encode("utf-16-le"),
+        b"".join(bytes([one]) + bytes(7) for one in b"ZEBROWSKI^XAVERINE"),
+    ],
+    ids=["UTF-8, a field of 73", "Latin-1, a field of 17", "UTF-16 in two fields", "eight bytes a letter"],
+)
+def test_values_filled_up_with_nuls_are_found_as_without_the_sieve(spelled: bytes) -> None:
+    known = [Known("name", "Müllerßon^Jürgen"), Known("id", "KH-4711-00815")]
+    net = build_search([*known, Known("name", "Zebrowski^Xaverine")])
+    samples = b"\xfe\xff" * 5000 + spelled + b"\xfe\xff" * 5000
+
+    assert list(net.hits_in_samples(samples, 0, len(samples))) == list(net.hits(samples)) != []
+
+
+def test_no_more_than_a_chunk_is_taken_out_of_a_file_at_a_time() -> None:
+    taken: list[int] = []
+
+    class Told(bytes):
+        def __getitem__(self, place: slice) -> bytes:  # type: ignore[override]
+            taken.append(place.stop - place.start)
+            return bytes.__getitem__(self, place)
+
+    buffer = Told(3 * CHUNK)
+
+    found = [*NET.hits(buffer, 0, 2 * CHUNK), *NET.hits_in_samples(buffer, 5, 3 * CHUNK)]
+
+    assert found == []
+    assert max(taken) <= CHUNK + OVERLAP
+
+
 def test_a_black_ground_is_not_let_through() -> None:
     table = could_be(b"abc\0") or b""
     assert list(runs(bytes(BLOCK) + b"abcabcabc" + bytes(BLOCK), table)) != []
-    assert list(runs(bytes(2 * BLOCK), table)) == []
+    assert sum(map(len, runs(bytes(8 * BLOCK), table))) < BLOCK // 100
 
 
 def test_a_uid_in_image_data_is_found() -> None:

@@ -79,6 +79,7 @@ def picture() -> bytes:
         (b"{0f8fad5b-d9cb-469f-a165-70867728950e}", "audit:guid"),
         (base64.b64encode(b"Doe, Jane, born in Springfield"), "audit:coded-text"),
         (b"Label=" + base64.b64encode(b"Doe, Jane, born in Springfield"), "audit:coded-text"),
+        (b"labelImage/" + base64.b64encode(b"Doe, Jane, born in Springfield"), "audit:coded-text"),
         (b"b64" + base64.b64encode(b"Doe, Jane, born in Springfield"), "audit:coded-text"),
         (zlib.compress(b"Doe, Jane, born in Springfield, seen by Dr Roe"), "audit:packed-text"),
         (slides.MARKER.encode(), "audit:source-text"),

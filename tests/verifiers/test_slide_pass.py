@@ -59,6 +59,14 @@ def test_tile_sums_follow_the_picture_and_not_the_file(large: Path) -> None:
     assert read(large, tiles, build_search(()))[2] == b"".join(sums)
 
 
+def test_tiles_that_reach_into_one_another_have_no_sums() -> None:
+    sums = TileSums(bytes(300), [(0, 250), (50, 260)])
+    sums.take(bytes(200), 0)
+
+    with pytest.raises(ValueError, match="reach into"):
+        sums.take(bytes(100), 200)
+
+
 def test_tables_before_the_scan_do_not_count(tmp_path: Path) -> None:
     found = set()
     for head in (b"\xff\xd8", b"\xff\xd8\xff\xfe\0\x06note"):

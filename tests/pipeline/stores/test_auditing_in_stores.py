@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
-from medsanitize.errors import EnvironmentFailure, IntegrityError
+from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.pipeline.ledger import audit_with_state
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
@@ -96,12 +96,35 @@ def test_a_known_name_in_the_evidence_is_found(address: str, policy: Policy, sto
     assert found.identifiers is Check.FLAGGED
 
 
-def test_evidence_that_cannot_be_read_is_found(address: str, store: Store) -> None:
+def test_what_lies_beside_the_release_is_searched_too(address: str, policy: Policy, store: Store) -> None:
+    store.put("out/NOTES.txt", f"seen: {CANARIES[0]}^A".encode())
+
+    found = audit_with_state(address, policy_file(policy))
+
+    assert found.findings == (("NOTES.txt", Finding("file", "audit:name")),)
+
+
+def test_what_has_a_name_that_no_release_has_is_not_fetched(
+    address: str, policy: Policy, store: Store
+) -> None:
     store.put("out/notes (old).txt", b"left behind")
+
+    found = audit_with_state(address, policy_file(policy))
+
+    assert found.findings == (("notes (old).txt", Finding("file", "audit:missing")),)
+
+
+def test_a_file_below_the_name_of_a_file_is_a_finding(address: str, policy: Policy, store: Store) -> None:
+    store.put(f"out/{a_data_file(policy)}/below.dcm", b"DICM")
 
     found = audit_with_state(address, None)
 
-    assert found.findings == (("notes (old).txt", Finding("file", "audit:missing")),)
+    assert (f"{a_data_file(policy)}/below.dcm", Finding("file", "audit:unlisted")) in found.findings
+
+
+def test_where_nothing_lies_there_is_no_release_to_audit(store: Store) -> None:
+    with pytest.raises(UsageError, match="No release"):
+        audit_with_state(f"s3://{store.bucket}/nothing", None)
 
 
 def test_nothing_that_was_fetched_is_left(address: str, scratch: Path) -> None:
