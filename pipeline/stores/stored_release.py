@@ -78,7 +78,8 @@ def _release_at(address: str) -> Iterator[tuple[StoredRelease, Path]]:
             yield StoredRelease(address.rstrip("/")), Path(folder)
     except (Absent, Odd):
         raise UsageError(
-            "No release can be listed at this address", "Name the place that holds RELEASE.json"
+            "No release can be listed at this address, or not all of its folders",
+            "Name the place of RELEASE.json; remove empty folders from a web server, for they list nothing",
         ) from None
 
 

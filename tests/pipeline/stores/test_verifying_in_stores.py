@@ -85,6 +85,9 @@ def test_a_web_server_that_lists_its_folders_is_read_too(release: Path, tmp_path
         whole = verify_in_store(place, key=None)
         (copy / a_data_file(release)).write_bytes(b"DICM")
         changed = verify_in_store(place, key=None)
+        (copy / layout.DATA / "empty").mkdir()
+        with pytest.raises(UsageError, match="remove empty folders"):
+            verify_in_store(place, key=None)
     finally:
         server.kill()
     assert (whole.status, changed.problems) == ("intact", ((a_data_file(release), "changed"),))
