@@ -35,11 +35,10 @@ def verify(release: str, key: Path | None, *, as_json: bool, **_: Any) -> int:
 
 
 def _verified(release: str, key: Path | None) -> Verification:
-    from medsanitize.pipeline.stores.open import scheme_of
-    from medsanitize.policies.stores import STORES
+    from medsanitize.pipeline.stores.open import is_in_store
     from medsanitize.release.verify import verify
 
-    if scheme_of(os.fsencode(release)) not in STORES:
+    if not is_in_store(release):
         return verify(Path(release), key=key)
     from medsanitize.pipeline.stores.stored_release import verify_in_store
 

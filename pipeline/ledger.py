@@ -88,8 +88,11 @@ def _write(state: State, target: Path, patients: int) -> int:
 def audit_with_state(release: str, policy_file: Path | None) -> ReleaseAudit:
     """Audit a release in a folder or a store; with a policy, search for everything its state knows."""
     from medsanitize.pipeline.audit_stage import build_net, private_creators
+    from medsanitize.pipeline.stores.open import is_in_store
     from medsanitize.policies.load import load
 
+    if not is_in_store(release) and not Path(release).is_dir():
+        raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
     if policy_file is None:
         return _audited(release)
     policy = load(policy_file)
@@ -103,14 +106,11 @@ def audit_with_state(release: str, policy_file: Path | None) -> ReleaseAudit:
 def _audited(
     release: str, search: Search | None = None, private_creators: frozenset[str] | None = None
 ) -> ReleaseAudit:
-    from medsanitize.pipeline.stores.open import scheme_of
-    from medsanitize.policies.stores import STORES
+    from medsanitize.pipeline.stores.open import is_in_store
     from medsanitize.verifiers.audit import audit_release
 
-    if scheme_of(os.fsencode(release)) in STORES:
-        from medsanitize.pipeline.stores.stored_release import audit_in_store
+    if not is_in_store(release):
+        return audit_release(Path(release), search, private_creators=private_creators)
+    from medsanitize.pipeline.stores.stored_release import audit_in_store
 
-        return audit_in_store(release, search, private_creators=private_creators)
-    if not Path(release).is_dir():
-        raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
-    return audit_release(Path(release), search, private_creators=private_creators)
+    return audit_in_store(release, search, private_creators=private_creators)

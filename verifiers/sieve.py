@@ -18,8 +18,9 @@ LONG: Final = 9
 _WORD: Final = 4
 _ALL: Final = 0x01010101
 _MORE: Final = 2
-_STEPS: Final = (1, 2, 4, 8, 16, 32)
-_GAP: Final = _WORD * (sum(_STEPS) + 1)
+_BEFORE: Final = _WORD - 1
+_BEHIND: Final = _WORD + _MORE - 1
+"""No run begins in a word before its first, or ends behind its last, that is marked as far as that."""
 _IN_TURN: Final = (1, 0, 3, 2, 5, 4)
 """Bytes of a word and behind it; first those that hold the upper halves of samples, seldom letters."""
 _TWO: Final = 0x0101
@@ -40,8 +41,8 @@ def runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
     """Pieces that hold every run of `LONG` or more bytes that ``table`` marks, and a few bytes beside them.
 
     A run that long holds an aligned word of four marked bytes with two more behind it, of which there are
-    few; those are looked at. A run ends where `_GAP` NULs and more follow one another, although NUL is marked
-    for UTF-16 and fields that are filled up with it: the ground of most pictures is made of NULs.
+    few; those are looked at. Words of four NULs, which the ground of most pictures is made of, are left out
+    of a piece where NUL is marked; what stands before and behind them stays in one.
     """
     import numpy as np
 
@@ -52,10 +53,19 @@ def runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
     apart = np.diff(at) != _WORD
     first, last = at[np.append(True, apart)[: len(at)]], at[np.append(apart, True)[: len(at)]]
     long = _is_long(data, marked, first)
-    # No run begins or ends in a word before its first or behind its last that is marked as far as that.
-    begins, ends = (first[long] - _WORD + 1).clip(0), last[long] + _WORD + _WORD + _MORE - 1
-    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-        yield chunk[begin:end]
+    parts: list[bytes] = []
+    begin = reached = 0
+    for start, stop in zip(first[long].tolist(), (last[long] + _WORD).tolist(), strict=True):
+        if reached and table[0] and not chunk[reached:start].strip(b"\0"):
+            parts.append(chunk[begin:reached])
+            begin = start
+        else:
+            if reached:
+                yield b"".join([*parts, chunk[begin : reached + _BEHIND]])
+            parts, begin = [], max(start - _BEFORE, 0)
+        reached = stop
+    if reached:
+        yield b"".join([*parts, chunk[begin : reached + _BEHIND]])
 
 
 def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
@@ -72,21 +82,12 @@ def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
             few = np.frombuffer(chunk[start:stop].translate(table), np.bool_)
         words = few[: len(few) // _WORD * _WORD].view("<u4")
         at = (words[:-1] == _ALL) & (words[1:] & _TWO == _TWO)
-        at &= ~_within_gaps(np.frombuffer(chunk, "<u4", len(at), start) == 0)
+        at &= np.frombuffer(chunk, "<u4", len(at), start) != 0
         found.append(start + _WORD * np.flatnonzero(at))
     last = (len(chunk) - _WORD - _MORE) // _WORD * _WORD
     if last >= 0 and last > len(chunk) // _WORD * _WORD - 2 * _WORD:
         found.append(np.array([last]))  # bytes behind it are no whole word
     return np.concatenate(found) if found else np.zeros(0, np.int64)
-
-
-def _within_gaps(zero: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Words of four NULs that are followed by as many as a gap has, of words that are or are not."""
-    if zero.any():
-        for step in _STEPS:
-            zero[:-step] &= zero[step:].copy()
-        zero[-sum(_STEPS) :] = False  # what follows is another block's
-    return zero
 
 
 def _is_long(data: NDArray[np.uint8], marked: NDArray[np.bool_], at: NDArray[np.int64]) -> NDArray[np.bool_]:

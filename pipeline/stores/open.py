@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,11 @@ def reader_of(address: bytes) -> Reader:
     if scheme_of(address) in STORES:
         return _remote(scheme_of(address))
     raise UsageError("inputs: nothing reads this kind of address", "Name a folder or a store")
+
+
+def is_in_store(release: str) -> bool:
+    """Whether a release is named by its address in a store or on a web server, and not by its folder."""
+    return scheme_of(os.fsencode(release)) in STORES
 
 
 @cache

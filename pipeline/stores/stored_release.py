@@ -52,7 +52,7 @@ def verify_in_store(address: str, *, key: Path | None) -> Verification:
         When the store cannot be reached, or lets nobody in.
     """
     with _release_at(address) as (files, folder):
-        files.fetch(files.below(layout.MANIFEST), folder)
+        files.fetch(files.manifests(), folder)
         files.fetch(sorted(layout.UNSUMMED), folder)
         return verify(folder, key=key, files=files)
 
@@ -63,7 +63,7 @@ def audit_in_store(
     """Audit a release in a store as `audit_release` does one in a folder; see `verify_in_store`."""
     with _release_at(address) as (files, folder):
         next(files.walk(), None)  # where nothing can be listed there is no release to find damaged
-        files.fetch(files.below(layout.MANIFEST), folder)
+        files.fetch(files.manifests(), folder)
         return audit_release(folder, search, private_creators=private_creators, files=files)
 
 
@@ -139,11 +139,11 @@ class StoredRelease:
             except (SourceProblem, FileExistsError, IsADirectoryError, NotADirectoryError):
                 continue  # a store may hold a file and, under its name, further ones
 
-    def below(self, folder: str) -> list[str]:
-        """Paths of the files in a folder; none where there is no such folder."""
+    def manifests(self) -> list[str]:
+        """Paths of the manifests; none where there is no folder of them."""
         try:
-            inside = self._reader.names_below(f"{self.address}/{folder}", _go_on)
-            return [f"{folder}/{name}" for name, _ in inside]
+            inside = self._reader.names_below(f"{self.address}/{layout.MANIFEST}", _go_on)
+            return [*filter(layout.may_be_attested, (f"{layout.MANIFEST}/{name}" for name, _ in inside))]
         except (Absent, Odd):
             return []
 
