@@ -7,6 +7,7 @@ import warnings
 
 from medsanitize.cli import (
     attacks,
+    doctor,
     evaluation,
     explain,
     overlap,
@@ -18,10 +19,12 @@ from medsanitize.cli import (
     training,
 )
 from medsanitize.cli.frame import cli
+from medsanitize.offline import use_temporary_folder
 
 __all__ = [
     "attacks",
     "cli",
+    "doctor",
     "evaluation",
     "explain",
     "main",
@@ -39,4 +42,4 @@ def main() -> None:
     """Entry point. Warnings and logs of libraries may quote element values, so they are silenced."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    cli()
+    cli(obj=use_temporary_folder)

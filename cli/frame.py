@@ -30,6 +30,9 @@ def command(group: click.Group, name: str, example: str) -> Callable[[Callable[.
     def register(function: Callable[..., int]) -> click.Command:
         @functools.wraps(function)
         def guarded(*, log_json: bool, **arguments: Any) -> None:
+            begin = click.get_current_context().obj  # what `main` has to be done first, for a command alone
+            if begin is not None:
+                begin()
             _exit(lambda: function(log_json=log_json, **arguments), arguments["as_json"], log_json)
 
         wrapped: Callable[..., Any] = guarded

@@ -34,8 +34,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--weights",
             metavar="FILE",
-            help="ImageNet weights of a ResNet-50 for the paper's recipes: .safetensors, a hub's owner/name,"
-            " or random.",
+            help="ImageNet weights of a ResNet-50 for the paper's recipes: a .safetensors file, or random.",
         ),
     )
     for option in reversed(options):
@@ -79,8 +78,7 @@ def train_verification(*, as_json: bool, log_json: bool, **options: Any) -> int:
 @click.option(
     "--weights",
     metavar="FILE",
-    help="ImageNet weights of a DenseNet-121 for the paper's recipe: .safetensors, a hub's owner/name, or"
-    " random.",
+    help="ImageNet weights of a DenseNet-121 for the paper's recipe: a .safetensors file, or random.",
 )
 def train_classifier(
     images: Path,

@@ -10,7 +10,7 @@ from medsanitize.pipeline.state import State
 from medsanitize.policies.model import Policy
 from medsanitize.policies.pacs import DicomWeb, Dimse
 
-_MODULES = {
+MODULES: Final = {
     "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
     "text": ("presidio_analyzer", "spacy"),
     "pixels": ("cv2", "jpeg_ls", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
@@ -44,7 +44,7 @@ def needed(policy: Policy) -> tuple[str, ...]:
 
 def missing(extra: str) -> bool:
     """Whether a library of an extra is not installed."""
-    return any(importlib.util.find_spec(one) is None for one in _MODULES[extra])
+    return any(importlib.util.find_spec(one) is None for one in MODULES[extra])
 
 
 def check_extras(policy: Policy) -> None:

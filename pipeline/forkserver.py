@@ -13,6 +13,7 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError, UsageError
+from medsanitize.offline import PREFIX
 from medsanitize.pipeline.stop import SIGNALS
 
 _PRELOAD = [
@@ -31,6 +32,8 @@ _THREADS = "OMP_NUM_THREADS"
 """OpenBLAS and MKL follow it too, unless their own variables say otherwise."""
 _LONGEST = (107 if sys.platform == "linux" else 103) - 32
 """Bytes of the temporary folder's path: the name of a socket in it adds 32 to what the system allows."""
+_OURS = len(f"/{PREFIX}12345678")
+"""Bytes that a command's own folder adds to what TMPDIR names."""
 
 
 class _Worker(ForkServerProcess):
@@ -57,16 +60,11 @@ def fork_context() -> ForkServerContext:
     EnvironmentFailure
         There is no such folder that can be written to.
     """
-    try:
-        folder = tempfile.gettempdir()
-    except OSError:
-        raise EnvironmentFailure(
-            "No folder for temporary files can be written to", "Free disk space, or let TMPDIR name a folder"
-        ) from None
+    folder = _temporary()
     if len(os.fsencode(folder)) > _LONGEST:
         raise UsageError(
             "The path of the folder for temporary files is too long for the sockets of worker processes",
-            f"Let TMPDIR name a folder whose path has at most {_LONGEST} bytes",
+            f"Let TMPDIR name a folder whose path has at most {_LONGEST - _OURS} bytes",
         )
     context = _Context()
     context.set_forkserver_preload(_PRELOAD)
@@ -75,6 +73,19 @@ def fork_context() -> ForkServerContext:
             with _deaf():  # each its own: what starts the first hears SIGTERM again when it has
                 start()
     return context
+
+
+def _temporary() -> str:
+    """The folder for temporary files, which is there and takes files."""
+    try:
+        folder = tempfile.gettempdir()
+    except OSError:
+        folder = ""
+    if not os.access(folder, os.W_OK):
+        raise EnvironmentFailure(
+            "No folder for temporary files can be written to", "Free disk space, or let TMPDIR name a folder"
+        )
+    return folder
 
 
 def begin() -> None:

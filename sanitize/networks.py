@@ -18,8 +18,12 @@ _APART: Final = ThreadPoolExecutor(1, "networks")
 
 def open_network(graph: str | bytes, options: Any) -> Any:
     """Open a network that stands in a file, or in bytes, under ONNX Runtime's session options."""
-    from onnxruntime import InferenceSession  # type: ignore[import-untyped]
+    from onnxruntime import (  # type: ignore[import-untyped]
+        InferenceSession,
+        disable_telemetry_events,
+    )
 
+    disable_telemetry_events()  # as `offline` has said before its import
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     return _APART.submit(InferenceSession, graph, options, providers=["CPUExecutionProvider"]).result()
 

@@ -10,15 +10,19 @@ goes on.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from medsanitize.pipeline.engines.spark import MANIFEST_COLUMNS, inventory_rows, shard_function
+from medsanitize.offline import use_temporary_folder
+from medsanitize.pipeline.engines.spark import (
+    MANIFEST_COLUMNS,
+    inventory_rows,
+    session,
+    shard_function,
+)
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.load import load
-from pyspark.sql import SparkSession
 
 
 def main() -> int:
@@ -33,21 +37,20 @@ def main() -> int:
     policy = load(asked.policy)
     taken = run(policy, Options(inventory_only=True))
     if taken.ending == "inventory taken":
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        spark = SparkSession.builder.appName("medsanitize").getOrCreate()
-        inventory = spark.createDataFrame(inventory_rows(policy, asked.shards))
-        manifest = inventory.repartition(asked.shards, "shard").mapInArrow(
-            shard_function(asked.policy, asked.shards), MANIFEST_COLUMNS
-        )
-        rows = manifest.toArrow()
+        with session() as spark:
+            inventory = spark.createDataFrame(inventory_rows(policy, asked.shards))
+            manifest = inventory.repartition(asked.shards, "shard").mapInArrow(
+                shard_function(asked.policy, asked.shards), MANIFEST_COLUMNS
+            )
+            rows = manifest.toArrow()
         if asked.rows:
             pq.write_table(rows, asked.rows)
         print(f"{rows.num_rows} objects sanitised")
-        spark.stop()
     result = run(policy)
     print(result.ending)
     return int(result.exit_code)
 
 
 if __name__ == "__main__":
+    use_temporary_folder()
     sys.exit(main())

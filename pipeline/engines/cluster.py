@@ -231,7 +231,9 @@ class RayEngine:
         import ray
 
         if self._kit is None:
-            self._kit = ray.put(self._channel.close(Kit(self._setup, self._inputs)))
+            own = self._setup.policy.engine.address == "local"
+            home = os.environ.get("HOME") if own else None
+            self._kit = ray.put(self._channel.close(Kit(self._setup, self._inputs, home)))
         hand.mark = new_mark() if self._setup.staging is not None else ""
         hand.asked = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
 

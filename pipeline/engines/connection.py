@@ -5,19 +5,25 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
-import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.offline import PREFIX
 from medsanitize.policies.model import Engine as EngineSection
 
 _STORE = 512 * 2**20  # rows alone go through it
 _REACH = 5.0
+_LOOPBACK = "127.0.0.1"
+_LONGEST = 107 - len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+"""Bytes of the path of Ray's folder: it makes sockets below it, whose paths the system limits."""
+_OURS = len(f"/{PREFIX}12345678/r12345678")
+_KIND_OF_MACHINE = "ray_bootstrap_config.yaml"
 
 
 @contextmanager
@@ -42,7 +48,7 @@ def connected(section: EngineSection, workers: int) -> Iterator[None]:
             "RAY_ADDRESS is not the address of the head of a cluster, which is host:port",
             "Run on a node of the cluster, with host:port of its head in RAY_ADDRESS or engine: address",
         )
-    with _environment(own=address == "local"):
+    with _variables(_own() if address == "local" else {}):
         import ray
 
         if ray.is_initialized():
@@ -57,26 +63,46 @@ def connected(section: EngineSection, workers: int) -> Iterator[None]:
 def _joined(address: str, workers: int) -> Iterator[None]:
     import ray
 
-    folder = tempfile.mkdtemp(prefix="ms-ray-") if address == "local" else None
-    try:
-        if folder is not None:
-            _init(address, num_cpus=workers, object_store_memory=_STORE, _temp_dir=folder)
-        else:
-            _require_listening(address)
-            _init(address)
-        yield
-    finally:
-        with _signals_kept():
-            ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+    with TemporaryDirectory(prefix="r") as folder:
+        try:
+            if address == "local":
+                _start(Path(folder), workers)
+            else:
+                _require_listening(address)
+                _init(address)
+            yield
+        finally:
+            with _signals_kept():
+                ray.shutdown()
+
+
+def _start(folder: Path, workers: int) -> None:
+    """Start a cluster of this machine, reached by loopback alone, whose files are all in ``folder``.
+
+    One of its processes first asks cloud providers for the kind of the machine, usage statistics or not,
+    unless a file in the user's home says it.
+    """
+    if len(os.fsencode(folder)) > _LONGEST:
+        raise UsageError(
+            "The path of the folder for temporary files is too long for the sockets of a Ray cluster",
+            f"Let TMPDIR name a folder whose path has at most {_LONGEST - _OURS} bytes",
+        )
+    (folder / _KIND_OF_MACHINE).write_text("{}", encoding="ascii")
+    with _variables({"HOME": str(folder)}):
+        _init(
+            "local",
+            num_cpus=workers,
+            object_store_memory=_STORE,
+            include_dashboard=False,
+            _temp_dir=str(folder),
+            _plasma_directory=str(folder),
+            _node_ip_address=_LOOPBACK,
+        )
 
 
 def _init(address: str, **own: object) -> None:
     import ray
 
-    if own:
-        own["include_dashboard"] = False
     try:
         with _signals_kept():
             ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, **own)
@@ -107,12 +133,17 @@ def answers(address: str) -> bool:
     return True
 
 
+def _own() -> dict[str, str]:
+    """What keeps a cluster of our own on loopback, and others out of it: a token that is written nowhere."""
+    loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray's name for a cluster of several machines
+    if "RAY_AUTH_MODE" in os.environ:
+        return loopback
+    return loopback | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
 @contextmanager
-def _environment(*, own: bool) -> Iterator[None]:
-    """Ray tells its makers nothing; a cluster of our own has a token that is written nowhere."""
-    wanted = {"RAY_USAGE_STATS_ENABLED": "0"}
-    if own and "RAY_AUTH_MODE" not in os.environ:
-        wanted |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables while the block lasts."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from medsanitize.errors import MedsanitizeError, UsageError
@@ -31,6 +32,9 @@ from medsanitize.policies.load import load
 from medsanitize.policies.model import Engine, Policy
 from medsanitize.release.manifest import OBJECT_SCHEMA
 from medsanitize.sanitize.record import Check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 INVENTORY_SCHEMA: Final = pa.schema(
     [
@@ -63,8 +67,48 @@ MANIFEST_COLUMNS: Final = ", ".join(
 )
 """The columns of the manifest as Spark is told of them."""
 _ROWS = 10_000
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+_NO_COUNTERS: Final = "-XX:-UsePerfData"
+"""Java keeps counters of each process in the system's folder for temporary files, whatever it is told."""
+_HERE: Final = {
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_LOCAL_HOSTNAME": "localhost",
+    "SPARK_LAUNCHER_OPTS": _NO_COUNTERS,
+}
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """Spark for a job: of the cluster that ``spark-submit`` gives, or else of this machine.
+
+    On this machine it is reached by loopback alone, has no user interface, and keeps its files in a folder
+    that goes with it.
+    """
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("medsanitize")
+    with TemporaryDirectory(prefix="spark-") as folder:
+        if _SUBMITTED not in os.environ:
+            os.environ.update(_HERE)
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            for name, value in _settings(folder).items():
+                builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _settings(folder: str) -> dict[str, str]:
+    return {
+        "spark.ui.enabled": "false",
+        "spark.local.dir": folder,
+        "spark.sql.warehouse.dir": folder,
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} {_NO_COUNTERS}",
+    }
 
 
 def inventory_rows(policy: Policy, shards: int) -> pa.Table:

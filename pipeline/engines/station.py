@@ -6,6 +6,7 @@ Nothing that it raises reaches the cluster, which would write it into its logs: 
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ class Kit:
 
     setup: Setup
     inputs: tuple[Root, ...]
+    home: str | None = None
+    """The user's home, where a cluster of our own was started with another."""
 
     def __repr__(self) -> str:
         return "Kit(...)"
@@ -63,6 +66,8 @@ class Station:
         """Take the session key and the kit; make the worker, and leave ``mark`` where files are staged."""
         self._channel = self._invitation.channel(wrapped)
         given: Kit = self._channel.open(kit)
+        if given.home is not None:
+            os.environ["HOME"] = given.home  # credentials of stores are in it
 
         def settle() -> None:
             _require_likeness(given)

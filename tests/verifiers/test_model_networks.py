@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.errors import IntegrityError, UsageError
 
 SMALL: dict[str, Any] = {"depths": [1, 1, 1, 1], "width": 8, "dimension": 16}
 NETWORKS: list[dict[str, Any]] = [
@@ -135,13 +135,12 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
         start_from(nn.Identity(), str(tmp_path / "resnet.pth"))
 
 
-def test_a_hubs_name_without_the_library_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    from medsanitize.verifiers.models.networks import start
+def test_a_name_on_a_hub_is_refused_and_nothing_is_fetched() -> None:
+    from medsanitize.verifiers.models.networks.start import start_from
     from torch import nn
 
-    monkeypatch.setattr(start, "find_spec", lambda _name: None)
-    with pytest.raises(EnvironmentFailure, match="give its path"):
-        start.start_from(nn.Identity(), "timm/resnet50")
+    with pytest.raises(UsageError, match="give its path"):
+        start_from(nn.Identity(), "timm/resnet50")
 
 
 def test_an_unknown_network_is_refused() -> None:

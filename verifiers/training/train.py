@@ -185,11 +185,10 @@ def _counts(fit: Examples, validation: Examples) -> dict[str, int]:
 
 
 def start_of(weights: str | None) -> str:
-    """Digest of the file of weights that the backbone started from, a hub's name, or ``random``."""
-    if weights is None:
+    """Digest of the file of weights that the backbone started from, or ``random``."""
+    if weights is None or weights == RANDOM:
         return RANDOM
-    path = Path(weights)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else weights
+    return hashlib.sha256(Path(weights).read_bytes()).hexdigest()
 
 
 def _documents(

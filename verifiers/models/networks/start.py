@@ -1,12 +1,11 @@
-"""Weights to start from: a file, or a name at a model hub."""
+"""Weights to start from: a file, or random ones. Nothing is fetched."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.errors import IntegrityError, UsageError
 from torch import Tensor, nn
 
 RANDOM = "random"
@@ -18,7 +17,7 @@ def check_start(weights: str | None, recipe: str, network: str) -> None:
     if weights is None and recipe != "tiny":
         raise UsageError(
             f"The recipe starts from ImageNet weights of a {network}, and none were given",
-            "Give --weights with a .safetensors file, a hub's owner/name, or random",
+            "Give --weights with a .safetensors file, or random",
         )
 
 
@@ -30,8 +29,7 @@ def start_from(backbone: nn.Module, weights: str) -> None:
     backbone
         The network without classifier; a classifier among the weights is left out.
     weights
-        Path of a ``.safetensors`` file; or ``owner/name`` of a hub, whose ``model.safetensors`` is taken
-        (needs ``huggingface_hub``, and no network when it lies in its cache); or ``random``.
+        Path of a ``.safetensors`` file, or ``random``.
 
     Raises
     ------
@@ -39,8 +37,6 @@ def start_from(backbone: nn.Module, weights: str) -> None:
         If there is no such file, or it is in a format that could run code.
     IntegrityError
         If it is damaged or holds another network.
-    EnvironmentFailure
-        If the hub cannot be asked.
     """
     if weights == RANDOM:
         return
@@ -60,35 +56,15 @@ def start_from(backbone: nn.Module, weights: str) -> None:
 
 
 def _local(weights: str) -> Path:
-    """The file, fetched first when a hub's name was given."""
     path = Path(weights)
-    if path.suffix == ".safetensors":
-        if path.is_file():
-            return path
-        raise UsageError("The file of weights is not there", "Give the path of a .safetensors file")
-    if path.suffix or weights.count("/") != 1 or path.exists():
+    if path.suffix != ".safetensors":
         raise UsageError(
             "Weights are taken from .safetensors files alone: other formats can run code when they are read",
-            "Convert them, or give owner/name of a model hub",
+            "Convert them; of a model on a hub, download model.safetensors and give its path",
         )
-    if find_spec("huggingface_hub") is None:
-        raise EnvironmentFailure(
-            "Weights by a hub's name need huggingface_hub, which is not installed",
-            "Install it, or download model.safetensors yourself and give its path",
-        )
-    return _from_hub(weights)
-
-
-def _from_hub(name: str) -> Path:
-    from huggingface_hub import hf_hub_download
-
-    try:
-        return Path(hf_hub_download(name, "model.safetensors"))
-    except (OSError, ValueError):
-        raise EnvironmentFailure(
-            "The hub could not be asked for the weights, and they are not in its cache",
-            "Download model.safetensors on a machine with a network and give its path",
-        ) from None
+    if not path.is_file():
+        raise UsageError("The file of weights is not there", "Give the path of a .safetensors file")
+    return path
 
 
 def _read(path: Path) -> dict[str, Tensor]:
