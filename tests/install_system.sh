@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the system programs that tests marked "system" use: dciodvfy (dicom3tools), a browser, an
-# archive (Orthanc) with its DICOMweb plugin, and Java for Spark.
+# archive (Orthanc) with its DICOMweb plugin, Java for Spark, and strace.
 set -euo pipefail
 if command -v dciodvfy >/dev/null && command -v chromium >/dev/null && command -v Orthanc >/dev/null &&
-  command -v java >/dev/null &&
+  command -v java >/dev/null && command -v strace >/dev/null &&
   [ -e /usr/share/orthanc/plugins/libOrthancDicomWeb.so ]; then
   exit 0
 fi
@@ -11,4 +11,4 @@ run=""
 [ "$(id -u)" = 0 ] || run=sudo
 $run apt-get update -qq
 $run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-  dicom3tools chromium orthanc orthanc-dicomweb openjdk-17-jre-headless
+  dicom3tools chromium orthanc orthanc-dicomweb openjdk-17-jre-headless strace

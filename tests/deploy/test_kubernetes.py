@@ -87,3 +87,14 @@ def test_the_policy_in_the_cluster_is_one(tmp_path: Path) -> None:
     policy = loads(content["data"]["policy.yaml"], base=tmp_path)
     assert (str(policy.output), policy.keys.env) == ("/work/release", "MEDSANITIZE_KEY")
     assert str(policy.keys.signing) == "/keys/signing.key"
+
+
+@each_job
+def test_no_pod_of_a_release_reaches_a_network_or_writes_to_its_root(name: str, job: dict[str, Any]) -> None:
+    template = job["spec"]["template"]
+    network = YAML(typ="safe").load((DEPLOY / "kubernetes" / "network.yaml").read_text(encoding="utf-8"))
+    assert network["spec"]["podSelector"]["matchLabels"] == template["metadata"]["labels"], name
+    assert network["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert not {"ingress", "egress"} & set(network["spec"])
+    assert template["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+    assert template["spec"]["automountServiceAccountToken"] is False

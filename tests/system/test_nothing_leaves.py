@@ -1,0 +1,147 @@
+"""Nothing leaves by itself: every command under strace, and again without any network, home or name.
+
+``CI`` and what begins with ``ORT_`` are taken out of the environment: both silence the collector of
+onnxruntime, which then never shows where tests are run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.system.everything import ENDED_WELL, ROOT, Step, again, prepare, steps
+from tests.system.watching import sent, watched, written
+
+pytestmark = pytest.mark.system
+
+Run = Callable[[Step], "subprocess.CompletedProcess[str]"]
+NOBODY = 54321
+_UP = "import fcntl, socket, struct;fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh', b'lo', 1))"
+"""Switches loopback on: a namespace of its own begins without."""
+
+
+def environment(home: Path, temporary: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "CI" and not name.startswith("ORT_")}
+    for name in ("USER", "LOGNAME", "LNAME", "USERNAME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        kept.pop(name, None)
+    return kept | {"HOME": str(home), "TMPDIR": str(temporary)}
+
+
+def go(base: Path, run: Run, *, demo: bool) -> None:
+    for step in steps(base, demo=demo):
+        done = run(step)
+        assert "Traceback" not in done.stderr, f"{step.name}: {done.stderr}"
+        assert done.returncode in ENDED_WELL, f"{step.name}: {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+@pytest.fixture(scope="module")
+def temporary() -> Iterator[Path]:
+    """A folder for temporary files with a short path: sockets are made in it."""
+    with TemporaryDirectory(prefix="t", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory, temporary: Path) -> Path:
+    """A folder in which every command ran, with what strace saw of each in ``traces``."""
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace: tests/install_system.sh")
+    top = tmp_path_factory.mktemp("traced")
+    for name in ("home", "here", "traces"):
+        (top / name).mkdir()
+    prepare(top / "base")
+    told = environment(top / "home", temporary)
+
+    def run(step: Step) -> subprocess.CompletedProcess[str]:
+        trace = top / "traces" / step.name.replace("/", "-")
+        return watched(step.words, trace, environment=told, folder=top / "here")
+
+    go(top / "base", run, demo=True)
+    return top
+
+
+def test_no_command_connects_or_looks_up_a_name(traced: Path) -> None:
+    found = [f"{trace.name}: {call}" for trace in (traced / "traces").iterdir() for call in sent(trace)]
+    assert found == []
+
+
+def test_no_command_writes_outside_the_folders_that_it_was_given(traced: Path, temporary: Path) -> None:
+    allowed = (traced / "base", temporary)
+    found = [
+        f"{trace.name}: {call}" for trace in (traced / "traces").iterdir() for call in written(trace, allowed)
+    ]
+    assert found == []
+
+
+@pytest.mark.usefixtures("traced")
+def test_no_command_leaves_a_temporary_file(temporary: Path) -> None:
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_connection_and_a_file_elsewhere_are_seen(tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace: tests/install_system.sh")
+    program = (
+        "import pathlib, socket\n"
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('192.0.2.1', 53))\n"
+        f"pathlib.Path({str(tmp_path / 'left')!r}).touch()\n"
+    )
+    watched([sys.executable, "-c", program], tmp_path / "trace", environment=os.environ, folder=tmp_path)
+    assert [len(list(sent(tmp_path / "trace"))), len(list(written(tmp_path / "trace", ())))] == [1, 1]
+
+
+def test_without_network_home_or_user_name_and_on_a_read_only_root_the_bytes_are_the_same(
+    traced: Path, temporary: Path
+) -> None:
+    if os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("setpriv") is None:
+        pytest.skip("needs root, unshare and setpriv")
+    if subprocess.run(["unshare", "--net", "--mount", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("namespaces cannot be made here")
+    # the same path as before, for results hold the paths that they were asked for
+    base, kept = traced / "base", traced / "kept"
+    base.rename(kept)
+    prepare(base)
+    again(base, kept / "demo")
+    temporary.chmod(0o777)
+    subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", base], check=True)
+    for folder in (traced, *traced.parents):
+        folder.chmod(folder.stat().st_mode | 0o111)
+    told = environment(Path("/nonexistent"), temporary)
+    go(base, lambda step: apart(step, (traced, temporary), told), demo=False)
+    assert digests(base) == digests(kept)
+
+
+def apart(step: Step, kept: Sequence[Path], told: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user without a name, where there is no network and few folders can be written to."""
+    script = [f"mount --bind {path} {path}" for path in kept]
+    script.append("mount -o remount,bind,ro /")
+    if step.cluster:
+        script.append(f'{sys.executable} -c "{_UP}"')
+    # the interpreter may lie in the home of root: this user may read it, and write nowhere
+    reads = "--inh-caps +dac_read_search --ambient-caps +dac_read_search"
+    user = f"--reuid {NOBODY} --regid {NOBODY} --clear-groups {reads}"
+    who = "" if step.java else f"setpriv {user} "
+    script.append(f"exec {who}{shlex.join(step.words)}")
+    command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", " && ".join(script)]
+    return subprocess.run(command, env=dict(told), cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def digests(base: Path) -> dict[str, str]:
+    """Digest of every file that the commands made.
+
+    The state is encrypted anew each time, and an index knows its images by the inode.
+    """
+    return {
+        str(path.relative_to(base)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(base.rglob("*"))
+        if path.is_file() and not {"state", "index"} & set(path.relative_to(base).parts)
+    }

@@ -1,0 +1,74 @@
+"""What a process and all that it starts do with the network and with files, as strace saw it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+CALLS = "%network,open,openat,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,link,linkat"
+CALLS += ",symlink,symlinkat,truncate"
+_SENDS = re.compile(r"\b(connect|sendto|sendmsg|sendmmsg)\(")
+_ADDRESS = re.compile(r'inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)"')
+_UNIX = re.compile(r'sun_path=@?"([^"]*)"')
+_LOOPBACK = re.compile(r"127\.|::1$|::ffff:127\.")
+_MAKES = re.compile(
+    r"\b(creat|mkdir|mkdirat|mknod|mknodat|rename|renameat|renameat2|link|linkat|symlink|symlinkat|truncate)\("
+)
+_OPENS = re.compile(r"\bopen(at)?\(")
+_FOR_WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TMPFILE")
+_PATH = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"([^"]*)"')
+_SEMAPHORE = re.compile(r"/dev/shm/sem\.[A-Za-z0-9_-]+$")  # of multiprocessing: a name and a counter
+_DEVICES = ("/dev/null", "/dev/tty", "/proc/")
+_USERS = "/var/run/nscd/socket"
+"""Where the C library asks for names of users; it is there only where such a service runs."""
+
+
+def watched(
+    command: Sequence[str], trace: Path, *, environment: Mapping[str, str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run a command under strace, which writes what it and its processes ask the kernel into ``trace``."""
+    words = ["strace", "-f", "-y", "--seccomp-bpf", "-s", "4096", "-o", str(trace), "-e", f"trace={CALLS}"]
+    return subprocess.run(
+        [*words, *command], env=dict(environment), cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def sent(trace: Path) -> Iterator[str]:
+    """Calls that reach for anything but loopback and sockets of files: connections, look-ups, packets."""
+    for line in _lines(trace):
+        if _SENDS.search(line):
+            internet = [one or other for one, other in _ADDRESS.findall(line)]
+            local = [
+                path for path in _UNIX.findall(line) if path.startswith("/run/systemd") or "resolve" in path
+            ]
+            if any(not _LOOPBACK.match(address) for address in internet) or local:
+                yield line
+
+
+def written(trace: Path, allowed: Sequence[Path]) -> Iterator[str]:
+    """Calls that make or open for writing a file outside the folders that are allowed, done or refused."""
+    roots = tuple(f"{path}/" for path in allowed)
+    for line in _lines(trace):
+        if _MAKES.search(line) or (_OPENS.search(line) and _FOR_WRITING.search(line)):
+            if "EEXIST" in line or "EISDIR" in line:
+                continue
+            found = [os.path.normpath(os.path.join(base, path)) for base, path in _PATH.findall(line)]
+            if not all(_is_allowed(path, roots) for path in found):
+                yield line
+
+
+def _is_allowed(path: str, roots: tuple[str, ...]) -> bool:
+    return (
+        f"{path}/".startswith(roots)
+        or path.startswith(_DEVICES)
+        or _SEMAPHORE.match(path) is not None
+        or "/__pycache__" in path  # Python's own, as pip makes them when it installs
+    )
+
+
+def _lines(trace: Path) -> Iterator[str]:
+    with trace.open(encoding="utf-8", errors="replace") as file:
+        yield from file
