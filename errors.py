@@ -5,7 +5,6 @@ MedsanitizeError
 │   ├── PolicyError     2  the policy says something that cannot be followed
 │   ├── KeyMaterialError  2  a key is missing, weak or exposed
 │   └── UnreadablePicture 2  an image that is to be compared cannot be decoded
-├── GateRefused         3  a gate refused; nothing was published
 ├── IntegrityError      4  a file is not what its digest says, or a state is damaged
 └── EnvironmentFailure  5  disk, memory or store failed; the same command may be retried
     └── FoldersInUse    5  another run is at work in the same state or output folder
@@ -90,12 +89,6 @@ class PolicyError(UsageError):
 
     def __str__(self) -> str:
         return "\n".join([f"{self.what}:", *(f"  {problem}" for problem in self.problems)])
-
-
-class GateRefused(MedsanitizeError):
-    """Nothing was published: {what}. {remedy}."""
-
-    exit_code = 3
 
 
 class IntegrityError(MedsanitizeError):

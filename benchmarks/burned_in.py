@@ -140,10 +140,10 @@ def blanker() -> Callable[[Frame], Mask]:
     """
     import cv2
     from medsanitize.policies.load import loads
-    from medsanitize.sanitize.dicom.refusal import Refused
+    from medsanitize.sanitize.quarantine import Refused
     from medsanitize.sanitize.raster.burned_in import PictureReader
     from medsanitize.sanitize.text.cleaner import TextCleaner
-    from medsanitize.sanitize.text.known import terms
+    from medsanitize.sanitize.text.known_identifiers import terms
 
     policy = loads(json.dumps(POLICY), base=Path())
     reader, nobody = PictureReader(policy, TextCleaner(policy.text)), terms(())

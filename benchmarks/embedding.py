@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 from common import machine, table
-from medsanitize.verifiers.models.graph import to_onnx
-from medsanitize.verifiers.models.networks.build import build_network
-from medsanitize.verifiers.models.packaged import default_config, packaged_retrieval, packaged_weights
-from medsanitize.verifiers.models.preprocess import prepare
-from medsanitize.verifiers.models.save import TOLERANCE
-from medsanitize.verifiers.models.session import BATCH, open_session
-from medsanitize.verifiers.pictures.picture import Modality, Picture
+from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.models.networks.build import build_network
+from medsanitize.verifiers.reid.models.onnx_export import to_onnx
+from medsanitize.verifiers.reid.models.onnx_session import BATCH, open_session
+from medsanitize.verifiers.reid.models.preprocess import prepare
+from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_retrieval, packaged_weights
+from medsanitize.verifiers.reid.models.save import TOLERANCE
 
 TARGET = 80.0
 

@@ -20,20 +20,20 @@ from hashlib import sha256
 from pathlib import Path
 
 from common import fresh, machine, table
-from medsanitize.pipeline.dedup_stage import judge_duplicates, settle_contests
-from medsanitize.pipeline.evidence_stage import write_manifests
-from medsanitize.pipeline.sanitize_stage import seal_record
-from medsanitize.pipeline.state import State
-from medsanitize.pipeline.tables_stage import write_ordered
-from medsanitize.pipeline.worker import Setup, Worker
+from medsanitize.pipeline.engines.worker import Setup, Worker
+from medsanitize.pipeline.stages.deduplicate import judge_duplicates, settle_contests
+from medsanitize.pipeline.stages.evidence import write_manifests
+from medsanitize.pipeline.stages.tables import write_ordered
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.records import seal_record
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.release.manifest import read_objects
 from medsanitize.release.registry import DATABASE, Registry
-from medsanitize.sanitize.keys import SubKeys, derive
-from medsanitize.sanitize.record import Check, Outcome, Record
-from medsanitize.verifiers.groups import Told, groups_of
+from medsanitize.sanitize.pseudonyms import SubKeys, derive
+from medsanitize.sanitize.result import Check, Outcome, Record
+from medsanitize.verifiers.leaks.k_anonymity import Told, groups_of
 
 OBJECTS_OF_A_STUDY = 100
 MOST = 4096
@@ -69,7 +69,7 @@ def synthetic(worker: Worker, count: int) -> Iterator[tuple[object, ...]]:
         sealed = worker.seal.close(b"/export/%08d.dcm" % number, b"source")
         yield (
             *(number, 527_000, digest[:16], "dicom", *keyed, 1, "released", *names),
-            *(527_000, digest, 1, 1, sealed, seal_record(worker, record), 1, 1, _pixels(number)),
+            *(527_000, digest, 1, 1, sealed, seal_record(worker.seal, record), 1, 1, _pixels(number)),
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from common import fresh, machine, table
-from medsanitize.verifiers.index.index import build_index, open_index
+from medsanitize.verifiers.reid.index.index import build_index, open_index
 
 NEIGHBOURS = 10
 TARGET = 0.98

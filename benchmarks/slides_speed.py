@@ -25,9 +25,10 @@ from pathlib import Path
 
 import numpy as np
 from common import fresh, machine, run, table
-from medsanitize.sanitize.tiff_directory import Dialect
-from medsanitize.sanitize.wsi.plan import Copy, Piece
-from medsanitize.sanitize.wsi.rewrite import Page, numbers, text, write_tiff
+from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.tiff.page import Page
+from medsanitize.sanitize.formats.tiff.writer import numbers, text, write_tiff
+from medsanitize.sanitize.formats.tiff_directory import Dialect
 from PIL import Image
 
 TARGET = 1.3

@@ -21,7 +21,7 @@ from common import table
 from medsanitize.policies.model import TextRules
 from medsanitize.policies.tables.vocabulary import cues, fold
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known import terms
+from medsanitize.sanitize.text.known_identifiers import terms
 
 BAR = 99.5
 """Per cent of the words that identify nobody."""

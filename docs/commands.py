@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 from medsanitize.cli import cli
-from medsanitize.pipeline.outcome import MEANINGS
+from medsanitize.pipeline.runtime.result import MEANINGS
 
 PAGE = Path(__file__).parent / "commands.md"
 _WIDTH = 100
@@ -57,11 +57,12 @@ def page() -> str:
 
 def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
     """Every command with its full name, in alphabetical order."""
-    for name in sorted(group.commands):
-        command = group.commands[name]
+    context = click.Context(group)
+    for name in sorted(group.list_commands(context)):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from commands(command, f"{above}{name} ")
-        else:
+        elif command is not None:
             yield f"{above}{name}", command
 
 

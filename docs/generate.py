@@ -14,10 +14,10 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from medsanitize.errors import PolicyError
+from medsanitize.policies.base import Text
+from medsanitize.policies.inputs import StoreUrl
 from medsanitize.policies.load import PRESETS, loads
 from medsanitize.policies.model import OPTION_CODES, Options, Policy
-from medsanitize.policies.section import Text
-from medsanitize.policies.stores import StoreUrl
 from medsanitize.policies.template import template
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo

@@ -1,1 +1,1 @@
-"""Synthetic images. Empty until the generators exist."""
+"""Synthetic images: phantoms, a diffusion model, the gate that judges privacy, quality, explanations."""

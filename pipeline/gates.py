@@ -6,21 +6,22 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from medsanitize.pipeline.attack_stage import attacks_of
-from medsanitize.pipeline.audit_stage import count_by_rule
-from medsanitize.pipeline.evidence_stage import Tally, rule_counts, synthetic_of
-from medsanitize.pipeline.replacing import replaced_of
-from medsanitize.pipeline.state import State
+from medsanitize.pipeline.stages.audit import count_by_rule
+from medsanitize.pipeline.stages.evidence import Tally, synthetic_of
+from medsanitize.pipeline.stages.linkage_attack import attacks_of
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.queries import rule_counts
+from medsanitize.pipeline.synthesis.replaced_objects import replaced_of
 from medsanitize.policies.model import Policy
-from medsanitize.release.canonical import document_json
+from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.canonical_json import document_json
 from medsanitize.release.report import Link, write_holder_report
-from medsanitize.release.store import storage, write_atomic
 from medsanitize.release.summary import Gate, GateResult, Summary
-from medsanitize.verifiers.groups import Groups
-from medsanitize.verifiers.linkage.guidelines import MOST_LINKED
+from medsanitize.verifiers.leaks.k_anonymity import Groups
+from medsanitize.verifiers.reid.linkage.holub_guidelines import MOST_LINKED
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.search import Search
+    from medsanitize.verifiers.leaks.identifier_search import Search
 
 HOLDER_REPORT = "report.html"
 AUDIT_FILE = "audit.json"

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from medsanitize.pipeline import preflight
-from medsanitize.pipeline.dedup_stage import judge_duplicates, settle_contests
 from medsanitize.pipeline.engines.open import open_engine
-from medsanitize.pipeline.evidence_stage import Tally, object_rows, outcome_counts, rule_counts
-from medsanitize.pipeline.extras import check_extras, check_slide_extra
+from medsanitize.pipeline.engines.shared_storage import inputs_of, require_reachable
+from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.gates import NOT_MADE, duplicate_gate
-from medsanitize.pipeline.inventory import take_inventory
-from medsanitize.pipeline.likeness import inputs_of, require_reachable
-from medsanitize.pipeline.opening import release_keys
-from medsanitize.pipeline.outcome import RunResult, StageTiming
-from medsanitize.pipeline.overlap_stage import check_overlap
-from medsanitize.pipeline.pacs.reach import check_pacs
-from medsanitize.pipeline.place import release_folder
-from medsanitize.pipeline.progress import Progress, Silent
-from medsanitize.pipeline.resolution import check_pseudonyms, read_excluded, read_pseudonyms, resolve
+from medsanitize.pipeline.resume import release_keys
 from medsanitize.pipeline.run import Options, Run, judge_run_faces
-from medsanitize.pipeline.sanitize_stage import sanitize_objects
-from medsanitize.pipeline.slides_stage import check_places, place_slides
-from medsanitize.pipeline.state import State, translated
-from medsanitize.pipeline.stop import Stop
-from medsanitize.pipeline.stores.local import held_to, require_filled
-from medsanitize.pipeline.tables_stage import check_tables
-from medsanitize.pipeline.worker import Setup
+from medsanitize.pipeline.runtime.optional_dependencies import check_extras
+from medsanitize.pipeline.runtime.progress import Progress, Silent, StageTiming
+from medsanitize.pipeline.runtime.result import RunResult
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.workspace import release_folder
+from medsanitize.pipeline.stages.deduplicate import judge_duplicates, settle_contests
+from medsanitize.pipeline.stages.evidence import Tally, object_rows
+from medsanitize.pipeline.stages.inventory import take_inventory
+from medsanitize.pipeline.stages.overlap import check_overlap
+from medsanitize.pipeline.stages.resolve import check_pseudonyms, read_excluded, read_pseudonyms, resolve
+from medsanitize.pipeline.stages.sanitize import sanitize_objects
+from medsanitize.pipeline.stages.slides import check_places, check_slide_extra, place_slides
+from medsanitize.pipeline.stages.tables import check_tables
+from medsanitize.pipeline.state.database import State, translated
+from medsanitize.pipeline.state.queries import outcome_counts, rule_counts
+from medsanitize.pipeline.storage.local import held_to, require_filled
+from medsanitize.pipeline.storage.pacs.check import check_pacs
 from medsanitize.policies.model import Policy
 from medsanitize.release.summary import Gate
 

@@ -10,16 +10,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from medsanitize.errors import FoldersInUse, UsageError
-from medsanitize.pipeline.place import release_folder, staging_folder
-from medsanitize.pipeline.stores.open import target_of
+from medsanitize.pipeline.engines.shared_storage import SEEN
+from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
+from medsanitize.pipeline.storage.open import target_of
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
-from medsanitize.release.store import storage
+from medsanitize.release.atomic_io import storage
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
-
-SEEN = ".seen-"
-"""What names of files begin with by which workers elsewhere show, for a moment, that they see this folder."""
 
 
 def check_paths(policy: Policy) -> None:

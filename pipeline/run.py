@@ -16,12 +16,28 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError
 from medsanitize.pipeline import preflight
-from medsanitize.pipeline.account import Account, accounted
-from medsanitize.pipeline.afresh import starting_again
-from medsanitize.pipeline.again import set_free
-from medsanitize.pipeline.attack_stage import attack_release, guidelines_by
-from medsanitize.pipeline.audit_stage import audit_evidence, audit_objects, object_findings
-from medsanitize.pipeline.dedup_stage import (
+from medsanitize.pipeline.engines.base import Engine
+from medsanitize.pipeline.engines.open import open_engine
+from medsanitize.pipeline.engines.partial_files import remove_drafts
+from medsanitize.pipeline.engines.shared_storage import (
+    end_sharing,
+    inputs_of,
+    require_likeness,
+    require_reachable,
+    share_out,
+)
+from medsanitize.pipeline.engines.worker import Setup
+from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_files
+from medsanitize.pipeline.reporting.exit_report import Account, accounted
+from medsanitize.pipeline.resume import open_shared, open_state, release_keys, remove_pages
+from medsanitize.pipeline.runtime.optional_dependencies import check_extras
+from medsanitize.pipeline.runtime.progress import Progress, Silent, StageTiming
+from medsanitize.pipeline.runtime.result import RunResult
+from medsanitize.pipeline.runtime.resume_hint import starting_again
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
+from medsanitize.pipeline.stages.audit import audit_evidence, audit_objects, object_findings
+from medsanitize.pipeline.stages.deduplicate import (
     TO_DECODE,
     digest_compressed,
     judge_duplicates,
@@ -29,65 +45,44 @@ from medsanitize.pipeline.dedup_stage import (
     settle_contests,
     tiles_of_slides,
 )
-from medsanitize.pipeline.drafts import remove_drafts
-from medsanitize.pipeline.engine import Engine
-from medsanitize.pipeline.engines.open import open_engine
-from medsanitize.pipeline.evidence_stage import (
+from medsanitize.pipeline.stages.evidence import (
     summarize,
     summary_from_json,
     summary_to_json,
     write_manifests,
 )
-from medsanitize.pipeline.extras import check_extras, check_slide_extra
-from medsanitize.pipeline.faces_stage import judge_faces, looks_at_faces
-from medsanitize.pipeline.gates import gates_of, write_holder_files
-from medsanitize.pipeline.inventory import take_inventory
-from medsanitize.pipeline.likeness import (
-    end_sharing,
-    inputs_of,
-    require_likeness,
-    require_reachable,
-    share_out,
-)
-from medsanitize.pipeline.opening import open_shared, open_state, release_keys, remove_pages
-from medsanitize.pipeline.outcome import RunResult, StageTiming
-from medsanitize.pipeline.overlap_stage import (
+from medsanitize.pipeline.stages.faces import judge_faces, looks_at_faces
+from medsanitize.pipeline.stages.inventory import take_inventory
+from medsanitize.pipeline.stages.linkage_attack import attack_release, guidelines_by
+from medsanitize.pipeline.stages.overlap import (
     check_overlap,
     judge_overlap,
     look_at_staged,
     register_embeddings,
     to_look,
 )
-from medsanitize.pipeline.pacs.reach import check_pacs
-from medsanitize.pipeline.place import release_folder, staging_folder
-from medsanitize.pipeline.progress import Progress, Silent
-from medsanitize.pipeline.resolution import (
-    check_pseudonyms,
-    read_excluded,
-    read_pseudonyms,
-    resolve,
-)
-from medsanitize.pipeline.result import result_of
-from medsanitize.pipeline.sanitize_stage import sanitize_objects
-from medsanitize.pipeline.shards import Shard, copy_shard, merge_shards
-from medsanitize.pipeline.slides_stage import check_places, place_slides
-from medsanitize.pipeline.state import State, translated
-from medsanitize.pipeline.stop import Stop
-from medsanitize.pipeline.stores.local import Root, held_to, require_filled
-from medsanitize.pipeline.stores.named import remove_links
-from medsanitize.pipeline.stores.open import target_of
-from medsanitize.pipeline.synthesize_stage import check_synthesize, replace_images
-from medsanitize.pipeline.tables_stage import check_tables, write_tables
-from medsanitize.pipeline.worker import Setup
+from medsanitize.pipeline.stages.resolve import check_pseudonyms, read_excluded, read_pseudonyms, resolve
+from medsanitize.pipeline.stages.sanitize import sanitize_objects
+from medsanitize.pipeline.stages.slides import check_places, check_slide_extra, place_slides
+from medsanitize.pipeline.stages.tables import check_tables, write_tables
+from medsanitize.pipeline.state.database import State, translated
+from medsanitize.pipeline.state.queries import FOUND, outcome_counts, rule_counts
+from medsanitize.pipeline.state.reset import set_free
+from medsanitize.pipeline.state.shards import Shard, copy_shard, merge_shards
+from medsanitize.pipeline.storage.local import Root, held_to, require_filled
+from medsanitize.pipeline.storage.named_files import remove_links
+from medsanitize.pipeline.storage.open import target_of
+from medsanitize.pipeline.storage.pacs.check import check_pacs
+from medsanitize.pipeline.synthesis.stage import check_synthesize, replace_images
 from medsanitize.policies.model import Policy
 from medsanitize.release.attestation import load_signing_key
-from medsanitize.release.evidence import write_evidence
+from medsanitize.release.build import write_evidence
 from medsanitize.release.publish import publish, require_unchanged, staged_digest, vouchers
 from medsanitize.release.summary import Summary
-from medsanitize.sanitize.keys import SubKeys
+from medsanitize.sanitize.pseudonyms import SubKeys
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.search import Search
+    from medsanitize.verifiers.leaks.identifier_search import Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,3 +437,31 @@ def _result(
     messages: tuple[str, ...] = (),
 ) -> RunResult:
     return result_of(run.state, run.policy, ending, tuple(run.stages), summary, digest, messages)
+
+
+def result_of(
+    state: State,
+    policy: Policy,
+    ending: str,
+    stages: tuple[StageTiming, ...],
+    summary: Summary | None,
+    digest: str | None,
+    messages: tuple[str, ...],
+) -> RunResult:
+    """The result of a run with this ending; ``summary`` is there once the set was judged."""
+    published = ending in ("published", "already published")
+    return RunResult(
+        ending=ending,
+        objects=state.count(FOUND),
+        outcomes=outcome_counts(state),
+        dropped=rule_counts(state, "dropped"),
+        quarantined=rule_counts(state, "quarantined"),
+        actions=summary.actions if summary else {},
+        rules=summary.rules if summary else {},
+        gates=summary.gates if summary else (),
+        stages=stages,
+        release=policy.output if published else None,
+        report=policy.state / HOLDER_REPORT if summary else None,
+        digest=digest,
+        messages=messages,
+    )

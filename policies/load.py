@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from medsanitize.errors import PolicyError, Problem, UsageError
-from medsanitize.policies import attributes
-from medsanitize.policies.checks import Draft, check, path_fields, path_problem
+from medsanitize.policies import tag_patterns
+from medsanitize.policies.draft import Draft, path_problem
+from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import KeptMacro, Policy, PresetName
-from medsanitize.policies.pacs import DicomWeb, Dimse
-from medsanitize.policies.tree import MAX_BYTES, Node, Place, read_tree, shown
+from medsanitize.policies.strict_yaml import MAX_BYTES, Node, Place, read_tree, shown
+from medsanitize.policies.validate import check, path_fields
 from pydantic import BaseModel, ValidationError
 
 PRESETS: tuple[str, ...] = get_args(PresetName)
@@ -180,8 +181,8 @@ def _normalise_section(data: dict[str, Any], tree: Node, section: str) -> Iterat
     values, keys = dict(node.value), dict(node.keys)
     node.value, node.keys = {}, {}
     for name, value in values.items():
-        found = attributes.mask(name)
-        if isinstance(found, attributes.Refused):
+        found = tag_patterns.mask(name)
+        if isinstance(found, tag_patterns.Refused):
             yield Problem(*keys[name], found.message, found.remedy)
         elif found in node.value:
             line = node.keys[found][0]

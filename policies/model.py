@@ -10,10 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from medsanitize.policies.beside import SmallGroups, Table
-from medsanitize.policies.pacs import DicomWeb, Dimse
-from medsanitize.policies.section import Section, Slug, Text
-from medsanitize.policies.stores import StoreUrl
+from medsanitize.policies.base import Section, Slug, Text
+from medsanitize.policies.inputs import DicomWeb, Dimse, StoreUrl
+from medsanitize.policies.tables_section import SmallGroups, Table
 from pydantic import Field, StringConstraints
 
 Action = Literal["D", "Z", "X", "K", "C", "U"]

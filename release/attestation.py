@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from medsanitize.errors import IntegrityError, KeyMaterialError, UsageError
 from medsanitize.release import layout
-from medsanitize.release.canonical import canonical_json, document_json
-from medsanitize.release.store import storage
+from medsanitize.release.atomic_io import storage
+from medsanitize.release.canonical_json import canonical_json, document_json
 from medsanitize.release.summary import Summary
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"

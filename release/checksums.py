@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from medsanitize.errors import IntegrityError
 from medsanitize.release import layout
+from medsanitize.release.atomic_io import storage
 from medsanitize.release.manifest import read_objects
-from medsanitize.release.parts import parts_of
-from medsanitize.release.store import storage
+from medsanitize.release.multi_file_objects import parts_of
 
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)\n")
 _AGAIN: Final = "Run the same command again; if it happens twice, report it as a defect"

@@ -11,9 +11,8 @@ from medsanitize.policies.model import Contact
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.manifest import OBJECT_SCHEMA, PATIENT_SCHEMA
-from medsanitize.release.parts import SLIDE_FORMATS
-from medsanitize.release.summary import Summary
-from medsanitize.release.synthesis import synthesis
+from medsanitize.release.multi_file_objects import SLIDE_FORMATS
+from medsanitize.release.summary import Summary, synthesis
 
 CONFORMS_TO: Final = "http://mlcommons.org/croissant/1.1"
 _PARQUET: Final = "application/x-parquet"

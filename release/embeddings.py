@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from medsanitize.errors import KeyMaterialError
-from medsanitize.sanitize.keys import derive
+from medsanitize.sanitize.pseudonyms import derive
 
 if TYPE_CHECKING:
     import numpy as np

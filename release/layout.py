@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from medsanitize.errors import IntegrityError
+
+NOT_ONE = "+none"
+"""Folder in place of a study or series that the object has not; sorts before every UID."""
 
 FORMAT_VERSION: Final = "1"
 """Version of the layout, stated in RELEASE.json and in the metadata of both manifests."""
@@ -83,3 +87,25 @@ def may_be_attested(path: str) -> bool:
 def relative(path: Path, release: Path) -> str:
     """Return the POSIX path of a file of the release relative to its root."""
     return PurePosixPath(path.relative_to(release)).as_posix()
+
+
+def staged_path(patient: str, study: str, series: str, instance: str, suffix: str) -> str:
+    """Path of a released object, relative to the release; some classes belong to no study or series."""
+    return f"{DATA}/{patient}/{study or NOT_ONE}/{series or NOT_ONE}/{instance}.{suffix}"
+
+
+def part_path(main: str, suffix: str, name: str) -> str:
+    """Path of a file of an object of several; ``name`` is what follows the object's own name."""
+    return main.removesuffix(f".{suffix}") + name
+
+
+def all_paths(names: Sequence[str], parts: str) -> Iterator[str]:
+    """Every file of a row: ``names`` are its pseudonyms and suffix, ``parts`` its column ``p_parts``."""
+    main = staged_path(*names)
+    yield main
+    yield from (part_path(main, names[4], part) for part in parts.splitlines())
+
+
+def contested_path(path: str, number: int) -> str:
+    """Where a contested object waits until it is known who keeps the name."""
+    return f"{path}.{number}"

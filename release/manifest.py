@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from medsanitize.errors import IntegrityError
 from medsanitize.release import layout
-from medsanitize.release.columns import column
-from medsanitize.release.row_groups import batches_of
-from medsanitize.release.store import storage
-from medsanitize.sanitize.record import Check
+from medsanitize.release.atomic_io import storage
+from medsanitize.release.parquet_io import batches_of, column
+from medsanitize.sanitize.result import Check
 
 SCHEMA_VERSION: Final = "4"
 ORDER: Final = ("patient", "study", "series", "instance")
@@ -153,7 +152,7 @@ PATIENT_SCHEMA: Final = pa.schema(
 class ObjectRow:
     """One released object; `OBJECT_SCHEMA` documents every field.
 
-    ``rules`` is canonical JSON (`medsanitize.release.canonical.canonical_json`) of rule id to count.
+    ``rules`` is canonical JSON (`medsanitize.release.canonical_json.canonical_json`) of rule id to count.
     """
 
     object_id: str

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
-from medsanitize.release.summary import Summary
-from medsanitize.release.synthesis import synthesis
+from medsanitize.release.summary import Summary, synthesis
 
 _CONTEXT: Final = {
     "prov": "http://www.w3.org/ns/prov#",

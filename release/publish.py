@@ -11,9 +11,9 @@ from typing import Final
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release import layout
+from medsanitize.release.atomic_io import storage, write_atomic
 from medsanitize.release.checksums import digest_file, read_sums, walk
-from medsanitize.release.root import root_document
-from medsanitize.release.store import storage, write_atomic
+from medsanitize.release.release_json import root_document
 from medsanitize.release.summary import Summary
 
 EPOCH: Final = 315_532_800

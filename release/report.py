@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.policies.tables.standard import sop_class_names
-from medsanitize.release.store import write_atomic
+from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.summary import Summary, Synthetic
 
 if TYPE_CHECKING:

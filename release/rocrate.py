@@ -8,9 +8,8 @@ from typing import Any, Final
 from medsanitize.policies.model import Contact
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
-from medsanitize.release.parts import SLIDE_FORMATS
-from medsanitize.release.summary import Summary
-from medsanitize.release.synthesis import synthesis
+from medsanitize.release.multi_file_objects import SLIDE_FORMATS
+from medsanitize.release.summary import Summary, synthesis
 
 CONFORMS_TO: Final = "https://w3id.org/ro/crate/1.2"
 _KINDS: Final = {

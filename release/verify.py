@@ -13,10 +13,10 @@ import pyarrow as pa
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.release import layout
 from medsanitize.release.attestation import load_public_key, opened
-from medsanitize.release.canonical import document_json
+from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import Found, Sum, digest_file, manifest_sums, read_sums, walk
 from medsanitize.release.manifest import PATIENT_SCHEMA, read_batches
-from medsanitize.release.root import self_digest
+from medsanitize.release.release_json import self_digest
 
 Fault = Literal[
     "changed", "missing", "added", "unreadable", "not a regular file", "bad signature", "contradictory"

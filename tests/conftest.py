@@ -14,15 +14,15 @@ import pydicom
 import pytest
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Limits, Policy
-from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom.peek import kept_attributes, peek
+from medsanitize.sanitize.context import Context, Face
+from medsanitize.sanitize.dicom.inspect import kept_attributes, peek
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
-from medsanitize.sanitize.faces.face import Face
-from medsanitize.sanitize.faces.header import read_slice
-from medsanitize.sanitize.keys import SubKeys, derive
-from medsanitize.sanitize.objects import Sanitized
-from medsanitize.sanitize.record import Outcome
+from medsanitize.sanitize.faces.read_header import read_slice
+from medsanitize.sanitize.pseudonyms import SubKeys, derive
+from medsanitize.sanitize.result import Outcome, Sanitized
 from pydicom.data import get_testdata_file
+
+from tests.helpers.joined import joined
 
 # Tests write defects on purpose; what is released is read under ``strictly_read``.
 pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE
@@ -145,11 +145,3 @@ def release(sanitize: Callable[..., tuple[Sanitized, bytes]]) -> Callable[..., R
         return done, out, pydicom.dcmread(BytesIO(out))
 
     return run
-
-
-def joined(done: Sanitized, data: bytes) -> bytes:
-    """The released bytes of pieces and spans."""
-    return b"".join(
-        piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]
-        for piece in done.pieces
-    )

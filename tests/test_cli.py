@@ -12,23 +12,44 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from medsanitize.cli import cli
-from medsanitize.errors import EnvironmentFailure, GateRefused, IntegrityError, UsageError
-from medsanitize.pipeline.outcome import Exit, exit_code
-from medsanitize.pipeline.stop import Stopped
+from medsanitize.cli import COMMANDS, cli
+from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.pipeline.runtime.result import Exit, exit_code
+from medsanitize.pipeline.runtime.signals import Stopped
 
-from tests.pipeline.conftest import CANARIES, make_export, prepare
+from tests.helpers.hospital import CANARIES, make_export, prepare
 
 
 def call(*arguments: object) -> Result:
     return CliRunner().invoke(cli, [str(one) for one in arguments])
 
 
+def subcommands(group: click.Group) -> list[tuple[str, click.Command]]:
+    context = click.Context(group)
+    named = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
+    return [(name, command) for name, command in named if command is not None]
+
+
 def leaves(group: click.Group, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
-    for name, command in group.commands.items():
+    for name, command in subcommands(group):
         found += leaves(command, (*above, name)) if isinstance(command, click.Group) else [(*above, name)]
     return found
+
+
+def test_the_help_lists_each_command_by_the_first_sentence_of_its_own_help() -> None:
+    found = {name: command.get_short_help_str(1000) for name, command in subcommands(cli)}
+    listed = {name: click.Command(name, help=text) for name, (_, text) in COMMANDS.items()}
+    assert found == {name: command.get_short_help_str(1000) for name, command in listed.items()}
+
+
+def test_help_loads_no_module_of_a_command() -> None:
+    program = (
+        "import sys\nsys.argv = ['medsanitize', '--help']\nfrom medsanitize.cli import cli\n"
+        "cli(standalone_mode=False)\n"
+        "sys.exit(any(name.startswith('medsanitize.commands') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +87,6 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
     [
         (None, 0),
         (UsageError("x"), 2),
-        (GateRefused("x"), 3),
         (IntegrityError("x"), 4),
         (EnvironmentFailure("x"), 5),
         (ValueError("x"), 70),

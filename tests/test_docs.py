@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from medsanitize.pipeline.reasons import reason_for
+from medsanitize.pipeline.reporting.rule_help import reason_for
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

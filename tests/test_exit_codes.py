@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from medsanitize.policies.model import Policy
 
-from tests.pipeline.conftest import CANARIES, prepare, tree, write_ct
+from tests.helpers.hospital import CANARIES, prepare, tree, write_ct
 
 COMMAND = [sys.executable, "-m", "medsanitize"]
 

@@ -15,13 +15,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from medsanitize.offline import use_temporary_folder
-from medsanitize.pipeline.engines.spark import (
-    MANIFEST_COLUMNS,
-    inventory_rows,
-    session,
-    shard_function,
-)
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.spark import MANIFEST_COLUMNS, inventory_rows, session, shard_function
 from medsanitize.policies.load import load
 
 

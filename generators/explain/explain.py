@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.generators.explain.catalogue import Entry
-from medsanitize.generators.explain.look import Looked
+from medsanitize.generators.explain.embeddings import Looked
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.models.protocols import Classification
+    from medsanitize.verifiers.reid.models.protocols import Classification
     from numpy.typing import NDArray
 
 

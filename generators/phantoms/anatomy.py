@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from medsanitize.generators.phantoms.fields import Field, blurred, bump, grid, noise, soft, splat, stream
+from medsanitize.generators.phantoms.random_fields import (
+    Field,
+    blurred,
+    bump,
+    grid,
+    noise,
+    soft,
+    splat,
+    stream,
+)
 
 _RIBS = 12
 

@@ -11,7 +11,16 @@ from functools import lru_cache
 
 import numpy as np
 from medsanitize.generators.phantoms.anatomy import Anatomy, anatomy
-from medsanitize.generators.phantoms.fields import Field, blurred, bump, noise, sampled, soft, splat, stream
+from medsanitize.generators.phantoms.random_fields import (
+    Field,
+    blurred,
+    bump,
+    noise,
+    sampled,
+    soft,
+    splat,
+    stream,
+)
 from numpy.typing import NDArray
 
 FINDINGS = ("none", "opacity", "effusion", "nodule", "cardiomegaly")

@@ -15,29 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import UsageError
 from medsanitize.generators.phantoms.chest import chest_phantom, chest_visit
-from medsanitize.generators.phantoms.fields import stream
+from medsanitize.generators.phantoms.random_fields import stream
 from medsanitize.generators.phantoms.tissue import tissue_phantom
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from pydicom.dataset import Dataset
 
 COLUMNS = ("file", "patient_id", "split", "view", "offset_days", "finding")
 """Columns of the table beside the images, by the names that the commands expect."""
-_ROOT = "1.3.6.1.4.1.99999.8"
-_DX = "1.2.840.10008.5.1.4.1.1.1.1"
 _TEST = 3
-_FAMILIES = (
-    "Abernathy",
-    "Bellweather",
-    "Carradine",
-    "Dunmore",
-    "Eversleigh",
-    "Farquhar",
-    "Greenhalgh",
-    "Holloway",
-)
-_GIVEN = ("Agnes", "Bertram", "Cecily", "Dorian", "Edith", "Felix", "Greta", "Hugo", "Ines", "Jasper", "Kit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,44 +128,6 @@ def write_slides(
     return _table(folder, ("file", "patient_id", "split", "block", "section", "scanner"), rows)
 
 
-def write_hospital(
-    folder: Path,
-    patients: Sequence[int],
-    *,
-    visits: tuple[int, int] = (1, 2),
-    first: int = 0,
-    size: int = 256,
-    seed: int = 0,
-) -> list[tuple[str, str, str]]:
-    """Write radiographs as DICOM objects of a made-up hospital, names and numbers in their headers.
-
-    Parameters are those of `write_chests`. Images are 12 bit, every fourth patient's MONOCHROME1.
-
-    Returns
-    -------
-    list of (str, str, str)
-        File, place and value of what was planted, for the holder.
-
-    Raises
-    ------
-    UsageError
-        When the folder holds anything already.
-    """
-    _require_empty(folder)
-    planted = []
-    for taken in _taken(patients, visits, first, seed):
-        name = str(Path(taken.file).with_suffix(".dcm"))
-        data_set = _object(taken, size, seed)
-        buffer = BytesIO()
-        data_set.save_as(buffer, enforce_file_format=True)
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(buffer.getvalue())
-        for place, value in (("(0010,0010)", data_set.PatientName), ("(0010,0020)", data_set.PatientID)):
-            planted.append((name, place, str(value)))
-    return planted
-
-
 def _taken(patients: Sequence[int], visits: tuple[int, int], first: int, seed: int) -> Iterator[Taken]:
     for patient in patients:
         for number in range(visits_of(patient, *visits, seed=seed)):
@@ -189,56 +137,6 @@ def _taken(patients: Sequence[int], visits: tuple[int, int], first: int, seed: i
 
 def _split(patient: int) -> str:
     return "test" if patient % _TEST == _TEST - 1 else "train"
-
-
-def _object(taken: Taken, size: int, seed: int) -> Dataset:
-    """One digital radiograph with everything that a hospital writes about a person."""
-    from datetime import date, timedelta
-
-    import numpy as np
-    from pydicom.dataset import Dataset, FileMetaDataset
-    from pydicom.uid import UID, ExplicitVRLittleEndian
-
-    state = chest_visit(taken.patient, taken.visit, seed=seed)
-    shown = chest_phantom(taken.patient, taken.visit, size=size, seed=seed)
-    study = f"{_ROOT}.{seed}.{taken.patient}.{taken.visit}"
-    ds = Dataset()
-    ds.file_meta = FileMetaDataset()
-    ds.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    ds.file_meta.MediaStorageSOPClassUID = ds.SOPClassUID = UID(_DX)
-    ds.file_meta.MediaStorageSOPInstanceUID = ds.SOPInstanceUID = UID(f"{study}.1.1")
-    ds.StudyInstanceUID, ds.SeriesInstanceUID = study, f"{study}.1"
-    number = taken.patient
-    ds.PatientName = f"{_FAMILIES[number % len(_FAMILIES)]}^{_GIVEN[number % len(_GIVEN)]}^{_roman(number)}"
-    ds.PatientID, ds.IssuerOfPatientID = f"PH-{seed:02d}{number:05d}", "PHANTOM-HOSPITAL"
-    ds.PatientBirthDate = f"{1930 + number % 60}{1 + number % 12:02d}{1 + number % 28:02d}"
-    ds.PatientSex, ds.Modality, ds.BodyPartExamined = "FM"[number % 2], "DX", "CHEST"
-    day = date(2015, 1, 1) + timedelta(days=number % 365 + state.days)
-    ds.StudyDate = ds.SeriesDate = ds.AcquisitionDate = ds.ContentDate = day.strftime("%Y%m%d")
-    ds.StudyTime = ds.AcquisitionTime = ds.ContentTime = "101500"
-    ds.StudyID, ds.SeriesNumber, ds.InstanceNumber = str(taken.visit + 1), 1, 1
-    ds.AccessionNumber, ds.ReferringPhysicianName = f"ACC{number:05d}{taken.visit:02d}", "Pemberton^Alistair"
-    ds.ViewPosition, ds.ImageLaterality, ds.PatientOrientation = state.view, "U", ["L", "F"]
-    ds.ImageType, ds.PresentationIntentType = ["ORIGINAL", "PRIMARY", ""], "FOR PRESENTATION"
-    ds.BurnedInAnnotation, ds.LossyImageCompression, ds.AcquisitionContextSequence = "NO", "00", []
-    ds.PixelIntensityRelationship = "LOG"
-    ds.RescaleIntercept, ds.RescaleSlope, ds.RescaleType = "0", "1", "US"
-    ds.WindowCenter, ds.WindowWidth = "2048", "4096"
-    inverted = number % 4 == 3
-    ds.PixelIntensityRelationshipSign = -1 if inverted else 1
-    ds.PresentationLUTShape = "INVERSE" if inverted else "IDENTITY"
-    ds.SamplesPerPixel, ds.PhotometricInterpretation = 1, "MONOCHROME1" if inverted else "MONOCHROME2"
-    ds.Rows = ds.Columns = size
-    ds.BitsAllocated, ds.BitsStored, ds.HighBit, ds.PixelRepresentation = 16, 12, 11, 0
-    values = np.rint((1 - shown if inverted else shown) * 4095).astype("<u2")
-    ds.PixelData = values.tobytes()
-    ds["PixelData"].VR = "OW"
-    return ds
-
-
-def _roman(number: int) -> str:
-    """A third name of letters alone, so that no two patients share all three."""
-    return "".join("ABCDEFGHIJ"[int(digit)] for digit in str(number)).capitalize()
 
 
 # -- files ------------------------------------------------------------------------------------

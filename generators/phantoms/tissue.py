@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from medsanitize.generators.phantoms.fields import Field, blurred, noise, sampled, soft, splat, stream
+from medsanitize.generators.phantoms.random_fields import Field, blurred, noise, sampled, soft, splat, stream
 from numpy.typing import NDArray
 
 DEPTH = 60.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.quality.measure import Measure
-from medsanitize.generators.quality.structure import similarity, structure
-from medsanitize.verifiers.evaluation.bootstrap import intervals, quadratic, ratio
+from medsanitize.generators.quality.interval import Measure
+from medsanitize.generators.quality.ssim import similarity, structure
+from medsanitize.verifiers.reid.evaluation.bootstrap import intervals, quadratic, ratio
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from medsanitize.pipeline.engine import Engine, LocalEngine
-from medsanitize.pipeline.stop import Stop
-from medsanitize.pipeline.stores.local import Root
-from medsanitize.pipeline.worker import Setup
+from medsanitize.pipeline.engines.base import Engine, LocalEngine
+from medsanitize.pipeline.engines.worker import Setup
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.storage.local import Root
 
 
 def open_engine(setup: Setup, workers: int | None, stop: Stop, inputs: Sequence[Root]) -> Engine:
@@ -24,7 +24,7 @@ def open_engine(setup: Setup, workers: int | None, stop: Stop, inputs: Sequence[
     section = setup.policy.engine
     workers = workers or section.workers
     if section.kind == "ray":
-        from medsanitize.pipeline.engines.cluster import RayEngine
+        from medsanitize.pipeline.engines.ray import RayEngine
 
         return RayEngine(setup, workers, stop, inputs)
     return LocalEngine(setup, workers or len(os.sched_getaffinity(0)), stop, inputs)

@@ -10,18 +10,17 @@ import re
 from functools import cache
 from struct import pack
 
-from medsanitize.sanitize.dicom import charset
-from medsanitize.sanitize.dicom.codes import CODED, SCHEME, scheme_designator
+from medsanitize.sanitize.dicom.coded_entries import CODED, SCHEME, scheme_designator
 from medsanitize.sanitize.dicom.dates import is_date, is_datetime, is_time
-from medsanitize.sanitize.dicom.dictionary import dictionary, most_values
-from medsanitize.sanitize.dicom.dummies import dummy
-from medsanitize.sanitize.dicom.encoding import BULK_VRS, NUMBER_SIZES, TEXT_VRS
-from medsanitize.sanitize.dicom.icc import clean_profile
-from medsanitize.sanitize.dicom.job import Job, Links
-from medsanitize.sanitize.dicom.outcome import Outcome, gone
+from medsanitize.sanitize.dicom.dummies import Outcome, dummy, gone
+from medsanitize.sanitize.dicom.object_state import Job, Links
 from medsanitize.sanitize.dicom.rules import Rule, Scope, registered_uids
-from medsanitize.sanitize.dicom.texts import clean_text, coded_string, foreign_text
-from medsanitize.sanitize.text import is_named
+from medsanitize.sanitize.dicom.text_elements import clean_text, coded_string, foreign_text
+from medsanitize.sanitize.formats.dicom import charset
+from medsanitize.sanitize.formats.dicom.dictionary import dictionary, most_values
+from medsanitize.sanitize.formats.dicom.transfer_syntax import BULK_VRS, NUMBER_SIZES, TEXT_VRS
+from medsanitize.sanitize.formats.icc import clean_profile
+from medsanitize.sanitize.text.vocabulary_filter import is_named
 
 _DS = re.compile(rb" *[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)? *\0?")
 _IS = re.compile(rb" *[+-]?\d{1,12} *\0?")

@@ -1,353 +1,180 @@
-"""Burned-in text of one object: every frame is read, what identifies is blanked, the result read again."""
+"""The pixels' way through the object function when the policy cleans them (PS3.15 E.3.1)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.burned_in.areas import fixed_areas, outside
+from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.classify import identifying
+from medsanitize.sanitize.burned_in.clean import Cleaned, Image, Order, clean
+from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.context import Decision
-from medsanitize.sanitize.dicom.encoding import TransferSyntax
-from medsanitize.sanitize.dicom.geometry import Geometry
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.dicom.rewriting import CannotEdit, decompressed, in_place, model_of
-from medsanitize.sanitize.dicom.stored import Stored
-from medsanitize.sanitize.objects import Doubt
-from medsanitize.sanitize.pixels.areas import Repeated, inside, merged, share
-from medsanitize.sanitize.pixels.boxes import TextBox, grow
-from medsanitize.sanitize.pixels.codecs import Samples, decode
-from medsanitize.sanitize.pixels.display import Palette, Picture, renderings
-from medsanitize.sanitize.pixels.doubts import MOST, Doubts, remains
-from medsanitize.sanitize.pixels.judge import LEGIBLE
-from medsanitize.sanitize.pixels.ocr import TextReader
-from medsanitize.sanitize.pixels.reading import Lanes, Readings
-from medsanitize.sanitize.pixels.redact import Area
+from medsanitize.sanitize.dicom.assemble import put, value_of
+from medsanitize.sanitize.dicom.display_attributes import palette_of, ultrasound_regions
+from medsanitize.sanitize.formats.dicom.file import Container
+from medsanitize.sanitize.formats.dicom.frames import Stored, check_size
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from medsanitize.sanitize.formats.dicom.pixel_data import (
+    DOUBLE_PIXEL_DATA,
+    FLOAT_PIXEL_DATA,
+    PIXEL_DATA,
+    Pixels,
+)
+from medsanitize.sanitize.formats.dicom.transfer_syntax import (
+    EXPLICIT_LITTLE,
+    TRANSFER_SYNTAXES,
+    Layout,
+    TransferSyntax,
+    element,
+    header,
+)
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.result import Doubt
+from medsanitize.sanitize.text.cleaner import TextCleaner
+from medsanitize.sanitize.text.known_identifiers import Terms
 
-Judge = Callable[[tuple[TextBox, ...]], tuple[TextBox, ...]]
-"""Of the lines found in one picture, those that identify somebody."""
-
-_PLACE = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\d{1,9}),(\d{1,9}))?)?")
-_SAME = 0.7
-_FEW = 3
-_SOMETHING = 0.5
-_SURE = 0.9
+NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
+_PHOTOMETRIC, _PLANAR, _STORED, _HIGH_BIT = 0x00280004, 0x00280006, 0x00280101, 0x00280102
+_LOSSY, _ICON = 0x00282110, 0x00880200
+_DCT_SYNTAXES = frozenset(f"1.2.840.10008.1.2.4.{last}" for last in (50, 51, 52, 53, 54, 55, 56))
+_LONGEST = 0xFFFFFFFE
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """The frames of one object and how they are shown."""
+class Device:
+    """What made the object, as the source says: some devices always write into the same areas."""
 
-    stored: Stored
+    manufacturer: str
+    model: str
+    modality: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The cleaned pixels, the transfer syntax they are in now, and what was done."""
+
+    pixels: Pixels
     syntax: TransferSyntax
-    geometry: Geometry
-    palette: Palette | None = None
-
-    @property
-    def darkest(self) -> int | None:
-        """The index of the palette's darkest colour."""
-        return self.palette.darkest() if self.palette else None
-
-    def samples(self, frame: bytes) -> Samples:
-        """The samples of one frame as it is stored."""
-        return decode(frame, self.syntax, self.geometry)
-
-    def pictures(self, samples: Samples, frame: bytes) -> list[Picture]:
-        """Renderings of samples that came from (or take the place of) ``frame``."""
-        return renderings(samples, self.geometry, model_of(frame, self.syntax, self.geometry), self.palette)
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What is to be blanked.
-
-    ``judge`` picks what identifies; ``everything``: all text goes; ``fixed`` areas go whatever is
-    there. ``decisions`` are the review's on this object.
-    """
-
-    judge: Judge
-    everything: bool = False
-    fixed: tuple[Area, ...] = ()
-    decisions: tuple[Decision, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Cleaned:
-    """What became of the frames.
-
-    ``regions``: number of different areas blanked; 0: nothing was changed. ``frames`` is set when the
-    object was decompressed: its native frames, of ``model`` and ``precision`` bits.
-    """
-
     regions: int
     doubts: tuple[Doubt, ...]
-    frames: tuple[bytes, ...] = ()
-    model: str = ""
-    precision: int = 0
 
 
-def clean(image: Image, order: Order, reader: TextReader, *, decompress: bool, most_bytes: int) -> Cleaned:
-    """Read, blank, read again. Frames that change are put into ``image.stored``.
+class PixelCleaner:
+    """Reads and blanks the frames of objects by one policy. Models are loaded for the first frame read.
 
     Parameters
     ----------
-    image : Image
-    order : Order
-    reader : TextReader
-    decompress : bool
-        Whether an object with a frame that cannot be edited may be decompressed.
-    most_bytes : int
-        Largest decompressed object.
-
-    Raises
-    ------
-    Refused
-        ``burned-in-text-remains``, ``pixels-undecodable``, ``pixels-not-rewritten``, ``lossy-pixels``,
-        ``pixels-too-large`` or ``refused-in-review``.
+    policy : Policy
+    cleaner : TextCleaner
+        What tells identifying text from other text.
     """
-    job = _Job(image, order, reader, *_decided(order.decisions))
-    job.look()
-    if not job.any_area():
-        return Cleaned(0, job.doubts.made(lambda _: None))
-    try:
-        for index in range(image.geometry.frames):
-            new = job.rewritten(index, lambda frame, areas: (*_edited(image, frame, areas), 0))
-            if new is not None:
-                image.stored.put(index, new[0])
-        return Cleaned(len(job.used), job.doubts.made(job.after))
-    except CannotEdit:
-        if not decompress:
-            raise Refused("lossy-pixels", "pixels") from None
-    return _all_decompressed(job, most_bytes)
 
+    def __init__(self, policy: Policy, cleaner: TextCleaner) -> None:
+        self._policy = policy
+        self._cleaner = cleaner
+        self.reader = TextReader()
 
-def _edited(image: Image, frame: bytes, areas: Sequence[Area]) -> tuple[bytes, Samples]:
-    return in_place(frame, areas, image.syntax, image.geometry, image.darkest)
+    def __call__(
+        self,
+        container: Container,
+        out: list[bytes],
+        pixels: Pixels,
+        geometry: Geometry,
+        *,
+        device: Device,
+        terms: Terms,
+        decisions: tuple[Decision, ...],
+    ) -> Step:
+        """Blank burned-in text of one object and prove that none is left that identifies.
 
+        Parameters
+        ----------
+        container : Container
+        out : list of bytes
+            The rewritten elements; changed when the object has to be decompressed.
+        pixels : Pixels
+            As `write_pixels` made it.
+        geometry : Geometry
+        device : Device
+        terms : Terms
+            What the patient and study are known to be called.
+        decisions : tuple of Decision
+            The review's.
 
-def _all_decompressed(job: _Job, most_bytes: int) -> Cleaned:
-    """Every frame as plain samples, since one object has one transfer syntax."""
-    image = job.image
-    size = image.geometry.frame_bits // 8 * image.geometry.frames
-    if size > most_bytes:
-        raise Refused("pixels-too-large", "pixels")
-    job.used.clear()
-    frames: list[bytes] = []
-    models, precision = set(), 0
-
-    def write(frame: bytes, areas: Sequence[Area]) -> tuple[bytes, Samples, int]:
-        return decompressed(frame, areas, image.syntax, image.geometry, image.darkest)
-
-    for index in range(image.geometry.frames):
-        frame = image.stored.frame(index)
-        new = job.rewritten(index, write) or write(frame, ())
-        frames.append(new[0])
-        precision = max(precision, new[2])
-        models.add(model_of(frame, image.syntax, image.geometry))
-    if len(models) != 1:
-        raise Refused("pixels-not-rewritten", "pixels")
-    return Cleaned(len(job.used), job.doubts.made(job.after), tuple(frames), models.pop(), precision)
-
-
-@dataclass(slots=True)
-class _Job:
-    """One object on its way through the two readings."""
-
-    image: Image
-    order: Order
-    reader: TextReader
-    kept: tuple[Area, ...]
-    added: dict[int, list[Area]]
-    everything: bool
-    own: list[tuple[Area, ...]] = field(default_factory=list)
-    plain: list[tuple[TextBox, ...]] = field(default_factory=list)
-    repeated: Repeated = field(default_factory=Repeated)
-    used: set[Area] = field(default_factory=set)
-    doubts: Doubts = field(default_factory=Doubts)
-    shown: dict[int, Picture] = field(default_factory=dict)
-    checks: Readings | None = None
-    judged: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
-    seen_near: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
-
-    def look(self) -> None:
-        """The first reading: what is blanked in each frame by what stands there."""
-        readings = Readings(self.reader)
-        for index in range(self.image.geometry.frames):
-            frame = self.image.stored.frame(index)
-            pictures = self.image.pictures(self.image.samples(frame), frame)
-            lanes = readings.read(pictures)
-            chosen = self.chosen(lanes)
-            if not (self.order.everything or self.everything):
-                shown = enumerate(zip(pictures, lanes, strict=True))
-                near = [self.beside(*one, chosen, first=not number) for number, one in shown]
-                chosen += [box for boxes in near for box in boxes if not self.is_kept(box)]
-            asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
-            areas = [self.grown(box) for box in (*chosen, *asked)]
-            self.own.append(merged(areas))
-            stay = (box for lane in lanes for box in lane if box not in chosen and box.score >= LEGIBLE)
-            self.plain.append(tuple(stay))
-            for picture, lane in zip(pictures, lanes, strict=True):
-                for box in lane:
-                    self.doubts.note(index + 1, box, picture, blanked=box in chosen)
-            if self.image.geometry.frames > 1 and pictures:
-                for area in self.own[-1]:
-                    self.repeated.add(area, pictures[0])
-
-    def beside(
-        self, picture: Picture, lane: tuple[TextBox, ...], lines: Sequence[TextBox], *, first: bool
-    ) -> list[TextBox]:
-        """What goes with those of ``lines`` that are of ``lane``, and was not seen at the first look.
-
-        Unsure letters are taken from the ``first`` rendering alone: others bring out the grain of the image.
+        Raises
+        ------
+        Refused
+            As `burned_in.clean` does; ``pixels-too-large`` before anything is decoded.
         """
-        chosen = tuple(box for box in lane if box in lines)
-        near = self.near(picture, chosen) if chosen else ()
-        new = tuple(box for box in near if not any(inside(_bounds(box), self.grown(one)) for one in lane))
-        new = tuple(box for box in new if first or not _is_speck(box))
-        identify = set(self.judge(lane + new))
-        touched = [self.grown(box) for box in (*chosen, *new) if box in identify]
-        return [box for box in new if box in identify or _is_scrap(box, touched)]
-
-    def near(self, picture: Picture, chosen: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-        """All that is read around ``chosen``, once for the same lines."""
-        if chosen not in self.seen_near:
-            self.seen_near[chosen] = self.reader.read_closely(picture, chosen)
-        return self.seen_near[chosen]
-
-    def any_area(self) -> bool:
-        """Whether anything is to be blanked in any frame."""
-        return bool(self.order.fixed) or any(self.own)
-
-    def chosen(self, lanes: Lanes) -> list[TextBox]:
-        """The lines to blank: all, or those that identify, less those that the review keeps.
-
-        What was read with certainty as the frame is shown first is not judged by another rendering, and
-        another in which nothing but a few unsure letters identifies shows the grain of the image.
-        """
-        if self.order.everything or self.everything:
-            return [box for lane in lanes for box in lane if not self.is_kept(box)]
-        found: list[TextBox] = []
-        sure: list[Area] = []
-        for number, lane in enumerate(lanes):
-            mine = self.judge(lane)
-            if number and all(_is_speck(box) for box in mine):
-                continue
-            found += [box for box in mine if not any(share(_bounds(box), area) >= _SAME for area in sure)]
-            sure += [_bounds(box) for box in lane if box not in mine and box.score >= _SURE]
-        return [box for box in found if not self.is_kept(box)]
-
-    def judge(self, lane: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-        """`Order.judge`, remembered: frames of a loop say the same over and over."""
-        known = self.judged.get(lane)
-        if known is None:
-            known = self.judged[lane] = self.order.judge(lane)
-        return known
-
-    def is_kept(self, box: TextBox) -> bool:
-        """Whether the review decided that the line stays."""
-        return any(share(_bounds(box), area) >= _SAME for area in self.kept)
-
-    def grown(self, box: TextBox) -> Area:
-        """The area to blank for a line."""
-        return _bounds(grow(box, (self.image.geometry.rows, self.image.geometry.columns)))
-
-    def rewritten(
-        self, index: int, write: Callable[[bytes, Sequence[Area]], tuple[bytes, Samples, int]]
-    ) -> tuple[bytes, Samples, int] | None:
-        """The frame with its areas blanked and read again; ``None`` when it has none."""
-        image = self.image
-        frame = image.stored.frame(index)
-        before: list[Picture] = []
-        areas = [*self.order.fixed, *self.own[index]]
-        if image.geometry.frames > 1 or areas:
-            before = image.pictures(image.samples(frame), frame)
-        if image.geometry.frames > 1 and before:
-            areas += self.repeated.seen_in(before[0])
-        if not areas:
-            return None
-        self.checks = self.checks or Readings(self.reader)
-        for _ in range(2):
-            areas = list(merged(areas))
-            new = write(frame, areas)
-            pictures = image.pictures(new[1], frame)
-            # Where all is of one value now, a line was carried over from the frame read before.
-            found = self.left(index, self.checks.read(pictures))
-            left = [box for box in found if not any(inside(_bounds(box), area) for area in areas)]
-            if not left:
-                self.used.update(areas)
-                if before:
-                    self.doubts.show(index + 1, before[0])
-                if pictures and len(self.shown) < MOST:
-                    self.shown[index + 1] = pictures[0]
-                return new
-            shape = (image.geometry.rows, image.geometry.columns)
-            areas += [_bounds(grow(grow(box, shape), shape)) for box in left]
-        shown = remains(index + 1, left, before[0], pictures[0]) if before else ()
-        raise Refused("burned-in-text-remains", "pixels", shown)
-
-    def left(self, index: int, lanes: Lanes) -> list[TextBox]:
-        """What still identifies after blanking.
-
-        A line that was found harmless is not, though it be illegible, or read in part, once the range of the
-        frame is another.
-        """
-        return [
-            box
-            for lane in lanes
-            for box in self.judge(lane)
-            if not self.is_kept(box) and not self.was_plain(index, box)
-        ]
-
-    def was_plain(self, index: int, box: TextBox) -> bool:
-        """Whether the first look read a harmless line where ``box`` is, of which it shows no more."""
-        return any(
-            share(_bounds(box), _bounds(line)) >= _SAME and (box.score < LEGIBLE or _is_part(box, line))
-            for line in self.plain[index]
-        )
-
-    def after(self, number: int) -> Picture | None:
-        """A frame (from 1) as it will be released."""
-        return self.shown.get(number)
-
-
-def _bounds(box: TextBox) -> Area:
-    return box.left, box.top, box.right, box.bottom
-
-
-def _is_speck(box: TextBox) -> bool:
-    """Whether a few letters at most were read here, and not for sure."""
-    return sum(letter.isalnum() for letter in box.text) <= _FEW and box.score < _SURE
-
-
-def _is_part(box: TextBox, line: TextBox) -> bool:
-    """Whether the letters of a box are some of those that were read in a line for sure, one after another."""
-    part, whole = ("".join(filter(str.isalnum, one.text)).casefold() for one in (box, line))
-    return line.score >= _SURE and part in whole
-
-
-def _is_scrap(box: TextBox, areas: Sequence[Area]) -> bool:
-    """Whether a box holds a few letters at most and touches one of the areas."""
-    few = sum(letter.isalnum() for letter in box.text) <= _FEW and box.score >= _SOMETHING
-    return few and any(share(_bounds(box), area) > 0 for area in areas)
-
-
-def _decided(decisions: Sequence[Decision]) -> tuple[tuple[Area, ...], dict[int, list[Area]], bool]:
-    """The review's word: areas to keep, areas to blank by frame, and whether all text goes."""
-    kept: list[Area] = []
-    added: dict[int, list[Area]] = {}
-    everything = False
-    for decision in decisions:
-        found = _PLACE.fullmatch(decision.place)
-        if found is None:
-            continue
-        if decision.verdict == "quarantine":
-            raise Refused("refused-in-review", "pixels")
-        frame, *bounds = found.groups()
-        if bounds[0] is None:
-            everything = everything or decision.verdict == "blank"
-            continue
-        area = (int(bounds[0]), int(bounds[1]), int(bounds[2]), int(bounds[3]))
-        if decision.verdict == "keep":
-            kept.append(area)
+        layout, limits = container.syntax.layout, self._policy.dicom.limits
+        geometry = _really(geometry, pixels.tag)
+        check_size(geometry, limits)
+        stored = Stored(container.buf, pixels, layout, container.syntax, geometry)
+        image = Image(stored, container.syntax, geometry, palette_of(out, layout, geometry))
+        order = self._order(out, layout, geometry, device, terms, decisions)
+        decompress = self._policy.pixels.lossy == "decompress"
+        cleaned = clean(image, order, self.reader, decompress=decompress, most_bytes=limits.inflated_bytes)
+        if not cleaned.regions:
+            return Step(pixels, container.syntax, 0, cleaned.doubts)
+        put(out, layout, _ICON, None)  # where the policy keeps it, it still shows what is blanked
+        if cleaned.frames:
+            made, syntax = decompressed_pixels(out, pixels, geometry, cleaned, container.syntax), NATIVE
         else:
-            added.setdefault(int(frame) - 1, []).append(area)
-    return tuple(kept), added, everything
+            made, syntax = stored.finish(), container.syntax
+        made.rules = [*pixels.rules, *["C:burned-in-text"] * cleaned.regions]
+        return Step(made, syntax, cleaned.regions, cleaned.doubts)
+
+    def _order(
+        self,
+        out: list[bytes],
+        layout: Layout,
+        geometry: Geometry,
+        device: Device,
+        terms: Terms,
+        decisions: tuple[Decision, ...],
+    ) -> Order:
+        """What the policy blanks in this object."""
+        rules = self._policy.pixels
+        fixed = fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, geometry)
+        if rules.mask == "outside-ultrasound-regions":
+            regions = ultrasound_regions(out, layout, geometry)
+            fixed += outside(regions, (geometry.rows, geometry.columns)) if regions else ()
+
+        def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
+            return identifying(boxes, self._cleaner, terms)
+
+        return Order(judge, rules.mask == "all-text", fixed, decisions)
+
+
+def _really(geometry: Geometry, tag: int) -> Geometry:
+    """Float pixel data have cells of their own size, and one sample."""
+    bits = {FLOAT_PIXEL_DATA: 32, DOUBLE_PIXEL_DATA: 64}.get(tag)
+    if bits is None:
+        return geometry
+    return replace(geometry, bits_allocated=bits, bits_stored=bits, samples=1, floating=True)
+
+
+def decompressed_pixels(
+    out: list[bytes], pixels: Pixels, geometry: Geometry, cleaned: Cleaned, syntax: TransferSyntax
+) -> Pixels:
+    """Native pixel data, and the header that says so (PS3.5 8.2)."""
+    layout = EXPLICIT_LITTLE
+    put(out, layout, _PHOTOMETRIC, element(layout, _PHOTOMETRIC, b"CS", cleaned.model.encode("ascii")))
+    if geometry.samples > 1:
+        put(out, layout, _PLANAR, _number(_PLANAR, 0))
+    put(out, layout, _STORED, _number(_STORED, cleaned.precision))
+    put(out, layout, _HIGH_BIT, _number(_HIGH_BIT, cleaned.precision - 1))
+    if syntax.uid in _DCT_SYNTAXES and not value_of(out, layout, _LOSSY):
+        put(out, layout, _LOSSY, element(layout, _LOSSY, b"CS", b"01"))
+    size = sum(len(frame) for frame in cleaned.frames)
+    if size > _LONGEST:
+        raise Refused("pixels-too-large", "pixels")
+    vr = b"OW" if geometry.bits_allocated > 8 else b"OB"
+    pieces = [header(layout, PIXEL_DATA, vr, size + (size & 1)), *cleaned.frames, b"\0" * (size & 1)]
+    return Pixels(list(pieces), pixels.rules, pixels.end, pixels.tag)
+
+
+def _number(tag: int, value: int) -> bytes:
+    return element(EXPLICIT_LITTLE, tag, b"US", value.to_bytes(2, "little"))

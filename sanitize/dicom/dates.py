@@ -6,7 +6,7 @@ import re
 from datetime import date, timedelta
 
 from medsanitize.policies.model import Dates
-from medsanitize.sanitize.keys import SubKeys, mac
+from medsanitize.sanitize.pseudonyms import SubKeys, mac
 
 _SHORTEST, _LONGEST = 30, 1825
 _DA = re.compile(r"(\d{4})([.\-/]?)(\d{2})\2(\d{2})")

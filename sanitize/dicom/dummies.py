@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from medsanitize.sanitize.dicom.encoding import NUMBER_SIZES, TEXT_VRS
-from medsanitize.sanitize.dicom.job import Job
-from medsanitize.sanitize.dicom.pseudonyms import token
-from medsanitize.sanitize.keys import mac
+from medsanitize.sanitize.dicom.object_state import Job, Links
+from medsanitize.sanitize.dicom.rules import Rule
+from medsanitize.sanitize.formats.dicom.transfer_syntax import NUMBER_SIZES, TEXT_VRS
+from medsanitize.sanitize.pseudonyms import mac, token
 
 _DAYS = 18_000
+Outcome = tuple[bytes, bytes | None, str, Links]
+"""VR, value (``None``: removed), rule id, links."""
 
 
 def dummy(job: Job, tag: int, vr: bytes, value: bytes) -> bytes:
@@ -51,3 +53,12 @@ def _days(number: int) -> Iterator[str]:
     """Days from 1970 on, beginning with one that the key chose: a date known of the patient is no dummy."""
     for step in range(_DAYS):
         yield (date(1970, 1, 1) + timedelta(days=(number + step) % _DAYS)).strftime("%Y%m%d")
+
+
+def gone(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes, why: str) -> Outcome:
+    """Remove an element as far as its Type allows: removed, emptied or replaced."""
+    if rule.type in ("1", "1C") and value:
+        return vr, dummy(job, tag, vr, value), f"D:{why}", ()
+    if rule.type in ("2", "2C"):
+        return vr, b"", f"Z:{why}", ()
+    return vr, None, f"X:{why}", ()

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from medsanitize.sanitize.dicom.actions import act
-from medsanitize.sanitize.dicom.encoding import element
-from medsanitize.sanitize.dicom.released import put
+from medsanitize.sanitize.dicom.assemble import put
 from medsanitize.sanitize.dicom.rules import GENERIC, Rule, RuleBook, Scope
+from medsanitize.sanitize.formats.dicom.transfer_syntax import element
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.dicom.walk import Walk
+    from medsanitize.sanitize.dicom.walk_state import Walk
 
 DATA = 0x3000
 _ROWS, _COLUMNS, _FRAMES, _TYPE, _BITS, _POSITION = 0x0010, 0x0011, 0x0015, 0x0040, 0x0100, 0x0102
@@ -39,8 +39,6 @@ _LENGTHS = {_ROWS: 2, _COLUMNS: 2, 0x0050: 4, 0x0051: 2, _BITS: 2, _POSITION: 2}
 _TYPES = (b"G", b"R")
 _MOST_BITS = 1 << 28
 
-Planes = dict[int, dict[int, bytes]]
-"""Group -> element -> value, as the source has them."""
 Reader = Callable[[bytes, int, int, int], bytes | None]
 """Bits, rows, columns and frames of a plane -> its bits cleaned; ``None`` where that cannot be proved."""
 

@@ -7,25 +7,12 @@ object is refused. Sequences come out with defined lengths; nothing else of the 
 from __future__ import annotations
 
 from medsanitize.sanitize.dicom.actions import act
-from medsanitize.sanitize.dicom.charset import defined_terms
-from medsanitize.sanitize.dicom.codes import CODE_MEANING, CODE_VALUE, code_value
-from medsanitize.sanitize.dicom.content_items import (
-    CONTENT_SEQUENCE,
-    REFERENCED_PLACE,
-)
-from medsanitize.sanitize.dicom.counted import COUNTS, DATA
-from medsanitize.sanitize.dicom.dictionary import dictionary, effective_vr
-from medsanitize.sanitize.dicom.encoding import (
-    IMPLICIT_LITTLE,
-    LONG_VRS,
-    NUMBER_SIZES,
-    SHORT_VRS,
-    UNDEFINED,
-    Layout,
-    element,
-)
-from medsanitize.sanitize.dicom.job import Piece
-from medsanitize.sanitize.dicom.neighbours import (
+from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING, CODE_VALUE, code_value
+from medsanitize.sanitize.dicom.object_state import Piece
+from medsanitize.sanitize.dicom.private_attributes import PRIVATE, Privates, private_element
+from medsanitize.sanitize.dicom.rules import Rule, Scope
+from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA
+from medsanitize.sanitize.dicom.sibling_elements import (
     HELD,
     code_context,
     dropped,
@@ -33,10 +20,11 @@ from medsanitize.sanitize.dicom.neighbours import (
     overlay,
     within_count,
 )
-from medsanitize.sanitize.dicom.private import PRIVATE, Privates, private_element
-from medsanitize.sanitize.dicom.refusal import Refused, place_of
-from medsanitize.sanitize.dicom.rules import Rule, Scope
-from medsanitize.sanitize.dicom.structure import (
+from medsanitize.sanitize.dicom.sr_content import CONTENT_SEQUENCE, REFERENCED_PLACE
+from medsanitize.sanitize.dicom.walk_state import Walk
+from medsanitize.sanitize.formats.dicom.charset import defined_terms
+from medsanitize.sanitize.formats.dicom.dictionary import dictionary, effective_vr
+from medsanitize.sanitize.formats.dicom.elements import (
     ITEM,
     ITEM_END,
     SEQUENCE_END,
@@ -45,7 +33,16 @@ from medsanitize.sanitize.dicom.structure import (
     read_header,
     skip_sequence,
 )
-from medsanitize.sanitize.dicom.walk import Walk
+from medsanitize.sanitize.formats.dicom.transfer_syntax import (
+    IMPLICIT_LITTLE,
+    LONG_VRS,
+    NUMBER_SIZES,
+    SHORT_VRS,
+    UNDEFINED,
+    Layout,
+    element,
+)
+from medsanitize.sanitize.quarantine import Refused, place_of
 
 _CHARSET = 0x00080005
 _CONTEXTUAL = COUNTS | DATA | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}

@@ -11,7 +11,7 @@ from functools import cache
 
 from medsanitize.policies.model import Dicom
 from medsanitize.policies.tables.standard import ConfidentialityRow, attribute_types, confidentiality
-from medsanitize.sanitize.dicom.slide_step import WHOLE_SLIDE
+from medsanitize.sanitize.dicom.wsi import WHOLE_SLIDE
 
 GENERIC = "G"
 """No table names the attribute: the rule of its value representation applies."""

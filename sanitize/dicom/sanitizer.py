@@ -11,36 +11,35 @@ from medsanitize.policies.model import Policy
 from medsanitize.policies.tables.safe_private import SafePrivate, safe_private
 from medsanitize.policies.tables.vocabulary import defined_terms
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom import statement
-from medsanitize.sanitize.dicom.container import Container, build_meta, open_container
-from medsanitize.sanitize.dicom.content_items import Tree
+from medsanitize.sanitize.dicom import deidentification_attributes
+from medsanitize.sanitize.dicom.assemble import pieces_of, put, written_text
+from medsanitize.sanitize.dicom.burned_in_risk import may_show_text
 from medsanitize.sanitize.dicom.dates import shift_days
-from medsanitize.sanitize.dicom.encapsulated import is_rebuilt
-from medsanitize.sanitize.dicom.encoding import element
-from medsanitize.sanitize.dicom.face_step import Look, look_for_face, without_face
-from medsanitize.sanitize.dicom.geometry import IMAGE_PIXEL, Geometry, geometry_of
-from medsanitize.sanitize.dicom.job import Job, Piece, Subject
+from medsanitize.sanitize.dicom.encapsulated_pdf import is_rebuilt
+from medsanitize.sanitize.dicom.faces import Look, look_for_face, without_face
+from medsanitize.sanitize.dicom.object_state import Job, Piece, Subject
 from medsanitize.sanitize.dicom.overlays import put_planes
-from medsanitize.sanitize.dicom.pixeldata import Pixels, write_pixels
-from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym
-from medsanitize.sanitize.dicom.refusal import Dropped, Refused, tag_text
-from medsanitize.sanitize.dicom.released import pieces_of, put, written_text
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
-from medsanitize.sanitize.dicom.risk import may_show_text
 from medsanitize.sanitize.dicom.rules import RuleBook, registered_uids
-from medsanitize.sanitize.dicom.slide_step import judge_slide
-from medsanitize.sanitize.dicom.structure import Buffer, skip_elements
-from medsanitize.sanitize.dicom.textbook import TextBook
-from medsanitize.sanitize.dicom.walk import SafePrivates, Walk
-from medsanitize.sanitize.keys import SubKeys
-from medsanitize.sanitize.objects import Sanitized
-from medsanitize.sanitize.record import Check, Finding, Outcome, Record
-from medsanitize.sanitize.text import forbidden
+from medsanitize.sanitize.dicom.sr_content import Tree
+from medsanitize.sanitize.dicom.text_rules import TextBook
+from medsanitize.sanitize.dicom.walk_state import SafePrivates, Walk
+from medsanitize.sanitize.dicom.wsi import judge_slide
+from medsanitize.sanitize.formats.dicom.elements import skip_elements
+from medsanitize.sanitize.formats.dicom.file import Container, build_meta, open_container
+from medsanitize.sanitize.formats.dicom.image_pixel import IMAGE_PIXEL, Geometry, geometry_of
+from medsanitize.sanitize.formats.dicom.pixel_data import Pixels, write_pixels
+from medsanitize.sanitize.formats.dicom.transfer_syntax import element
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.pseudonyms import SubKeys, patient_pseudonym
+from medsanitize.sanitize.quarantine import Dropped, Refused, tag_text
+from medsanitize.sanitize.result import Check, Finding, Outcome, Record, Sanitized
+from medsanitize.sanitize.text.vocabulary_filter import forbidden
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.dicom.document import Rebuilt
+    from medsanitize.sanitize.dicom.burned_in import PixelCleaner, Step
+    from medsanitize.sanitize.dicom.encapsulated_pdf import Rebuilt
     from medsanitize.sanitize.dicom.overlays import Reader
-    from medsanitize.sanitize.dicom.pixel_step import PixelCleaner, Step
 
 _SOP_CLASS, _SOP, _STUDY, _SERIES = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E
 _NAME, _PATIENT_ID = 0x00100010, 0x00100020
@@ -194,7 +193,7 @@ class Sanitizer:
 
     def _rebuild(self, done: _Pass, context: Context) -> Rebuilt:
         """The object's PDF made anew and written into the rewritten data set."""
-        from medsanitize.sanitize.dicom.document import put_document, rebuilt
+        from medsanitize.sanitize.dicom.encapsulated_pdf import put_document, rebuilt
 
         walk = done.walk
         if _DOCUMENT not in walk.captured:
@@ -212,9 +211,9 @@ class Sanitizer:
         layout, book = walk.target, self._book
         pseudonym = walk.job.subject.pseudonym.encode("ascii")
         scope = book.scope(sop_class)
-        stated = statement.elements(layout, self._policy.dicom)
-        if book.rule(scope, statement.FEATURES).type == "1":
-            del stated[statement.FEATURES]
+        stated = deidentification_attributes.elements(layout, self._policy.dicom)
+        if book.rule(scope, deidentification_attributes.FEATURES).type == "1":
+            del stated[deidentification_attributes.FEATURES]
         rows = [(tag, chunk, "D:statement") for tag, chunk in stated.items()]
         if scope.belongs(_PATIENT_ID):
             rows.append((_PATIENT_ID, element(layout, _PATIENT_ID, b"LO", pseudonym), "D:pseudonym"))
@@ -261,7 +260,12 @@ class Sanitizer:
         put_planes(walk, self._book.scope(done.sop_class), out, reader)
         rules = walk.rules + pixels.rules
         self._state_face(done, face, read=check is Check.PASSED, cut="face-defaced" in rules)
-        put(out, layout, statement.TEMPORAL, statement.temporal(layout, self._policy.dicom.options, rules))
+        put(
+            out,
+            layout,
+            deidentification_attributes.TEMPORAL,
+            deidentification_attributes.temporal(layout, self._policy.dicom.options, rules),
+        )
         uids = {tag: written_text(out, layout, tag) for tag in (_SOP, _STUDY, _SERIES)}
         uids[_SOP] = uids[_SOP] or walk.job.uid(walk.text(_SOP))
         image = geometry if pixels.pieces else None
@@ -324,7 +328,7 @@ class Sanitizer:
         self, container: Container, done: _Pass, pixels: Pixels, geometry: Geometry, context: Context
     ) -> Step:
         """The pixels read for text and cleaned, and the header saying so."""
-        from medsanitize.sanitize.dicom.pixel_step import Device
+        from medsanitize.sanitize.dicom.burned_in import Device
 
         walk, layout = done.walk, done.walk.target
         device = Device(*(walk.text(tag) for tag in (_MANUFACTURER, _MODEL, _TEXTS["Modality"])))
@@ -334,20 +338,20 @@ class Sanitizer:
         )
         if self._book.scope(done.sop_class).belongs(_BURNED_IN):
             put(done.out, layout, _BURNED_IN, element(layout, _BURNED_IN, b"CS", b"NO"))
-        codes = statement.method_codes(layout, self._policy.dicom.options, pixels_read=True)
-        put(done.out, layout, statement.METHOD_CODES, codes)
+        codes = deidentification_attributes.method_codes(layout, self._policy.dicom.options, pixels_read=True)
+        put(done.out, layout, deidentification_attributes.METHOD_CODES, codes)
         return step
 
     def _reads_pixels(self) -> PixelCleaner:
         """What reads text in pictures; made, with its models, for the first object that needs it."""
         if self._pixel_cleaner is None:
-            from medsanitize.sanitize.dicom.pixel_step import PixelCleaner
+            from medsanitize.sanitize.dicom.burned_in import PixelCleaner
 
             self._pixel_cleaner = PixelCleaner(self._policy, self._texts.cleaner)
         return self._pixel_cleaner
 
     def _plane_reader(self, walk: Walk) -> Reader:
-        from medsanitize.sanitize.dicom.overlay_step import plane_reader
+        from medsanitize.sanitize.dicom.overlay_text import plane_reader
 
         reader, terms = self._reads_pixels().reader, walk.job.subject.terms
         return plane_reader(self._policy, self._texts.cleaner, reader, terms)
@@ -355,13 +359,15 @@ class Sanitizer:
     def _state_face(self, done: _Pass, face: Look, *, read: bool, cut: bool) -> None:
         """Recognizable Visual Features says what was found, and the code that a face was cut off."""
         layout = done.walk.target
-        if face.features and self._book.scope(done.sop_class).belongs(statement.FEATURES):
-            value = element(layout, statement.FEATURES, b"CS", face.features.encode("ascii"))
-            put(done.out, layout, statement.FEATURES, value)
+        if face.features and self._book.scope(done.sop_class).belongs(deidentification_attributes.FEATURES):
+            value = element(
+                layout, deidentification_attributes.FEATURES, b"CS", face.features.encode("ascii")
+            )
+            put(done.out, layout, deidentification_attributes.FEATURES, value)
         if cut:
             options = self._policy.dicom.options
-            codes = statement.method_codes(layout, options, pixels_read=read, face_cut=True)
-            put(done.out, layout, statement.METHOD_CODES, codes)
+            codes = deidentification_attributes.method_codes(layout, options, pixels_read=read, face_cut=True)
+            put(done.out, layout, deidentification_attributes.METHOD_CODES, codes)
 
     def _state_burned_in(self, done: _Pass, stated: str) -> None:
         """Unchecked pixels at risk claim no NO: the attribute says YES or is absent."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from medsanitize.sanitize.faces.coverage import Plane
+from medsanitize.sanitize.context import Cut
 from medsanitize.sanitize.faces.detect import Head, face_planes, first_hits, visible
-from medsanitize.sanitize.faces.face import Cut
+from medsanitize.sanitize.faces.slice_geometry import Plane
 from medsanitize.sanitize.faces.volume import STEP, Mask, Volume
 
 Depths = npt.NDArray[np.int64]

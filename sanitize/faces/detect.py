@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from medsanitize.sanitize.faces.regions import enclosed, grown, labelled, largest_two, shrunk
+from medsanitize.sanitize.faces.connected_regions import enclosed, grown, labelled, largest_two, shrunk
 from medsanitize.sanitize.faces.volume import STEP, Mask, Volume
 
 Finding = Literal["none", "unsure", "face"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from medsanitize.sanitize.faces.coverage import Plane
+from medsanitize.sanitize.faces.slice_geometry import Plane
 
 Floats = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]

@@ -9,19 +9,23 @@ from typing import Any
 
 import numpy as np
 from medsanitize.policies.model import Policy
+from medsanitize.sanitize.burned_in.areas import fixed_areas
+from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.classify import identifying
+from medsanitize.sanitize.burned_in.clean import Image, Order, clean
+from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.context import Decision
-from medsanitize.sanitize.dicom.burned_in import Image, Order, clean
-from medsanitize.sanitize.dicom.encoding import EXPLICIT_LITTLE, TRANSFER_SYNTAXES, TransferSyntax
-from medsanitize.sanitize.dicom.geometry import Geometry
-from medsanitize.sanitize.dicom.pixeldata import Pixels
-from medsanitize.sanitize.dicom.shown import fixed_areas
-from medsanitize.sanitize.dicom.stored import Stored
-from medsanitize.sanitize.objects import Doubt
-from medsanitize.sanitize.pixels.boxes import TextBox
-from medsanitize.sanitize.pixels.judge import identifying
-from medsanitize.sanitize.pixels.ocr import TextReader
+from medsanitize.sanitize.formats.dicom.frames import Stored
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from medsanitize.sanitize.formats.dicom.pixel_data import Pixels
+from medsanitize.sanitize.formats.dicom.transfer_syntax import (
+    EXPLICIT_LITTLE,
+    TRANSFER_SYNTAXES,
+    TransferSyntax,
+)
+from medsanitize.sanitize.result import Doubt
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known import Terms
+from medsanitize.sanitize.text.known_identifiers import Terms
 from numpy.typing import NDArray
 
 _NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
@@ -68,7 +72,7 @@ class PictureReader:
         Raises
         ------
         Refused
-            As `medsanitize.sanitize.dicom.burned_in.clean` does.
+            As `medsanitize.sanitize.burned_in.clean.clean` does.
         """
         found = Found()
         for number, samples in enumerate(pages):
@@ -87,7 +91,7 @@ class PictureReader:
     def edit_jpeg(
         self, stream: bytes, size: tuple[int, int, int], terms: Terms, decisions: tuple[Decision, ...]
     ) -> tuple[bytes, Found]:
-        """Blank text in a JPEG that `medsanitize.sanitize.pixels.dct.is_editable`, block by block.
+        """Blank text in a JPEG that `medsanitize.sanitize.formats.jpeg.dct.is_editable`, block by block.
 
         ``size``: rows, columns, components.
         """

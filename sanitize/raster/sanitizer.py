@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Peek
-from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym, remap_uid
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.keys import SubKeys
-from medsanitize.sanitize.objects import Doubt, Sanitized
-from medsanitize.sanitize.raster import png_pixels
-from medsanitize.sanitize.raster.gather import gather
-from medsanitize.sanitize.raster.jpeg import Jpeg, oriented, read_jpeg
-from medsanitize.sanitize.raster.png import Png, read_png
-from medsanitize.sanitize.raster.png_pixels import blank_png, colors, png_of
-from medsanitize.sanitize.raster.sniff import SUFFIXES, Buffer, Format, sniff
-from medsanitize.sanitize.raster.tiff import Tiff, is_slide_file, read_tiff
-from medsanitize.sanitize.raster.tiff_pixels import blank_pages, page_colors, without_unused
-from medsanitize.sanitize.record import Check, Finding, Outcome, Record
+from medsanitize.sanitize.formats.file_type import SUFFIXES, Buffer, Format, sniff
+from medsanitize.sanitize.formats.jpeg.file import Jpeg, oriented, read_jpeg
+from medsanitize.sanitize.formats.png import samples
+from medsanitize.sanitize.formats.png.file import Png, read_png
+from medsanitize.sanitize.formats.png.samples import blank_png, colors, png_of
+from medsanitize.sanitize.formats.tiff.file import Tiff, is_slide_file, read_tiff
+from medsanitize.sanitize.formats.tiff.samples import blank_pages, page_colors, without_unused
+from medsanitize.sanitize.pseudonyms import SubKeys, patient_pseudonym, remap_uid
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.raster.inspect import gather
+from medsanitize.sanitize.result import Check, Doubt, Finding, Outcome, Record, Sanitized
 
 if TYPE_CHECKING:
     from medsanitize.sanitize.raster.burned_in import PictureReader
-    from medsanitize.sanitize.text.known import Terms
+    from medsanitize.sanitize.text.known_identifiers import Terms
     from numpy.typing import NDArray
 
 
@@ -98,7 +96,7 @@ class RasterSanitizer:
                 raise Refused("object-too-large")
             form = sniff(data)
             if form == "png":
-                picture = self._png(png_pixels.without_unused(read_png(data, limits.inflated_bytes)), context)
+                picture = self._png(samples.without_unused(read_png(data, limits.inflated_bytes)), context)
             elif form == "jpeg":
                 picture = self._jpeg(read_jpeg(data, limits.inflated_bytes), context)
             elif form == "tiff":
@@ -149,7 +147,7 @@ class RasterSanitizer:
         self._refuse_photographs(pages)
         if not self._reads():
             return Picture(whole, "jpeg", size, jpeg.rules)
-        from medsanitize.sanitize.pixels.dct import is_editable
+        from medsanitize.sanitize.formats.jpeg.dct import is_editable
 
         terms, components = self._terms(context), len(frame.components)
         if is_editable(jpeg.stream) and components in (1, 3):
@@ -200,7 +198,7 @@ class RasterSanitizer:
         return self._reader
 
     def _terms(self, context: Context) -> Terms:
-        from medsanitize.sanitize.text.known import terms
+        from medsanitize.sanitize.text.known_identifiers import terms
 
         return terms(context.known)
 

@@ -16,15 +16,15 @@ from functools import lru_cache
 from sys import maxsize
 
 from medsanitize.policies.model import TextRules
-from medsanitize.sanitize.text.entities import EntityFinder
-from medsanitize.sanitize.text.judging import judge
-from medsanitize.sanitize.text.known import Cut, Terms, known_spans
+from medsanitize.sanitize.text.classify_words import judge
+from medsanitize.sanitize.text.image_markers import is_mark
+from medsanitize.sanitize.text.known_identifiers import Cut, Terms, known_spans
 from medsanitize.sanitize.text.lexicon import Kind
-from medsanitize.sanitize.text.marks import is_mark
-from medsanitize.sanitize.text.quantities import quantities
-from medsanitize.sanitize.text.reading import Reading, read
-from medsanitize.sanitize.text.recognisers import Found, found, whole
-from medsanitize.sanitize.text.vocabulary import is_named, paired
+from medsanitize.sanitize.text.measurements import quantities
+from medsanitize.sanitize.text.ner import EntityFinder
+from medsanitize.sanitize.text.recognizers import Found, found, whole
+from medsanitize.sanitize.text.tokens import Reading, read
+from medsanitize.sanitize.text.vocabulary_filter import is_named, paired
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\u0080-\u009f\u200b-\u200f\u2028-\u202f\ufeff\ufffd]")
 _STRANGE = re.compile(

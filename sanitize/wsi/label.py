@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from medsanitize.sanitize.tiff_directory import Dialect
-from medsanitize.sanitize.wsi.rewrite import Page, numbers, text
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION
+from medsanitize.sanitize.formats.tiff.page import Page
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION
+from medsanitize.sanitize.formats.tiff.writer import numbers, text
+from medsanitize.sanitize.formats.tiff_directory import Dialect
 
 _LINE = 11
 """Characters a line, so that a UID of 44 makes four lines."""

@@ -14,13 +14,14 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import KeptMacro, WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.dicom.structure import Buffer
-from medsanitize.sanitize.tiff_directory import Dialect, Directory
-from medsanitize.sanitize.wsi.pages import BITS, PLANAR, ROWS_PER_STRIP, SAMPLES, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import Copy
-from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, write_tiff
-from medsanitize.sanitize.wsi.tiff import COMPRESSION, LENGTH, PHOTOMETRIC, WIDTH, Tiff
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.formats.pieces import Copy
+from medsanitize.sanitize.formats.tiff.page import Page, Value
+from medsanitize.sanitize.formats.tiff.pyramid import COMPRESSION, LENGTH, PHOTOMETRIC, WIDTH, Tiff
+from medsanitize.sanitize.formats.tiff.writer import numbers, write_tiff
+from medsanitize.sanitize.formats.tiff_directory import Dialect, Directory
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.wsi.tiff_pages import BITS, PLANAR, ROWS_PER_STRIP, SAMPLES, kept_page, shape_of
 from medsanitize.sanitize.wsi.tiles import DEFLATE, DEFLATE_OLD, JPEG, LZW, NONE, TileCleaner, jpeg_header
 
 if TYPE_CHECKING:
@@ -214,8 +215,8 @@ def _end(share: float, side: int) -> int:
 def _without_text(picture: Colours, kept: Area) -> tuple[bytes, int]:
     """The kept part as a JPEG, and the number of areas in it that were blanked: none of it can be read."""
     import numpy as np
-    from medsanitize.sanitize.pixels.redact import snapped
-    from medsanitize.sanitize.wsi.macro_text import text_areas
+    from medsanitize.sanitize.formats.dicom.image_pixel import snapped
+    from medsanitize.sanitize.wsi.macro_ocr import text_areas
 
     mask = np.zeros(picture.shape[:2], bool)
     mask[kept[1] : kept[3], kept[0] : kept[2]] = True

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Place
-from medsanitize.sanitize.dicom.pseudonyms import patient_pseudonym, remap_uid
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.keys import SubKeys, mac
-from medsanitize.sanitize.record import Check, Finding, Outcome, Record, Slide
-from medsanitize.sanitize.wsi import plan_edits
+from medsanitize.sanitize.formats.edit_plan import OutFile, SlideFacts
+from medsanitize.sanitize.pseudonyms import SubKeys, mac, patient_pseudonym, remap_uid
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.result import Check, Finding, Outcome, Record, Slide
 from medsanitize.sanitize.wsi.macro import KEPT, TEXT
-from medsanitize.sanitize.wsi.plan import OutFile, SlideFacts
+from medsanitize.sanitize.wsi.registry import plan_edits
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.stains import known_stain
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 MODALITY = "SM"
 _OF_ANYTHING = frozenset(["generic-tiff", "ome-tiff"])

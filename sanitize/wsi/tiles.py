@@ -6,13 +6,13 @@ import mmap
 import zlib
 from dataclasses import dataclass, field
 
-from medsanitize.sanitize.dicom import jpeg2000
-from medsanitize.sanitize.dicom.jpeg_tables import HUFFMAN, QUANTISATION, parse_tables
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.dicom.structure import Buffer
-from medsanitize.sanitize.tiff_directory import is_jpeg
-from medsanitize.sanitize.wsi.markers import Markers
-from medsanitize.sanitize.wsi.plan import Copy, Piece
+from medsanitize.sanitize.formats import jpeg2000
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.formats.jpeg.scan import Markers
+from medsanitize.sanitize.formats.jpeg.tables import HUFFMAN, QUANTISATION, parse_tables
+from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.tiff_directory import is_jpeg
+from medsanitize.sanitize.quarantine import Refused
 
 NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD, J2K_YCC, J2K_RGB, J2K = 1, 5, 7, 8, 32946, 33003, 33005, 34712
 """Compression (tag 259); 33003 and 33005 are Aperio's JPEG 2000."""

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.tiff_directory import Dialect
-from medsanitize.sanitize.wsi import plan_edits
-from medsanitize.sanitize.wsi.plan import Copy, Piece
-from medsanitize.sanitize.wsi.rewrite import Page, directories_behind
-from medsanitize.sanitize.wsi.tiff import TILE_COUNTS, TILE_OFFSETS
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.tiff.page import Page
+from medsanitize.sanitize.formats.tiff.pyramid import TILE_COUNTS, TILE_OFFSETS
+from medsanitize.sanitize.formats.tiff.writer import directories_behind
+from medsanitize.sanitize.formats.tiff_directory import Dialect
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.wsi.registry import plan_edits
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,11 +11,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from medsanitize.pipeline.shards import Shard
+from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 
-from tests.deploy.conftest import BIN, DEPLOY, parse, stand_in
-from tests.pipeline.conftest import tree
+from tests.helpers.deploy import BIN, DEPLOY, parse, stand_in
+from tests.helpers.hospital import tree
 
 
 class FailedForGood(Exception):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from medsanitize.policies.model import Policy
 
-from tests.deploy.conftest import BIN, DEPLOY, stand_in
-from tests.pipeline.conftest import tree
+from tests.helpers.deploy import BIN, DEPLOY, stand_in
+from tests.helpers.hospital import tree
 
 
 @pytest.mark.parametrize("script", ["batch-job.sh", "slurm/submit.sh", "slurm/job.sbatch"])

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from dockerfile_parse import DockerfileParser
 
-from tests.deploy.conftest import BIN, ROOT
+from tests.helpers.deploy import BIN, ROOT
 
 
 @pytest.fixture(scope="module")

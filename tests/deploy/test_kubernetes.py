@@ -9,12 +9,12 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from medsanitize.pipeline.outcome import Exit
-from medsanitize.pipeline.shards import Shard
+from medsanitize.pipeline.runtime.result import Exit
+from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.load import loads
 from ruamel.yaml import YAML
 
-from tests.deploy.conftest import DEPLOY, parse
+from tests.helpers.deploy import DEPLOY, parse
 
 KUBERNETES = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 

@@ -11,7 +11,7 @@ from medsanitize.pipeline import run as running
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 
-from tests.pipeline.conftest import tree
+from tests.helpers.hospital import tree
 
 Workplace = Callable[..., Policy]
 ONE = Options(workers=1)

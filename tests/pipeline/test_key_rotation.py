@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import MedsanitizeError, UsageError
-from medsanitize.pipeline.ledger import export_ledger
+from medsanitize.pipeline.jobs.export_ledger import export_ledger
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 from medsanitize.release.attestation import generate_signing_key
 from medsanitize.release.verify import verify
 
-from tests.pipeline.conftest import prepare, write_ct
+from tests.helpers.hospital import prepare, write_ct
 
 ONE = Options(workers=1)
 

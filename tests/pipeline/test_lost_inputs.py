@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline import engine, sanitize_stage
 from medsanitize.pipeline import run as running
-from medsanitize.pipeline.progress import Silent
+from medsanitize.pipeline.engines import base
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.shards import Shard
+from medsanitize.pipeline.runtime.progress import Silent
+from medsanitize.pipeline.stages import sanitize
+from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 
-from tests.pipeline.conftest import prepare, write_ct
+from tests.helpers.hospital import prepare, write_ct
 
 ONE = Options(workers=1)
 ALL = {"released": 40, "dropped": 0, "quarantined": 0}
@@ -103,14 +104,14 @@ def test_an_input_that_goes_before_workers_are_replaced_is_missed_by_the_new_one
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever starts late holds what it reads to what was there when the run began."""
-    real = engine.LocalEngine.map
+    real = base.LocalEngine.map
 
     def late(self: Any, task: Any, batches: Any, *, isolate: bool = False) -> Any:  # noqa: ARG001
-        if task is sanitize_stage.sanitize_batch:
+        if task is sanitize.sanitize_batch:
             mount.lose()
         return real(self, task, batches, isolate=True)
 
-    monkeypatch.setattr(engine.LocalEngine, "map", late)
+    monkeypatch.setattr(base.LocalEngine, "map", late)
     with pytest.raises(EnvironmentFailure, match="input"):
         run(project, ONE)
 

@@ -11,15 +11,15 @@ import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, IntegrityError
 from medsanitize.pipeline import run as module
-from medsanitize.pipeline.opening import state_path
+from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.shards import Shard
+from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from medsanitize.release.publish import settle
 from medsanitize.release.registry import Registry
 from medsanitize.release.verify import verify
 
-from tests.pipeline.conftest import real_file, tree, write_ct
+from tests.helpers.hospital import real_file, tree, write_ct
 
 ONE = Options(workers=1)
 Workplace = Callable[..., Policy]

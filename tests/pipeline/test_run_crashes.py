@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
-from medsanitize.pipeline.opening import state_path
+from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.shards import Shard
+from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 
-from tests.pipeline.conftest import tree
+from tests.helpers.hospital import tree
 
 Workplace = Callable[..., Policy]
 
@@ -46,7 +46,7 @@ def note(event, arguments):
         raise OSError(28, "No space left on device")
 from pathlib import Path
 from medsanitize.errors import MedsanitizeError
-from medsanitize.pipeline.opening import state_path
+from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.load import load
 loaded = load(Path(policy))
@@ -130,7 +130,7 @@ def test_a_disk_full_at_200_points_is_exit_5_and_a_rerun_succeeds(
 def test_a_full_disk_while_an_object_is_written_stops_the_run(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from medsanitize.pipeline import sanitize_stage
+    from medsanitize.pipeline.stages import sanitize
 
     policy = workplace()
     written = 0
@@ -146,7 +146,7 @@ def test_a_full_disk_while_an_object_is_written_stops_the_run(
         def __getattr__(self, name: str) -> object:
             return write if name == "write" else getattr(os, name)
 
-    monkeypatch.setattr(sanitize_stage, "os", Patched())
+    monkeypatch.setattr(sanitize, "os", Patched())
     with pytest.raises(EnvironmentFailure):
         run(policy, Options(workers=1))
     assert not (policy.output / "RELEASE.json").exists()

@@ -11,14 +11,14 @@ from pathlib import Path
 import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
-from medsanitize.pipeline.opening import state_path
 from medsanitize.pipeline.preflight import locked
+from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify
 
-from tests.pipeline.conftest import CANARIES, real_file, tree, write_ct
+from tests.helpers.hospital import CANARIES, real_file, tree, write_ct
 
 ONE = Options(workers=1)
 Workplace = Callable[..., Policy]
@@ -380,7 +380,7 @@ def test_anonymous_runs_differ_unless_they_share_a_key(workplace: Workplace) -> 
 
 @pytest.mark.parametrize("option", ["shard", "inventory"])
 def test_an_anonymous_run_cannot_be_split(workplace: Workplace, option: str) -> None:
-    from medsanitize.pipeline.shards import Shard
+    from medsanitize.pipeline.state.shards import Shard
 
     policy = workplace(release='{name: a, version: "1", mode: anonymous}')
     options = Options(shard=Shard(1, 2)) if option == "shard" else Options(inventory_only=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import PolicyError
+from medsanitize.policies.dump import dumps
 from medsanitize.policies.load import PRESETS, loads
 from medsanitize.policies.model import KeptMacro, Policy
-from medsanitize.policies.write import dumps
 
 HEAD = """\
 version: 1

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from medsanitize.errors import PolicyError
 from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
-from medsanitize.policies.pacs import DicomWeb, Dimse
 
 HEAD = """version: 1
 preset: ps3.15-basic

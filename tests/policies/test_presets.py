@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from medsanitize.policies.attributes import mask
 from medsanitize.policies.load import PRESETS, loads, preset_text
 from medsanitize.policies.model import Deduplicate, Options, Policy
+from medsanitize.policies.strict_yaml import read_tree
 from medsanitize.policies.tables.standard import confidentiality
-from medsanitize.policies.tree import read_tree
+from medsanitize.policies.tag_patterns import mask
 
 
 def policy(preset: str) -> Policy:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from medsanitize.errors import KeyMaterialError
 from medsanitize.policies.model import Keys
-from medsanitize.policies.secrets import generate_release_key, read_release_key
+from medsanitize.policies.release_key import generate_release_key, read_release_key
 
 GOOD = bytes(range(7, 39))
 

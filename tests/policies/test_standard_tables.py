@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 from medsanitize.policies.model import OPTION_CODES, Options
-from medsanitize.policies.tables.generate import confidentiality_csv, iods_json
 from medsanitize.policies.tables.standard import (
     OPTION_COLUMNS,
     _read,
@@ -14,6 +13,7 @@ from medsanitize.policies.tables.standard import (
     confidentiality,
     sop_class_names,
 )
+from medsanitize.tools.standard_tables.generate import confidentiality_csv, iods_json
 
 CT = "1.2.840.10008.5.1.4.1.1.2"
 ENHANCED_CT = "1.2.840.10008.5.1.4.1.1.2.1"

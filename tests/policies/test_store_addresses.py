@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from medsanitize.errors import PolicyError
 from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.dump import dumps
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
-from medsanitize.policies.write import dumps
 
 BASE = Path("/project")
 

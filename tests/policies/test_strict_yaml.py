@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from medsanitize.policies.tree import MAX_BYTES, MAX_DEPTH, MAX_PROBLEMS, read_tree
+from medsanitize.policies.strict_yaml import MAX_BYTES, MAX_DEPTH, MAX_PROBLEMS, read_tree
 
 
 def places(text: str) -> list[tuple[int, int, str]]:

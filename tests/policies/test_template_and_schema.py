@@ -11,11 +11,11 @@ from typing import Any, get_args
 import jsonschema
 import pytest
 from medsanitize.errors import UsageError
+from medsanitize.policies.json_schema import json_schema
 from medsanitize.policies.load import PRESETS, loads, preset_text
 from medsanitize.policies.model import Policy, PresetName
-from medsanitize.policies.schema import json_schema
+from medsanitize.policies.strict_yaml import read_tree
 from medsanitize.policies.template import template
-from medsanitize.policies.tree import read_tree
 
 NAMES: tuple[PresetName, ...] = get_args(PresetName)
 

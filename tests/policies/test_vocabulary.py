@@ -91,14 +91,14 @@ def test_no_surname_first_name_or_place_of_four_letters_is_a_word() -> None:
     pytest.importorskip(
         "faker", reason="Faker's lists of names are needed to check the vocabulary against them"
     )
-    from medsanitize.policies.tables import generate_vocabulary as generate
+    from medsanitize.tools.standard_tables import generate_vocabulary as generate
 
     names = {name for name in generate.name_words() if len(name) > 3}
     assert names & words() <= generate.keep_words()
 
 
 def test_kept_names_are_few() -> None:
-    from medsanitize.policies.tables.generate_vocabulary import keep_words
+    from medsanitize.tools.standard_tables.generate_vocabulary import keep_words
 
     assert len(keep_words()) < 160
 
@@ -123,13 +123,13 @@ def test_words_are_sorted_lower_case_and_without_separators() -> None:
 
 def test_generator_gives_the_shipped_bytes(tmp_path) -> None:
     pytest.importorskip("faker", reason="Faker is needed to generate the vocabulary")
-    from medsanitize.policies.tables import generate_vocabulary as generate
+    from medsanitize.tools.standard_tables import generate_vocabulary as generate
 
     # In a process of its own: libraries that other tests load add words to pydicom's dictionaries.
     command = [sys.executable, "-m", generate.__name__, "--out", str(tmp_path)]
     subprocess.run(command, check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
     for name in ("vocabulary.txt", "coded_concepts.csv"):
-        assert (tmp_path / name).read_bytes() == (generate.HERE / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (generate.TABLES / name).read_bytes()
 
 
 def test_lists_load_fast_and_without_heavy_imports() -> None:

@@ -11,6 +11,7 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.dump import dumps
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import (
     Action,
@@ -33,7 +34,6 @@ from medsanitize.policies.model import (
     Verdict,
 )
 from medsanitize.policies.template import template
-from medsanitize.policies.write import dumps
 
 BASE = Path("/p")
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from medsanitize.policies.model import Contact, Release
 from medsanitize.release.attestation import generate_signing_key
-from medsanitize.release.evidence import write_evidence
+from medsanitize.release.build import write_evidence
 from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
 from medsanitize.release.publish import publish
 from medsanitize.release.summary import Gate, Summary, TableSummary
-from medsanitize.sanitize.record import Check
+from medsanitize.sanitize.result import Check
 
 CT = "1.2.840.10008.5.1.4.1.1.2"
 EXPLICIT = "1.2.840.10008.1.2.1"

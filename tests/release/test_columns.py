@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from medsanitize.release.columns import column
+from medsanitize.release.parquet_io import column
 
 
 @settings(deadline=None)
@@ -45,7 +45,7 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
 def test_pandas_is_not_imported() -> None:
     code = (
         "import sys, pyarrow as pa\n"
-        "from medsanitize.release.columns import column\n"
+        "from medsanitize.release.parquet_io import column\n"
         "column(['a', None], pa.string()); column([1], pa.int32())\n"
         "sys.exit('pandas' in sys.modules)"
     )

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from medsanitize.errors import IntegrityError, KeyMaterialError, UsageError
 from medsanitize.policies.model import Release
 from medsanitize.release.attestation import generate_signing_key, opened, pre_authentication
+from medsanitize.release.build import write_evidence
 from medsanitize.release.checksums import read_sums
-from medsanitize.release.evidence import write_evidence
 from medsanitize.release.manifest import patients_of, write_objects, write_patients
 from medsanitize.release.summary import Summary, Synthetic
 

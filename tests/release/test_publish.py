@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
-from medsanitize.release.canonical import document_json
-from medsanitize.release.evidence import write_evidence
+from medsanitize.release.build import write_evidence
+from medsanitize.release.canonical_json import document_json
 from medsanitize.release.publish import EPOCH, publish, staged_digest
-from medsanitize.release.root import self_digest
+from medsanitize.release.release_json import self_digest
 from medsanitize.release.verify import verify
 
 Make = Callable[..., Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from medsanitize.release.row_groups import batches_of
+from medsanitize.release.parquet_io import batches_of
 
 GROUPS = 60
 

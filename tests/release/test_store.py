@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.errors import EnvironmentFailure, IntegrityError
-from medsanitize.release.canonical import canonical_json, document_json
+from medsanitize.release.atomic_io import reserve, storage, write_atomic
+from medsanitize.release.canonical_json import canonical_json, document_json
 from medsanitize.release.layout import is_safe, require_safe
-from medsanitize.release.store import reserve, storage, write_atomic
 
 
 @pytest.mark.parametrize("sync", [True, False])

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from medsanitize.errors import KeyMaterialError, UsageError
 from medsanitize.release.attestation import generate_signing_key
-from medsanitize.release.canonical import document_json
+from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import digest_file
-from medsanitize.release.root import self_digest
+from medsanitize.release.release_json import self_digest
 from medsanitize.release.verify import verify
 
 Make = Callable[..., Any]

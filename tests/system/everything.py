@@ -14,7 +14,7 @@ from pathlib import Path
 
 from medsanitize.generators.phantoms.cohorts import write_chests
 
-from tests.pipeline.conftest import policy_text, write_ct
+from tests.helpers.hospital import policy_text, write_ct
 
 ROOT = Path(__file__).parents[2]
 MEDSANITIZE = str(Path(sys.executable).parent / "medsanitize")

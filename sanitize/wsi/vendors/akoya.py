@@ -9,16 +9,17 @@ import re
 from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.tiff_directory import Directory
-from medsanitize.sanitize.wsi.pages import kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
+from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
+from medsanitize.sanitize.formats.tiff.page import Page
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, Tiff, looks_like_tiff
+from medsanitize.sanitize.formats.tiff.writer import text, tiff_file
+from medsanitize.sanitize.formats.tiff_directory import Directory
+from medsanitize.sanitize.formats.xml import NUMBER, child_text, parse_xml, tag
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.stains import known_channel
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff, looks_like_tiff
+from medsanitize.sanitize.wsi.tiff_pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.vendors.generic import mpp_of
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
-from medsanitize.sanitize.wsi.xml import NUMBER, child_text, parse_xml, tag
 
 NAME = "akoya"
 _SOFTWARE, _ROOT = 305, "PerkinElmer-QPI-ImageDescription"

@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.tiff_directory import Directory
+from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
+from medsanitize.sanitize.formats.tiff.page import Page
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, SUBFILE, Tiff
+from medsanitize.sanitize.formats.tiff.writer import numbers, text, tiff_file
+from medsanitize.sanitize.formats.tiff_directory import Directory
+from medsanitize.sanitize.quarantine import Refused
 from medsanitize.sanitize.wsi.label import label_page, label_size
 from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
-from medsanitize.sanitize.wsi.pages import Shape, is_reduction, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, numbers, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, SUBFILE, Tiff
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
+from medsanitize.sanitize.wsi.tiff_pages import Shape, is_reduction, kept_page, shape_of
 
 NAME = "aperio"
 _GEOMETRY = re.compile(

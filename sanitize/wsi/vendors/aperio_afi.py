@@ -11,12 +11,13 @@ import re
 from dataclasses import replace
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece
+from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile
+from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.xml import local, parse_xml, tag
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.stains import known_channel
 from medsanitize.sanitize.wsi.vendors import aperio
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
-from medsanitize.sanitize.wsi.xml import local, parse_xml, tag
 
 NAME = "aperio-afi"
 _ROOT, _SUFFIX = "ImageList", ".svs"

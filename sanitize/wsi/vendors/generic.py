@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.tiff_directory import Directory
-from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, tiff_file
-from medsanitize.sanitize.wsi.tiff import Tiff, looks_like_tiff
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
+from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
+from medsanitize.sanitize.formats.tiff.page import Page
+from medsanitize.sanitize.formats.tiff.pyramid import Tiff, looks_like_tiff
+from medsanitize.sanitize.formats.tiff.writer import tiff_file
+from medsanitize.sanitize.formats.tiff_directory import Directory
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
+from medsanitize.sanitize.wsi.tiff_pages import is_reduction, kept_page, shape_of
 
 NAME = "generic-tiff"
 _MICROMETRES = {2: 25400.0, 3: 10000.0}

@@ -9,16 +9,17 @@ from __future__ import annotations
 import struct
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.tiff_directory import Directory
-from medsanitize.sanitize.tiff_types import LONG
+from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
+from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.tiff.page import Page, Value
+from medsanitize.sanitize.formats.tiff.pyramid import NDPI_FLAG, Tiff, looks_like_tiff
+from medsanitize.sanitize.formats.tiff.writer import numbers, text, tiff_file
+from medsanitize.sanitize.formats.tiff_directory import LONG, Directory
+from medsanitize.sanitize.quarantine import Refused
 from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
-from medsanitize.sanitize.wsi.pages import kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import Copy, EditPlan, Piece, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import NDPI_FLAG, Tiff, looks_like_tiff
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
+from medsanitize.sanitize.wsi.tiff_pages import kept_page, shape_of
 from medsanitize.sanitize.wsi.tiles import TileCleaner
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "hamamatsu"
 _LENS, _STARTS, _STARTS_HIGH, _MODEL = 65421, 65426, 65432, 272

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.wsi.plan import EditPlan, OutFile, Piece, SlideFacts
+from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.formats.pieces import Piece
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.tiles import JPEG
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "hamamatsu"
 _SECTION = "[Virtual Microscope Specimen]"

@@ -11,13 +11,14 @@ import re
 from dataclasses import dataclass
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.wsi.ini import REAL, WHOLE, Sections, kept, read_ini, whole, write_ini
-from medsanitize.sanitize.wsi.mirax_index import Entry, Index, read_index, write_index
-from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import length_of
+from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.formats.ini import REAL, WHOLE, Sections, kept, read_ini, whole, write_ini
+from medsanitize.sanitize.formats.mirax_index import Entry, Index, read_index, write_index
+from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.tiff.writer import length_of
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.tiles import JPEG, TileCleaner
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
 
 NAME = "mirax"
 _INI = "Slidedat.ini"

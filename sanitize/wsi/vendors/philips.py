@@ -12,16 +12,17 @@ import re
 from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.tiff_directory import Directory
+from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
+from medsanitize.sanitize.formats.tiff.page import Page
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, Tiff
+from medsanitize.sanitize.formats.tiff.writer import text, tiff_file
+from medsanitize.sanitize.formats.tiff_directory import Directory
+from medsanitize.sanitize.formats.xml import children, local, parse_xml
+from medsanitize.sanitize.quarantine import Refused
 from medsanitize.sanitize.wsi.label import label_page
 from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
-from medsanitize.sanitize.wsi.pages import is_padded_reduction, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
-from medsanitize.sanitize.wsi.xml import children, local, parse_xml
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
+from medsanitize.sanitize.wsi.tiff_pages import is_padded_reduction, kept_page, shape_of
 
 NAME = "philips"
 _SOFTWARE = 305

@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.tiff_directory import Dialect, Directory
-from medsanitize.sanitize.wsi.pages import is_reduction, kept_page, shape_of
-from medsanitize.sanitize.wsi.plan import EditPlan, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import Page, Value, numbers, text, tiff_file
-from medsanitize.sanitize.wsi.tiff import DESCRIPTION, Tiff, looks_like_tiff
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
-from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, copy_allowed, local, parse_xml
+from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
+from medsanitize.sanitize.formats.tiff.page import Page, Value
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, Tiff, looks_like_tiff
+from medsanitize.sanitize.formats.tiff.writer import numbers, text, tiff_file
+from medsanitize.sanitize.formats.tiff_directory import Dialect, Directory
+from medsanitize.sanitize.formats.xml import NUMBER, Allowed, copy_allowed, local, parse_xml
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
+from medsanitize.sanitize.wsi.tiff_pages import is_reduction, kept_page, shape_of
 
 NAME = "ventana"
 _XMP = 700

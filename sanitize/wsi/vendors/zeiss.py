@@ -12,14 +12,7 @@ from itertools import pairwise
 from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.dicom.refusal import Refused
-from medsanitize.sanitize.wsi.packed import clean_jpegxr, zstd_length
-from medsanitize.sanitize.wsi.plan import Copy, EditPlan, OutFile, Piece, SlideFacts
-from medsanitize.sanitize.wsi.rewrite import length_of
-from medsanitize.sanitize.wsi.tiles import JPEG, LZW, NONE, TileCleaner
-from medsanitize.sanitize.wsi.view import SlideName, SlideView
-from medsanitize.sanitize.wsi.xml import NUMBER, Allowed, child_text, children, copy_allowed, parse_xml, tag
-from medsanitize.sanitize.wsi.zisraw import (
+from medsanitize.sanitize.formats.czi import (
     SEGMENT,
     Block,
     Zisraw,
@@ -32,6 +25,22 @@ from medsanitize.sanitize.wsi.zisraw import (
     read_zisraw,
     subblock_head,
 )
+from medsanitize.sanitize.formats.czi_tiles import clean_jpegxr, zstd_length
+from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.tiff.writer import length_of
+from medsanitize.sanitize.formats.xml import (
+    NUMBER,
+    Allowed,
+    child_text,
+    children,
+    copy_allowed,
+    parse_xml,
+    tag,
+)
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
+from medsanitize.sanitize.wsi.tiles import JPEG, LZW, NONE, TileCleaner
 
 NAME = "zeiss"
 _BYTES = {0: 1, 1: 2, 2: 4, 3: 3, 4: 6, 8: 12, 9: 4, 10: 8, 12: 4}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
-from medsanitize.pipeline.engines.connection import answers
+from medsanitize.pipeline.engines.ray_connect import answers
 from medsanitize.policies.model import Policy
 
 Workplace = Callable[..., Policy]

@@ -12,8 +12,8 @@ from medsanitize.cli import cli
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 
-from tests.pipeline.conftest import CANARIES, KEY, tree
-from tests.pipeline.engines.cluster import Cluster, free_port, told
+from tests.helpers.hospital import CANARIES, KEY, tree
+from tests.helpers.ray_cluster import Cluster, free_port, told
 
 Workplace = Callable[..., Policy]
 RAY = "{kind: ray}"

@@ -14,17 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.engines.spark import (
-    INVENTORY_SCHEMA,
-    SETTLED_LATER,
-    inventory_rows,
-    sanitize_partition,
-)
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.spark import INVENTORY_SCHEMA, SETTLED_LATER, inventory_rows, sanitize_partition
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import OBJECT_SCHEMA
 
-from tests.pipeline.conftest import CANARIES, KEY, tree
+from tests.helpers.hospital import CANARIES, KEY, tree
 
 Workplace = Callable[..., Policy]
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "spark_release.py"

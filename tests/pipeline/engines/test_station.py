@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from cryptography.exceptions import InvalidTag
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.engines.channel import Channel, Invitation
-from medsanitize.pipeline.engines.station import Answer, Kit, Station
-from medsanitize.pipeline.likeness import inputs_of
-from medsanitize.pipeline.preflight import SEEN, ensure_staging
-from medsanitize.pipeline.stores.local import Root
-from medsanitize.pipeline.worker import Setup, Worker
+from medsanitize.pipeline.engines.encrypted_channel import Channel, Invitation
+from medsanitize.pipeline.engines.ray_worker import Answer, Kit, Station
+from medsanitize.pipeline.engines.shared_storage import SEEN, inputs_of
+from medsanitize.pipeline.engines.worker import Setup, Worker
+from medsanitize.pipeline.preflight import ensure_staging
+from medsanitize.pipeline.storage.local import Root
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.keys import derive
+from medsanitize.sanitize.pseudonyms import derive
 
-from tests.pipeline.conftest import CANARIES, KEY
+from tests.helpers.hospital import CANARIES, KEY
 
 Workplace = Callable[..., Policy]
 MARK = f"{SEEN}a"
@@ -39,7 +39,7 @@ def root_of(worker: Worker, batch: Sequence[int]) -> tuple[str, int]:
 @pytest.fixture(autouse=True)
 def heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker is silent for good; here it runs in the process of the tests."""
-    monkeypatch.setattr("medsanitize.pipeline.engine.silence", lambda: None)
+    monkeypatch.setattr("medsanitize.pipeline.engines.base.silence", lambda: None)
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_node_without_an_extra_of_the_policy_is_refused(
     def lacking(_: Policy) -> None:
         raise UsageError("The policy needs the extra 'text', which is not installed", "Install it")
 
-    monkeypatch.setattr("medsanitize.pipeline.extras.check_extras", lacking)
+    monkeypatch.setattr("medsanitize.pipeline.runtime.optional_dependencies.check_extras", lacking)
 
     _, _, answer = equipped(setup, inputs_of(setup.policy))
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from medsanitize.generators.gate import gate as gate_module
-from medsanitize.generators.quality import page as quality_page
-from medsanitize.generators.quality import quality as quality_module
-from medsanitize.pipeline import drawing, synthesize_stage
-from medsanitize.pipeline.outcome import RunResult
-from medsanitize.pipeline.run import Options, run
+from medsanitize.generators.privacy_gate import gate as gate_module
+from medsanitize.generators.quality import metrics as quality_module
+from medsanitize.generators.quality import report as quality_page
+from medsanitize.pipeline.runtime.result import RunResult
+from medsanitize.pipeline.synthesis import draw, stage
 from medsanitize.policies.model import Policy
 
-from tests.pipeline.conftest import prepare
-from tests.pipeline.synthetics import (
+from tests.helpers.hospital import prepare
+from tests.helpers.synthesis import Make, done
+from tests.helpers.synthetics import (
     CLASSES,
     Coarse,
     Maker,
@@ -29,11 +27,6 @@ from tests.pipeline.synthetics import (
     write_table,
     write_verifier,
 )
-
-Make = Callable[..., Policy]
-
-
-RULE = "synthesize:replaced"
 
 
 @pytest.fixture(scope="session")
@@ -66,10 +59,10 @@ def generator(
 ) -> dict[str, Maker]:
     """Models that need no weights, in this process; tests may put another generator in its place."""
     held = {"now": Maker()}
-    monkeypatch.setattr(drawing, "open_once", lambda *_: held["now"])
-    monkeypatch.setattr(synthesize_stage, "open_once", lambda *_: held["now"])
-    monkeypatch.setattr(synthesize_stage, "open_verifiers", lambda *_: (Coarse(), Coarse()))
-    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: known)
+    monkeypatch.setattr(draw, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(stage, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(stage, "open_verifiers", lambda *_: (Coarse(), Coarse()))
+    monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: known)
     for module in (quality_module, quality_page):
         monkeypatch.setattr(module, "features_of", coarse_features)
     calibrated = gate_module.prepare
@@ -120,10 +113,6 @@ def make(people: Path, tmp_path: Path, generator: dict[str, Maker]) -> Make:
     return policy
 
 
-def done(policy: Policy, **options: Any) -> RunResult:
-    return run(policy, Options(workers=1), **options)
-
-
 @pytest.fixture(scope="session")
 def finished() -> list[tuple[Policy, RunResult]]:
     """What was released before, only to be looked at."""
@@ -137,17 +126,3 @@ def released(make: Make, finished: list[tuple[Policy, RunResult]]) -> tuple[Poli
         policy = make()
         finished.append((policy, done(policy)))
     return finished[0]
-
-
-def gate(result: RunResult) -> Any:
-    return next(one for one in result.gates if one.name == "synthetic images")
-
-
-def files(policy: Policy) -> list[Path]:
-    return sorted(path for path in (policy.output / "data").rglob("*") if path.is_file())
-
-
-def report_of(policy: Policy) -> str:
-    """The text of the release's report."""
-    page = (policy.output / "report.html").read_text().split("</style>")[1]
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))

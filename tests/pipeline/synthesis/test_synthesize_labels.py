@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.pipeline.synthesis.conftest import RULE, Make, done, gate
+from tests.helpers.synthesis import RULE, Make, done, gate
 
 
 def without(people: Path, table: Path, names: Sequence[str]) -> Path:

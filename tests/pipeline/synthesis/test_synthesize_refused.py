@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.pipeline import drawing, synthetic_objects
+from medsanitize.pipeline.synthesis import draw, write_objects
 
-from tests.pipeline.synthesis.conftest import Make, done, gate
-from tests.pipeline.synthetics import (
-    Maker,
-    digest_of,
-    write_verifier,
-)
+from tests.helpers.synthesis import Make, done, gate
+from tests.helpers.synthetics import Maker, digest_of, write_verifier
 
 
 def test_labels_that_nobody_has_are_refused_before_anything_is_read(make: Make) -> None:
@@ -41,7 +37,7 @@ def test_a_generator_that_knows_others_than_the_table_names_is_refused(
     make: Make, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any], facts: dict[str, Any], said: str
 ) -> None:
     changed = {**known, **facts}
-    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: changed)
+    monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: changed)
     with pytest.raises(UsageError, match=said):
         done(make())
 
@@ -50,7 +46,7 @@ def test_a_generator_that_went_on_with_the_very_same_images_is_taken(
     make: Make, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any]
 ) -> None:
     changed = {**known, "start": "0" * 64, "images_before": [known["images"]]}
-    monkeypatch.setattr("medsanitize.generators.latent.generator.training_of", lambda _: changed)
+    monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: changed)
     assert gate(done(make())).result == "passed"
 
 
@@ -76,7 +72,7 @@ def test_a_model_that_learned_from_a_part_is_found_where_the_generator_knows_few
 def test_more_images_than_the_memory_holds_are_refused_before_anything_is_drawn(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drawing, "memory", lambda: 1 << 20)
-    monkeypatch.setattr(synthetic_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(draw, "memory", lambda: 1 << 20)
+    monkeypatch.setattr(write_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
     with pytest.raises(UsageError, match="GB of memory"):
         done(make(per_patient="1000"))

@@ -10,27 +10,23 @@ from pathlib import Path
 import numpy as np
 import pydicom
 import pytest
-from medsanitize.pipeline import synthetic_objects
-from medsanitize.pipeline.drawing import Draw, apportioned
-from medsanitize.pipeline.opening import page_path as review_page
-from medsanitize.pipeline.outcome import RunResult
-from medsanitize.pipeline.review import make_review, take_decisions
+from medsanitize.pipeline.resume import page_path as review_page
+from medsanitize.pipeline.review.pages import make_review, take_decisions
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.stop import Stop, Stopped
-from medsanitize.pipeline.synthesize_stage import page_path
-from medsanitize.pipeline.synthetic_objects import FIRST_ROW
+from medsanitize.pipeline.runtime.result import RunResult
+from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.synthesis import write_objects
+from medsanitize.pipeline.synthesis.draw import Draw, apportioned
+from medsanitize.pipeline.synthesis.stage import page_path
+from medsanitize.pipeline.synthesis.write_objects import FIRST_ROW
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify
-from medsanitize.verifiers.audit import audit_release
+from medsanitize.verifiers.leaks.audit import audit_release
 
-from tests.pipeline.conftest import tree
-from tests.pipeline.synthesis.conftest import RULE, Make, done, files, gate
-from tests.pipeline.synthetics import (
-    Coarse,
-    Maker,
-    person,
-)
+from tests.helpers.hospital import tree
+from tests.helpers.synthesis import RULE, Make, done, files, gate
+from tests.helpers.synthetics import Coarse, Maker, person
 
 
 def test_labelled_originals_are_dropped_and_as_many_images_stand_in_their_place(
@@ -105,7 +101,7 @@ def test_too_few_patients_release_nothing_synthetic_and_originals_stay_dropped(
 def test_with_too_few_patients_nothing_is_drawn_and_what_it_takes_is_said(
     make: Make, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synthetic_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(write_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
     policy = make(table=people / "few.csv")
     done(policy)
     report = (policy.output / "report.html").read_text()
@@ -152,7 +148,7 @@ def test_only_flagged_images_are_replaced_where_the_policy_says_so(make: Make) -
 
 
 def test_with_nothing_to_replace_nothing_is_drawn(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synthetic_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(write_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
     assert gate(done(make(replace="flagged"))).result == "passed"
 
 
@@ -177,7 +173,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
     done(whole)
     stop = Stop()
     batches: list[tuple[Draw, ...]] = []
-    real = synthetic_objects.pixels_of
+    real = write_objects.pixels_of
 
     def counted(folder: Path, device: str, part: Sequence[Draw]) -> bytes:
         batches.append(tuple(part))
@@ -185,7 +181,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
         stop.number = 15 if len(batches) == 2 else 0
         return made
 
-    monkeypatch.setattr(synthetic_objects, "pixels_of", counted)
+    monkeypatch.setattr(write_objects, "pixels_of", counted)
     with pytest.raises(Stopped):
         done(cut, stop=stop)
     done(cut)
@@ -230,7 +226,7 @@ def test_numbers_are_shared_out_whole(total: int, shares: tuple[int, ...], count
 def test_people_are_told_apart() -> None:
     """Of the simulation itself: one's visits are alike, and nobody else."""
     model = Coarse()
-    from medsanitize.generators.latent.squares import as_picture
+    from medsanitize.generators.diffusion.preprocess import as_picture
 
     seen = model.embed([as_picture(person([1, 2], visit)) for visit in (0, 1)])
     other = model.embed([as_picture(person([1, 3]))])

@@ -10,20 +10,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from medsanitize.generators.quality import quality as quality_module
-from medsanitize.pipeline.evidence_stage import synthetic_of
-from medsanitize.pipeline.outcome import RunResult
-from medsanitize.pipeline.stop import Stop, Stopped
-from medsanitize.pipeline.synthesize_stage import page_path
+from medsanitize.generators.quality import metrics as quality_module
+from medsanitize.pipeline.runtime.result import RunResult
+from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.stages.evidence import synthetic_of
+from medsanitize.pipeline.synthesis.stage import page_path
 from medsanitize.policies.model import Policy
 from medsanitize.release.summary import Figures, Synthetic
 
-from tests.pipeline.conftest import KEY, tree
-from tests.pipeline.synthesis.conftest import Make, done, gate, report_of
-from tests.pipeline.synthetics import (
-    Maker,
-    coarse_features,
-)
+from tests.helpers.hospital import KEY, tree
+from tests.helpers.synthesis import Make, done, gate, report_of
+from tests.helpers.synthetics import Maker, coarse_features
 
 
 def test_the_report_shows_verdict_and_images_and_the_page_of_the_holder_is_not_in_it(

@@ -1,0 +1,86 @@
+"""Attacks on releases, as someone with other data would make them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.options import COLUMN, columns_of
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.reid.linkage.dataset_attack import Linkage
+
+
+@click.group()
+def attack() -> None:
+    """Attack a release, to know what another would find."""
+
+
+@command(
+    "linkage", "medsanitize attack linkage release --background other --output for-us-alone", group=attack
+)
+@click.argument("release", type=FILE)
+@click.option(
+    "--background",
+    type=FILE,
+    required=True,
+    metavar="OTHER",
+    help="What the attacker holds; may be the same.",
+)
+@click.option("--labels", type=FILE, metavar="TABLE", help="Who is in which file, where RELEASE is a folder.")
+@click.option("--background-labels", type=FILE, metavar="TABLE", help="The same of OTHER.")
+@COLUMN
+@click.option("--model", type=FILE, help="Folder of a retrieval model; by default ImageNet features.")
+@click.option("--policy", type=FILE, help="Policy of RELEASE: go through the guidelines A1 to A7 as well.")
+@click.option("--output", type=FILE, metavar="FOLDER", help="Write linkage.json and linkage.html there.")
+def linkage(
+    release: Path,
+    background: Path,
+    labels: Path | None,
+    background_labels: Path | None,
+    renamed: tuple[str, ...],
+    model: Path | None,
+    policy: Path | None,
+    output: Path | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Link patients by the look of their images: the success rate Rs of Holub et al. 2023.
+
+    RELEASE and OTHER are releases, whose pseudonyms say who is who, or folders with a table (by default the
+    labels.csv in them). Images that cannot be read are counted, and the exit code is then 1.
+    """
+    from medsanitize.pipeline.jobs.linkage_attack import Asked, run_linkage
+
+    columns = columns_of(renamed)
+    asked = Asked(release, background, labels, background_labels, columns, model, policy, output)
+    with long_work(log_json) as (progress, stop):
+        found = run_linkage(asked, progress, stop)
+    code = 1 if found.excluded else 0
+    tell(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found)))
+    return code
+
+
+def _lines(found: Linkage) -> list[str]:
+    lines = [
+        f"{found.release.images:,} images of {found.release.patients:,} patients attacked with"
+        f" {'each other' if found.itself else f'{found.background.images:,} images'}."
+    ]
+    if found.excluded:
+        lines.append(f"Left out: {found.excluded:,} images; --output and --json say why.")
+    for name, one in (("whole images", found.whole), ("central crops", found.crop)):
+        if one is None:
+            lines.append(f"Rs, {name}: not measured.")
+        else:
+            (low, high), rate = one.interval, one.rs
+            lines.append(
+                f"Rs, {name}: {rate.share:.3f} ({low:.3f} to {high:.3f}): {rate.errors:,} of {rate.of:,}"
+                f" patients linked, at most {rate.upper:.3f} at 95 % confidence."
+            )
+    if found.without_crop:
+        lines.append(f"Of {found.without_crop:,} images there is no central crop.")
+    lines += [f"{one.code} {one.name}: {one.result}. {one.why}" for one in found.guidelines]
+    return lines

@@ -1,0 +1,93 @@
+"""What every command shares: its example, --json and --log-json, its exit code and how it tells an error."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.runtime.progress import Progress
+    from medsanitize.pipeline.runtime.signals import Stop
+
+FILE = click.Path(path_type=Path)
+_COMMON = (
+    click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object on stdout."),
+    click.option("--log-json", is_flag=True, help="Write messages and progress as JSON lines on stderr."),
+)
+
+
+def command(
+    name: str, example: str, group: click.Group | None = None
+) -> Callable[[Callable[..., int]], click.Command]:
+    """Make a command, of a group where one is named, of what returns an exit code; with --json, --log-json
+    and an example.
+    """
+
+    def register(function: Callable[..., int]) -> click.Command:
+        @functools.wraps(function)
+        def guarded(*, log_json: bool, **arguments: Any) -> None:
+            begin = click.get_current_context().obj  # what `main` has to be done first, for a command alone
+            if begin is not None:
+                begin()
+            _exit(lambda: function(log_json=log_json, **arguments), arguments["as_json"], log_json)
+
+        wrapped: Callable[..., Any] = guarded
+        for option in reversed(_COMMON):
+            wrapped = option(wrapped)
+        made = group.command if group is not None else click.command
+        return made(name, epilog=f"\b\nExample:\n  {example}")(wrapped)
+
+    return register
+
+
+def _exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
+    """Run a command's work; whatever happens becomes a sentence and an exit code, never a traceback."""
+    from medsanitize.pipeline.runtime.result import exit_code
+
+    try:
+        code = work()
+    except click.ClickException:
+        raise
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  a traceback could show the value of an element
+        code = exit_code(error)
+        _tell_error(error, int(code), as_json, log_json)
+    sys.exit(code)
+
+
+def _tell_error(error: BaseException, code: int, as_json: bool, log_json: bool) -> None:
+    from medsanitize.pipeline.reporting.json_log import log_failure
+    from medsanitize.pipeline.runtime.result import explain, failed_ending
+
+    text = explain(error)
+    if as_json:
+        print(json.dumps({"type": "error", "message": text, "exit_code": code}))
+    if log_json:
+        log_failure(failed_ending(error), code, type(error).__name__, text)
+    else:
+        print(f"medsanitize: {text}", file=sys.stderr)
+
+
+@contextmanager
+def long_work(log_json: bool) -> Iterator[tuple[Progress, Stop]]:
+    """Progress on stderr, and a stop that hears Ctrl-C and SIGTERM, while a command works."""
+    from medsanitize.pipeline.reporting.console import close, progress_for
+    from medsanitize.pipeline.runtime.signals import on_signals
+
+    progress = progress_for(log_json)
+    try:
+        with on_signals() as stop:
+            yield progress, stop
+    finally:
+        close(progress)
+
+
+def tell(as_json: bool, facts: dict[str, Any], text: str) -> None:
+    """Print a result: one JSON object on stdout, or text for people."""
+    click.echo(json.dumps({"type": "result", **facts}) if as_json else text)

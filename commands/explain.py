@@ -1,0 +1,98 @@
+"""Explanations by example: explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from medsanitize.commands.command import FILE, command, long_work, tell
+
+if TYPE_CHECKING:
+    from medsanitize.generators.explain.explain import Explanation
+    from medsanitize.generators.explain.relevance_judgements import Ranking
+
+
+@command(
+    "explain",
+    "medsanitize explain scan.dcm --catalogue release --model classifier --output for-us-alone",
+)
+@click.argument("image", type=FILE)
+@click.option(
+    "--catalogue", type=FILE, required=True, metavar="RELEASE", help="Release that the examples come from."
+)
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Take the real images of the release as well: they show patients.",
+)
+@click.option(
+    "--model", type=FILE, help="Folder that train classifier wrote; by default ImageNet features, no classes."
+)
+@click.option(
+    "--count", type=click.IntRange(1, 100), default=4, show_default=True, help="How many examples to show."
+)
+@click.option(
+    "--judgements",
+    type=FILE,
+    metavar="TABLE",
+    help="Measure the ranking instead (nDCG): file, object_id, relevance. IMAGE is the folder of the files.",
+)
+@click.option("--output", type=FILE, metavar="FOLDER", help="Write a page and JSON there; it shows IMAGE.")
+def explain(
+    image: Path,
+    catalogue: Path,
+    everything: bool,
+    model: Path | None,
+    count: int,
+    judgements: Path | None,
+    output: Path | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Explain what a classifier says of IMAGE by the synthetic images that it sees in the same way.
+
+    The release is verified first. Its objects that cannot be compared are counted, and the exit code is
+    then 1.
+    """
+    from medsanitize.pipeline.jobs.explain import Asked, run_explain, run_ranking
+
+    asked = Asked(image, catalogue, everything, model, count, output)
+    with long_work(log_json) as (progress, stop):
+        if judgements is not None:
+            ranking = run_ranking(asked, judgements, progress, stop)
+        else:
+            found = run_explain(asked, progress, stop)
+    if judgements is not None:
+        tell(as_json, {**ranking.to_json(), "exit_code": 0}, "\n".join(_ranking_lines(ranking)))
+        return 0
+    code = 1 if found.excluded else 0
+    tell(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found)))
+    return code
+
+
+def _lines(found: Explanation) -> list[str]:
+    answers = ", ".join(f"{one.name} {one.probability:.2f}" for one in found.answers)
+    lines = [f"Taken for: {answers}." if answers else "The features have no classes."]
+    lines.append(f"{found.images:,} images of the catalogue compared by {found.model}.")
+    lines += [f"Left out: {count:,} ({reason})." for reason, count in found.excluded.items()]
+    for one in found.by_features:
+        said = "" if one.answer is None else f", {one.answer.name} {one.answer.probability:.2f}"
+        lines.append(
+            f"{one.rank:>3}  {one.path}  distance {one.distance:.4f}, SSIM {one.ssim:.4f}"
+            f" (rank {one.structure_rank:,}){said}{'' if one.synthetic else ', a real image'}"
+        )
+    return lines
+
+
+def _ranking_lines(found: Ranking) -> list[str]:
+    lines = [f"{found.judgements:,} judgements for {found.images:,} images, ranked by {found.model}."]
+    for at in found.at:
+        one, other = at.features, at.structure
+        lines.append(
+            f"nDCG@{at.p:<3} {one.value:.3f} ({one.low:.3f} to {one.high:.3f}); by structure"
+            f" {other.value:.3f} ({other.low:.3f} to {other.high:.3f}); by chance {at.chance:.3f}"
+        )
+    return lines

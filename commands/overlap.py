@@ -1,0 +1,165 @@
+"""Whether datasets share patients: overlap, and index for what was seen of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from math import inf, isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.options import COLUMN, columns_of
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.jobs.compare_datasets import Asked
+    from medsanitize.verifiers.reid.calibration import Point
+    from medsanitize.verifiers.reid.overlap.overlap import Overlap
+
+_LETTERS = "abcdef"
+_CODES = {"exclusive": 0, "cannot tell": 1, "overlapping": 3}
+
+
+def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add --labels-a, --labels-b and so on."""
+    for letter in reversed(_LETTERS):
+        help_ = "Table of who is in which file of the first folder." if letter == "a" else None
+        option = click.option(
+            f"--labels-{letter}", type=FILE, metavar="TABLE", help=help_, hidden=letter > "c"
+        )
+        function = option(function)
+    return function
+
+
+@command("overlap", "medsanitize overlap release-2023 release-2024 --output for-us-alone")
+@click.argument("datasets", type=FILE, nargs=-1)
+@_labels_options
+@click.option("--labels", type=FILE, metavar="TABLE", help="Compare the splits of this table instead.")
+@click.option("--images", type=FILE, metavar="ROOT", help="Folder that the files of --labels are in.")
+@COLUMN
+@click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one a modality.")
+@click.option("--verifier", type=FILE, multiple=True, help="Folder of a verification model; one a modality.")
+@click.option("--calibration", type=FILE, help="Calibration of the score that decides.")
+@click.option(
+    "--false-match-rate",
+    "target",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=1e-3,
+    show_default=True,
+    help="Rate, over pairs of patients, that the threshold is set for.",
+)
+@click.option(
+    "--output", type=FILE, metavar="FOLDER", help="Write pairs.parquet, pairs.html and overlap.json there."
+)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+def overlap(
+    datasets: tuple[Path, ...], workers: int | None, *, as_json: bool, log_json: bool, **options: Any
+) -> int:
+    """Tell whether datasets share patients: releases, plain folders of images, or indexes of them.
+
+    Equal bytes, equal pixels and copies are sought, then a model compares the patients. The verdict is
+    exclusive (exit code 0), overlapping (3) or cannot tell (1), with the bound that it rests on. What
+    --output holds shows patients: it is for you alone.
+    """
+    from medsanitize.pipeline.jobs.compare_datasets import run_overlap
+    from medsanitize.verifiers.reid.overlap.result_files import result_json
+
+    asked = _asked(datasets, options)
+    with long_work(log_json) as (progress, stop):
+        found = run_overlap(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
+    code = _CODES[found.result]
+    tell(as_json, {**result_json(found), "exit_code": code}, "\n".join(_lines(found, asked)))
+    return code
+
+
+@command("index", "medsanitize index release-2023 --output for-us-alone/release-2023")
+@click.argument("dataset", type=FILE)
+@click.option("--labels", type=FILE, metavar="TABLE", help="Table of who is in which file of the folder.")
+@COLUMN
+@click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one a modality.")
+@click.option("--verifier", type=FILE, multiple=True, help="Folder of a verification model; one a modality.")
+@click.option("--output", type=FILE, metavar="INDEX", required=True, help="Folder for the index.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, **options: Any) -> int:
+    """Look at a dataset once, and keep what was seen for overlap.
+
+    The index takes the place of the dataset in the command overlap, with the same models. It replaces nothing
+    that is there. It is not encrypted, and embeddings can be turned back into images: keep it for yourself.
+    """
+    from medsanitize.pipeline.jobs.compare_datasets import ToIndex, run_index
+    from medsanitize.verifiers.reid.overlap.models import Paths
+
+    models = Paths(options["model"], options["verifier"])
+    asked = ToIndex(dataset, options["labels"], columns_of(options["renamed"]), models, options["output"])
+    with long_work(log_json) as (progress, stop):
+        seen = run_index(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
+    facts = {
+        "images": len(seen.images) - seen.no_images,
+        "patients": len(seen.names),
+        "embeddings": {modality.value: len(one.images) for modality, one in seen.vectors.items()},
+        "unread": dict(seen.unread),
+        "exit_code": 0,
+    }
+    told = [f"{facts['images']:,} images of {facts['patients']:,} patients are in the index."]
+    told += [f"Not compared in full: {reason}: {count:,}" for reason, count in seen.unread.items()]
+    tell(as_json, facts, "\n".join(told))
+    return 0
+
+
+def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> Asked:
+    from medsanitize.errors import UsageError
+    from medsanitize.pipeline.jobs.compare_datasets import Asked
+    from medsanitize.verifiers.reid.overlap.models import Paths
+
+    table, images = options["labels"], options["images"]
+    if (table is None) != (images is None) or bool(datasets) == (table is not None):
+        raise UsageError(
+            "Name either datasets, or --labels and --images", "For the splits of a table give the last two"
+        )
+    if len(datasets) > len(_LETTERS) or (datasets and len(datasets) < 2):
+        raise UsageError(f"Between two and {len(_LETTERS)} datasets can be compared", "Compare them by turns")
+    labels = tuple(options[f"labels_{letter}"] for letter in _LETTERS)
+    if any(one is not None for one in labels[len(datasets) :]):
+        raise UsageError("There is a table for a dataset that is not named", "Leave it out")
+    return Asked(
+        paths=datasets,
+        labels=labels[: len(datasets)],
+        table=table,
+        images=images,
+        columns=columns_of(options["renamed"]),
+        models=Paths(options["model"], options["verifier"]),
+        calibration=options["calibration"],
+        target=options["target"],
+        output=options["output"],
+    )
+
+
+def _cost(point: Point, within: float = inf) -> str:
+    """A threshold and its rates, bounds in brackets."""
+    match, miss = point.false_match, point.false_non_match
+    near = f" at a distance of {within:.4f} at most" if isfinite(within) else ""
+    return (
+        f"from {point.threshold:.4f}{near}: false match rate {match.share:.2g} (bound {match.upper:.2g}),"
+        f" false non-match rate {miss.share:.2g} (bound {miss.upper:.2g})"
+    )
+
+
+def _lines(found: Overlap, asked: Asked) -> list[str]:
+    lines = [
+        f"{side.title}: {len(side.images) - side.no_images:,} images of {len(side.names):,} patients."
+        for side in found.sides
+    ]
+    for modality, limit in sorted(found.limits.items()):
+        lines.append(
+            f"Thresholds for {modality.value}s, calibrated on: {limit.source} (pairs of patients:"
+            f" {limit.pairs:,}; patients with two images: {limit.possible.false_non_match.of:,})"
+        )
+        if limit.sure != limit.possible:
+            lines.append(f"  possibly same patient {_cost(limit.possible)}")
+        lines.append(f"  same patient {_cost(limit.sure, limit.sure_within)}")
+        lines += [f"The false match rate is {limit.not_calibratable}."] if limit.not_calibratable else []
+    lines += [one.verdict.sentence for one in found.comparisons]
+    if asked.output is not None:
+        lines.append("Written: pairs.parquet, pairs.html and overlap.json. They show patients: keep them.")
+    return lines

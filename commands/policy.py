@@ -1,0 +1,91 @@
+"""Commands on policies and keys: init, validate, schema, keygen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from medsanitize.commands.command import FILE, command, tell
+
+PRESETS = ("ps3.15-basic", "research", "hipaa-safe-harbor")
+
+
+@command("init", "medsanitize init policy.yaml --preset research --name chest-ct")
+@click.argument("policy", type=FILE, default=Path("policy.yaml"))
+@click.option("--preset", type=click.Choice(PRESETS), default="research", show_default=True)
+@click.option("--name", default="my-release", show_default=True, help="Name of the release.")
+def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> int:
+    """Write a commented policy to begin with; an existing file is never overwritten."""
+    from medsanitize.errors import UsageError
+    from medsanitize.policies.template import template
+
+    text = template(preset, name)
+    try:
+        with policy.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError("A file of this name exists", "Name another file") from None
+    except OSError:
+        raise UsageError(
+            "The policy cannot be written", "Name a file in a folder that may be written"
+        ) from None
+    tell(as_json, {"policy": str(policy)}, f"Wrote {policy}. Edit it, then: medsanitize validate {policy}")
+    return 0
+
+
+@command("validate", "medsanitize validate policy.yaml")
+@click.argument("policy", type=FILE)
+def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
+    """Check a policy; all problems at once, each with line, column and remedy."""
+    from medsanitize.errors import PolicyError
+    from medsanitize.policies.digest import policy_digest
+    from medsanitize.policies.load import load
+
+    try:
+        loaded = load(policy)
+    except PolicyError as error:
+        if not as_json:
+            raise
+        problems = [
+            {"line": one.line, "column": one.column, "message": one.message, "remedy": one.remedy}
+            for one in error.problems
+        ]
+        click.echo(json.dumps({"type": "result", "valid": False, "problems": problems, "exit_code": 2}))
+        return 2
+    digest = policy_digest(loaded)
+    tell(
+        as_json,
+        {"valid": True, "policy_digest": digest, "exit_code": 0},
+        f"The policy is valid. Digest {digest}",
+    )
+    return 0
+
+
+@command("schema", "medsanitize schema > medsanitize.schema.json")
+def schema(*, as_json: bool, **_: Any) -> int:
+    """Print the JSON Schema of policies, for editors."""
+    from medsanitize.policies.json_schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=None if as_json else 2, sort_keys=True))
+    return 0
+
+
+@command("keygen", "medsanitize keygen release.key")
+@click.argument("file", type=FILE)
+@click.option(
+    "--signing", is_flag=True, help="Make an Ed25519 signing key; its public part lands in FILE.pub."
+)
+def keygen(file: Path, signing: bool, *, as_json: bool, **_: Any) -> int:
+    """Make a release key (or, with --signing, a signing key) of mode 0600; nothing is overwritten."""
+    if signing:
+        from medsanitize.release.attestation import generate_signing_key
+
+        generate_signing_key(file)
+    else:
+        from medsanitize.policies.release_key import generate_release_key
+
+        generate_release_key(file)
+    tell(as_json, {"file": str(file)}, f"Wrote {file}. Keep it safe: who holds it can link the release.")
+    return 0

@@ -1,0 +1,191 @@
+"""Commands on releases: verify, audit, registry; and wipe, for slides that are none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from medsanitize.commands.command import FILE, command, long_work, tell
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.stages.register import Added
+    from medsanitize.release.registry import Registry
+    from medsanitize.release.verify import Verification
+
+_KEY_VARIABLE: Final = "MEDSANITIZE_REGISTRY_KEY"
+
+
+@command("verify", "medsanitize verify release --key signing.key.pub")
+@click.argument("release")
+@click.option("--key", type=FILE, help="Public key of the signer.")
+def verify(release: str, key: Path | None, *, as_json: bool, **_: Any) -> int:
+    """Find every changed, missing or added byte of a release, and check its signature.
+
+    RELEASE is a folder, or where it lies in a store: s3://, gs://, abfs:// or https:// (extra store).
+    """
+    found = _verified(release, key)
+    code = 0 if found.status == "intact" else 4
+    problems = [{"file": file, "fault": fault} for file, fault in found.problems]
+    lines = [str(found), *(f"  {one['fault']}: {one['file']}" for one in problems)]
+    facts = {"status": found.status, "signer": found.signer, "problems": problems, "exit_code": code}
+    tell(as_json, facts, "\n".join(lines))
+    return code
+
+
+def _verified(release: str, key: Path | None) -> Verification:
+    from medsanitize.pipeline.storage.open import is_in_store
+    from medsanitize.release.verify import verify
+
+    if not is_in_store(release):
+        return verify(Path(release), key=key)
+    from medsanitize.pipeline.storage.remote_release import verify_in_store
+
+    return verify_in_store(release, key=key)
+
+
+@command("audit", "medsanitize audit release --policy policy.yaml")
+@click.argument("release")
+@click.option("--policy", type=FILE, help="Search for the identifiers in this policy's state, too.")
+def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
+    """Read a release again with an independent reader, and search it for what should not be there.
+
+    RELEASE is a folder, or where it lies in a store: s3://, gs://, abfs:// or https:// (extra store).
+    """
+    from medsanitize.pipeline.jobs.export_ledger import audit_with_state
+
+    found = audit_with_state(release, policy)
+    findings = [{"file": file, "place": one.place, "rule": one.rule} for file, one in found.findings]
+    code = 0 if found.passed else 3
+    lines = [
+        f"{found.objects} objects and {found.files} files read; known identifiers: {found.identifiers}.",
+        *(f"  {one['rule']} at {one['place']} in {one['file']}" for one in findings),
+        "Nothing was found." if found.passed else f"{len(findings)} findings.",
+    ]
+    facts = {"objects": found.objects, "files": found.files, "identifiers": str(found.identifiers)}
+    tell(as_json, {**facts, "findings": findings, "exit_code": code}, "\n".join(lines))
+    return code
+
+
+@command("wipe", "medsanitize wipe archive/S1.svs archive/S2.ndpi --yes")
+@click.argument("slides", type=FILE, nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask before the files are overwritten.")
+def wipe(slides: tuple[Path, ...], yes: bool, *, as_json: bool, **_: Any) -> int:
+    """Overwrite everything but the tissue in your own copies of slides (TIFF formats), in place.
+
+    Label and macro are gone for good. What is wiped is no release: comments inside tiles stay, and nothing
+    was checked. Release slides with run.
+    """
+    from medsanitize.pipeline.jobs.wipe_slide import wipe_slides
+
+    if not yes:
+        click.confirm(f"Overwrite {len(slides)} files in place? This cannot be undone", abort=True, err=True)
+    done = wipe_slides(slides)
+    refused = sum(done.refused.values())
+    code = 1 if refused else 0
+    lines = [
+        f"{done.wiped} slides wiped, {refused} refused and left as they were. None of them is a release."
+    ]
+    lines += [f"  {count}  {rule}" for rule, count in done.refused.items()]
+    tell(as_json, {"wiped": done.wiped, "refused": done.refused, "exit_code": code}, "\n".join(lines))
+    return code
+
+
+@click.group()
+def registry() -> None:
+    """Keep the digests of earlier releases, so that new ones can be compared with them."""
+
+
+_REGISTRY_FOLDER = click.option(
+    "--registry", "folder", type=FILE, required=True, help="Folder of the registry."
+)
+
+
+@command("add", "medsanitize registry add release --registry registry", group=registry)
+@click.argument("release", type=FILE)
+@_REGISTRY_FOLDER
+@click.option("--embed", is_flag=True, help="Keep what models see, too, encrypted: for the policy's overlap.")
+@click.option("--model", type=FILE, multiple=True, help="Retrieval model to embed with; one a modality.")
+@click.option(
+    "--verifier", type=FILE, multiple=True, help="Verification model to embed with; one a modality."
+)
+@click.option(
+    "--key", type=FILE, help=f"Key of the registry (keygen); without it, {_KEY_VARIABLE} of the environment."
+)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+def registry_add(
+    release: Path, folder: Path, *, as_json: bool, log_json: bool, embed: bool, **options: Any
+) -> int:
+    """Verify a published release and add its digests; with --embed, what models see of it.
+
+    Adding a release again with other models keeps a set of embeddings for each choice of models: only what
+    equal models saw is ever compared.
+    """
+    from medsanitize.pipeline.stages.register import register
+    from medsanitize.release.registry import Registry
+
+    if embed or options["model"] or options["verifier"]:
+        added = _embed(release, Registry(folder), options, log_json=log_json)
+    else:
+        added = register(release, Registry(folder))
+    entry = added.entry
+    text = f"Added {entry.name} {entry.version}: {entry.objects:,} objects, {added.embeddings:,} embeddings."
+    text += f" {added.missing:,} objects could not be embedded." if added.missing else ""
+    facts = {"name": entry.name, "version": entry.version, "objects": entry.objects}
+    tell(as_json, {**facts, "embeddings": added.embeddings, "not_embedded": added.missing}, text)
+    return 0
+
+
+def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_json: bool) -> Added:
+    from medsanitize.pipeline.stages.register import register_with_embeddings
+    from medsanitize.policies.model import RegistryKey
+    from medsanitize.policies.release_key import read_registry_key
+    from medsanitize.release.embeddings import Vault
+    from medsanitize.verifiers.reid.overlap.models import Paths
+
+    key = options["key"]
+    vault = Vault(read_registry_key(RegistryKey(file=key, env=None if key else _KEY_VARIABLE)))
+    workers = options["workers"] or len(os.sched_getaffinity(0))
+    with long_work(log_json) as (progress, stop):
+        return register_with_embeddings(
+            release,
+            registry,
+            Paths(options["model"], options["verifier"]),
+            vault,
+            progress,
+            stop,
+            workers=workers,
+        )
+
+
+@command("list", "medsanitize registry list --registry registry", group=registry)
+@_REGISTRY_FOLDER
+def registry_list(folder: Path, *, as_json: bool, **_: Any) -> int:
+    """List the releases in a registry."""
+    from dataclasses import asdict
+
+    from medsanitize.release.registry import Registry
+
+    entries = Registry(folder).list()
+    lines = [f"{entry.name} {entry.version} ({entry.mode}): {entry.objects:,} objects" for entry in entries]
+    facts = {"releases": [asdict(entry) for entry in entries]}
+    tell(as_json, facts, "\n".join(lines) or "The registry is empty.")
+    return 0
+
+
+@command("remove", "medsanitize registry remove chest-ct 1.0 --registry registry", group=registry)
+@click.argument("name")
+@click.argument("version")
+@_REGISTRY_FOLDER
+def registry_remove(name: str, version: str, folder: Path, *, as_json: bool, **_: Any) -> int:
+    """Forget a release, and list the releases that lean on it."""
+    from dataclasses import asdict
+
+    from medsanitize.release.registry import Registry
+
+    affected = Registry(folder).remove(name, version)
+    lines = [f"Removed {name} {version}. Releases that lean on it: {len(affected)}"]
+    lines += [f"  {one.entry.name} {one.entry.version}: {one.shared:,} shared objects" for one in affected]
+    tell(as_json, {"affected": [asdict(one) for one in affected]}, "\n".join(lines))
+    return 0

@@ -1,0 +1,213 @@
+"""Commands that follow a policy: run, plan, review, ledger, and the demo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from medsanitize.commands.command import FILE, command, long_work, tell
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.reporting.exit_report import Account
+    from medsanitize.pipeline.run import Options
+    from medsanitize.pipeline.runtime.result import RunResult
+    from medsanitize.policies.model import Policy
+
+POLICY = click.argument("policy", type=FILE)
+WORKERS = click.option(
+    "--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core."
+)
+REGISTRY = click.option("--registry", type=FILE, help="Folder of the registry, in place of the policy's.")
+
+
+def _load(policy: Path, registry: Path | None, engine: str | None = None) -> Policy:
+    """Load a policy, with what the command line puts in place of it."""
+    from medsanitize.policies.load import load
+
+    loaded = load(policy)
+    if registry is not None:
+        section = loaded.registry.model_copy(update={"path": registry.absolute()})
+        loaded = loaded.model_copy(update={"registry": section})
+    if engine is not None:
+        kind = loaded.engine.model_copy(update={"kind": engine})
+        loaded = loaded.model_copy(update={"engine": kind})
+    return loaded
+
+
+def _go(
+    policy: Policy, options: Options, *, planned: bool, log_json: bool, account: Account | None = None
+) -> RunResult:
+    with long_work(log_json) as (progress, stop):
+        if planned:
+            from medsanitize.pipeline.plan import plan
+
+            result = plan(policy, options, progress=progress, stop=stop)
+        else:
+            from medsanitize.pipeline.run import run
+
+            result = run(policy, options, progress=progress, stop=stop, account=account)
+    if log_json:
+        from medsanitize.pipeline.reporting.json_log import log_result
+
+        log_result(result)
+    return result
+
+
+def _show(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, title: str = "") -> int:
+    from medsanitize.pipeline.reporting.console import show_result
+
+    if as_json:
+        click.echo(json.dumps({**result.as_json(), **(more or {})}))
+    else:
+        show_result(result, title=title)
+    return result.exit_code
+
+
+@command("run", "medsanitize run policy.yaml --workers 4")
+@POLICY
+@WORKERS
+@click.option("--engine", type=click.Choice(["local", "ray"]), help="Engine, in place of the policy's.")
+@REGISTRY
+@click.option("--approve", metavar="DIGEST", help="Publish the staged release of this digest.")
+@click.option("--inventory-only", is_flag=True, help="Take the inventory that shards share, then stop.")
+@click.option(
+    "--shard", metavar="I/N", help="Sanitise part I of N only; run without it to merge and publish."
+)
+@click.option("--return-file", type=FILE, help="Write how the run ended here too, as JSON, however it ended.")
+def run(
+    policy: Path,
+    workers: int | None,
+    engine: str | None,
+    registry: Path | None,
+    approve: str | None,
+    inventory_only: bool,
+    shard: str | None,
+    return_file: Path | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Turn the inputs of a policy into a release, or say why there is none.
+
+    Stopped or killed, the same command resumes. How it ended is also told in the state folder, by
+    return.json and metrics.prom.
+    """
+    from medsanitize.pipeline.engines.forkserver import begin
+
+    begin()
+    from medsanitize.errors import UsageError
+    from medsanitize.pipeline.reporting.exit_report import check_return_file, returned
+    from medsanitize.pipeline.run import Options
+    from medsanitize.pipeline.state.shards import Shard
+
+    with returned(return_file) as account:
+        if inventory_only and shard:
+            raise UsageError(
+                "--inventory-only and --shard exclude each other", "Take the inventory first, then run shards"
+            )
+        options = Options(workers, approve, inventory_only, Shard.parse(shard) if shard else None)
+        loaded = _load(policy, registry, engine)
+        check_return_file(account, loaded)
+        result = _go(loaded, options, planned=False, log_json=log_json, account=account)
+    return _show(result, as_json)
+
+
+@command("plan", "medsanitize plan policy.yaml")
+@POLICY
+@WORKERS
+@REGISTRY
+def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: bool, log_json: bool) -> int:
+    """Show what a run would do, and everything the preset decides; nothing is written."""
+    from medsanitize.pipeline.engines.forkserver import begin
+
+    begin()
+    from medsanitize.pipeline.run import Options
+    from medsanitize.policies.dump import dumps
+
+    loaded = _load(policy, registry)
+    result = _go(loaded, Options(workers), planned=True, log_json=log_json)
+    settings = loaded.model_dump(mode="json", exclude_none=True)
+    code = _show(result, as_json, {"settings": settings})
+    if not as_json:
+        click.echo("\nThe policy with everything the preset decides:\n")
+        click.echo(dumps(loaded))
+    return code
+
+
+@command("review", "medsanitize review policy.yaml --decisions decisions.json")
+@POLICY
+@click.option("--decisions", type=FILE, metavar="FILE", help="Take back what was decided on the page.")
+def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> int:
+    """Make a page of what is in doubt, in quarantine and about to be released, for a person to decide.
+
+    The page lies in the state folder and shows values of patients: it is for the holder alone. With
+    --decisions, what was decided and approved there is read back, and the next run follows it.
+    """
+    from medsanitize.pipeline.review.pages import make_review, take_decisions
+    from medsanitize.pipeline.runtime.signals import on_signals
+    from medsanitize.policies.load import load
+
+    loaded = load(policy)
+    if decisions is not None:
+        taken = take_decisions(loaded, decisions)
+        facts: dict[str, Any] = {"decisions": taken.decisions, "objects": taken.objects}
+        told = f"{taken.decisions:,} decisions taken; {taken.objects:,} objects will be sanitised again."
+        told += " The release is approved." if taken.approved and not taken.objects else ""
+        told += f"\nNow run again: medsanitize run {policy}"
+        tell(as_json, {**facts, "approved": taken.approved, "exit_code": 0}, told)
+        return 0
+
+    with on_signals() as stop:
+        made = make_review(loaded, stop, f"medsanitize review {policy} --decisions decisions.json")
+    facts = {"ending": made.ending, "digest": made.digest, "doubts": made.doubts, "sampled": made.sampled}
+    facts |= {"quarantined": made.quarantined, "left_out": made.left_out}
+    told = (
+        f"{made.doubts:,} in doubt, {made.quarantined:,} quarantined, {made.sampled:,} in the sample."
+        f"\nOpen in a browser: {made.pages[0]}"
+        "\nIt shows values of patients: it is for the holder alone, and belongs where it lies."
+    )
+    pages = [str(page) for page in made.pages]
+    tell(as_json, {"pages": pages, **facts, "exit_code": 0}, told)
+    return 0
+
+
+@command("demo", "medsanitize demo /tmp/demo")
+@click.argument("folder", type=FILE)
+@WORKERS
+def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) -> int:
+    """Make a small hospital export with planted identifiers in FOLDER, and release it."""
+    from medsanitize.pipeline.engines.forkserver import begin
+
+    begin()
+    from medsanitize.pipeline.demo.run import prepare_demo, show_demo, surviving
+    from medsanitize.pipeline.run import Options
+    from medsanitize.policies.load import load
+
+    prepared = prepare_demo(folder)
+    result = _go(load(prepared.policy), Options(workers), planned=False, log_json=log_json)
+    survivors = surviving(prepared, result)
+    if as_json:
+        facts = {"planted": len(prepared.planted), "surviving": survivors}
+        click.echo(json.dumps({**result.as_json(), **facts}))
+    else:
+        show_demo(prepared, result, survivors)
+    return 0 if result.release and not survivors else result.exit_code or 3
+
+
+@command("ledger", "medsanitize ledger policy.yaml --uids uids.csv --patients patients.csv")
+@POLICY
+@click.option("--uids", type=FILE, help="CSV for every UID replaced (id_old,id_new).")
+@click.option("--patients", type=FILE, help="CSV for every PatientID replaced (id_old,id_new).")
+def ledger(policy: Path, uids: Path | None, patients: Path | None, *, as_json: bool, **_: Any) -> int:
+    """Export the link between identifiers and pseudonyms, to its holder alone."""
+    from medsanitize.errors import UsageError
+    from medsanitize.pipeline.jobs.export_ledger import export_ledger
+    from medsanitize.policies.load import load
+
+    if uids is None and patients is None:
+        raise UsageError("Nothing to export", "Give --uids FILE, --patients FILE or both")
+    counts = export_ledger(load(policy), uids=uids, patients=patients)
+    tell(as_json, counts, ", ".join(f"{count:,} rows of {name}" for name, count in counts.items()))
+    return 0

@@ -1,0 +1,70 @@
+"""The command that sends a release to a PACS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from medsanitize.commands.command import FILE, command, long_work, tell
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.jobs.send_to_pacs import Sent
+
+
+@command("send", "medsanitize send release https://pacs.example.org/dicom-web --token PACS_TOKEN")
+@click.argument("release", type=FILE)
+@click.argument("target")
+@click.option("--key", type=FILE, help="Public key of the signer; a release it did not sign is not sent.")
+@click.option("--calling", default="MEDSANITIZE", show_default=True, help="Our AE title.")
+@click.option("--token", metavar="NAME", help="Environment variable that holds a bearer token.")
+@click.option("--login", metavar="NAME", help="Environment variable that holds user:password.")
+def send(
+    release: Path,
+    target: str,
+    key: Path | None,
+    calling: str,
+    token: str | None,
+    login: str | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Verify a release and send its DICOM objects to a PACS.
+
+    TARGET is a DICOMweb service (https://host/path, STOW-RS) or a DICOM peer (AET@host:port, C-STORE).
+    Objects that are there already are not sent again, so the same command resumes.
+    """
+    from medsanitize.errors import UsageError
+    from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+
+    check_extra("pacs")
+    from medsanitize.pipeline.jobs.send_to_pacs import send as send_release
+
+    if token and login:
+        raise UsageError("A service takes one credential", "Give --token or --login")
+    credential = ("token", token) if token else ("login", login) if login else ("", "")
+    with long_work(log_json) as (progress, stop):
+        sent = send_release(release, target, progress, stop, key=key, calling=calling, credential=credential)
+    code = 1 if sent.refused else 0
+    facts: dict[str, Any] = {
+        "objects": sent.objects,
+        "sent": sent.sent,
+        "there": sent.there,
+        "changed": sent.changed,
+        "refused": dict(sent.refused),
+        "others": sent.others,
+        "asked": sent.asked,
+    }
+    tell(as_json, {**facts, "exit_code": code}, _lines(sent))
+    return code
+
+
+def _lines(sent: Sent) -> str:
+    lines = [f"{sent.sent:,} of {sent.objects:,} objects sent; {sent.there:,} were there already."]
+    if sent.changed:
+        lines.append(f"{sent.changed:,} of them were taken with changes that the PACS made.")
+    if sent.others:
+        lines.append(f"{sent.others:,} objects are not DICOM and were not sent.")
+    lines += [f"  {count:,} refused: {answer}" for answer, count in sent.refused.items()]
+    return "\n".join(lines)

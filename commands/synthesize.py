@@ -1,0 +1,125 @@
+"""Synthetic images: synthesize."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.options import columns_of, table_options
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.jobs.synthesize import Asked, Synthesis
+
+_CODES = {"passed": 0, "not calibratable": 1, "failed": 3}
+_EXAMPLE = (
+    "medsanitize synthesize generator --images scans --labels labels.csv --class finding"
+    " --verifier model -n 1000 --output for-us-alone"
+)
+
+
+@command("synthesize", _EXAMPLE)
+@click.argument("model", type=FILE)
+@table_options
+@click.option("--class", "label", metavar="COLUMN", default="", help="Column of the label, as in training.")
+@click.option("--training", default="train", show_default=True, help="Split the generator was trained on.")
+@click.option("--holdout", default="holdout", show_default=True, help="Split that no model was trained on.")
+@click.option(
+    "--calibration", default="calibration", show_default=True, help="Another such, to calibrate on."
+)
+@click.option("--verifier", type=FILE, required=True, help="Folder of a verification model.")
+@click.option("--retrieval", type=FILE, help="Folder of a retrieval model; by default packaged features.")
+@click.option("-n", "--count", type=click.IntRange(1, 1_000_000), required=True, help="How many images.")
+@click.option(
+    "--balanced/--as-in-data", default=False, help="As many of each class, or in the shares of training."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything drawn.")
+@click.option(
+    "--bound",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=1e-3,
+    show_default=True,
+    help="Largest upper bound of the share of images that match a training patient.",
+)
+@click.option(
+    "--form",
+    type=click.Choice(["png", "secondary-capture", "cr"]),
+    default="png",
+    show_default=True,
+    help="PNG with a JSON file beside each, or DICOM.",
+)
+@click.option("--device", default="cpu", show_default=True, help="Where images are made: cpu or cuda.")
+@click.option("--output", type=FILE, required=True, metavar="FOLDER", help="A new folder.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+def synthesize(
+    model: Path,
+    renamed: tuple[str, ...],
+    workers: int | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+    **options: Any,
+) -> int:
+    """Make synthetic images that match no patient of the training images, or say that it cannot be told.
+
+    So many images are drawn as the bound takes, compared with every training patient, and judged clause by
+    clause; those that match are removed and drawn again. Exit code 0: the gate passed and all images are
+    there; 1: some are missing, or too few patients calibrate it; 3: it failed, and no image is written.
+    The page synthesis.html shows patients: it is for you alone. Stopped, the same command resumes.
+    """
+    from medsanitize.pipeline.jobs.synthesize import run_synthesize
+
+    asked = _asked(model, renamed, options)
+    cores = 1 if asked.device != "cpu" else len(os.sched_getaffinity(0))
+    with long_work(log_json) as (progress, stop):
+        found = run_synthesize(asked, progress, stop, workers=workers or cores)
+    code = _CODES[found.drawn.judged.verdict.state] or int(found.drawn.shortfall > 0)
+    tell(as_json, {**found.facts(), "exit_code": code}, "\n".join(_lines(found)))
+    return code
+
+
+def _asked(model: Path, renamed: tuple[str, ...], options: dict[str, Any]) -> Asked:
+    from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+
+    check_extra("generate")
+    from medsanitize.pipeline.jobs.synthesize import Asked
+    from medsanitize.pipeline.synthesis.reference_images import Table
+
+    parts = (options["training"], options["holdout"], options["calibration"])
+    table = Table(options["images"], options["labels"], columns_of(renamed), options["label"], parts)
+    rest = ("verifier", "retrieval", "count", "balanced", "seed", "bound", "form", "device", "output")
+    return Asked(model=model, table=table, **{name: options[name] for name in rest})
+
+
+def _lines(found: Synthesis) -> list[str]:
+    from medsanitize.generators.privacy_gate.statement import statement
+
+    drawn = found.drawn
+    lines = [*statement(drawn.judged.verdict)]
+    removed = int((~drawn.judged.kept).sum())
+    lines.append(
+        f"{len(drawn.first):,} images were drawn and judged, {removed:,} of them removed;"
+        f" {drawn.again:,} were drawn in place of those, {drawn.refused:,} removed."
+    )
+    if drawn.shortfall:
+        lines.append(f"{drawn.shortfall:,} of the {sum(drawn.wanted):,} images asked for are missing.")
+    if not found.traced:
+        lines.append(
+            "Nothing in the generator's folder confirms that the training split is all that it learnt from:"
+            " nobody else was compared."
+        )
+    lines += [f"Left out: {count:,} ({reason})." for reason, count in found.excluded.items()]
+    if found.measured.unmeasured:
+        lines.append(f"Quality was not measured: {found.measured.unmeasured}")
+    elif found.measured.of_all:
+        lines.append(
+            "Quality is that of all images that were drawn, removed ones too: few or none are written."
+        )
+    lines.append(
+        f"Written: {found.written:,} images, verdict.json, and synthesis.html, which shows patients: keep it."
+        if found.written
+        else "Written: no image; verdict.json, and synthesis.html, which shows patients: keep it."
+    )
+    return lines

@@ -1,0 +1,233 @@
+"""Training models on the holder's own images: train retrieval, verification, classifier and generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.options import columns_of, table_options
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.reid.training.train import Made
+
+
+@click.group()
+def train() -> None:
+    """Train models on your own images, from a table that says which image is of which patient."""
+
+
+def _options(function: Callable[..., int]) -> Callable[..., int]:
+    """What both commands take."""
+    options = (
+        table_options,
+        click.option("--split", help="Rows of this split only; without it, all rows."),
+        click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model."),
+        click.option(
+            "--recipe",
+            metavar="NAME",
+            help="moments (retrieval) and match (verification), the defaults; frozen; paper (the default with"
+            " a GPU and --weights), paper-224, augmented-512 or tiny.",
+        ),
+        click.option(
+            "--weights",
+            metavar="FILE",
+            help="ImageNet weights of a ResNet-50 for the paper's recipes: a .safetensors file, or random.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+_EXAMPLE = "--images scans --labels labels.csv --split train --output model"
+
+
+@command("retrieval", f"medsanitize train retrieval {_EXAMPLE}", group=train)
+@_options
+def train_retrieval(*, as_json: bool, log_json: bool, **options: Any) -> int:
+    """Train a model that finds the images of the same patient.
+
+    A part of the patients is kept back to choose the epoch and to calibrate. Stopped by Ctrl-C, the same
+    command goes on where it was.
+    """
+    return _train("retrieval", options, as_json, log_json)
+
+
+@command("verification", f"medsanitize train verification {_EXAMPLE}", group=train)
+@_options
+def train_verification(*, as_json: bool, log_json: bool, **options: Any) -> int:
+    """Train a model that says whether two images show the same patient.
+
+    A part of the patients is kept back to choose the epoch and to calibrate. Stopped by Ctrl-C, the same
+    command goes on where it was.
+    """
+    return _train("verification", options, as_json, log_json)
+
+
+@command("classifier", f"medsanitize train classifier {_EXAMPLE} --class finding", group=train)
+@table_options
+@click.option("--class", "column", required=True, metavar="COLUMN", help="Of the table, with the classes.")
+@click.option("--split", help="Rows of this split only; without it, all rows.")
+@click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model.")
+@click.option(
+    "--recipe", metavar="NAME", help="frozen (the default without a GPU), paper (with one) or tiny."
+)
+@click.option(
+    "--weights",
+    metavar="FILE",
+    help="ImageNet weights of a DenseNet-121 for the paper's recipe: a .safetensors file, or random.",
+)
+def train_classifier(
+    images: Path,
+    labels: Path,
+    renamed: tuple[str, ...],
+    column: str,
+    split: str | None,
+    output: Path,
+    recipe: str | None,
+    weights: str | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Train a classifier whose features find examples that explain what it says.
+
+    Each image has one class; classes of fewer than four patients are left out and counted. Stopped by Ctrl-C,
+    the same command goes on where it was.
+    """
+    from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+    from medsanitize.verifiers.reid.labels import read_labels
+
+    check_extra("verify")
+    from medsanitize.verifiers.reid.training.train_classifier import class_recipe_for, train_classification
+
+    chosen, columns = class_recipe_for(recipe), columns_of(renamed)
+    rows = read_labels(labels, images, columns, split)
+    with long_work(log_json) as (progress, stop):
+        made = train_classification(rows, (columns, column), chosen, weights, output, progress, stop)
+    return _tell_made("classification", chosen.name, made, "choose the epoch", as_json)
+
+
+def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool) -> int:
+    from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+    from medsanitize.verifiers.reid.labels import read_labels
+
+    check_extra("verify")
+    from medsanitize.verifiers.reid.models.config import Kind
+    from medsanitize.verifiers.reid.training.recipes import recipe_for
+    from medsanitize.verifiers.reid.training.train import train as train_model
+
+    kind = Kind(name)
+    recipe = recipe_for(kind, options["recipe"], options["weights"])
+    columns = columns_of(options["renamed"])
+    rows = read_labels(options["labels"], options["images"], columns, options["split"])
+    with long_work(log_json) as (progress, stop):
+        made = train_model(kind, rows, recipe, options["weights"], options["output"], progress, stop)
+    return _tell_made(str(kind), recipe.name, made, "choose and calibrate", as_json)
+
+
+def _tell_made(kind: str, recipe: str, made: Made, purpose: str, as_json: bool) -> int:
+    """Print what a training made; ``purpose`` is what patients were kept back for. Returns the exit code."""
+    code = 1 if made.excluded else 0
+    counts = made.counts
+    lines = [
+        f"A {kind} model by the recipe {recipe}: {counts['fit_images']:,} images of"
+        f" {counts['fit_patients']:,} patients, {counts['validation_images']:,} of"
+        f" {counts['validation_patients']:,} kept back to {purpose}.",
+        *(f"Left out: {count:,} ({reason})." for reason, count in made.excluded.items()),
+        f"Digest of the model: {made.digest}",
+    ]
+    facts = {"kind": kind, "recipe": recipe, "digest": made.digest, "counts": dict(counts)}
+    last = dict(made.log[-1]) if made.log else {}
+    tell(
+        as_json, {**facts, "excluded": dict(made.excluded), "last": last, "exit_code": code}, "\n".join(lines)
+    )
+    return code
+
+
+@command("generator", f"medsanitize train generator {_EXAMPLE} --class finding", group=train)
+@table_options
+@click.option("--split", help="Rows of this split only; without it, all rows.")
+@click.option("--class", "column", metavar="COLUMN", help="Of the table, with the class of each image.")
+@click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model.")
+@click.option(
+    "--recipe",
+    metavar="NAME",
+    help="cpu-64 (the default without a GPU), cpu-128, gpu-256 (the default with one), gpu-512 or tiny.",
+)
+@click.option(
+    "--prediction",
+    metavar="WHAT",
+    help="What the denoiser predicts: noise (gpu-256, gpu-512), velocity (the others), or zero-snr (velocity"
+    " on a schedule that ends in noise alone).",
+)
+@click.option(
+    "--pipeline",
+    type=FILE,
+    metavar="FOLDER",
+    help="Go on from a generator or a diffusers pipeline (safetensors): its networks and size in place of the"
+    " recipe's.",
+)
+def train_generator(
+    images: Path,
+    labels: Path,
+    renamed: tuple[str, ...],
+    split: str | None,
+    column: str | None,
+    output: Path,
+    recipe: str | None,
+    prediction: str | None,
+    pipeline: Path | None,
+    *,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Train a generator of images of people who do not exist.
+
+    Train it on the patients that may be learned from alone: the gate needs others that it never saw. Sheets
+    of samples appear in the folder MODEL.training as it learns. Stopped by Ctrl-C, the same command goes
+    on where it was. Several GPUs: accelerate launch --no-python medsanitize train generator ...
+    """
+    from medsanitize.errors import UsageError
+    from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+    from medsanitize.verifiers.reid.labels import read_labels
+
+    if pipeline is not None and prediction is not None:
+        raise UsageError(
+            "--prediction means nothing with --pipeline: a denoiser goes on predicting what it learned to",
+            "Leave one of them out",
+        )
+    check_extra("generate")
+    from medsanitize.generators.diffusion.recipes import prediction_for, recipe_for
+    from medsanitize.generators.diffusion.train import train_generator as train_model
+
+    chosen = recipe_for(recipe, prediction_for(prediction))
+    rows = read_labels(labels, images, columns_of(renamed), split)
+    with long_work(log_json) as (progress, stop):
+        made = train_model(rows, column, chosen, pipeline, output, progress, stop)
+    code = 1 if made.excluded else 0
+    if not made.digest:
+        return code
+    counts = made.counts
+    lines = [
+        f"A generator by the recipe {chosen.name}: {counts['fit_images']:,} images of"
+        f" {counts['fit_patients']:,} patients, {len(made.classes)} classes; {counts['held_images']:,} images"
+        f" of {counts['held_patients']:,} kept back to measure on.",
+        *(f"Left out: {count:,} ({reason})." for reason, count in made.excluded.items()),
+        f"Digest of the model: {made.digest}",
+    ]
+    facts = {
+        "kind": "generator",
+        "recipe": chosen.name,
+        "digest": made.digest,
+        "counts": dict(counts),
+        "classes": dict(made.classes),
+        "excluded": dict(made.excluded),
+        "last": dict(made.log[-1]) if made.log else {},
+        "exit_code": code,
+    }
+    tell(as_json, facts, "\n".join(lines))
+    return code

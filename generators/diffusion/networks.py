@@ -1,0 +1,154 @@
+"""The networks of a generator, from plain data and tensors; nothing is unpickled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from diffusers import AutoencoderKL, DDIMScheduler, UNet2DModel
+from medsanitize.errors import IntegrityError
+from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.recipes import LATENT_CHANNELS, Prediction, Recipe
+from torch import Tensor, nn
+
+# A divisor of every recipe's numbers of channels.
+GROUPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Autoencoder, denoiser, and the schedule of the noise."""
+
+    autoencoder: AutoencoderKL
+    denoiser: UNet2DModel
+    schedule: DDIMScheduler
+
+
+def autoencoder_facts(recipe: Recipe) -> dict[str, Any]:
+    """Configuration of a recipe's AutoencoderKL: grey images, 8 latent channels, no attention."""
+    how = recipe.autoencoder
+    levels = len(how.channels)
+    return {
+        "in_channels": 1,
+        "out_channels": 1,
+        "down_block_types": ["DownEncoderBlock2D"] * levels,
+        "up_block_types": ["UpDecoderBlock2D"] * levels,
+        "block_out_channels": list(how.channels),
+        "layers_per_block": how.layers,
+        "latent_channels": LATENT_CHANNELS,
+        "norm_num_groups": GROUPS,
+        "sample_size": recipe.size,
+        "mid_block_add_attention": False,
+    }
+
+
+def denoiser_facts(recipe: Recipe, classes: int) -> dict[str, Any]:
+    """Configuration of a recipe's UNet2DModel; one class more than there are means none."""
+    how = recipe.denoiser
+    down = ["AttnDownBlock2D" if attends else "DownBlock2D" for attends in how.attention]
+    up = ["AttnUpBlock2D" if attends else "UpBlock2D" for attends in reversed(how.attention)]
+    return {
+        "sample_size": recipe.latent,
+        "in_channels": LATENT_CHANNELS,
+        "out_channels": LATENT_CHANNELS,
+        "down_block_types": down,
+        "up_block_types": up,
+        "block_out_channels": list(how.channels),
+        "layers_per_block": how.layers,
+        "attention_head_dim": how.heads,
+        "norm_num_groups": GROUPS,
+        "dropout": how.dropout,
+        "num_class_embeds": classes + 1 if classes else None,
+    }
+
+
+def schedule_facts(recipe: Recipe) -> dict[str, Any]:
+    """Configuration of a recipe's DDIMScheduler."""
+    how = recipe.denoiser
+    return {
+        "num_train_timesteps": 1000,
+        "beta_start": how.beta_start,
+        "beta_end": how.beta_end,
+        "beta_schedule": "scaled_linear",
+        "clip_sample": False,
+        "prediction_type": "epsilon" if how.prediction is Prediction.NOISE else "v_prediction",
+        "rescale_betas_zero_snr": how.prediction is Prediction.ZERO_SNR,
+        "timestep_spacing": "trailing",
+    }
+
+
+def build(facts: Mapping[str, Any], kind: type[nn.Module]) -> Any:
+    """A diffusers model from its configuration, on whatever device is the default.
+
+    Raises
+    ------
+    IntegrityError
+        If there is no such architecture.
+    """
+    own = {name: value for name, value in facts.items() if not name.startswith("_")}
+    try:
+        return kind.from_config(own)  # type: ignore[attr-defined]
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, RuntimeError):
+        raise IntegrityError(
+            "The architecture in a configuration is none that diffusers can build",
+            "Train or fetch the model again",
+        ) from None
+
+
+def loaded(facts: Mapping[str, Any], kind: type[nn.Module], weights: Mapping[str, Tensor]) -> Any:
+    """A model with its weights; nothing is allocated before names and shapes are compared.
+
+    Raises
+    ------
+    IntegrityError
+        If the weights are of another architecture.
+    """
+    with torch.device("meta"):
+        model = build(facts, kind)
+    expected = {name: value.shape for name, value in model.state_dict().items()}
+    if {name: value.shape for name, value in weights.items()} != expected:
+        raise IntegrityError(
+            "The weights are of another architecture than the configuration says",
+            "Use the weights and the configuration of one model; train or fetch it again",
+        )
+    model.load_state_dict({name: value.float() for name, value in weights.items()}, assign=True)
+    return model.eval().requires_grad_(False)
+
+
+def networks_of(
+    config: Config, autoencoder: Mapping[str, Tensor], denoiser: Mapping[str, Tensor]
+) -> Networks:
+    """All networks of a generator for use; errors as ``loaded``, or if they do not fit each other."""
+    encoder = loaded(config.autoencoder, AutoencoderKL, autoencoder)
+    unet = loaded(config.denoiser, UNet2DModel, denoiser)
+    if len({unet.config.in_channels, unet.config.out_channels, encoder.config.latent_channels}) > 1:
+        raise IntegrityError(
+            "The denoiser is made for other latents than the autoencoder's", "Use networks of one model"
+        )
+    return Networks(encoder, unet, scheduler(config.schedule))
+
+
+def scheduler(facts: Mapping[str, Any]) -> DDIMScheduler:
+    """The schedule; errors as ``build``."""
+    schedule: DDIMScheduler = build(facts, DDIMScheduler)
+    return schedule
+
+
+def prediction_of(facts: Mapping[str, Any]) -> Prediction:
+    """What a denoiser is asked for on a schedule such as ``schedule_facts`` makes; errors as ``build``."""
+    config = scheduler(facts).config
+    if config.prediction_type == "epsilon":
+        return Prediction.NOISE
+    return Prediction.ZERO_SNR if config.rescale_betas_zero_snr else Prediction.VELOCITY
+
+
+def scale_of(autoencoder: AutoencoderKL) -> tuple[Tensor, Tensor]:
+    """Mean and deviation that latents are normalised by, each ``(1, channels or 1, 1, 1)``."""
+    facts = autoencoder.config
+    mean, deviation = getattr(facts, "latents_mean", None), getattr(facts, "latents_std", None)
+    if mean is not None and deviation is not None:
+        return torch.tensor(mean).view(1, -1, 1, 1), torch.tensor(deviation).view(1, -1, 1, 1)
+    shift, factor = getattr(facts, "shift_factor", None) or 0.0, getattr(facts, "scaling_factor", None) or 1.0
+    return torch.tensor(shift).view(1, 1, 1, 1), torch.tensor(1 / factor).view(1, 1, 1, 1)

@@ -1,0 +1,194 @@
+"""Drawing images with a trained generator: DDIM without noise of its own, so the seed alone decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from medsanitize.errors import UsageError
+from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.networks import Networks, scale_of
+from medsanitize.verifiers.reid.images.image import Modality
+from numpy.typing import NDArray
+from torch import Tensor
+
+# Networks always see so many images; fewer are filled up. Sums then run in the same order for each image
+# whatever it is drawn with.
+BATCH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LatentGenerator:
+    """A generator in use; see ``generator.Generator``."""
+
+    digest: str
+    config: Config
+    networks: Networks
+    device: torch.device
+
+    @property
+    def modality(self) -> Modality:
+        """What kind of images it makes."""
+        return self.config.modality
+
+    @property
+    def size(self) -> int:
+        """Side of an image, pixels."""
+        return self.config.size
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the labels by number."""
+        return self.config.classes
+
+    def sample(self, classes: Sequence[int], seeds: Sequence[int]) -> NDArray[np.uint8]:
+        """New images, ``(n, size, size)``."""
+        self._check(classes, seeds)
+        steps = self._steps()
+
+        def draw(part: slice) -> Tensor:
+            noise = _filled(self._noise(seeds[part]))
+            return self._decoded(self._denoised(noise, classes[part], steps))
+
+        return self._all(draw, len(seeds))
+
+    def reconstruct(self, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Images through the autoencoder and back, ``(n, size, size)``."""
+        self._check_images(images)
+        return self._all(lambda part: self._decoded(self._encoded(_filled(images[part]))), len(images))
+
+    def vary(
+        self, images: NDArray[np.uint8], classes: Sequence[int], strength: float, seeds: Sequence[int]
+    ) -> NDArray[np.uint8]:
+        """Image to image, ``(n, size, size)``."""
+        self._check_images(images)
+        self._check(classes, seeds)
+        if len(images) != len(seeds):
+            raise UsageError("There are not as many seeds as images", "Give one seed an image")
+        if not 0 < strength <= 1:
+            raise UsageError("The strength is outside (0, 1]", "Use 1 for new images, 0.1 for new detail")
+        steps = self._steps()
+        ahead = steps[len(steps) - max(1, round(strength * len(steps))) :]
+
+        def draw(part: slice) -> Tensor:
+            latents, noise = self._encoded(_filled(images[part])), _filled(self._noise(seeds[part]))
+            noisy = self.networks.schedule.add_noise(latents, noise.to(self.device), ahead[:1])
+            return self._decoded(self._denoised(noisy, classes[part], ahead))
+
+        return self._all(draw, len(seeds))
+
+    def _all(self, draw: Callable[[slice], Tensor], count: int) -> NDArray[np.uint8]:
+        """Batch by batch; on a CPU each in one thread, as sums of several depend on how many."""
+        images = np.empty((count, self.size, self.size), np.uint8)
+
+        def put(part: slice) -> None:
+            with torch.inference_mode():
+                images[part] = draw(part).cpu().numpy()[: part.stop - part.start]
+
+        before = torch.get_num_threads()
+        threads = before if self.device.type == "cpu" else 1
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            for _ in pool.map(put, _parts(count)):
+                pass
+        # What a thread sets for itself becomes the default of later ones.
+        torch.set_num_threads(before)
+        return images
+
+    def _steps(self) -> Tensor:
+        """Timesteps, the noisiest first."""
+        self.networks.schedule.set_timesteps(self.config.steps)
+        return torch.as_tensor(self.networks.schedule.timesteps)
+
+    def _noise(self, seeds: Sequence[int]) -> Tensor:
+        facts = self.networks.denoiser.config
+        side = (facts.sample_size,) * 2 if isinstance(facts.sample_size, int) else tuple(facts.sample_size)
+        shape = (facts.in_channels, *side)
+        return torch.stack(
+            [torch.randn(shape, generator=torch.Generator().manual_seed(int(seed))) for seed in seeds]
+        )
+
+    def _denoised(self, latents: Tensor, classes: Sequence[int], steps: Tensor) -> Tensor:
+        """Latents of images from noisy ones, step by step."""
+        latents = latents.to(self.device)
+        labels = self._labels(classes)
+        for step in steps:
+            guess = guessed(self.networks.denoiser, latents, step, labels, self.config.guidance)
+            latents = self.networks.schedule.step(guess, int(step), latents).prev_sample
+        return latents
+
+    def _labels(self, classes: Sequence[int]) -> Tensor | None:
+        if not self.classes:
+            return None
+        labels: Tensor = _filled(torch.tensor([int(one) for one in classes]))
+        return labels.to(self.device)
+
+    def _encoded(self, images: NDArray[np.uint8]) -> Tensor:
+        """Normalised latents, the most likely ones."""
+        encoder = self.networks.autoencoder
+        pixels = to_range(images).to(self.device).expand(-1, encoder.config.in_channels, -1, -1)
+        mean, deviation = scale_of(encoder)
+        latents: Tensor = encoder.encode(pixels).latent_dist.mode()
+        return (latents - mean.to(self.device)) / deviation.to(self.device)
+
+    def _decoded(self, latents: Tensor) -> Tensor:
+        mean, deviation = scale_of(self.networks.autoencoder)
+        scaled = latents * deviation.to(self.device) + mean.to(self.device)
+        return to_pixels(self.networks.autoencoder.decode(scaled).sample)
+
+    def _check(self, classes: Sequence[int], seeds: Sequence[int]) -> None:
+        if len(classes) != len(seeds):
+            raise UsageError("There are not as many classes as seeds", "Give one class and one seed an image")
+        if any(not 0 <= one < max(1, len(self.classes)) for one in classes):
+            raise UsageError(
+                "The generator has no class of that number",
+                f"It has {len(self.classes)} classes, counted from 0; use 0 where it has none",
+            )
+        if any(not 0 <= one < 2**63 for one in seeds):
+            raise UsageError("A seed is outside its range", "Use numbers from 0 to 2 ** 63 - 1")
+
+    def _check_images(self, images: NDArray[np.uint8]) -> None:
+        if images.shape[1:] != (self.size, self.size) or images.dtype != np.uint8:
+            raise UsageError(
+                f"The images are not squares of {self.size} pixels",
+                "Make them with generators.latent.squares.square, of the generator's own size",
+            )
+
+
+def guessed(denoiser: Any, latents: Tensor, step: Tensor, labels: Tensor | None, guidance: float) -> Tensor:
+    """What the denoiser predicts, pushed away from its prediction without a class (Ho and Salimans 2022)."""
+    if labels is None or guidance == 1:
+        alone: Tensor = denoiser(latents, step, labels).sample
+        return alone
+    none = torch.full_like(labels, denoiser.config.num_class_embeds - 1)
+    both = denoiser(torch.cat([latents, latents]), step, torch.cat([labels, none])).sample
+    known, unknown = both.chunk(2)
+    return torch.as_tensor(unknown + guidance * (known - unknown))
+
+
+def to_range(images: NDArray[np.uint8]) -> Tensor:
+    """Bytes ``(n, side, side)`` as an autoencoder sees them, ``(n, 1, side, side)`` in [-1, 1]."""
+    return torch.from_numpy(np.array(images, np.float32))[:, None] / 127.5 - 1
+
+
+def to_pixels(decoded: Tensor) -> Tensor:
+    """Numbers of an autoencoder ``(n, channels, side, side)`` as bytes, ``(n, side, side)``."""
+    return ((decoded.float().mean(1) + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
+
+
+def _parts(count: int) -> Iterator[slice]:
+    for start in range(0, count, BATCH):
+        yield slice(start, min(start + BATCH, count))
+
+
+def _filled(values: Any) -> Any:
+    """As many as the networks always see; what is added is cut off again."""
+    missing = BATCH - len(values)
+    if not missing:
+        return values
+    if isinstance(values, Tensor):
+        return torch.cat([values, torch.zeros((missing, *values.shape[1:]), dtype=values.dtype)])
+    return np.concatenate([values, np.zeros((missing, *values.shape[1:]), values.dtype)])

@@ -1,0 +1,249 @@
+"""From a table and a recipe to a generator's folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers import AutoencoderKL, UNet2DModel
+from medsanitize.generators.diffusion.accelerator import machine_for
+from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.contact_sheet import png
+from medsanitize.generators.diffusion.dataset import (
+    SQUARES,
+    Material,
+    divided,
+    material,
+    open_squares,
+    squares_of,
+)
+from medsanitize.generators.diffusion.generator import UNKNOWN, learned_from, training_of
+from medsanitize.generators.diffusion.initial_weights import Start, start_from_pipeline, start_from_recipe
+from medsanitize.generators.diffusion.latent_cache import Latents, read_latents, write_latents
+from medsanitize.generators.diffusion.model_card import card, curves
+from medsanitize.generators.diffusion.model_folder import AUTOENCODER, DENOISER, FILES, SAMPLES
+from medsanitize.generators.diffusion.networks import Networks, prediction_of, scheduler
+from medsanitize.generators.diffusion.recipes import Recipe
+from medsanitize.generators.diffusion.train_autoencoder import AutoencoderStage
+from medsanitize.generators.diffusion.train_denoiser import DenoiserStage
+from medsanitize.generators.diffusion.training_loop import Pace, Place, run_stage
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.labels import Labels
+from medsanitize.verifiers.reid.models.model_folder import (
+    CARD,
+    CONFIG,
+    CURVES,
+    LOG,
+    TRAINING,
+    unfinished_beside,
+    write_folder,
+)
+from medsanitize.verifiers.reid.training.checkpoint import FILE, Position, group, read_checkpoint
+from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from safetensors.torch import save
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a training made.
+
+    Attributes
+    ----------
+    digest
+        Of the model folder; empty in processes other than the first.
+    counts, classes
+        Images and patients of all parts by name, images by class.
+    excluded
+        Rows that were not used, by reason.
+    log
+        One entry a checkpoint.
+    """
+
+    digest: str
+    counts: Mapping[str, int]
+    classes: Mapping[str, int]
+    excluded: Mapping[str, int]
+    log: tuple[Mapping[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is trained on what, and where."""
+
+    recipe: Recipe
+    start: Start
+    material: Material
+    place: Place
+
+
+def train_generator(
+    labels: Labels,
+    column: str | None,
+    recipe: Recipe,
+    pipeline: Path | None,
+    output: Path,
+    hears: Hears,
+    stops: Stops,
+) -> Made:
+    """Train a generator and write its folder.
+
+    Parameters
+    ----------
+    labels
+        Rows of the split to train on.
+    column
+        Of the table, with the class of each image; without one the generator has no classes.
+    pipeline
+        A generator or a diffusers pipeline to go on from: its autoencoder stays as it is, its denoiser learns
+        on, and its size and schedule count in place of the recipe's.
+    output
+        Folder of the model. What an unfinished training needs, and the sheets of images, lie beside it in the
+        folder of the same name that ends in ``.training``; the same call goes on from there.
+
+    Raises
+    ------
+    UsageError
+        If a model is in the output; if the images are of mixed modalities, too small or of one patient; if
+        classes are missing or fewer than two are left; if the loss is no number; or if an unfinished training
+        of something else lies beside the output.
+    IntegrityError
+        If the checkpoint or the pipeline is damaged, or its weights are of another architecture.
+    """
+    unfinished = unfinished_beside(output)
+    machine = machine_for(recipe.precision)
+    hears = machine.hears(hears)
+    # What is no pipeline is refused before hours of reading.
+    before = learned_from(training_of(pipeline)) if pipeline else frozenset()
+    parted = divided(labels, column, recipe.seed, hears, stops)
+    classes = len(set(parted.classes.values()))
+    torch.manual_seed(recipe.seed)
+    start = start_from_pipeline(pipeline, classes, before) if pipeline else start_from_recipe(recipe, classes)
+    predicted = replace(recipe.denoiser, prediction=prediction_of(start.schedule))
+    recipe = replace(recipe, size=start.size, denoiser=predicted)
+    unfinished.mkdir(parents=True, exist_ok=True)
+    if machine.first:
+        squares_of(parted.examples, recipe.size, unfinished, hears, stops)
+    machine.wait()
+    learned = material(parted, open_squares(unfinished))
+    made_by = _made_by(recipe, start, learned)
+    task = _Task(recipe, start, learned, Place(unfinished, made_by, machine, hears, stops))
+    config, log, samples = _trained(task)
+    made = Made("", learned.counts(), learned.by_class(), parted.excluded, log)
+    machine.wait()
+    if not machine.first:
+        return made
+    digest = write_folder(output, _content(task, config, made, samples), FILES)
+    for name in (SQUARES, FILE, *(path.name for path in unfinished.glob("latents.npy*"))):
+        (unfinished / name).unlink(missing_ok=True)
+    return replace(made, digest=digest)
+
+
+def _trained(task: _Task) -> tuple[Config, tuple[Mapping[str, float], ...], bytes]:
+    """Both parts, from the checkpoint where there is one; the networks of the start hold the result."""
+    recipe, start, place = task.recipe, task.start, task.place
+    stored = read_checkpoint(place.folder, place.made_by)
+    position, tensors = stored if stored is not None else (Position(), {})
+    pace = Pace(recipe.every, recipe.grids, recipe.patience, recipe.seed)
+    if start.frozen:
+        position = replace(position, phase=1)
+        place.machine.placed(start.autoencoder).eval().requires_grad_(False)
+    elif position.phase == 0:
+        (place.folder / "latents.npy").unlink(missing_ok=True)
+        first = AutoencoderStage(start.autoencoder, recipe, task.material, place.machine)
+        if tensors:
+            first.load(tensors)
+        position = run_stage(first, position, group(tensors, "sums"), pace, place)
+        first.end()
+        tensors = {}
+    else:
+        start.autoencoder.load_state_dict(group(tensors, "autoencoder"))
+        place.machine.placed(start.autoencoder).eval().requires_grad_(False)
+    latents = _latents(task)
+    config = _config(task, latents)
+    networks = Networks(start.autoencoder, start.denoiser, scheduler(start.schedule))
+    second = DenoiserStage(networks, config, recipe, task.material, latents, place.machine)
+    if tensors:
+        second.load(tensors)
+    position = run_stage(second, position, group(tensors, "sums"), pace, place)
+    second.end()
+    return config, position.log, png(second.images())
+
+
+def _latents(task: _Task) -> Latents:
+    recipe, place = task.recipe, task.place
+    copies = recipe.denoiser.copies
+    if place.machine.first:
+        write_latents(
+            task.start.autoencoder, task.material, copies, recipe.seed,
+            place.machine, place.folder, place.hears, place.stops,
+        )  # fmt: skip
+    place.machine.wait()
+    return read_latents(task.material, copies, place.folder)
+
+
+def _config(task: _Task, latents: Latents) -> Config:
+    """What the generator will be; the autoencoder gets to know how its latents are normalised."""
+    start, recipe = task.start, task.recipe
+    scale = {"latents_mean": latents.mean.tolist(), "latents_std": latents.deviation.tolist()}
+    start.autoencoder.register_to_config(**scale)
+    return Config(
+        Modality.RADIOGRAPH,
+        recipe.size,
+        task.material.names,
+        {**start.autoencoder_facts, **scale},
+        dict(start.denoiser_facts),
+        dict(start.schedule),
+        recipe.sampling_steps,
+        recipe.guidance if task.material.names else 1.0,
+    )
+
+
+def _content(task: _Task, config: Config, made: Made, samples: bytes) -> dict[str, bytes]:
+    before = task.start.images_before
+    training: dict[str, Any] = {
+        "counts": dict(made.counts),
+        "classes": dict(made.classes),
+        "excluded": dict(made.excluded),
+        "images": task.material.digest,
+        "images_before": UNKNOWN if before is None else sorted(before),
+        "recipe": asdict(task.recipe),
+        "start": task.start.digest or "random",
+    }
+    networks = (task.start.autoencoder, task.start.denoiser)
+    millions = [sum(one.numel() for one in network.parameters()) / 1e6 for network in networks]
+    lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in made.log)
+    return {
+        CONFIG: config.to_bytes(),
+        AUTOENCODER: _saved(task.start.autoencoder),
+        DENOISER: _saved(task.start.denoiser),
+        TRAINING: (json.dumps(training, indent=1, sort_keys=True) + "\n").encode(),
+        CARD: card(config, training, (millions[0], millions[1]), made.log),
+        CURVES: curves(made.log),
+        LOG: lines.encode(),
+        SAMPLES: samples,
+    }
+
+
+def _saved(network: AutoencoderKL | UNet2DModel) -> bytes:
+    weights: dict[str, Tensor] = network.state_dict()
+    return save({name: weights[name].detach().cpu().contiguous() for name in sorted(weights)})
+
+
+def _made_by(recipe: Recipe, start: Start, learned: Material) -> str:
+    """Digest of all that decides what a training makes."""
+    facts = {
+        "recipe": asdict(recipe),
+        "start": start.digest,
+        "images": learned.digest,
+        "classes": learned.classes.tolist(),
+        "patients": learned.patients.tolist(),
+        "held": learned.held.tolist(),
+        "names": learned.names,
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,179 @@
+"""The second part of a training: a denoiser of latents that knows the class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from diffusers import UNet2DModel
+from diffusers.training_utils import EMAModel
+from medsanitize.generators.diffusion.accelerator import Machine
+from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.contact_sheet import COLUMNS, ROWS
+from medsanitize.generators.diffusion.dataset import Material
+from medsanitize.generators.diffusion.latent_cache import Latents
+from medsanitize.generators.diffusion.networks import Networks
+from medsanitize.generators.diffusion.recipes import Denoising, Recipe
+from medsanitize.generators.diffusion.sample import LatentGenerator
+from medsanitize.verifiers.reid.training.checkpoint import group, grouped, load_optimizer, optimizer_tensors
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+# Latents of patients kept back that are measured at a checkpoint, each at as many steps of the noise.
+_MEASURED, _AT = 32, 4
+
+
+class DenoiserStage:
+    """See ``stages.Stage``."""
+
+    name, number = "denoiser", 1
+
+    def __init__(
+        self,
+        networks: Networks,
+        config: Config,
+        recipe: Recipe,
+        material: Material,
+        latents: Latents,
+        machine: Machine,
+    ) -> None:
+        self._how: Denoising = recipe.denoiser
+        self.steps, self.batch = self._how.steps, self._how.batch
+        self._patient = recipe.patience > 0
+        self._networks, self._config = networks, config
+        self._material, self._latents, self._machine = material, latents, machine
+        self._mean = torch.from_numpy(latents.mean).float().view(1, -1, 1, 1)
+        self._deviation = torch.from_numpy(latents.deviation).float().view(1, -1, 1, 1)
+        self.network: UNet2DModel = machine.placed(networks.denoiser)
+        self._joined = machine.joined(self.network)
+        self._optimizer = torch.optim.AdamW(self.network.parameters(), lr=self._how.rate)
+        self._average = EMAModel(self.network.parameters(), decay=self._how.average)
+        self._best: dict[str, Tensor] = {}
+
+    def choices(self) -> int:
+        """Latents to learn from: every copy of every image."""
+        return len(self._latents.fit) * int(self._latents.fit.shape[1])
+
+    def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
+        """Learn from one batch."""
+        images, copies = np.divmod(np.array(places), self._latents.fit.shape[1])
+        latents = self._normalised(self._latents.fit[images, copies])
+        labels = torch.from_numpy(self._material.classes[self._material.fit[images]])
+        labels[torch.rand(len(labels), generator=draw) < self._how.dropped] = len(self._config.classes)
+        noise = torch.randn(latents.shape, generator=draw)
+        steps = torch.randint(
+            0, self._networks.schedule.config.num_train_timesteps, (len(labels),), generator=draw
+        )
+        share, device = self._machine.share(places), self._machine.device
+        self._set_rate(step)
+        self.network.train()
+        with self._machine.accelerator.autocast():
+            loss = self._loss(
+                self._joined, *(one[share].to(device) for one in (latents, noise, steps, labels))
+            )
+        self._optimizer.zero_grad()
+        self._machine.accelerator.backward(loss)
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self._optimizer.step()
+        self._average.step(self.network.parameters())
+        return {"loss": loss}
+
+    def held(self) -> float:
+        """Loss of the averaged weights on patients kept back, at fixed noise."""
+        count = min(_MEASURED, len(self._latents.held))
+        latents = self._normalised(self._latents.held[:count]).repeat(_AT, 1, 1, 1)
+        labels = torch.from_numpy(self._material.classes[self._material.held[:count]]).repeat(_AT)
+        draw = torch.Generator().manual_seed(0)
+        noise = torch.randn(latents.shape, generator=draw)
+        most = self._networks.schedule.config.num_train_timesteps
+        steps = (torch.arange(len(labels)) * most + most // 2) // len(labels)
+        sums = 0.0
+        with self._averaged(), torch.no_grad():
+            for start in range(0, len(labels), self.batch):
+                part = slice(start, start + self.batch)
+                given = [one[part].to(self._machine.device) for one in (latents, noise, steps, labels)]
+                sums += float(self._loss(self.network, *given)) * len(given[0])
+        return sums / len(labels)
+
+    def keep(self) -> None:
+        """Remember the averaged weights."""
+        if self._patient:
+            with self._averaged():
+                self._best = {
+                    name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()
+                }
+
+    def end(self) -> None:
+        """Take the best averaged weights where they were remembered, else the last ones."""
+        if self._best:
+            self.network.load_state_dict(self._best)
+        else:
+            self._average.copy_to(self.network.parameters())
+        self.network.eval().requires_grad_(False)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """State of everything that learns, and the autoencoder's."""
+        average = {str(number): value for number, value in enumerate(self._average.shadow_params)}
+        average["steps"] = torch.tensor(self._average.optimization_step)
+        return grouped(
+            autoencoder=self._networks.autoencoder.state_dict(),
+            denoiser=self.network.state_dict(),
+            optimizer=optimizer_tensors(self._optimizer),
+            average=average,
+            best=self._best,
+        )
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take what ``tensors`` gave."""
+        self.network.load_state_dict(group(tensors, "denoiser"))
+        load_optimizer(self._optimizer, group(tensors, "optimizer"))
+        average = group(tensors, "average")
+        self._average.optimization_step = int(average.pop("steps"))
+        for number, value in average.items():
+            self._average.shadow_params[int(number)].copy_(value)
+        self._best = group(tensors, "best")
+
+    def images(self) -> NDArray[np.uint8]:
+        """Samples, a row a class."""
+        rows = min(max(1, len(self._config.classes)), ROWS)
+        with self._averaged():
+            made = LatentGenerator("", self._config, self._networks, self._machine.device).sample(
+                [row for row in range(rows) for _ in range(COLUMNS)], list(range(rows * COLUMNS))
+            )
+        return made.reshape(rows, COLUMNS, *made.shape[1:])
+
+    def _loss(
+        self, network: torch.nn.Module, latents: Tensor, noise: Tensor, steps: Tensor, labels: Tensor
+    ) -> Tensor:
+        schedule = self._networks.schedule
+        noisy = schedule.add_noise(latents, noise, steps)
+        target = noise
+        if schedule.config.prediction_type == "v_prediction":
+            target = schedule.get_velocity(latents, noise, steps)
+        guess = network(noisy, steps, labels if self._config.classes else None).sample
+        return F.mse_loss(guess.float(), target.float())
+
+    def _normalised(self, latents: NDArray[np.float16]) -> Tensor:
+        values = torch.from_numpy(np.array(latents, np.float32))
+        return (values - self._mean) / self._deviation
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """The averaged weights in the network while the block runs."""
+        self.network.eval()
+        self._average.store(self.network.parameters())
+        self._average.copy_to(self.network.parameters())
+        try:
+            yield
+        finally:
+            self._average.restore(self.network.parameters())
+
+    def _set_rate(self, step: int) -> None:
+        rise = min(1.0, (step + 1) / self._how.warmup)
+        fall = (1 + math.cos(math.pi * step / self.steps)) / 2 if self._how.cosine else 1.0
+        for parameters in self._optimizer.param_groups:
+            parameters["lr"] = self._how.rate * rise * fall

@@ -1,0 +1,154 @@
+"""The loop that both parts of a training go through: steps, checkpoints, signals, the log."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from medsanitize.errors import UsageError
+from medsanitize.generators.diffusion.accelerator import Machine
+from medsanitize.verifiers.reid.training.checkpoint import Position, grouped, write_checkpoint
+from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from numpy.typing import NDArray
+from torch import Tensor
+
+DIVERGED = UsageError(
+    "The loss is no number any more: the training diverged",
+    "The last good checkpoint stays in the .training folder. Look for images that are blank; then remove the"
+    " folder, and choose another recipe or --prediction",
+)
+
+
+class Stage(Protocol):
+    """A part of the training."""
+
+    name: str
+    number: int
+    steps: int
+    batch: int
+
+    def choices(self) -> int:
+        """How many images there are to choose a batch from."""
+
+    def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
+        """Learn from one batch; its losses by name."""
+
+    def held(self) -> float:
+        """Loss on the patients kept back, the same noise every time."""
+
+    def keep(self) -> None:
+        """Remember the weights of now as the best."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that is needed to go on from here."""
+
+    def images(self) -> NDArray[np.uint8]:
+        """A sheet to look at, ``(rows, columns, side, side)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an unfinished training lies, what made it, on what it runs, and who listens."""
+
+    folder: Path
+    made_by: str
+    machine: Machine
+    hears: Hears
+    stops: Stops
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Steps between checkpoints, checkpoints between sheets and without a better loss; the seed."""
+
+    every: int
+    grids: int
+    patience: int
+    seed: int
+
+
+def run_stage(
+    stage: Stage, position: Position, sums: dict[str, Tensor], pace: Pace, place: Place
+) -> Position:
+    """Go from a position to the end of a part; returns the beginning of the next.
+
+    Every random choice is a function of the seed and the step, so that an interrupted training ends with the
+    weights of an uninterrupted one (on a CPU; a GPU adds in no fixed order).
+
+    Parameters
+    ----------
+    sums
+        Of the losses since the last checkpoint that was planned.
+    """
+    place.hears.stage(stage.name, stage.steps)
+    place.hears.advance(position.step)
+    for step in range(position.step, stage.steps):
+        if 0 < pace.patience <= position.since:
+            break
+        if place.machine.stopping(place.stops, step):
+            _save(stage, replace(position, step=step), sums, place)
+            place.stops.number = place.stops.number or signal.SIGTERM
+            place.stops.check()
+        for name, loss in _learn(stage, step, pace.seed).items():
+            sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + loss.detach().cpu().double()
+        place.hears.advance(1)
+        if (step + 1) % pace.every and step + 1 < stage.steps:
+            continue
+        taken = step % pace.every + 1
+        means = place.machine.mean({name: float(value) / taken for name, value in sums.items()})
+        held = place.machine.mean({"held": stage.held()})["held"]
+        position = _judged(stage, replace(position, step=step + 1), means, held)
+        sums = {}
+        _look(stage, position, pace, place)
+        _save(stage, position, sums, place)
+    return replace(position.next_phase(), best=None)
+
+
+def _learn(stage: Stage, step: int, seed: int) -> Mapping[str, Tensor]:
+    """One step, whose every random choice its number decides."""
+    key = np.random.SeedSequence((seed, stage.number, step))
+    places = np.random.default_rng(key).integers(0, stage.choices(), stage.batch).tolist()
+    one, other = (int(word) for word in key.generate_state(2))
+    torch.manual_seed(one)
+    return stage.step(step, places, torch.Generator().manual_seed(other))
+
+
+def _judged(stage: Stage, position: Position, means: Mapping[str, float], held: float) -> Position:
+    """Log what was measured; the best weights are remembered."""
+    if not all(math.isfinite(value) for value in (*means.values(), held)):
+        raise DIVERGED
+    better = position.best is None or held < position.best
+    if better:
+        stage.keep()
+    entry = {"part": stage.number + 1, "step": position.step, **means, "held": held}
+    best, since = (held, 0) if better else (position.best, position.since + 1)
+    return replace(position, best=best, since=since, log=(*position.log, entry))
+
+
+def _look(stage: Stage, position: Position, pace: Pace, place: Place) -> None:
+    """Tell how it stands, and every so often write a sheet."""
+    entry = position.log[-1]
+    losses = ", ".join(f"{name} {entry[name]:.4f}" for name in entry if name not in ("part", "step"))
+    place.hears.message(f"{stage.name}, step {position.step:,} of {stage.steps:,}: {losses}")
+    last = position.step == stage.steps
+    if place.machine.first and (last or (position.step // pace.every) % pace.grids == 0):
+        from medsanitize.generators.diffusion.contact_sheet import write_sheet
+
+        write_sheet(place.folder / f"{stage.name}-{position.step:07d}.png", stage.images())
+
+
+def _save(stage: Stage, position: Position, sums: Mapping[str, Tensor], place: Place) -> None:
+    """Write a checkpoint; one that is no number anywhere would take the place of a good one."""
+    tensors = {**stage.tensors(), **grouped(sums=sums)}
+    broken = not all(bool(torch.isfinite(one).all()) for one in tensors.values())
+    if place.machine.mean({"broken": float(broken)})["broken"]:
+        raise DIVERGED
+    if place.machine.first:
+        write_checkpoint(place.folder, position, tensors, place.made_by)
+    place.machine.wait()

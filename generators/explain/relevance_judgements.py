@@ -1,0 +1,183 @@
+"""A table of relevance judgements, and how well rankings agree with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.generators.explain.embeddings import Looked
+from medsanitize.generators.explain.explain import distances, ranks_of
+from medsanitize.generators.explain.ndcg import ndcg, ndcg_by_chance
+from medsanitize.generators.quality.interval import Measure, mean_of
+from medsanitize.verifiers.reid.labels import read_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+AT: Final = (4, 7, 10)
+"""p of nDCG@p, as the paper reports it; those that some image has not as many judgements for are left out."""
+_COLUMNS: Final = ("file", "object_id", "relevance")
+# 2^64 and beyond is no judgement of a person, and hides every other.
+_MOST: Final = 64.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """Of each image, by its file's name, the relevance of objects by id; in the table's order."""
+
+    of: Mapping[str, Mapping[str, float]]
+
+    def objects(self) -> frozenset[str]:
+        """Every object that was judged."""
+        return frozenset(name for judged in self.of.values() for name in judged)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """nDCG@p, means over the images with 95 % intervals.
+
+    Attributes
+    ----------
+    p
+        How many of the first count.
+    features, structure
+        Of the rankings by features and by structure.
+    chance
+        Of a random order.
+    """
+
+    p: int
+    features: Measure
+    structure: Measure
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How well the rankings of a catalogue agree with a person's.
+
+    Attributes
+    ----------
+    model, model_digest
+        Whose features were compared.
+    images, judgements
+        How many images were judged for, and how many judgements there are.
+    at
+        One entry a p.
+    """
+
+    model: str
+    model_digest: str
+    images: int
+    judgements: int
+    at: tuple[At, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def read_judgements(table: Path) -> Judgements:
+    """Read a table with the columns ``file``, ``object_id`` and ``relevance``.
+
+    Raises
+    ------
+    UsageError
+        If the table cannot be read, lacks a column, names one pair twice, holds a relevance that is no number
+        from 0 to 64, or judges fewer than four objects of an image or all of them as 0.
+    """
+    texts = read_table(table)
+    for name in _COLUMNS:
+        if name not in texts:
+            raise UsageError(
+                f"The table of judgements has no column {name!r}", f"Give it {', '.join(_COLUMNS)}"
+            )
+    found: dict[str, dict[str, float]] = {}
+    for row, (file, object_id, said) in enumerate(zip(*(texts[name] for name in _COLUMNS), strict=True), 1):
+        judged = found.setdefault(file, {})
+        if not file or not object_id or object_id in judged:
+            raise UsageError(
+                f"Row {row} of the judgements names no image or object, or a pair for the second time",
+                "Give each pair of image and object once",
+            )
+        judged[object_id] = _relevance(said, row)
+    fewest = min((len(judged) for judged in found.values()), default=0)
+    if fewest < AT[0]:
+        raise UsageError(
+            f"An image has {fewest} judgements, and {AT[0]} is the least",
+            "Judge more objects of the catalogue",
+        )
+    if any(not any(judged.values()) for judged in found.values()):
+        raise UsageError(
+            "Of an image nothing was judged relevant", "Leave it out: no ranking of it is better"
+        )
+    return Judgements(found)
+
+
+def rank(judgements: Judgements, looked: Looked, model: str, digest: str) -> Ranking:
+    """Hold both rankings against the judgements; the images of ``looked`` are in the judgements' order.
+
+    Raises
+    ------
+    UsageError
+        If an object that was judged is not among those looked at.
+    """
+    place = {entry.object_id: number for number, entry in enumerate(looked.entries)}
+    if missing := judgements.objects() - set(place):
+        raise UsageError(
+            f"{len(missing)} judged objects are not among the catalogue's images that can be compared",
+            "Name the catalogue that was judged; --all takes real images as well",
+        )
+    apart = distances(looked)
+    judged = [{place[name]: value for name, value in of.items()} for of in judgements.of.values()]
+    fewest = min(len(of) for of in judged)
+    return Ranking(
+        model=model,
+        model_digest=digest,
+        images=len(judged),
+        judgements=sum(len(of) for of in judged),
+        at=tuple(_at(p, judged, apart, looked.alike) for p in AT if p <= fewest),
+    )
+
+
+def _at(
+    p: int,
+    judged: Sequence[Mapping[int, float]],
+    apart: NDArray[np.float64],
+    alike: NDArray[np.float64],
+) -> At:
+    import numpy as np
+
+    def mean(values: NDArray[np.float64]) -> Measure:
+        found = [ndcg(_in_order(of, row), p) for of, row in zip(judged, values, strict=True)]
+        return mean_of(np.array(found), np.arange(len(found)))
+
+    chance = [ndcg_by_chance(list(of.values()), p) for of in judged]
+    return At(p, mean(apart), mean(-alike), float(np.mean(chance)))
+
+
+def _in_order(judged: Mapping[int, float], values: NDArray[np.float64]) -> list[float]:
+    """The relevance of what was judged, the least value first."""
+    import numpy as np
+
+    places = sorted(judged)
+    ranks = ranks_of(values[places])
+    return [judged[places[one]] for one in np.argsort(ranks)]
+
+
+def _relevance(said: str, row: int) -> float:
+    try:
+        value = float(said)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= _MOST:
+        raise UsageError(
+            f"The relevance in row {row} of the judgements is no number from 0 to {_MOST:g}",
+            "Give more to what is more alike, such as 1 to 5.5",
+        )
+    return value

@@ -1,0 +1,144 @@
+"""An explanation as a page: the image, the nearest cases, and what structure alone would have found."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from medsanitize.generators.explain.explain import Case, Explanation
+from medsanitize.generators.explain.relevance_judgements import Ranking
+from medsanitize.generators.quality.interval import Measure
+from medsanitize.verifiers.html.page import Page, Picture, Section, Table, Tone, render_page
+from medsanitize.verifiers.reid.images.image import Picture as Image
+from medsanitize.verifiers.reid.images.read import read_picture
+
+_LARGEST: Final = 384
+_FOR_THE_HOLDER: Final = (
+    "This page shows the image that is explained, and with it its patient. It is for you alone: never"
+    " publish it."
+)
+
+
+def explanation_page(found: Explanation, image: Image, release: Path) -> bytes:
+    """Return the page as HTML; the images of the cases are read from the catalogue."""
+    first = found.answers[0] if found.answers else None
+    tiles = [
+        ("Images compared", f"{found.images:,}"),
+        ("Nearest distance", f"{_nearest(found).distance:.3f}"),
+    ]
+    if first is not None:
+        tiles.insert(0, (f"Taken for {first.name}", f"{first.probability:.2f}"))
+    page = Page(
+        kind="Explanation by example",
+        title="What is alike in the model's eyes",
+        lede=f"The nearest of {found.images:,} images, {found.synthetic:,} of them synthetic,"
+        f" by {found.model}.",
+        tiles=tuple(tiles),
+        sections=(
+            Section("The image", pictures=(Picture(_png(image), _said(found)),)),
+            _ranked(
+                "Nearest by features",
+                "Images that the model sees as it sees this one."
+                + (" A green border: it takes it for the same class; red: for another." if first else ""),
+                found,
+                found.by_features,
+                release,
+            ),
+            _ranked(
+                "Nearest by structure",
+                "What structural similarity (SSIM) finds, which knows of no task: to compare with.",
+                found,
+                found.by_structure,
+                release,
+            ),
+            _table(found),
+        ),
+        notice=("care", _FOR_THE_HOLDER),
+    )
+    return render_page(page)
+
+
+def ranking_page(found: Ranking) -> bytes:
+    """Return the page of an evaluation; nobody's image is on it."""
+    rows = [
+        (f"nDCG@{one.p}", _told(one.features), _told(one.structure), f"{one.chance:.3f}") for one in found.at
+    ]
+    page = Page(
+        kind="Explanation by example",
+        title="How well the rankings agree with a person's",
+        lede=f"{found.judgements:,} judgements for {found.images:,} images, ranked by {found.model}.",
+        tiles=(("Images", f"{found.images:,}"), ("Judgements", f"{found.judgements:,}")),
+        sections=(
+            Section(
+                "Rankings",
+                (
+                    "1 is the order of the person, chance the mean of a random order. Intervals are 95 %,"
+                    " from draws of images: with few of them they are wide.",
+                ),
+                tables=(Table("", ("", "by features", "by structure", "by chance"), rows),),
+            ),
+        ),
+    )
+    return render_page(page)
+
+
+def _ranked(title: str, text: str, found: Explanation, cases: Sequence[Case], release: Path) -> Section:
+    pictures = [
+        Picture(_png(read_picture(release / one.path)), f"{number}. {_caption(one)}", tone_of(found, one))
+        for number, one in enumerate(cases, 1)
+    ]
+    return Section(title, (text,), pictures=tuple(pictures))
+
+
+def _caption(case: Case) -> str:
+    said = [] if case.answer is None else [f"{case.answer.name} {case.answer.probability:.2f}"]
+    said += [f"made for {case.label}"] if case.label else []
+    said += [f"distance {case.distance:.3f}", f"SSIM {case.ssim:.3f}"]
+    return ", ".join(said) + ("" if case.synthetic else ", a real image")
+
+
+def tone_of(found: Explanation, case: Case) -> Tone:
+    """Good where the classifier takes case and image for the same, bad where not."""
+    if case.answer is None or not found.answers:
+        return "plain"
+    return "good" if case.answer.name == found.answers[0].name else "bad"
+
+
+def _table(found: Explanation) -> Section:
+    cases = {one.object_id: one for one in (*found.by_features, *found.by_structure)}
+    rows = [
+        (one.object_id, f"{one.rank:,}", f"{one.distance:.4f}", f"{one.structure_rank:,}", f"{one.ssim:.4f}")
+        for one in sorted(cases.values(), key=lambda one: one.rank)
+    ]
+    head = ("object", "rank by features", "distance", "rank by structure", "SSIM")
+    left = ", ".join(f"{count:,} {reason}" for reason, count in found.excluded.items())
+    text = (f"Left out of the catalogue: {left}.",) if left else ()
+    return Section("Both rankings", text, tables=(Table("Cases shown above", head, rows),))
+
+
+def _said(found: Explanation) -> str:
+    if not found.answers:
+        return "the image; the features have no classes"
+    return "taken for " + ", ".join(f"{one.name} {one.probability:.2f}" for one in found.answers[:3])
+
+
+def _nearest(found: Explanation) -> Case:
+    return found.by_features[0]
+
+
+def _told(measure: Measure) -> str:
+    return f"{measure.value:.3f} ({measure.low:.3f} to {measure.high:.3f})"
+
+
+def _png(image: Image) -> bytes:
+    """An image as a viewer shows it, small enough for a page."""
+    import numpy as np
+    from PIL import Image as Pillow
+
+    small = Pillow.fromarray(np.clip(image.pixels * 255 + 0.5, 0, 255).astype(np.uint8))
+    small.thumbnail((_LARGEST, _LARGEST))
+    stream = io.BytesIO()
+    small.save(stream, "PNG")
+    return stream.getvalue()

@@ -1,0 +1,156 @@
+"""Synthetic images as DICOM objects, made with highdicom: equal arguments give equal bytes.
+
+Secondary Capture says what such an image is: no device took it (PS3.3 A.8.1). CR is for readers that take
+nothing else (PS3.3 A.2). DX is not offered: it asks for the size of the detector's pixels and for the part
+of the body (PS3.3 C.8.11.3, C.8.11.2), and an image that nobody took has neither.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import IntegrityError
+from medsanitize.generators.export.provenance import DESCRIPTION, Names, Said
+from medsanitize.sanitize.formats.dicom.file import IMPLEMENTATION_CLASS_UID, IMPLEMENTATION_VERSION_NAME
+
+if TYPE_CHECKING:
+    import numpy as np
+    from highdicom.base import SOPClass
+    from numpy.typing import NDArray
+
+SOP_CLASSES: Final = {
+    "secondary-capture": "1.2.840.10008.5.1.4.1.1.7",
+    "cr": "1.2.840.10008.5.1.4.1.1.1",
+}
+"""Storage class of each form."""
+MODALITIES: Final = {"secondary-capture": "OT", "cr": "CR"}
+TRANSFER_SYNTAX: Final = "1.2.840.10008.1.2.1"
+_CLOCK: Final = (
+    *("InstanceCreationDate", "InstanceCreationTime", "ContentDate", "ContentTime"),
+    *("DateOfSecondaryCapture", "TimeOfSecondaryCapture"),
+)
+"""What highdicom takes from the clock; all of it may be absent."""
+_METHOD: Final = "Synthetic: made by a generative model, shows no person"
+
+
+def dicom_object(image: NDArray[np.uint8], names: Names, said: Said, form: str) -> bytes:
+    """One synthetic image as a DICOM file.
+
+    Parameters
+    ----------
+    image : ndarray
+        ``(rows, columns)``, 8 bits, dense is bright (MONOCHROME2).
+    names : Names
+    said : Said
+    form : str
+        A key of `SOP_CLASSES`.
+
+    Raises
+    ------
+    IntegrityError
+        When the file, read again, does not hold the image.
+    """
+    from pydicom import dcmwrite
+    from pydicom.uid import UID
+
+    data = (_secondary_capture if form == "secondary-capture" else _cr)(image, names, said)
+    for keyword in _CLOCK:
+        data.pop(keyword, None)
+    data.PatientName = names.patient
+    data.SyntheticData = "YES"
+    data.PatientIdentityRemoved = "YES"
+    data.DeidentificationMethod = _METHOD
+    data.ContributingEquipmentSequence = _equipment(said)
+    data.DerivationDescription = DESCRIPTION
+    data.DerivationAlgorithmSequence = _algorithm(said)
+    data.PatientOrientation, data.Laterality = None, None
+    if said.label:
+        data.SpecificCharacterSet = "ISO_IR 192"
+        data.ImageComments = f"Synthetic. Class: {said.label}"
+    data.file_meta.ImplementationClassUID = UID(IMPLEMENTATION_CLASS_UID)
+    data.file_meta.ImplementationVersionName = IMPLEMENTATION_VERSION_NAME
+    stream = BytesIO()
+    dcmwrite(stream, data, enforce_file_format=True)
+    _require_held(stream.getvalue(), image)
+    return stream.getvalue()
+
+
+def _common(names: Names, said: Said) -> dict[str, Any]:
+    """What every form states of patient, study, series and equipment: nothing but pseudonyms."""
+    return {
+        "study_instance_uid": names.study,
+        "series_instance_uid": names.series,
+        "series_number": 1,
+        "sop_instance_uid": names.instance,
+        "instance_number": 1,
+        "patient_id": names.patient,
+        "transfer_syntax_uid": TRANSFER_SYNTAX,
+        "manufacturer": "medsanitize",
+        "manufacturer_model_name": "medsanitize",
+        "software_versions": said.version,
+    }
+
+
+def _secondary_capture(image: NDArray[np.uint8], names: Names, said: Said) -> SOPClass:
+    from highdicom.sc import SCImage
+
+    return SCImage(
+        image,
+        photometric_interpretation="MONOCHROME2",
+        bits_allocated=8,
+        coordinate_system="PATIENT",
+        patient_orientation=("L", "F"),
+        **_common(names, said),
+    )
+
+
+def _cr(image: NDArray[np.uint8], names: Names, said: Said) -> SOPClass:
+    from highdicom.base import SOPClass
+
+    data = SOPClass(sop_class_uid=SOP_CLASSES["cr"], modality=MODALITIES["cr"], **_common(names, said))
+    data.BodyPartExamined, data.ViewPosition = None, None
+    data.ImageType = ["DERIVED", "SECONDARY"]
+    data.Rows, data.Columns = image.shape
+    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 8, 8, 7, 0
+    data.PixelData = image.tobytes() + bytes(image.size % 2)
+    return data
+
+
+def _equipment(said: Said) -> list[Any]:
+    from highdicom import ContributingEquipment
+    from pydicom.sr.codedict import codes
+
+    return [
+        ContributingEquipment(
+            manufacturer="medsanitize",
+            purpose_of_reference=codes.DCM.SynthesizingEquipment,
+            manufacturer_model_name="medsanitize",
+            software_versions=said.version,
+            contribution_description="Made the whole image",
+        )
+    ]
+
+
+def _algorithm(said: Said) -> Any:
+    from highdicom import AlgorithmIdentificationSequence
+    from pydicom.sr.codedict import codes
+
+    bound = "none" if said.bound is None else f"{said.bound:.6g}"
+    return AlgorithmIdentificationSequence(
+        name="Generative image model",
+        family=codes.DCM.ArtificialIntelligence,
+        version=said.version,
+        source="medsanitize",
+        parameters={"model-sha256": said.model, "gate": said.verdict, "match-bound": bound},
+    )
+
+
+def _require_held(data: bytes, image: NDArray[np.uint8]) -> None:
+    """Read with pydicom, the file must hold the very image."""
+    import numpy as np
+    from pydicom import dcmread
+
+    if not np.array_equal(dcmread(BytesIO(data)).pixel_array, image):
+        raise IntegrityError("A synthetic image could not be written as DICOM", "Report this as a defect")

@@ -1,0 +1,33 @@
+"""Synthetic images as PNG files, with a JSON file beside each that says what it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from medsanitize.generators.export.provenance import DESCRIPTION, Said
+from medsanitize.release.canonical_json import document_json
+from medsanitize.sanitize.formats.png.samples import png_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def png_object(image: NDArray[np.uint8]) -> bytes:
+    """One image, ``(rows, columns)`` of 8 bits, as PNG: pixels and nothing else."""
+    return png_of(image[..., None], 1).write()
+
+
+def sidecar(said: Said) -> bytes:
+    """The file beside a PNG, JSON: a picture itself has no room for what it is."""
+    facts: dict[str, object] = {
+        "synthetic": True,
+        "description": DESCRIPTION,
+        "model_sha256": said.model,
+        "gate": said.verdict,
+        "match_bound": said.bound,
+        "software": f"medsanitize {said.version}",
+    }
+    if said.label:
+        facts["class"] = said.label
+    return document_json(facts)

@@ -1,0 +1,196 @@
+"""Positive controls: copies that are known to be copies, and what the verifiers score them.
+
+A threshold that finds real images of one patient need not find a copy that went through an autoencoder. So
+images of the calibration's patients go through the generator's own pipeline, and through what a copy meets on
+its way in any case, and the threshold has to find these too.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.errors import IntegrityError
+from medsanitize.generators.privacy_gate.candidate_search import apart, score_pairs
+from medsanitize.generators.privacy_gate.embeddings import AT_ONCE, Seen, Verifiers
+from medsanitize.generators.privacy_gate.parameters import FLOOR
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.generators.diffusion.generator import Generator
+    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from numpy.typing import NDArray
+
+RECONSTRUCTED: Final = "reconstructed"
+VARIED: Final = "varied"
+TURN: Final = 4.0
+SHIFT: Final = 0.04
+SCALE: Final = 0.06
+CONTRAST: Final = 0.1
+"""Degrees, shares of the side, of the size and of the contrast that a copy may be changed by."""
+_QUALITY: Final = 40
+_BLUR: Final = 1.0
+"""Deviation of the blur, pixels: what softens the finest detail. The autoencoder is a control of its own."""
+# Far from the seeds that people give: a control is no image of the set.
+_SEEDS: Final = 1 << 61
+
+
+def copies(
+    squares: NDArray[np.uint8],
+    classes: NDArray[np.int64],
+    generator: Generator,
+    strength: float,
+    hears: Hears,
+    stops: Stops,
+) -> Mapping[str, NDArray[np.uint8]]:
+    """Copies of images by what was done to them, each ``(n, size, size)``.
+
+    Through the autoencoder; image to image at a low strength; blurred; moved; written as JPEG.
+    """
+    hears.stage("make controls", 2 * len(squares))
+    return {
+        RECONSTRUCTED: through(squares, lambda part: generator.reconstruct(squares[part]), hears, stops),
+        VARIED: varied(squares, classes, generator, strength, hears, stops),
+        "blurred": blurred(squares, _BLUR),
+        "moved": moved(squares),
+        "re-encoded": encoded(squares, _QUALITY),
+    }
+
+
+def varied(
+    squares: NDArray[np.uint8],
+    classes: NDArray[np.int64],
+    generator: Generator,
+    strength: float,
+    hears: Hears,
+    stops: Stops,
+) -> NDArray[np.uint8]:
+    """Images made anew from images by the generator, by seeds of their own."""
+
+    def make(part: slice) -> NDArray[np.uint8]:
+        seeds = [_SEEDS + number for number in range(part.start, part.stop)]
+        return generator.vary(squares[part], classes[part].tolist(), strength, seeds)
+
+    return through(squares, make, hears, stops)
+
+
+def through(
+    squares: NDArray[np.uint8], make: Callable[[slice], NDArray[np.uint8]], hears: Hears, stops: Stops
+) -> NDArray[np.uint8]:
+    """What a generator makes of images, a few at a time.
+
+    Raises
+    ------
+    IntegrityError
+        If it gives back something else than as many images of the same size.
+    """
+    import numpy as np
+
+    found = np.empty_like(squares)
+    for part in _parts(len(squares)):
+        stops.check()
+        made = np.asarray(make(part))
+        if made.shape != squares[part].shape or made.dtype != np.uint8:
+            raise IntegrityError("The generator gave images of another size or kind", "Train it again")
+        found[part] = made
+        hears.advance(part.stop - part.start)
+    return found
+
+
+def blurred(squares: NDArray[np.uint8], deviation: float) -> NDArray[np.uint8]:
+    """Images under a Gaussian of so many pixels."""
+    import numpy as np
+    from scipy.ndimage import gaussian_filter  # type: ignore[import-untyped]
+
+    soft = gaussian_filter(squares.astype(np.float32), (0, deviation, deviation), mode="nearest")
+    return np.asarray(np.rint(soft), np.uint8)
+
+
+def moved(squares: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Images turned, scaled, shifted and of other contrast, at random as far as training changes them.
+
+    A generator that learned from changed images remembers those. Edges are repeated; each image has a
+    change of its own by its place alone.
+    """
+    import numpy as np
+    from scipy.ndimage import affine_transform
+
+    found = np.empty_like(squares)
+    middle = (squares.shape[-1] - 1) / 2
+    for place, one in enumerate(squares):
+        change = np.random.default_rng([_SEEDS, place]).uniform(-1, 1, 6)
+        angle = np.radians(change[0] * TURN)
+        turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        matrix = turned * (1 + change[1] * SCALE)
+        offset = middle - matrix @ [middle, middle] + change[2:4] * SHIFT * squares.shape[-1]
+        seen = affine_transform(one.astype(np.float32), matrix, offset, order=1, mode="nearest") / 127.5 - 1
+        seen = seen * (1 + change[4] * CONTRAST) + change[5] * CONTRAST
+        found[place] = np.rint((np.clip(seen, -1, 1) + 1) * 127.5)
+    return found
+
+
+def encoded(squares: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
+    """Images written as JPEG and read again."""
+    import numpy as np
+    from PIL import Image
+
+    found = np.empty_like(squares)
+    for place, one in enumerate(squares):
+        file = io.BytesIO()
+        Image.fromarray(one).save(file, "JPEG", quality=quality)
+        found[place] = np.asarray(Image.open(file))
+    return found
+
+
+def genuine_scores(
+    seen: Seen, patients: NDArray[np.int64], within: NDArray[np.float64], verifiers: Verifiers
+) -> NDArray[np.float64]:
+    """The lowest score of any two images of a patient, ``(patients,)`` in the order of their numbers.
+
+    A pair that lies beyond ``within``, of either image, would not have been compared: it gets ``FLOOR``.
+    """
+    import numpy as np
+
+    pairs = [
+        (one, other)
+        for patient in np.unique(patients)
+        for rows in [np.flatnonzero(patients == patient)]
+        for place, one in enumerate(rows)
+        for other in rows[place + 1 :]
+    ]
+    first, second = np.array(pairs, np.int64).reshape(-1, 2).T
+    verifiers.hears.stage("score real pairs", len(first))
+    scores = score_pairs(seen, first, seen, second, verifiers)
+    found = apart(seen, first, seen, second) <= np.minimum(within[first], within[second])
+    return lowest(np.where(found, scores, FLOOR), patients[first])
+
+
+def control_scores(
+    copied: Seen,
+    originals: Seen,
+    patients: NDArray[np.int64],
+    within: NDArray[np.float64],
+    verifiers: Verifiers,
+) -> NDArray[np.float64]:
+    """The lowest score of any copy of a patient's images with its original; beyond ``within``, ``FLOOR``."""
+    import numpy as np
+
+    rows = np.arange(len(originals), dtype=np.int64)
+    verifiers.hears.stage("score controls", len(rows))
+    scores = score_pairs(copied, rows, originals, rows, verifiers)
+    found = apart(copied, rows, originals, rows) <= within
+    return lowest(np.where(found, scores, FLOOR), patients)
+
+
+def lowest(scores: NDArray[np.float64], patients: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The lowest score of each patient, in the order of their numbers."""
+    import numpy as np
+
+    order = np.lexsort((scores, patients))
+    first = np.r_[True, np.diff(patients[order]) != 0] if len(order) else np.zeros(0, bool)
+    return scores[order][first]
+
+
+def _parts(count: int) -> Iterator[slice]:
+    return (slice(start, min(start + AT_ONCE, count)) for start in range(0, count, AT_ONCE))

@@ -1,0 +1,82 @@
+"""Three sides that share no patient: what the generator was trained on, a holdout, a calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.images.image import Picture
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Side:
+    """Images of one side.
+
+    Attributes
+    ----------
+    pictures
+        Read when they are asked for, one after the other, each once.
+    patients
+        Number of each image's patient, ``(n,)``; one numbering for all three sides.
+    classes
+        Number of each image's class to the generator, ``(n,)``; zeros where it takes none.
+    """
+
+    pictures: Sequence[Picture]
+    patients: NDArray[np.int64]
+    classes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+
+def check_sides(sides: Mapping[str, Side]) -> None:
+    """Raise UsageError unless every image has a patient and a class, and no patient is in two sides."""
+    import numpy as np
+
+    for name, side in sides.items():
+        if not len(side) == len(side.patients) == len(side.classes):
+            raise UsageError(f"The {name} side has not one patient and one class an image", "Correct it")
+    if not len(sides["training"]):
+        raise UsageError(
+            "There is no training image to compare with", "Give what the generator was trained on"
+        )
+    everybody = np.concatenate([np.unique(side.patients) for side in sides.values()])
+    if len(np.unique(everybody)) < len(everybody):
+        raise UsageError(
+            "A patient is in two of training, holdout and calibration", "Give each patient to one of them"
+        )
+
+
+def check_squares(squares: Mapping[str, NDArray[np.uint8]]) -> None:
+    """An image that is in two sides is of one person, whatever the table calls them."""
+    found = [{one.tobytes() for one in side} for side in squares.values()]
+    if len(set().union(*found)) < sum(map(len, found)):
+        raise UsageError(
+            "An image is in two of training, holdout and calibration", "Leave copies out of the table"
+        )
+
+
+def paired(patients: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of patients who have two images or more."""
+    import numpy as np
+
+    _, inverse, counts = np.unique(patients, return_inverse=True, return_counts=True)
+    return np.flatnonzero(counts[inverse] > 1).astype(np.int64)
+
+
+def sizes(sides: Mapping[str, Side]) -> dict[str, int]:
+    """Images and patients of every side."""
+    import numpy as np
+
+    found = {}
+    for name, side in sides.items():
+        found[f"{name} images"] = len(side)
+        found[f"{name} patients"] = len(np.unique(side.patients))
+    return found

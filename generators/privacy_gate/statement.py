@@ -1,0 +1,163 @@
+"""The statement: every number behind a verdict, in words. It shows and names nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from medsanitize.generators.privacy_gate.parameters import CLAIMED, LABEL, TESTED, images_needed
+from medsanitize.generators.privacy_gate.verdict import Clause, Met
+
+if TYPE_CHECKING:
+    from medsanitize.generators.privacy_gate.verdict import Subject, Verdict
+
+_LIMITS = (
+    "The models that look were trained on no patient of these three sides: that is assumed. Checked is that"
+    " none was trained on just the holdout or the calibration part.",
+    "Copies are taken to be found as often as the controls are. A copy changed in another way, mirrored"
+    " for one, may be missed.",
+    "These tests do not prove that nothing of anybody can be learned from the images, and the label is no"
+    " statement of law.",
+)
+
+
+def statement(verdict: Verdict) -> tuple[str, ...]:
+    """Lines that print everything: verdict, clauses, models, sizes, limits."""
+    told = {
+        "passed": f"Passed: {LABEL}.",
+        "failed": "Failed: the images must not be released under the label.",
+        "not calibratable": _not_calibratable(verdict.needed),
+    }
+    models, sizes = _subject(verdict.subject)
+    return (
+        told[verdict.state],
+        *(
+            f"{number}. {one.name} ({one.state}): {one.sentence}"
+            for number, one in enumerate(verdict.clauses, 1)
+        ),
+        f"{models}.",
+        f"{sizes}; every image was compared with {verdict.subject.candidates:,} training images.",
+        *_LIMITS,
+    )
+
+
+def undrawn(subject: Subject, needed: Sequence[str]) -> tuple[str, ...]:
+    """Lines on a generator of which nothing was drawn, since no threshold could be calibrated."""
+    return (
+        _not_calibratable(needed),
+        "No image was drawn: none could have passed.",
+        *(f"{line}." for line in _subject(subject)),
+    )
+
+
+def _not_calibratable(needed: Sequence[str]) -> str:
+    return f"Not calibratable: nothing can be promised, so nothing is. It would take {'; '.join(needed)}."
+
+
+def _subject(subject: Subject) -> tuple[str, str]:
+    models = ", ".join(f"{name} {digest}" for name, digest in sorted(subject.digests.items()))
+    sizes = ", ".join(f"{name} {size:,}" for name, size in sorted(subject.sizes.items()))
+    return f"Models: {models}", f"Sizes: {sizes}"
+
+
+def clauses_of(verdict: Verdict) -> tuple[Clause, ...]:
+    """The seven clauses, in the order of the manual."""
+    return (
+        _threshold(verdict),
+        _controls(verdict),
+        _matches(verdict),
+        _decision(verdict),
+        _holdout(verdict),
+        _membership(verdict),
+        _extraction(verdict),
+    )
+
+
+def _threshold(verdict: Verdict) -> Clause:
+    limit = verdict.threshold
+    if limit.needed:
+        return Clause("Threshold", "not made", f"it needs {limit.needed}")
+    return Clause(
+        "Threshold",
+        "met",
+        f"scores of {limit.value:.7f} and more match; of {limit.patients:,} patients, each by the worst pair,"
+        f" {limit.overlooked:,} may lie below it, so that at most {verdict.terms.missed:.2%} are missed at"
+        f" 95 % ({limit.missed:.2%} at {CLAIMED:.1%})",
+    )
+
+
+def _controls(verdict: Verdict) -> Clause:
+    found = ", ".join(f"{name} {share:.2%}" for name, share in verdict.controls.items())
+    state: Met = "not made" if verdict.threshold.needed or not verdict.controls else "met"
+    return Clause("Positive controls", state, f"patients of whom every copy is found: {found or 'none made'}")
+
+
+def _matches(verdict: Verdict) -> Clause:
+    found = verdict.bound
+    return Clause(
+        "Matches",
+        "not made" if verdict.threshold.needed else "met",
+        f"{found.matches:,} of {found.images:,} images match a training patient, at most {found.upper:.3%} at"
+        f" 95 %; copies are at most {found.copy_rate:.3%} of what the generator makes, and at most"
+        f" {found.residual:.2e} of what is left when matches are removed, both bounds together at 95 %;"
+        f" Rs: images link to {verdict.linked.errors:,} of {verdict.linked.of:,} training patients, at most"
+        f" {verdict.linked.upper:.2%} at 95 %",
+    )
+
+
+def _decision(verdict: Verdict) -> Clause:
+    most, needed = verdict.terms.most, images_needed(verdict.terms.most)
+    state: Met
+    if verdict.upper <= most:
+        state, said = "met", f"the bound {verdict.upper:.3%} is at most {most:.3%}"
+    elif verdict.images < needed:
+        state, said = "not made", f"{most:.3%} takes {needed:,} images without a match"
+    else:
+        state, said = "not met", f"the bound {verdict.upper:.3%} is more than {most:.3%}"
+    if verdict.threshold.needed:
+        state = "not made"
+    return Clause("Bound", state, said)
+
+
+def _holdout(verdict: Verdict) -> Clause:
+    near, wrong, equal = verdict.attacks.closeness, verdict.false_match, verdict.equal_match
+    if not near.patients:
+        return Clause("Holdout", "not made", "there is nobody to compare with")
+    return Clause(
+        "Holdout",
+        "alarm" if near.alarm else "met",
+        f"{wrong.share:.3%} of the images match somebody of the holdout ({wrong.lower:.3%} to"
+        f" {wrong.upper:.3%}), {equal.share:.3%} somebody of as many training patients; {near.share:.1%} are"
+        f" nearer to training than to holdout, at least {near.lower:.1%} at {TESTED:.1%}, {near.patients:,}"
+        " patients each",
+    )
+
+
+def _membership(verdict: Verdict) -> Clause:
+    attack = verdict.attacks.membership
+    if attack.needed:
+        return Clause("Membership attack", "not made", f"it needs {attack.needed}")
+    return Clause(
+        "Membership attack",
+        "not met" if attack.veto else "met",
+        f"at 1 % false positives it recognises {attack.recognised:,} of {attack.patients:,} training"
+        f" patients: {attack.rate:.2%} ({attack.lower:.2%} to {attack.upper:.2%}, each at {TESTED:.1%});"
+        f" chance does so with {attack.chance:.2g}",
+    )
+
+
+def _extraction(verdict: Verdict) -> Clause:
+    attempt = verdict.attacks.extraction
+    if verdict.threshold.needed:
+        return Clause("Extraction", "not made", "without a threshold nothing tells what came out")
+    blind = f"{attempt.extracted:,} training patients came out of blind draws twice"
+    if attempt.needed:
+        state: Met = "not met" if attempt.veto else "not made"
+        return Clause("Extraction", state, f"{blind}; with hints it needs {attempt.needed}")
+    return Clause(
+        "Extraction",
+        "not met" if attempt.veto else "met",
+        f"{blind}; of noised images {attempt.restored:,} of training and {attempt.restored_others:,} of"
+        f" holdout came out as themselves, of {attempt.hints:,} each; chance does so with"
+        f" {attempt.chance:.2g}",
+    )

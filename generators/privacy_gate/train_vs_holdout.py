@@ -1,0 +1,87 @@
+"""Training and holdout side by side: how images of either lie to other people, and what noise restores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medsanitize.generators.privacy_gate.candidate_search import score_pairs
+from medsanitize.generators.privacy_gate.embeddings import Seen, Verifiers
+from medsanitize.generators.privacy_gate.extraction_attack import MOST_HINTS, STRENGTH
+from medsanitize.generators.privacy_gate.matched_samples import Equal, equal
+from medsanitize.generators.privacy_gate.positive_controls import varied
+from medsanitize.generators.privacy_gate.splits import Side
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.generators.diffusion.generator import Generator
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Compared:
+    """Training and holdout, made equal, before any synthetic image is seen.
+
+    Attributes
+    ----------
+    rows
+        Which images of either side.
+    training, holdout
+        Their vectors, in the order of the rows.
+    others
+        Distance of each to its nearest image of the calibration: training's, then holdout's.
+    restored
+        Scores of restored images with their originals: training's, then holdout's.
+    """
+
+    rows: Equal
+    training: Seen
+    holdout: Seen
+    others: tuple[NDArray[np.float64], NDArray[np.float64]]
+    restored: tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def compare(
+    sides: Mapping[str, Side],
+    squares: Mapping[str, NDArray[np.uint8]],
+    training: Seen,
+    calibration: Seen,
+    generator: Generator,
+    verifiers: Verifiers,
+) -> Compared:
+    """Compare training and holdout where they are equal: distances to others, and restoration from noise."""
+    import numpy as np
+
+    rows = equal(sides["training"].patients, sides["holdout"].patients)
+    own = training.part(rows.training)
+    other = verifiers.see(squares["holdout"][rows.holdout], "look at holdout images")
+    hints = rows.first_of_each()[:MOST_HINTS]
+    restored = []
+    for name, chosen, side in (("training", rows.training, own), ("holdout", rows.holdout, other)):
+        given = chosen[hints]
+        verifiers.hears.stage("restore noised images", len(given))
+        made = varied(
+            squares[name][given],
+            sides[name].classes[given],
+            generator,
+            STRENGTH,
+            verifiers.hears,
+            verifiers.stops,
+        )
+        seen = verifiers.see(made, "look at restored images")
+        numbers = np.arange(len(hints), dtype=np.int64)
+        verifiers.hears.stage("score restored images", len(hints))
+        restored.append(score_pairs(seen, numbers, side.part(hints), numbers, verifiers))
+    others = (nearest_of(calibration, own), nearest_of(calibration, other))
+    return Compared(rows, own, other, others, (restored[0], restored[1]))
+
+
+def nearest_of(among: Seen, of: Seen) -> NDArray[np.float64]:
+    """Distance of each image to the nearest among others, 1 where there are none."""
+    import numpy as np
+    from medsanitize.verifiers.reid.index.exact import nearest
+
+    if not len(among) or not len(of):
+        return np.ones(len(of))
+    return nearest(among.first, of.first, 1)[0][:, 0].astype(np.float64)

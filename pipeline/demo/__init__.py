@@ -1,0 +1,1 @@
+"""The demo: a made-up export with planted identifiers, and its release."""

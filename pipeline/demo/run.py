@@ -1,0 +1,121 @@
+"""The demo: a made-up export, a policy and keys for it, and a summary that a person enjoys."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.runtime.result import RunResult
+from medsanitize.release.atomic_io import storage
+
+_LEAST = 5
+_ENCODINGS = ("utf-8", "latin-1", "utf-16-le", "utf-16-be")
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A demo that is ready to run: its policy, the number of files and patients, what was planted."""
+
+    policy: Path
+    files: int
+    patients: int
+    planted: tuple[str, ...]
+
+
+def prepare_demo(folder: Path) -> Demo:
+    """Make ``export``, ``policy.yaml``, ``release.key`` and ``signing.key`` in a new folder.
+
+    Where the extra ``verify`` is installed, ``elsewhere`` holds images of another hospital, which treated
+    one of the patients.
+
+    Raises
+    ------
+    UsageError
+        The folder is not empty.
+    """
+    from medsanitize.pipeline.demo.export import make_export
+    from medsanitize.policies.release_key import generate_release_key
+    from medsanitize.policies.template import template
+    from medsanitize.release.attestation import generate_signing_key
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError("The folder for the demo is not empty", "Name a new folder")
+    with storage():
+        folder.mkdir(parents=True, exist_ok=True)
+        export = make_export(folder / "export")
+        policy = folder / "policy.yaml"
+        policy.write_text(_with_signing(template("research", "demo")), encoding="utf-8")
+        _elsewhere(folder / "elsewhere")
+    generate_release_key(folder / "release.key")
+    generate_signing_key(folder / "signing.key")
+    return Demo(policy, export.files, export.patients, tuple(_values(export.planted)))
+
+
+def _elsewhere(folder: Path) -> None:
+    """Chests as another hospital published them; one of them the export shows as well."""
+    from medsanitize.generators.phantoms.cohorts import write_chests
+    from medsanitize.pipeline.demo.images import CHEST, CHEST_SIZE
+    from medsanitize.pipeline.runtime.optional_dependencies import missing
+
+    if not missing("verify"):
+        write_chests(folder, range(CHEST, CHEST + 4), visits=(1, 1), size=CHEST_SIZE)
+
+
+def _with_signing(text: str) -> str:
+    return text.replace("\n#  signing: ./signing.key", "\n  signing: ./signing.key")
+
+
+def _values(table: Path) -> Iterator[str]:
+    with table.open(encoding="utf-8", newline="") as file:
+        found = {row["value"] for row in csv.DictReader(file)}
+    yield from sorted(value for value in found if len(value) >= _LEAST)
+
+
+def surviving(demo: Demo, result: RunResult) -> int:
+    """How many planted identifiers stand in any byte or file name of the release."""
+    if result.release is None:
+        return 0
+    release = Path(result.release)
+    files = sorted(path for path in release.rglob("*") if path.is_file())
+    names = (str(path.relative_to(release)).encode() for path in files)
+    content = b"\0".join((*names, *(path.read_bytes() for path in files)))
+    return sum(any(spelling in content for spelling in _spellings(value)) for value in demo.planted)
+
+
+def _spellings(value: str) -> set[bytes]:
+    spellings = set()
+    for encoding in _ENCODINGS:
+        try:
+            spellings.add(value.encode(encoding))
+        except UnicodeEncodeError:
+            continue
+    return spellings
+
+
+def show_demo(demo: Demo, result: RunResult, survivors: int) -> None:
+    """Print what was planted, what became of it and where to look."""
+    from medsanitize.pipeline.reporting.console import show_result
+    from rich.console import Console
+    from rich.panel import Panel
+
+    show_result(result, title="medsanitize demo")
+    tone = "green" if survivors == 0 and result.release else "red"
+    lines = [
+        f"The export: {demo.files} files of {demo.patients} people who do not exist.",
+        f"[bold {tone}]{len(demo.planted)} identifiers were planted; {survivors} survive in the release.[/]",
+    ]
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(Panel("\n".join(lines)))
+    elsewhere = demo.policy.parent / "elsewhere"
+    again = f"Who is elsewhere:   medsanitize overlap {result.release} {elsewhere}"
+    for line in (
+        f"Read the report:    {Path(result.release) / 'report.html' if result.release else result.report}",
+        f"Check the release:  medsanitize verify {result.release or 'RELEASE'}",
+        f"Who became whom:    medsanitize ledger {demo.policy} --patients who.csv",
+        *([again] if result.release and elsewhere.exists() else []),
+        f"Make it your own:   edit {demo.policy}, then medsanitize plan {demo.policy}",
+    ):
+        console.print(line)

@@ -1,0 +1,83 @@
+"""Workers that look at images to compare them, each image for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.engines.base import Died, Engine
+from medsanitize.pipeline.runtime.progress import Progress
+from medsanitize.verifiers.reid.calibration import Calibration
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.overlap.calibration_file import read_given
+from medsanitize.verifiers.reid.overlap.dataset import Image
+from medsanitize.verifiers.reid.overlap.fingerprint import Look, look_at
+from medsanitize.verifiers.reid.overlap.models import Models, Paths, open_models
+from medsanitize.verifiers.reid.overlap.overlap import Overlap
+
+DIED = "decoder-died"
+"""Of an image whose decoder took its process with it, twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookers:
+    """What each worker is equipped with."""
+
+    paths: Paths
+
+    def worker(self) -> Models:
+        """The models, opened once a process."""
+        return open_models(self.paths)
+
+
+def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibration]:
+    """A calibration from a file that ``evaluate --output`` wrote.
+
+    Raises
+    ------
+    UsageError
+        When the file cannot be read, or is of other models than those of the comparison.
+    IntegrityError
+        When it is damaged.
+    """
+    if path is None:
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UsageError("The calibration cannot be read", "Name the file that holds it") from None
+    given = read_given(text)
+    if given.models != models.digest(given.modality):
+        raise UsageError(
+            "The calibration is of scores that other models gave, or of distances where a verifier decides",
+            "Name the models it was made with, or make one by medsanitize evaluate --output with these",
+        )
+    return {given.modality: given.calibration}
+
+
+def unseen_by(paths: Paths, models: Models, found: Overlap) -> tuple[Modality, ...]:
+    """Kinds of image that a named model is for and no side holds, where packaged features make a claim."""
+    named = {*list(models.retrieval)[: len(paths.retrieval)], *models.verification}
+    seen = {modality for side in found.sides for modality in side.vectors}
+    claimed = found.result == "exclusive" and seen - named
+    return tuple(sorted(named - seen)) if claimed else ()
+
+
+def visit(engine: Engine, progress: Progress, batches: Iterable[Sequence[Image]]) -> Iterator[Sequence[Look]]:
+    """Look at batches of images in processes apart: a decoder that crashes is no news of the others."""
+    for result in engine.map(look_batch, batches, isolate=True):
+        looks = [Look(trouble=DIED)] if isinstance(result, Died) else result
+        progress.advance(len(looks))
+        yield looks
+
+
+def look_batch(models: Models, batch: Sequence[Image]) -> list[Look]:
+    """Look at images; one that fails in an unforeseen way fails alone."""
+    try:
+        return look_at(batch, models)
+    except Exception:  # noqa: BLE001  whatever a decoder raises, the image was not compared, and that is said
+        if len(batch) == 1:
+            return [Look(trouble="decoder-failed")]
+        return [look for image in batch for look in look_batch(models, [image])]

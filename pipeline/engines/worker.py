@@ -1,0 +1,180 @@
+"""What a worker builds once and keeps: the object function and the folders it may use."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.storage.spool import spool_in
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Context, Known
+from medsanitize.sanitize.pseudonyms import SubKeys
+from medsanitize.sanitize.result import Sanitized
+
+if TYPE_CHECKING:
+    from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+    from medsanitize.sanitize.raster.sanitizer import RasterSanitizer
+    from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
+    from medsanitize.verifiers.leaks.identifier_search import Search
+
+_RECENT = 8192
+_RECENT_OWNERS = 64
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Setup:
+    """What every worker of a run is given. ``staging`` is None when nothing may be written.
+
+    ``keep_links``: whether what is for the holder alone (links, doubts) is kept at all.
+    """
+
+    policy: Policy
+    subkeys: SubKeys
+    staging: Path | None
+    keep_links: bool
+    search: Search | None = None
+
+    def __repr__(self) -> str:
+        return "Setup(...)"
+
+    def worker(self) -> Worker:
+        """The worker of this process."""
+        return Worker(self)
+
+
+class Worker:
+    """One worker's own things, built when first used. ``token`` tells it from all others."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.seal = Seal(setup.subkeys)
+        spool_in(setup.policy.state)
+        self.token = secrets.token_hex(8)
+        self._folders: set[str] = set()
+        self._links: set[tuple[str, str]] = set()
+        self._doubts: set[bytes] = set()
+        self._patients: set[bytes] = set()
+        self._known: dict[bytes, frozenset[Known]] = {}
+
+    def sanitize(self, content: bytes | mmap.mmap, context: Context) -> Sanitized:
+        """Sanitise one object by what its bytes are."""
+        from medsanitize.sanitize.raster.sanitizer import is_raster
+
+        return (self.raster_sanitizer if is_raster(content) else self.sanitizer)(content, context)
+
+    @cached_property
+    def sanitizer(self) -> Sanitizer:
+        """The object function for this policy and these keys."""
+        from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+
+        return Sanitizer(self.setup.policy, self.setup.subkeys)
+
+    @cached_property
+    def raster_sanitizer(self) -> RasterSanitizer:
+        """The object function for pictures."""
+        from medsanitize.sanitize.raster.sanitizer import RasterSanitizer
+
+        return RasterSanitizer(self.setup.policy, self.setup.subkeys)
+
+    @cached_property
+    def slide_sanitizer(self) -> SlideSanitizer:
+        """The object function for whole-slide images."""
+        from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
+
+        return SlideSanitizer(self.setup.policy, self.setup.subkeys)
+
+    @cached_property
+    def kept(self) -> frozenset[int]:
+        """Attributes that the policy keeps, so that their values are no identifiers to hide."""
+        from medsanitize.sanitize.dicom.inspect import kept_attributes
+
+        return kept_attributes(self.setup.policy.dicom)
+
+    @property
+    def search(self) -> Search | None:
+        """The audit's net, once the engine is equipped with it."""
+        return self.setup.search
+
+    def ensure_folder(self, folder: str) -> None:
+        """Make a folder in the staging folder unless this worker made it lately.
+
+        Raises
+        ------
+        EnvironmentFailure
+            There is no staging folder: it is another's to make, and gone when the release is out.
+        """
+        if folder not in self._folders:
+            try:
+                _make_below(str(self.setup.staging), folder)
+            except FileNotFoundError:
+                raise gone() from None
+            if len(self._folders) >= _RECENT:
+                self._folders.clear()
+            self._folders.add(folder)
+
+    def is_new_link(self, link: tuple[str, str]) -> bool:
+        """Whether this worker has not sent the pair lately (older pairs are simply sent again)."""
+        if link in self._links:
+            return False
+        if len(self._links) >= _RECENT:
+            self._links.clear()
+        self._links.add(link)
+        return True
+
+    def is_new_doubt(self, name: bytes) -> bool:
+        """Whether this worker has not sent the doubt lately."""
+        if name in self._doubts:
+            return False
+        if len(self._doubts) >= _RECENT:
+            self._doubts.clear()
+        self._doubts.add(name)
+        return True
+
+    def is_new_patient(self, patient: bytes) -> bool:
+        """Whether this worker has not sent the patient's row lately."""
+        if patient in self._patients:
+            return False
+        if len(self._patients) >= _RECENT:
+            self._patients.clear()
+        self._patients.add(patient)
+        return True
+
+    def not_sent_lately(self, owner: bytes, known: frozenset[Known]) -> frozenset[Known]:
+        """The identifiers of ``owner`` that this worker has not sent lately."""
+        before = self._known.get(owner, frozenset())
+        new = known - before
+        if new:
+            if len(self._known) >= _RECENT_OWNERS or len(before) > _RECENT:
+                self._known.clear()
+            self._known[owner] = before | known
+        return new
+
+
+def _make_below(root: str, folder: str) -> None:
+    if folder == root:
+        os.stat(root)
+        return
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make_below(root, folder.rpartition("/")[0])
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+
+
+def gone() -> EnvironmentFailure:
+    """What is said where the staging folder is not there any more."""
+    return EnvironmentFailure(
+        "The folder in which the release is staged is gone",
+        "See that the output folder is mounted, then run the same command again",
+    )

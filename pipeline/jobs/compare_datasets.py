@@ -1,0 +1,223 @@
+"""The command ``overlap``: sides visited by worker processes, the outcome written for the holder."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.engines.base import LocalEngine
+from medsanitize.pipeline.engines.fingerprint_workers import Lookers, calibrations_of, unseen_by, visit
+from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+from medsanitize.pipeline.runtime.progress import Progress
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.storage.sources import walk
+from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.canonical_json import document_json
+from medsanitize.verifiers.reid.labels import NO_PATIENT, TWICE, Columns, read_labels
+from medsanitize.verifiers.reid.overlap.dataset import Image, Side, is_release, release_side, split_sides
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, gather
+from medsanitize.verifiers.reid.overlap.fingerprint_index import is_kept, keep, new_index, open_kept
+from medsanitize.verifiers.reid.overlap.models import Models, Paths, open_models
+from medsanitize.verifiers.reid.overlap.overlap import TARGET, Overlap, looks_of, overlap
+from medsanitize.verifiers.reid.overlap.pair_gallery import FIGURE, write_figure
+from medsanitize.verifiers.reid.overlap.result_files import PAIRS, result_json, write_pairs
+
+RESULT = "overlap.json"
+_NOT_OPENED: Final = {"link": "a link", "special": "no regular file", "unlisted": "folder not readable"}
+_HARMLESS: Final = frozenset({NO_PATIENT, TWICE})
+"""Rows of a table whose images are found in the folder all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be compared; see the command ``overlap``.
+
+    Attributes
+    ----------
+    paths, labels
+        Releases, folders or indexes, and for each a table of who is who, or None.
+    table, images
+        A table of splits, and the folder its files are in, in place of ``paths``.
+    models, calibration
+        Folders of models, and the file of a calibration of the score that decides, or None.
+    output
+        Folder of the holder's for pairs, figure and result; None writes nothing.
+    """
+
+    paths: tuple[Path, ...] = ()
+    labels: tuple[Path | None, ...] = ()
+    table: Path | None = None
+    images: Path | None = None
+    columns: Columns = field(default_factory=Columns)
+    models: Paths = field(default_factory=Paths)
+    calibration: Path | None = None
+    target: float = TARGET
+    output: Path | None = None
+
+
+def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -> Overlap:
+    """Compare, and write what was found.
+
+    Raises
+    ------
+    UsageError
+        When the sides cannot be compared, a model or calibration is not for them, or a library is missing.
+    IntegrityError
+        When a model, a manifest or a calibration was changed.
+    """
+    check_extra("verify")
+    models = open_models(asked.models)
+    sides = _sides(asked, models)
+    given = calibrations_of(asked.calibration, models)
+    if asked.output is not None:
+        for path in (*asked.paths, *([asked.images] if asked.images is not None else [])):
+            _require_outside(asked.output, path)
+        _make(asked.output)
+    with LocalEngine(Lookers(asked.models), workers, stop) as engine:
+        progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Side)))
+        found = overlap(
+            *sides,
+            models=models,
+            calibrations=given,
+            target=asked.target,
+            same_ids=asked.table is not None,
+            visit=partial(visit, engine, progress),
+            scratch=asked.output,
+        )
+    if unseen := unseen_by(asked.models, models, found):
+        raise UsageError(
+            f"A model is for images of a kind that no side holds ({', '.join(unseen)}), and packaged features"
+            " would have answered for it",
+            "Leave it out, or name one for the images there are",
+        )
+    if asked.output is not None:
+        _write(found, asked.models, asked.output)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ToIndex:
+    """What is to be looked at once and for all; see the command ``index``."""
+
+    path: Path
+    labels: Path | None
+    columns: Columns
+    models: Paths
+    output: Path
+
+
+def run_index(asked: ToIndex, progress: Progress, stop: Stop, *, workers: int) -> Seen:
+    """Look at a dataset and keep what was seen.
+
+    Raises
+    ------
+    UsageError
+        When the dataset or the place for the index cannot be used, or a library is missing.
+    IntegrityError
+        When a model or a manifest was changed.
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    check_extra("verify")
+    models = open_models(asked.models)
+    side = side_of(asked.path, "The dataset", asked.labels, asked.columns)
+    _require_outside(asked.output, asked.path)
+    with new_index(asked.output) as folder:
+        with LocalEngine(Lookers(asked.models), workers, stop) as engine:
+            progress.stage("looking", len(side.images))
+            seen = gather(side, looks_of(side, partial(visit, engine, progress)), folder)
+        keep(seen, folder, models)
+    return seen
+
+
+def _sides(asked: Asked, models: Models) -> tuple[Side | Seen, ...]:
+    if asked.table is not None and asked.images is not None:
+        return split_sides(asked.table, asked.images, asked.columns)
+    titles = map(chr, range(ord("A"), ord("A") + len(asked.paths)))
+    return tuple(
+        open_kept(path, title, models)
+        if labels is None and is_kept(path)
+        else side_of(path, title, labels, asked.columns)
+        for path, title, labels in zip(asked.paths, titles, asked.labels, strict=True)
+    )
+
+
+def _require_outside(output: Path, dataset: Path) -> None:
+    if output.resolve().is_relative_to(dataset.resolve()):
+        raise UsageError("What is written would lie in a dataset", "Name a folder elsewhere")
+
+
+def _make(output: Path) -> None:
+    """Make the folder of the holder's before the long work, not after it."""
+    try:
+        with storage():
+            output.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        raise UsageError("The folder for the output cannot be made", "Name one within a folder") from None
+
+
+def _write(found: Overlap, models: Paths, output: Path) -> None:
+    write_pairs(found, output / PAIRS)
+    write_figure(found, models, output / FIGURE)
+    write_atomic(output / RESULT, document_json(result_json(found)))
+
+
+def side_of(path: Path, title: str, labels: Path | None, columns: Columns) -> Side:
+    """A release by its manifest, or everything in a folder.
+
+    Parameters
+    ----------
+    path : Path
+    title : str
+        What messages call it.
+    labels : Path or None
+        Table that says who is in which file of a folder; without it, the header of DICOM does.
+    columns : Columns
+        What the table calls its columns.
+
+    Raises
+    ------
+    UsageError
+        When the path is no folder, or a table is given for a release.
+    IntegrityError
+        When a manifest is damaged.
+    """
+    if not path.is_dir():
+        raise UsageError(f"{title} is no folder", "Name a release, or a folder of images")
+    if is_kept(path):
+        raise UsageError(
+            f"{title} is an index already, and has its names of patients",
+            "Name what it was made of, or the index without a table",
+        )
+    if not is_release(path):
+        return _folder(path, title, labels, columns)
+    if labels is not None:
+        raise UsageError(
+            f"{title} is a release, and its manifest says who is who", f"Leave out --labels-{title.lower()}"
+        )
+    return release_side(path, title)
+
+
+def _folder(root: Path, title: str, labels: Path | None, columns: Columns) -> Side:
+    """Every file of a folder; what is no image turns out when it is looked at."""
+    unread: Counter[str] = Counter()
+    patients: dict[Path, str] = {}
+    if labels is not None:
+        table = read_labels(labels, root, columns)
+        patients = dict(zip(table.paths, table.patients, strict=True))
+        unread.update({why: count for why, count in table.excluded.items() if why not in _HARMLESS})
+    home = Path(os.path.realpath(root))
+    images = []
+    for found in walk((root,)):
+        if found.sort != "file":
+            unread[_NOT_OPENED[found.sort]] += 1
+            continue
+        path = Path(os.fsdecode(found.path))
+        parts = tuple(Path(os.fsdecode(part.path)) for part in found.parts)
+        images.append(Image(path, path.relative_to(home).as_posix(), patients.get(path, ""), parts))
+    return Side(title, tuple(images), dict(unread))

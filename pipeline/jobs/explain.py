@@ -1,0 +1,139 @@
+"""From an image and a catalogue to an explanation by examples, and the page that shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+from medsanitize.pipeline.runtime.progress import Progress
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.release.atomic_io import storage
+
+if TYPE_CHECKING:
+    from medsanitize.generators.explain.explain import Explanation
+    from medsanitize.generators.explain.relevance_judgements import Ranking
+    from medsanitize.verifiers.reid.models.protocols import Classification, Encoder
+
+EXPLANATION: Final = "explanation"
+RANKING: Final = "ranking"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Asked:
+    """What is to be explained; see the command ``explain``."""
+
+    image: Path
+    catalogue: Path
+    everything: bool
+    model: Path | None
+    count: int
+    output: Path | None
+
+    def __repr__(self) -> str:
+        return "Asked(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """Whose features are compared; ``classifier`` where it has classes."""
+
+    name: str
+    encoder: Encoder
+    classifier: Classification | None
+
+
+def run_explain(asked: Asked, progress: Progress, stop: Stop) -> Explanation:
+    """Explain one image by the nearest images of a catalogue.
+
+    Raises
+    ------
+    UnreadablePicture
+        When the image cannot be read.
+    UsageError
+        When image, catalogue and model cannot be used together.
+    IntegrityError
+        When the catalogue or the model was changed.
+    """
+    check_extra("verify")
+    from medsanitize.generators.explain.catalogue import read_catalogue
+    from medsanitize.generators.explain.embeddings import look
+    from medsanitize.generators.explain.explain import explain
+    from medsanitize.generators.explain.report import explanation_page
+    from medsanitize.verifiers.reid.images.read import read_picture
+
+    image = read_picture(asked.image)
+    model = _open(asked.model)
+    progress.stage("verify catalogue", None)
+    catalogue = read_catalogue(asked.catalogue, everything=asked.everything)
+    looked = look(catalogue, [image], model.encoder, progress, stop)
+    found = explain(looked, asked.count, model.name, model.encoder.digest, model.classifier)
+    if asked.output is not None:
+        page = explanation_page(found, image, asked.catalogue)
+        _write(asked.output, EXPLANATION, json.dumps(found.to_json(), indent=1, sort_keys=True), page)
+    return found
+
+
+def run_ranking(asked: Asked, table: Path, progress: Progress, stop: Stop) -> Ranking:
+    """Hold the rankings for several images against a table of judgements; errors as `run_explain`.
+
+    ``asked.image`` is the folder that the table's files are in.
+    """
+    check_extra("verify")
+    from medsanitize.generators.explain.catalogue import read_catalogue
+    from medsanitize.generators.explain.embeddings import look
+    from medsanitize.generators.explain.relevance_judgements import rank, read_judgements
+    from medsanitize.generators.explain.report import ranking_page
+    from medsanitize.verifiers.reid.images.read import read_picture
+
+    judgements = read_judgements(table)
+    home = asked.image.resolve()
+    files = [(home / name).resolve() for name in judgements.of]
+    if any(not file.is_relative_to(home) or not file.is_file() for file in files):
+        raise UsageError(
+            "An image of the judgements is not in the folder", "Name the folder that the table's files are in"
+        )
+    images = [read_picture(file) for file in files]
+    model = _open(asked.model)
+    progress.stage("verify catalogue", None)
+    objects = judgements.objects()
+    entries = read_catalogue(asked.catalogue, everything=asked.everything)
+    catalogue = [entry for entry in entries if entry.object_id in objects]
+    if len(catalogue) < len(objects):
+        raise UsageError(
+            f"{len(objects) - len(catalogue)} judged objects are not in the catalogue",
+            "Name the catalogue that was judged; --all takes real images as well",
+        )
+    looked = look(catalogue, images, model.encoder, progress, stop)
+    found = rank(judgements, looked, model.name, model.encoder.digest)
+    if asked.output is not None:
+        results = json.dumps(found.to_json(), indent=1, sort_keys=True)
+        _write(asked.output, RANKING, results, ranking_page(found))
+    return found
+
+
+def _open(folder: Path | None) -> _Model:
+    from medsanitize.verifiers.reid.images.image import Modality
+    from medsanitize.verifiers.reid.models.load import open_classification
+    from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
+
+    if folder is None:
+        return _Model("packaged ImageNet features", packaged_retrieval(Modality.RADIOGRAPH), None)
+    classifier = open_classification(folder)
+    return _Model("a trained classifier", classifier, classifier)
+
+
+def _write(output: Path, name: str, results: str, page: bytes) -> None:
+    """Write both files for their owner alone: a page may show a patient."""
+    with storage():
+        output.mkdir(parents=True, exist_ok=True)
+        for suffix, data in (("json", results.encode() + b"\n"), ("html", page)):
+            path = output / f"{name}.{suffix}"
+            path.unlink(missing_ok=True)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)

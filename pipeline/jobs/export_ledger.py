@@ -1,0 +1,116 @@
+"""The ledger: which identifier became which pseudonym, for the holder alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.resume import scope_of, state_path
+from medsanitize.pipeline.state.database import State, translated
+from medsanitize.policies.model import Policy
+from medsanitize.policies.release_key import read_release_key
+from medsanitize.release.atomic_io import storage
+from medsanitize.sanitize.pseudonyms import derive
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.leaks.audit import ReleaseAudit
+    from medsanitize.verifiers.leaks.identifier_search import Search
+
+
+@translated()
+def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -> dict[str, int]:
+    """Write the link as CSV files of mode 0600, columns ``id_old,id_new``, sorted by the new id.
+
+    Returns the number of rows written by kind.
+
+    Raises
+    ------
+    UsageError
+        The release is anonymous, nothing was run yet, or a file exists already.
+    EnvironmentFailure
+        The disk of the state failed, or another process holds it; the same command may be run again.
+    IntegrityError
+        The state is damaged.
+    """
+    if policy.release.mode == "anonymous":
+        raise UsageError(
+            "An anonymous release has no ledger: its key and the link were never kept",
+            "Use mode: pseudonymous where people must be found again",
+        )
+    state = open_for_reading(policy)
+    try:
+        counts = {}
+        for name, target, flag in (("uids", uids, 0), ("patients", patients, 1)):
+            if target is not None:
+                counts[name] = _write(state, target, flag)
+        return counts
+    finally:
+        state.close()
+
+
+def open_for_reading(policy: Policy) -> State:
+    """Open the state that a run of this policy left.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    path = state_path(policy)
+    if not path.exists():
+        raise UsageError("There is no state of this release", "Run the policy first")
+    return State(path, derive(read_release_key(policy.keys), scope=scope_of(policy)))
+
+
+def _write(state: State, target: Path, patients: int) -> int:
+    rows = state.db.execute("SELECT value FROM links WHERE patient = ?", (patients,))
+    pairs: set[tuple[str, str]] = set()
+    for (value,) in rows:
+        old, new = json.loads(state.seal.open(value, b"link"))
+        pairs.add((new, old))
+    with storage():
+        try:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            raise UsageError("A file of this name exists", "Name another file") from None
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("id_old", "id_new"))
+            writer.writerows((old, new) for new, old in sorted(pairs))
+    return len(pairs)
+
+
+@translated()
+def audit_with_state(release: str, policy_file: Path | None) -> ReleaseAudit:
+    """Audit a release in a folder or a store; with a policy, search for everything its state knows."""
+    from medsanitize.pipeline.stages.audit import build_net, private_creators
+    from medsanitize.pipeline.storage.open import is_in_store
+    from medsanitize.policies.load import load
+
+    if not is_in_store(release) and not Path(release).is_dir():
+        raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
+    if policy_file is None:
+        return _audited(release)
+    policy = load(policy_file)
+    state = open_for_reading(policy)
+    try:
+        return _audited(release, build_net(state, policy), private_creators(policy))
+    finally:
+        state.close()
+
+
+def _audited(
+    release: str, search: Search | None = None, private_creators: frozenset[str] | None = None
+) -> ReleaseAudit:
+    from medsanitize.pipeline.storage.open import is_in_store
+    from medsanitize.verifiers.leaks.audit import audit_release
+
+    if not is_in_store(release):
+        return audit_release(Path(release), search, private_creators=private_creators)
+    from medsanitize.pipeline.storage.remote_release import audit_in_store
+
+    return audit_in_store(release, search, private_creators=private_creators)

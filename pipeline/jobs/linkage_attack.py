@@ -1,0 +1,196 @@
+"""From two datasets to a linking attack, and the page that shows it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.jobs.evaluate_model import counted
+from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+from medsanitize.pipeline.runtime.progress import Progress
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.load import load
+from medsanitize.policies.model import Policy
+from medsanitize.release.atomic_io import write_atomic
+from medsanitize.release.manifest import stated_policy
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.labels import Columns, read_labels
+from medsanitize.verifiers.reid.linkage.dataset_attack import Linkage, Seen
+from medsanitize.verifiers.reid.linkage.holub_guidelines import guidelines_of
+from medsanitize.verifiers.reid.overlap.dataset import is_release, release_side
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.reid.evaluation.embed import Embedded
+    from medsanitize.verifiers.reid.images.read import Part
+    from medsanitize.verifiers.reid.linkage.attack import Attack
+    from medsanitize.verifiers.reid.models.protocols import Retrieval
+
+RESULTS = "linkage.json"
+PAGE = "linkage.html"
+_TABLES = ("labels.csv", "labels.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be attacked; see the command ``attack linkage``."""
+
+    release: Path
+    background: Path
+    labels: Path | None
+    background_labels: Path | None
+    columns: Columns
+    model: Path | None
+    policy: Path | None
+    output: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Images:
+    """Images whose patient is known, and what was left out of them."""
+
+    paths: tuple[Path, ...]
+    patients: tuple[str, ...]
+    excluded: Mapping[str, int]
+
+
+def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
+    """Read, embed, attack, write.
+
+    Raises
+    ------
+    UsageError
+        When a side has no patients, no patient is in both, or the release is not of the policy.
+    IntegrityError
+        When a manifest or the model was changed.
+    """
+    check_extra("verify")
+    if asked.policy is not None and not is_release(asked.release):
+        raise UsageError("The guidelines are asked of releases", "Leave out --policy, or name a release")
+    policy = None if asked.policy is None else _policy_of(asked.release, asked.policy)
+    ours = _images(asked.release, asked.labels, asked.columns)
+    # One folder may hold both sides, each with a table of its own.
+    itself = asked.release.resolve() == asked.background.resolve() and asked.background_labels in (
+        None,
+        asked.labels,
+    )
+    theirs = ours if itself else _images(asked.background, asked.background_labels, asked.columns)
+    found = _attacked(asked, ours, None if itself else theirs, progress, stop)
+    if policy is not None:
+        others, left = None if found.itself else found.worst, found.excluded
+        slides = found.worst if found.modality == Modality.SLIDE else None
+        found = replace(found, guidelines=guidelines_of(policy, asked.release, others, slides, left=left))
+    if asked.output is not None:
+        _write(asked.output, found)
+    return found
+
+
+def _policy_of(release: Path, path: Path) -> Policy:
+    """The policy that the release was made by: another one would answer for it."""
+    policy = load(path)
+    if stated_policy(release) != policy_digest(policy):
+        raise UsageError(
+            "The release was not made by this policy, or by another version of medsanitize",
+            "Name the policy that it was made by, unchanged, with the version that made it",
+        )
+    return policy
+
+
+def _images(path: Path, labels: Path | None, columns: Columns) -> _Images:
+    """The images of a release by its manifest, of a folder by a table."""
+    if is_release(path):
+        side = release_side(path, "release")
+        return _Images(tuple(one.path for one in side.images), tuple(one.patient for one in side.images), {})
+    table = labels or next((path / name for name in _TABLES if (path / name).is_file()), None)
+    if table is None:
+        raise UsageError(
+            "A folder has no table that says who its images show",
+            "Put a labels.csv into it, or name a table with --labels or --background-labels",
+        )
+    read = read_labels(table, path, columns)
+    return _Images(read.paths, read.patients, read.excluded)
+
+
+def _attacked(asked: Asked, ours: _Images, theirs: _Images | None, progress: Progress, stop: Stop) -> Linkage:
+    from medsanitize.verifiers.reid.evaluation.embed import modality_of
+    from medsanitize.verifiers.reid.images.read import Part
+    from medsanitize.verifiers.reid.models.load import open_retrieval
+    from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
+
+    if asked.model is None:
+        model = packaged_retrieval(modality_of(ours.paths))
+    else:
+        model = open_retrieval(asked.model)
+    sides = [ours] if theirs is None else [ours, theirs]
+    numbers = _numbers(sides)
+    whole, seen = _part(Part.WHOLE, sides, numbers, model, progress, stop)
+    crop: Attack | None
+    try:
+        crop, cropped = _part(Part.CROP, sides, numbers, model, progress, stop)
+    except UsageError:
+        # No middle could be compared, or none of patients in both: the page shows it as not measured.
+        crop, cropped = None, []
+    return Linkage(
+        modality=str(model.modality),
+        model="packaged ImageNet features" if asked.model is None else "a trained model",
+        model_digest=model.digest,
+        release=seen[0],
+        background=seen[-1],
+        itself=theirs is None,
+        whole=whole,
+        crop=crop,
+        without_crop=sum(one.images for one in seen) - sum(one.images for one in cropped),
+    )
+
+
+def _part(
+    part: Part,
+    sides: Sequence[_Images],
+    numbers: Mapping[str, int],
+    model: Retrieval,
+    progress: Progress,
+    stop: Stop,
+) -> tuple[Attack, list[Seen]]:
+    """Attack one part of the images."""
+    import numpy as np
+    from medsanitize.verifiers.reid.evaluation.embed import embed_files
+    from medsanitize.verifiers.reid.linkage.attack import attack, pool
+
+    progress.stage(f"{part} images", sum(len(side.paths) for side in sides))
+    told = counted(progress, stop)
+    embedded = [embed_files(side.paths, [model], part=part, done=told) for side in sides]
+    people = [
+        np.array([numbers[side.patients[place]] for place in one.places])
+        for side, one in zip(sides, embedded, strict=True)
+    ]
+    if len(sides) == 1:
+        found = attack(pool(embedded[0].vectors[0], people[0], None, None))
+    else:
+        found = attack(pool(embedded[0].vectors[0], people[0], embedded[1].vectors[0], people[1]))
+    return found, [_seen(side, one) for side, one in zip(sides, embedded, strict=True)]
+
+
+def _seen(side: _Images, embedded: Embedded) -> Seen:
+    excluded = Counter(side.excluded) + Counter(embedded.excluded)
+    patients = {side.patients[place] for place in embedded.places}
+    return Seen(len(embedded.places), len(patients), dict(sorted(excluded.items())))
+
+
+def _numbers(sides: Sequence[_Images]) -> dict[str, int]:
+    """Number the patients of both sides alike."""
+    return {
+        name: number for number, name in enumerate(sorted({who for side in sides for who in side.patients}))
+    }
+
+
+def _write(output: Path, found: Linkage) -> None:
+    from medsanitize.verifiers.reid.linkage.report import linkage_page
+
+    results = json.dumps(found.to_json(), indent=1, sort_keys=True, allow_nan=False)
+    write_atomic(output / RESULTS, results.encode() + b"\n")
+    write_atomic(output / PAGE, linkage_page(found))

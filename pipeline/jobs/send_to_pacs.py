@@ -1,0 +1,185 @@
+"""Sending a release to a PACS: only what is intact, and only what is not there yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.pipeline.runtime.progress import Progress
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.storage.pacs.address import DimsePeer, WebService, target_of
+from medsanitize.pipeline.storage.pacs.retry import FEW, NotGiven, NotOffered, patiently
+from medsanitize.release.manifest import read_objects
+from medsanitize.release.verify import verify
+
+_COLUMNS = ("path", "kind", "sop_class", "transfer_syntax", "study", "series", "instance")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of a release's DICOM objects; ``others`` are its objects that are not DICOM.
+
+    ``refused`` counts by what the PACS answered; ``changed`` are those it took with changes of its own.
+    ``asked``: whether the PACS could be asked what it has.
+    """
+
+    objects: int
+    sent: int
+    there: int
+    changed: int = 0
+    others: int = 0
+    asked: bool = True
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+class Receiver(Protocol):
+    """A PACS that takes objects, one try a call."""
+
+    def check(self) -> None:
+        """Make sure that it answers and lets us in."""
+
+    def present(self, study: str, series: str) -> set[str]:
+        """SOP Instance UIDs of what it has of a series; `NotOffered` where it cannot be asked."""
+
+    def store(self, file: Path, sop_class: str, transfer_syntax: str) -> bool:
+        """Hand over one file as it is; whether it was taken unchanged. `NotGiven` where it is refused."""
+
+    def close(self) -> None:
+        """Let go of every connection."""
+
+
+def send(
+    release: Path,
+    target: str,
+    progress: Progress,
+    stop: Stop,
+    *,
+    key: Path | None = None,
+    calling: str = "MEDSANITIZE",
+    credential: tuple[str, str] = ("", ""),
+) -> Sent:
+    """Verify a release, then send its DICOM objects to a PACS; the same call again sends what is missing.
+
+    Parameters
+    ----------
+    release : Path
+        Folder of the release. It is only read.
+    target : str
+        URL of a DICOMweb service, or ``AET@host:port``.
+    key : Path or None
+        Public key that must have signed the release.
+    calling : str
+        Our AE title.
+    credential : tuple of str
+        ``token`` or ``login``, and the environment variable that holds it.
+
+    Raises
+    ------
+    UsageError
+        The target cannot be one, or a credential is not in the environment.
+    IntegrityError
+        The release is not intact; nothing was sent.
+    EnvironmentFailure
+        The PACS cannot be reached or lets us not in.
+    Stopped
+        A signal; the same call resumes.
+    """
+    who = target_of(target, calling, *credential)
+    found = verify(release, key=key)
+    if found.status != "intact":
+        raise IntegrityError(
+            "The release is not intact, and nothing was sent", "See what is wrong with: medsanitize verify"
+        )
+    pairs, objects, others = _needs(release)
+    receiver = _receiver(who, sorted(pairs))
+    progress.stage("send", objects)
+    try:
+        patiently(who, receiver.check, FEW)
+        return _Sending(release, receiver, who, progress, stop).all(objects, others)
+    finally:
+        receiver.close()
+
+
+def _receiver(who: WebService | DimsePeer, pairs: list[tuple[str, str]]) -> Receiver:
+    if isinstance(who, DimsePeer):
+        from medsanitize.pipeline.storage.pacs.cstore import DimseReceiver
+
+        return DimseReceiver(who, pairs)
+    from medsanitize.pipeline.storage.pacs.stow_rs import WebReceiver
+
+    return WebReceiver(who)
+
+
+def _needs(release: Path) -> tuple[set[tuple[str, str]], int, int]:
+    """SOP classes with their transfer syntaxes, number of DICOM objects, number of others."""
+    pairs: set[tuple[str, str]] = set()
+    objects = others = 0
+    for row in _rows(release):
+        if row["kind"] == "dicom":
+            pairs.add((row["sop_class"], row["transfer_syntax"]))
+            objects += 1
+        else:
+            others += 1
+    if not objects:
+        raise UsageError("The release holds no DICOM objects", "There is nothing to send")
+    return pairs, objects, others
+
+
+def _rows(release: Path) -> Iterator[dict[str, Any]]:
+    return (row for batch in read_objects(release, list(_COLUMNS)) for row in batch.to_pylist())
+
+
+class _Sending:
+    """One pass over a release, series by series."""
+
+    def __init__(
+        self, release: Path, receiver: Receiver, who: object, progress: Progress, stop: Stop
+    ) -> None:
+        self._release, self._receiver, self._who = release, receiver, who
+        self._progress, self._stop = progress, stop
+        self._counts: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._asked = True
+
+    def all(self, objects: int, others: int) -> Sent:
+        """Send whatever is not there."""
+        rows = (row for row in _rows(self._release) if row["kind"] == "dicom")
+        for (study, series), group in groupby(rows, key=lambda row: (row["study"], row["series"])):
+            there = self._present(study, series)
+            for row in group:
+                self._stop.check()
+                if row["instance"] in there:
+                    self._counts["there"] += 1
+                else:
+                    self._one(row)
+                self._progress.advance(1)
+        counts, refused = self._counts, dict(sorted(self._refused.items()))
+        return Sent(objects, counts["sent"], counts["there"], counts["changed"], others, self._asked, refused)
+
+    def _present(self, study: str, series: str) -> set[str]:
+        if not (self._asked and study and series):
+            return set()
+        try:
+            return patiently(self._who, lambda: self._receiver.present(study, series))
+        except NotOffered:
+            self._asked = False
+            self._progress.message("The PACS cannot be asked what it has, so everything is sent.")
+            return set()
+
+    def _one(self, row: Mapping[str, Any]) -> None:
+        file = self._release / row["path"]
+        store: Callable[[], bool] = lambda: self._receiver.store(  # noqa: E731
+            file, row["sop_class"], row["transfer_syntax"]
+        )
+        try:
+            unchanged = patiently(self._who, store, few=())
+        except NotGiven as answer:
+            self._refused[str(answer)] += 1
+            return
+        self._counts["sent"] += 1
+        self._counts["changed"] += not unchanged

@@ -1,0 +1,278 @@
+"""The command ``synthesize``: images drawn, judged, drawn again, and written with what is said of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize import __version__
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.engines.base import LocalEngine
+from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+from medsanitize.pipeline.runtime.progress import Progress
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.synthesis.draw import (
+    Drawn,
+    Maker,
+    apportioned,
+    counts_of,
+    draw,
+    make_batch,
+    open_once,
+    quality_of,
+    require_memory,
+    sampler_of,
+)
+from medsanitize.pipeline.synthesis.reference_images import Sides, Table, sides_of
+from medsanitize.pipeline.synthesis.stage import open_verifiers, seen_by
+from medsanitize.policies.model import Pseudonyms
+from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.canonical_json import document_json
+from medsanitize.sanitize.pseudonyms import SubKeys, derive
+
+if TYPE_CHECKING:
+    from medsanitize.generators.diffusion.generator import Generator
+    from medsanitize.generators.export.provenance import Form, Said
+    from medsanitize.generators.quality.evaluate import Measured
+    from medsanitize.verifiers.html.page import Section
+
+IMAGES: Final = "images"
+RESULT: Final = "verdict.json"
+PAGE: Final = "synthesis.html"
+LABELS: Final = "labels.csv"
+_KEPT: Final = ".drawn"
+_SHEET: Final = "samples.png"
+_SHOWN: Final = 64
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Asked:
+    """What is to be made; see the command ``synthesize``.
+
+    Attributes
+    ----------
+    model, verifier, retrieval
+        Folders; without a retrieval model packaged features find the nearest images.
+    table
+        The images that the generator learnt from, and those kept back.
+    count, balanced
+        How many images in all; of each class as many, or in the shares of the training images.
+    seed
+        Of everything drawn.
+    bound
+        Largest upper bound of the match rate.
+    form, device, output
+        Form of the images, where they are made, and the holder's folder that they are written to.
+    """
+
+    model: Path
+    verifier: Path
+    retrieval: Path | None
+    table: Table
+    count: int
+    balanced: bool
+    seed: int
+    bound: float
+    form: Form
+    device: str
+    output: Path
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Synthesis:
+    """What came of it.
+
+    ``traced``: the generator's folder says that it learned from the training images and no others.
+    """
+
+    drawn: Drawn
+    classes: tuple[str, ...]
+    excluded: Mapping[str, int]
+    traced: bool
+    written: int
+    measured: Measured
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data: verdict, counts and quality; no patient."""
+        drawn, measured = self.drawn, self.measured
+        of = "all that were drawn" if measured.of_all else "written"
+        return {
+            "verdict": json.loads(drawn.judged.verdict.to_json()),
+            "asked": sum(drawn.wanted),
+            "by_class": dict(zip(self.classes or ("",), drawn.wanted, strict=True)),
+            "judged": len(drawn.first),
+            "removed": int((~drawn.judged.kept).sum()),
+            "drawn_again": drawn.again,
+            "removed_again": drawn.refused,
+            "shortfall": drawn.shortfall,
+            "written": self.written,
+            "training_images_confirmed": self.traced,
+            "excluded": dict(self.excluded),
+            "quality": measured.quality.to_json() if measured.quality else None,
+            "quality_of": of if measured.quality else None,
+            "quality_not_made": measured.unmeasured,
+        }
+
+
+class Kept:
+    """Keeps drawn images in the output folder until all of them are judged."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, name: str) -> bytes | None:
+        """What was drawn under a name."""
+        path = self._folder / name
+        return path.read_bytes() if path.is_file() else None
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep it."""
+        write_atomic(self._folder / name, data)
+
+
+def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -> Synthesis:
+    """Make the images; stopped, the same call goes on where it was.
+
+    Raises
+    ------
+    UsageError
+        When models or table cannot be used together, or the output holds something else.
+    IntegrityError
+        When a model was changed.
+    """
+    check_extra("generate")
+    from medsanitize.generators.diffusion.generator import learned_from, training_of
+    from medsanitize.generators.export.provenance import seed_of
+    from medsanitize.generators.privacy_gate.gate import prepare
+    from medsanitize.generators.privacy_gate.parameters import Terms, images_needed
+
+    _check_output(asked.output)
+    generator, training = open_once(asked.model, asked.device), training_of(asked.model)
+    finds, scores = open_verifiers(asked.retrieval, asked.verifier)
+    images = max(asked.count, images_needed(asked.bound))
+    require_memory(images, generator, finds, scores)
+    seen = seen_by(asked.retrieval, asked.verifier)
+    sides = sides_of(asked.table, generator, training, seen, progress, stop)
+    wanted = _wanted(asked, generator, sides)
+    gate = prepare(
+        sides.training,
+        sides.holdout,
+        sides.calibration,
+        generator,
+        finds,
+        scores,
+        images=images,
+        terms=Terms(most=asked.bound),
+        hears=progress,
+        stops=stop,
+    )
+    keys = _keys(asked.seed)
+    with LocalEngine(Maker(asked.model, asked.device), workers, stop) as engine:
+        progress.stage("draw", images)
+        store = Kept(asked.output / _KEPT)
+        sampler = sampler_of(engine, make_batch, generator, store, progress.advance)
+        drawn = draw(wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=asked.bound)
+    measured = quality_of(drawn, sides.holdout, generator, progress, stop, nearest=True)
+    written = _write_images(asked, drawn, generator, keys)
+    learned = learned_from(training)
+    traced = learned is not None and len(learned) == 1
+    found = Synthesis(drawn, generator.classes, sides.excluded, traced, written, measured)
+    _write(asked, found, generator, sides)
+    return found
+
+
+def _keys(seed: int) -> SubKeys:
+    """Seeds and names follow from the seed: whoever draws again gets the same images under the same UIDs."""
+    return derive(sha256(f"synthesize/{seed}".encode()).digest(), scope="synthesize")
+
+
+def _check_output(output: Path) -> None:
+    if output.exists() and not output.is_dir():
+        raise UsageError("The output is no folder", "Name a new folder")
+    if output.is_dir() and {path.name for path in output.iterdir()} - {_KEPT}:
+        raise UsageError("The output folder is not empty", "Name a new folder")
+
+
+def _wanted(asked: Asked, generator: Generator, sides: Sides) -> list[int]:
+    import numpy as np
+
+    classes = max(1, len(generator.classes))
+    counts = np.bincount(sides.training.classes, minlength=classes).tolist()
+    return apportioned(asked.count, [1] * classes if asked.balanced else counts)
+
+
+# -- what is written --------------------------------------------------------------------------
+
+
+def _write_images(asked: Asked, drawn: Drawn, generator: Generator, keys: SubKeys) -> int:
+    """Write the images, unless the gate said no: where it could not say, each image says that."""
+    from medsanitize.generators.export.provenance import Said
+    from medsanitize.generators.export.report import montage
+
+    verdict = drawn.judged.verdict
+    if verdict.state == "failed":
+        return 0
+    bound = float(verdict.upper) if verdict.passed else None
+    classes = generator.classes or ("",)
+    folder = asked.output / IMAGES
+    table = io.StringIO()
+    rows = csv.writer(table, lineterminator="\n")
+    rows.writerow(("file", "label"))
+    for number, (one, image) in enumerate(zip(drawn.chosen, drawn.pixels, strict=True), 1):
+        said = Said(classes[one.label], generator.digest, verdict.state, bound, __version__)
+        names = _files(asked.form, image, keys, said, one)
+        for suffix, data in names.items():
+            write_atomic(folder / f"{number:06d}{suffix}", data)
+        rows.writerow((f"{IMAGES}/{number:06d}{next(iter(names))}", said.label))
+    write_atomic(asked.output / LABELS, table.getvalue().encode("utf-8"))
+    if len(drawn.pixels):
+        write_atomic(asked.output / _SHEET, montage(drawn.pixels[:_SHOWN]))
+    return len(drawn.chosen)
+
+
+def _files(form: Form, image: Any, keys: SubKeys, said: Said, one: Any) -> dict[str, bytes]:
+    from medsanitize.generators.export.dicom import dicom_object
+    from medsanitize.generators.export.png import png_object, sidecar
+    from medsanitize.generators.export.provenance import names_of
+
+    if form == "png":
+        return {".png": png_object(image), ".json": sidecar(said)}
+    names = names_of(keys, Pseudonyms(), form, model=said.model, label=one.label, seed=one.seed)
+    return {".dcm": dicom_object(image, names, said, form)}
+
+
+def _write(asked: Asked, found: Synthesis, generator: Generator, sides: Sides) -> None:
+    from medsanitize.generators.export.report import Shown, holder_page
+
+    drawn = found.drawn
+    names = [generator.classes[one.label] if generator.classes else "" for one in drawn.first]
+    shown = Shown(
+        "Synthetic images",
+        counts_of(drawn),
+        drawn.judged,
+        drawn.images,
+        sides.training,
+        names,
+        _more(found),
+    )
+    write_atomic(asked.output / PAGE, holder_page(shown))
+    write_atomic(asked.output / RESULT, document_json(found.facts()))
+    with storage():
+        (asked.output / PAGE).chmod(0o600)
+        shutil.rmtree(asked.output / _KEPT, ignore_errors=True)
+
+
+def _more(found: Synthesis) -> tuple[Section, ...]:
+    from medsanitize.generators.quality.evaluate import figures_section
+
+    section = figures_section(found.measured, "those that were written")
+    beside = found.measured.beside
+    return (section,) if beside is None else (section, beside)

@@ -1,0 +1,1 @@
+"""How a run is reported: console, logs, metrics, how it ended."""

@@ -1,0 +1,198 @@
+"""What a person sees: progress on stderr, results on stdout; counts, rules and places, never values."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from medsanitize.pipeline.reporting.json_log import JsonLines
+from medsanitize.pipeline.runtime.progress import Progress, StageTiming
+from medsanitize.pipeline.runtime.result import RunResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+_EVERY_SECONDS = 10.0
+_TONES = {
+    "passed": "green",
+    "flagged": "yellow",
+    "refused": "bold red",
+    "not made": "dim",
+    "not applicable": "dim",
+}
+_ENDINGS = {
+    "published": ("green", "Published"),
+    "already published": ("green", "Published before"),
+    "refused": ("red", "Refused: nothing was published"),
+    "awaiting approval": ("yellow", "Awaiting approval: nothing is published yet"),
+    "planned": ("cyan", "Plan: nothing was written"),
+    "inventory taken": ("cyan", "Inventory taken"),
+    "shard done": ("cyan", "Shard done"),
+}
+_DONE = ("published", "already published", "shard done")
+
+
+def progress_for(log_json: bool) -> Progress:
+    """JSON lines when asked for; a bar on a terminal; else a line every ten seconds."""
+    if log_json:
+        return JsonLines()
+    return Terminal() if sys.stderr.isatty() else Lines()
+
+
+class Lines:
+    """A plain line on stderr every ten seconds, for logs and schedulers."""
+
+    def __init__(self) -> None:
+        self._stage, self._done = "", 0
+        self._total: int | None = None
+        self._began = self._last = time.monotonic()
+
+    def stage(self, name: str, total: int | None) -> None:
+        """A stage begins."""
+        self._stage, self._done, self._total = name, 0, total
+        self._began = self._last = time.monotonic()
+
+    def advance(self, objects: int) -> None:
+        """Objects are done; told at most every ten seconds."""
+        self._done += objects
+        now = time.monotonic()
+        if now - self._last >= _EVERY_SECONDS:
+            self._last = now
+            print(_line(self._stage, self._done, self._total, now - self._began), file=sys.stderr, flush=True)
+
+    def finished(self, timing: StageTiming) -> None:
+        """The next stage says as much."""
+
+    def message(self, text: str) -> None:
+        """Tell something."""
+        print(text, file=sys.stderr, flush=True)
+
+
+def _line(stage: str, done: int, total: int | None, seconds: float) -> str:
+    rate = done / seconds if seconds > 0 else 0.0
+    text = f"{stage}: {done:,}"
+    if total is not None:
+        left = int((total - done) / rate) if rate > 0 else 0
+        return f"{text} of {total:,} ({rate:,.0f}/s, {left // 60}:{left % 60:02d} left)"
+    return f"{text} ({rate:,.0f}/s)"
+
+
+class Terminal:
+    """A bar on stderr with rate and time left."""
+
+    def __init__(self) -> None:
+        self._bars: Bars | None = None
+        self._task: TaskID | None = None
+
+    def _open(self) -> Bars:
+        if self._bars is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._bars = Progress(
+                TextColumn("{task.description:<12}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bars.start()
+        return self._bars
+
+    def stage(self, name: str, total: int | None) -> None:
+        """A stage begins; the bar of the last one goes."""
+        bars = self._open()
+        if self._task is not None:
+            bars.remove_task(self._task)
+        self._task = bars.add_task(name, total=total, rate="")
+
+    def advance(self, objects: int) -> None:
+        """Objects are done."""
+        if self._bars is not None and self._task is not None:
+            speed = self._bars.tasks[0].speed
+            self._bars.update(self._task, advance=objects, rate=f"{speed:,.0f}/s" if speed else "")
+
+    def finished(self, timing: StageTiming) -> None:
+        """The next bar says as much."""
+
+    def message(self, text: str) -> None:
+        """Tell something above the bar."""
+        self._open().console.print(text)
+
+    def close(self) -> None:
+        """Take the bar off the terminal."""
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+            self._task = None
+
+
+def close(progress: Progress) -> None:
+    """Leave the terminal clean."""
+    if isinstance(progress, Terminal):
+        progress.close()
+
+
+# -- results ------------------------------------------------------------------------------
+
+
+def show_result(result: RunResult, *, title: str = "") -> None:
+    """Print what a run came to."""
+    from rich.console import Console
+    from rich.panel import Panel
+
+    console = Console()
+    tone, ending = _ENDINGS[result.ending]
+    called = {} if result.ending in _DONE else {"released": "fit for release"}
+    counts = ", ".join(f"{count:,} {called.get(name, name)}" for name, count in result.outcomes.items())
+    left = result.objects - sum(result.outcomes.values())
+    if left:
+        counts += f", {left:,} to do"
+    console.print(
+        Panel(f"[bold {tone}]{ending}[/]\n{result.objects:,} objects: {counts}", title=title or None)
+    )
+    for name, tallies in (("Dropped, by rule", result.dropped), ("Quarantined, by rule", result.quarantined)):
+        _tallies(console, name, tallies)
+    _tallies(console, "Attributes changed, by action", result.actions)
+    if result.gates:
+        _gates(console, result)
+    for message in result.messages:
+        console.print(message)
+    if result.ending == "awaiting approval":
+        console.print("To look at it first, make a page of it: medsanitize review POLICY")
+        console.print(f"To publish exactly this, run again with: --approve {result.digest}")
+    if result.release is not None:
+        console.print(f"Release: {result.release}", soft_wrap=True)
+    if result.report is not None:
+        console.print(f"Your report, not for publication: {result.report}", soft_wrap=True)
+
+
+def _tallies(console: Console, name: str, tallies: Mapping[str, int]) -> None:
+    from rich.table import Table
+
+    if not any(tallies.values()):
+        return
+    console.print(f"[bold]{name}[/]")
+    table = Table(show_header=False, box=None)
+    table.add_column(justify="right")
+    table.add_column()
+    for rule, count in tallies.items():
+        if count:
+            table.add_row(f"{count:,}", rule)
+    console.print(table)
+
+
+def _gates(console: Console, result: RunResult) -> None:
+    from rich.table import Table
+
+    console.print("[bold]Gates[/]")
+    table = Table(show_header=False, box=None)
+    for gate in result.gates:
+        table.add_row(f"[{_TONES[gate.result]}]{gate.result}[/]", gate.name, gate.detail)
+    console.print(table)

@@ -1,0 +1,1 @@
+"""The review by a person: pages out, decisions in."""

@@ -1,0 +1,155 @@
+"""The decisions of a review: read strictly, bound to the page they were made on, kept in the state."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.reset import AGAIN, undo_verdicts
+
+FORMAT = 1
+_LARGEST = 16 * 2**20
+_MEMBERS = {"version", "page", "approve", "decisions"}
+_ITEM = re.compile(
+    r"(?P<doubt>[0-9a-f]{32})|object-(?P<object>[0-9]{1,18})|finding-(?P<finding>[0-9a-f]{32})"
+)
+VERDICTS = {
+    "doubt": ("keep", "blank", "quarantine"),
+    "object": ("release", "quarantine"),
+    "finding": ("quarantine",),
+}
+"""What may be decided of each sort of item."""
+_SEVERITY = ("release", "keep", "blank", "quarantine")
+"""Of two decisions on one place the more severe holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a file of decisions came to: decisions in it, objects to be sanitised again, approval."""
+
+    decisions: int
+    objects: int
+    approved: bool
+
+
+def read_decisions(file: Path) -> dict[str, Any]:
+    """Read a file that the review page made.
+
+    Raises
+    ------
+    UsageError
+        It is not such a file.
+    """
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise _unusable()
+        found = json.loads(file.read_bytes(), object_pairs_hook=_members)
+    except (OSError, ValueError, RecursionError):
+        raise _unusable() from None
+    if not isinstance(found, dict) or set(found) != _MEMBERS or repr(found["version"]) != repr(FORMAT):
+        raise _unusable()
+    approve, decisions = found["approve"], found["decisions"]
+    if not isinstance(found["page"], str) or not (approve is None or isinstance(approve, str)):
+        raise _unusable()
+    if not isinstance(decisions, dict):
+        raise _unusable()
+    for item, verdict in decisions.items():
+        match = _ITEM.fullmatch(item)
+        if match is None or match.lastgroup is None or verdict not in VERDICTS[match.lastgroup]:
+            raise _unusable()
+    return found
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError
+    return members
+
+
+def _unusable() -> UsageError:
+    return UsageError(
+        "The file does not hold the decisions of a review",
+        "Give the file that the review page saved, as it was saved",
+    )
+
+
+def record_decisions(state: State, found: dict[str, Any]) -> Recorded:
+    """Keep decisions in the state; the objects concerned wait to be sanitised again.
+
+    Raises
+    ------
+    UsageError
+        They were made on another page, or speak of what was not on it.
+    """
+    page = json.loads(state.get("review") or "{}")
+    if found["page"] != page.get("page"):
+        raise UsageError(
+            "The decisions were made on the page of another run, or of an earlier state of this one",
+            "Make a page with medsanitize review POLICY, and decide there",
+        )
+    if found["approve"] is not None and found["approve"] != page["approve"]:
+        raise UsageError("The approval is not of the staged release", "Approve on a fresh page")
+    decisions = sorted(found["decisions"].items(), key=lambda item: (_SEVERITY.index(item[1]), item[0]))
+    with state.transaction() as db:
+        for item, verdict in decisions:
+            _record(state, db, item, verdict)
+        concerned = state.count(f"rule = '{AGAIN}'")
+        if concerned:
+            undo_verdicts(db)
+        state.put_plain("reviewed", b"1")
+        state.put("decided", decisions_digest(state))
+        if found["approve"] is not None:
+            state.put("approved", found["approve"])
+    return Recorded(len(decisions), concerned, found["approve"] is not None)
+
+
+def _record(state: State, db: sqlite3.Connection, item: str, verdict: str) -> None:
+    """Keep one decision for every object it is about, and let them wait unless nothing is to change."""
+    sort, _, name = item.rpartition("-")
+    if sort == "object":
+        concerned = "SELECT id, '' FROM objects WHERE id = :id AND (outcome = 'released' OR rule = :again)"
+        key: dict[str, object] = {"id": int(name)}
+    elif sort == "finding":
+        pairs = db.execute("SELECT DISTINCT place, rule FROM findings").fetchall()
+        place, rule = next((pair for pair in pairs if finding_name(state, *pair) == name), ("", ""))
+        concerned = (
+            "SELECT id, '' FROM findings JOIN objects USING (id)"
+            " WHERE place = :place AND findings.rule = :rule AND outcome <> 'dropped'"
+        )
+        key = {"place": place, "rule": rule}
+    else:
+        concerned = "SELECT id, place FROM doubted JOIN doubts USING (name) WHERE name = :name"
+        key = {"name": bytes.fromhex(name)}
+    rows = db.execute(concerned, {**key, "again": AGAIN}).fetchall()
+    if not rows:
+        raise UsageError("A decision is about nothing that was on the page", "Give the file as it was saved")
+    db.executemany("INSERT OR REPLACE INTO decisions VALUES (?, ?, ?)", [(*row, verdict) for row in rows])
+    if verdict != "release":
+        db.executemany(
+            "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ?",
+            [(AGAIN, number) for number, _ in rows],
+        )
+
+
+def finding_name(state: State, place: str, rule: str) -> str:
+    """The name under which the page speaks of a finding of the audit."""
+    return state.seal.name("finding", place, rule).hex()
+
+
+def decisions_digest(state: State) -> str:
+    """One number for everything that was decided; empty when nothing was."""
+    digest = sha256()
+    rows = state.db.execute("SELECT id, place, verdict FROM decisions ORDER BY id, place")
+    empty = True
+    for row in rows:
+        digest.update(json.dumps(row).encode() + b"\n")
+        empty = False
+    return "" if empty else digest.hexdigest()

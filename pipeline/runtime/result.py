@@ -1,0 +1,120 @@
+"""How a run ended: counts, timings, and the one function that turns an ending into an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import MedsanitizeError
+from medsanitize.pipeline.runtime.progress import StageTiming
+from medsanitize.pipeline.runtime.signals import Stopped
+
+if TYPE_CHECKING:
+    from medsanitize.release.summary import Gate
+
+
+class Exit(IntEnum):
+    """Exit codes of every command; 128 + N means stopped by signal N."""
+
+    DONE = 0
+    SOME_QUARANTINED = 1
+    USAGE = 2
+    GATE_REFUSED = 3
+    INTEGRITY = 4
+    ENVIRONMENT = 5
+    DEFECT = 70
+    SIGNAL = 128
+
+
+MEANINGS: Mapping[Exit, str] = {
+    Exit.DONE: "done; every object was released or dropped by a rule of the policy",
+    Exit.SOME_QUARANTINED: "done; some objects are quarantined",
+    Exit.USAGE: "the command line, the policy or a key cannot be used; nothing was read",
+    Exit.GATE_REFUSED: "a gate refused or approval is awaited; nothing was published",
+    Exit.INTEGRITY: "a file is not what its digest says",
+    Exit.ENVIRONMENT: "disk, memory or store failed; the same command may be run again",
+    Exit.DEFECT: "a defect of the program; nothing was published",
+    Exit.SIGNAL: "128 + N: stopped by signal N; the same command resumes",
+}
+
+
+def exit_code(error: BaseException | None = None, *, refused: bool = False, quarantined: int = 0) -> int:
+    """The exit code of an ending: an error first, then a refusal, then quarantined objects."""
+    if isinstance(error, Stopped):
+        return Exit.SIGNAL + error.number
+    if isinstance(error, KeyboardInterrupt):
+        return Exit.SIGNAL + 2
+    if isinstance(error, MedsanitizeError):
+        return error.exit_code
+    if isinstance(error, MemoryError):
+        return Exit.ENVIRONMENT
+    if error is not None:
+        return Exit.DEFECT
+    if refused:
+        return Exit.GATE_REFUSED
+    return Exit.SOME_QUARANTINED if quarantined else Exit.DONE
+
+
+def explain(error: BaseException) -> str:
+    """What happened, in a sentence; of an error that is none of ours only type and place, never its text."""
+    if isinstance(error, MedsanitizeError | Stopped):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "Stopped on request"
+    if isinstance(error, MemoryError):
+        return "Memory is used up. Use fewer workers, then run the same command again"
+    return f"A defect of the program: {type(error).__name__} {_where(error)}".rstrip()
+
+
+def failed_ending(error: BaseException) -> str:
+    """``stopped`` by a signal, or ``failed``."""
+    return "stopped" if isinstance(error, Stopped | KeyboardInterrupt) else "failed"
+
+
+def _where(error: BaseException) -> str:
+    """Module and line where an exception arose."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    return f"in {trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run hands back. ``ending`` is one of ``published``, ``already published``, ``refused``,
+    ``awaiting approval``, ``planned``, ``inventory taken`` and ``shard done``.
+
+    ``outcomes`` counts objects by outcome, ``dropped`` and ``quarantined`` by rule.
+    """
+
+    ending: str
+    objects: int
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    actions: Mapping[str, int] = field(default_factory=dict)
+    rules: Mapping[str, int] = field(default_factory=dict)
+    gates: tuple[Gate, ...] = ()
+    stages: tuple[StageTiming, ...] = ()
+    release: Path | str | None = None
+    report: Path | None = None
+    digest: str | None = None
+    messages: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code this ending asks for."""
+        refused = self.ending in ("refused", "awaiting approval")
+        return exit_code(refused=refused, quarantined=self.outcomes.get("quarantined", 0))
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as ``--json`` prints it."""
+        facts = asdict(self)
+        for name in ("release", "report"):
+            facts[name] = None if facts[name] is None else str(facts[name])
+        return {"type": "result", **facts, "exit_code": int(self.exit_code)}

@@ -1,0 +1,244 @@
+"""Shards of a run as a Spark job: inventory rows in, manifest rows out.
+
+``medsanitize run POLICY --inventory-only`` comes before, ``medsanitize run POLICY`` after: it merges what the
+shards left in the state folder, looks at the whole set, and publishes. Spark sees rows alone. The paths in
+them are sealed under the release key, which every executor reads where the policy says; sizes are plain.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from medsanitize.errors import MedsanitizeError, UsageError
+from medsanitize.pipeline.engines.base import silence
+from medsanitize.pipeline.resume import open_shared, release_keys, state_path
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.stages.evidence import Tally, object_rows
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.shards import Shard, part_of, shard_path, sources_of
+from medsanitize.policies.load import load
+from medsanitize.policies.model import Engine, Policy
+from medsanitize.release.manifest import OBJECT_SCHEMA
+from medsanitize.sanitize.result import Check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INVENTORY_SCHEMA: Final = pa.schema(
+    [
+        pa.field("uri", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("etag", pa.string(), nullable=False),
+        pa.field("shard", pa.int32(), nullable=False),
+    ]
+)
+"""``uri``: the object's sealed paths; ``etag``: a keyed digest of sizes and times; ``shard``: from 1."""
+
+SETTLED_LATER: Final = (
+    "pixels_sha256",
+    "check_identifiers",
+    "check_duplicates",
+    "check_registry",
+    "check_overlap",
+)
+"""Columns of the manifest that only the closing run fills, which sees the whole set."""
+
+_TYPES: Final = {
+    pa.string(): "STRING",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+}
+MANIFEST_COLUMNS: Final = ", ".join(
+    f"{field.name} {_TYPES[field.type]}{'' if field.nullable else ' NOT NULL'}" for field in OBJECT_SCHEMA
+)
+"""The columns of the manifest as Spark is told of them."""
+_ROWS = 10_000
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+_NO_COUNTERS: Final = "-XX:-UsePerfData"
+"""Java keeps counters of each process in the system's folder for temporary files, whatever it is told."""
+_HERE: Final = {
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_LOCAL_HOSTNAME": "localhost",
+    "SPARK_LAUNCHER_OPTS": _NO_COUNTERS,
+}
+
+Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """Spark for a job: of the cluster that ``spark-submit`` gives, or else of this machine.
+
+    On this machine it is reached by loopback alone, has no user interface, and keeps its files in a folder
+    that goes with it.
+    """
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("medsanitize")
+    with TemporaryDirectory(prefix="spark-") as folder:
+        if _SUBMITTED not in os.environ:
+            os.environ.update(_HERE)
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            for name, value in _settings(folder).items():
+                builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _settings(folder: str) -> dict[str, str]:
+    return {
+        "spark.ui.enabled": "false",
+        "spark.local.dir": folder,
+        "spark.sql.warehouse.dir": folder,
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} {_NO_COUNTERS}",
+    }
+
+
+def inventory_rows(policy: Policy, shards: int) -> pa.Table:
+    """What is still to be sanitised, as `INVENTORY_SCHEMA` says; all of a patient is in one shard.
+
+    Raises
+    ------
+    UsageError
+        There is no inventory under this policy and key, or the policy is anonymous.
+    """
+    Shard.parse(f"1/{shards}")
+    with _shared(policy) as state:
+        rows = state.db.execute("SELECT source, size, stamp, patient FROM objects WHERE outcome IS NULL")
+        batches = []
+        while page := rows.fetchmany(_ROWS):
+            sources, sizes, stamps, patients = zip(*page, strict=True)
+            columns = (
+                [_uri(one) for one in sources],
+                list(sizes),
+                [one.hex() for one in stamps],
+                [part_of(one, shards) for one in patients],
+            )
+            batches.append(pa.record_batch(list(columns), schema=INVENTORY_SCHEMA))
+    return pa.Table.from_batches(batches, schema=INVENTORY_SCHEMA)
+
+
+def shard_function(policy: Path, shards: int) -> Function:
+    """Make the function for ``DataFrame.mapInArrow``: it sanitises shards and gives their manifest rows.
+
+    Parameters
+    ----------
+    policy : Path
+        The policy's file, which every executor must see, with inputs, output and state, at the same path.
+    shards : int
+        As `inventory_rows` was told. A partition must hold whole shards: ``repartition(shards, "shard")``.
+    """
+
+    def sanitized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return sanitize_partition(policy, shards, batches)
+
+    return sanitized
+
+
+def sanitize_partition(
+    policy: Path, shards: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Sanitise the shards whose inventory rows a partition holds; yields `OBJECT_SCHEMA`.
+
+    Raises
+    ------
+    RuntimeError
+        What went wrong, in words that Spark may keep: no value, no name, no path.
+    """
+    uris: dict[int, set[str]] = {}
+    for batch in batches:
+        for uri, shard in zip(
+            batch.column("uri").to_pylist(), batch.column("shard").to_pylist(), strict=True
+        ):
+            uris.setdefault(shard, set()).add(uri)
+    for index in sorted(uris):
+        try:
+            with _silenced():
+                found = _sanitize(_here(load(policy)), Shard(index, shards), uris[index])
+        except MedsanitizeError as error:
+            raise RuntimeError(f"medsanitize: {error} (exit code {error.exit_code})") from None
+        except Exception as error:  # noqa: BLE001  what it says could quote a value, and Spark would keep it
+            raise RuntimeError(f"medsanitize: a defect of the program: {type(error).__name__}") from None
+        yield from found
+
+
+def _here(policy: Policy) -> Policy:
+    """Whatever engine the policy names, this process does the work."""
+    return policy.model_copy(update={"engine": Engine()})
+
+
+def _sanitize(policy: Policy, shard: Shard, uris: set[str]) -> list[pa.RecordBatch]:
+    _require_whole(policy, shard, uris)
+    if run(policy, Options(workers=1, shard=shard)).ending != "shard done":
+        raise UsageError("The release is finished", "Give a new one another version and another output")
+    subkeys = release_keys(policy)
+    state = State(shard_path(state_path(policy), shard), subkeys)
+    try:
+        unmade = dict.fromkeys(SETTLED_LATER[1:], Check.NOT_MADE)
+        rows = (replace(row, **unmade) for row in object_rows(state, subkeys, policy, Tally()))  # type: ignore[arg-type]
+        return list(_batches(asdict(row) for row in rows))
+    finally:
+        state.close()
+
+
+def _require_whole(policy: Policy, shard: Shard, uris: set[str]) -> None:
+    with _shared(policy) as state:
+        wanted = set(map(_uri, sources_of(state, shard)))
+    if wanted != uris:
+        raise UsageError(
+            "A partition holds not all rows of a shard, or rows of another inventory",
+            'Take the rows of inventory_rows as they are, with repartition(shards, "shard")',
+        )
+
+
+def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    while page := list(islice(rows, _ROWS)):
+        yield pa.RecordBatch.from_pylist(page, schema=OBJECT_SCHEMA)
+
+
+def _uri(source: bytes) -> str:
+    return "sealed:" + base64.urlsafe_b64encode(source).decode()
+
+
+@contextmanager
+def _shared(policy: Policy) -> Iterator[State]:
+    state = open_shared(policy, release_keys(policy, split=True))
+    try:
+        yield state
+    finally:
+        state.close()
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Nothing that a library prints or logs reaches the executor's logs; afterwards it speaks again."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    kept = [os.dup(number) for number in (1, 2)]
+    level = logging.root.manager.disable
+    try:
+        with warnings.catch_warnings():
+            silence()
+            yield
+    finally:
+        logging.disable(level)
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)

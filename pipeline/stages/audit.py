@@ -1,0 +1,383 @@
+"""The audit gate: read every staged file again, as an attacker would, with a reader of its own.
+
+While a file is open its uncompressed pixels are digested too, so that it is read and parsed once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.engines.base import Died, Engine, batches
+from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.runtime.workspace import staging_folder
+from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.pipeline.state.keys import open_paths
+from medsanitize.pipeline.state.queries import known_of
+from medsanitize.pipeline.state.records import open_record
+from medsanitize.pipeline.state.reset import make_again
+from medsanitize.pipeline.storage.named_files import named
+from medsanitize.pipeline.storage.sources import SourceProblem, opened_all
+from medsanitize.policies.model import Policy
+from medsanitize.release import layout
+from medsanitize.release.layout import staged_path
+from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.pseudonyms import SubKeys
+from medsanitize.sanitize.result import Part, Slide
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.leaks.dicom_conformance import Expected
+    from medsanitize.verifiers.leaks.identifier_search import Search
+
+BATCH = 64
+_NOTHING = (0.0, 0.0, 0.0, 0.0)
+"""The part of a macro that stays where it goes: one that viewers need is black."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Subject:
+    """What is held against the files of one patient's study: pseudonym, identifiers, allowed dates."""
+
+    pseudonym: str
+    own: frozenset[Known]
+    allowed_dates: frozenset[str]
+
+    def __repr__(self) -> str:
+        return "Subject(...)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SlideTarget:
+    """What is held against a staged slide: its record, and its sources with their stamp."""
+
+    stated: Slide
+    parts: tuple[Part, ...]
+    sources: tuple[bytes, ...]
+    stamp: bytes
+
+    def __repr__(self) -> str:
+        return "SlideTarget(...)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Target:
+    """One staged file to audit; ``native`` when its pixels are plain samples, None without pixels."""
+
+    id: int
+    path: str
+    sha256: str
+    native: bool | None
+    subject: Subject
+    slide: SlideTarget | None = None
+    parts: tuple[Part, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Target({self.id})"
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One file's findings (place, rule), and its pixels: 1 compared, 0 to be decoded, -1 unreadable.
+
+    ``scans`` are digests of tiles beside that of its pixels: of a DICOM slide, of each channel of an AFI.
+    ``gone``: it is not there any more.
+    """
+
+    id: int
+    findings: tuple[tuple[str, str], ...]
+    pixels_check: int
+    pixels: bytes | None
+    scans: tuple[bytes, ...] = ()
+    gone: bool = False
+
+
+def removed_categories(policy: Policy) -> frozenset[str]:
+    """Categories of known identifiers that the policy claims to remove everywhere."""
+    options = policy.dicom.options
+    removed = {"name", "id", "date", "address", "phone", "institution", "uid", "text"}
+    if options.retain_institution_identity:
+        removed -= {"institution", "address", "phone"}
+    if options.retain_uids:
+        removed -= {"uid"}
+    if options.retain_longitudinal_full_dates:
+        removed -= {"date"}
+    return frozenset(removed)
+
+
+def build_net(state: State, policy: Policy) -> Search:
+    """The run-wide search over what is known of every patient and study."""
+    from medsanitize.policies.tables.vocabulary import words
+    from medsanitize.verifiers.leaks.identifier_search import build_search
+
+    removed = removed_categories(policy)
+
+    def known() -> Iterator[Known]:
+        for (value,) in state.db.execute("SELECT value FROM known"):
+            one = Known(*json.loads(state.seal.open(value, b"known")))
+            if one.category in removed:
+                yield one
+
+    return build_search(known(), words())
+
+
+def audit_objects(
+    state: State,
+    policy: Policy,
+    subkeys: SubKeys,
+    engine: Engine,
+    on_objects: Callable[[int], None] = lambda _: None,
+) -> Search:
+    """Audit every staged file not audited yet; findings go to the state. Returns the net that was used.
+
+    Raises
+    ------
+    EnvironmentFailure
+        Staged files are gone, or cannot be read. The next run makes those anew that are gone.
+    """
+    search = build_net(state, policy)
+    engine.equip(search)
+    # Viewers' libraries are native code: what they die of must not take the run along.
+    gone: list[int] = []
+    apart = state.count("kind = 'slide' AND outcome = 'released' AND audited = 0") > 0
+    for result in engine.map(audit_batch, batches(_targets(state, policy, subkeys), BATCH), isolate=apart):
+        audited = [_died(result.item)] if isinstance(result, Died) else result
+        gone += [one.id for one in audited if one.gone]
+        state.write(
+            "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
+            [(one.pixels_check, one.pixels, one.id) for one in audited],
+        )
+        scans = [(digest, one.id) for one in audited for digest in one.scans]
+        if scans:
+            state.write("INSERT OR IGNORE INTO scans VALUES (?, ?)", scans)
+        found = [(one.id, place, rule) for one in audited for place, rule in one.findings]
+        if found:
+            state.write("INSERT OR IGNORE INTO findings VALUES (?, ?, ?)", found)
+            # A slide stands alone: one that is not clean leaves the release, and the others stay.
+            failed = [(one.findings[0][1], one.id) for one in audited if one.findings]
+            state.write(
+                "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ? AND kind = 'slide'", failed
+            )
+        state.wrote(len(audited))
+        on_objects(len(audited))
+    state.commit()
+    if gone:
+        make_again(state, gone, staging_folder(policy))
+        raise EnvironmentFailure(
+            f"Files of {len(gone)} objects are gone from the staging folder",
+            "See who removes files there, then run the same command again: it makes them anew",
+        )
+    return search
+
+
+def _targets(state: State, policy: Policy, subkeys: SubKeys) -> Iterator[Target]:
+    rows = _staged_rows(state)
+    for (patient, study), group in groupby(rows, key=lambda row: (row[0], row[1])):
+        subject: Subject | None = None
+        for _, _, number, *names, digest, native, kind, payload, source, stamp in group:
+            if subject is None or subject.pseudonym != names[0]:
+                subject = _subject(state, policy, subkeys, patient, study, names[0])
+            slide, parts = None, tuple[Part, ...]()
+            if kind == "raster":
+                parts = open_record(state, "released", names[:4], payload).parts
+            elif kind == "slide":
+                record = open_record(state, "released", names[:4], payload)
+                paths = open_paths(state.seal, source)
+                slide = SlideTarget(record.slide, record.parts, paths, stamp) if record.slide else None
+            plain = None if native is None else bool(native)
+            yield Target(number, staged_path(*names), digest.hex(), plain, subject, slide, parts)
+
+
+def _subject(
+    state: State, policy: Policy, subkeys: SubKeys, patient: bytes, study: bytes, pseudonym: str
+) -> Subject:
+    from medsanitize.sanitize.dicom.dates import shift_date, shift_days
+
+    known = known_of(state, patient, study)
+    removed = removed_categories(policy)
+    own = frozenset(one for one in known if one.category in removed)
+    allowed: frozenset[str] = frozenset()
+    if "date" in removed:
+        value = state.db.execute("SELECT value FROM patients WHERE patient = ?", (patient,)).fetchone()[0]
+        key = json.loads(state.seal.open(value, b"patient"))[0]
+        days = shift_days(subkeys, key, policy.dicom.dates)
+        dates = {one.value.strip()[:8] for one in known if one.category == "date"}
+        moved = {shift_date(date, days) for date in dates}
+        first = {f"{date[:4]}0101" for date in dates} if policy.dicom.dates.method == "year" else set()
+        allowed = frozenset(date for date in moved | first if date)
+    return Subject(pseudonym, own, allowed)
+
+
+def _staged_rows(
+    state: State,
+) -> Iterator[tuple[Any, ...]]:
+    after: tuple[bytes, bytes, int] = (b"", b"", -1)
+    while True:
+        page = state.db.execute(
+            "SELECT patient, study, id, p_patient, p_study, p_series, p_instance, p_suffix, sha256, native,"
+            " kind, payload, source, stamp FROM objects"
+            " WHERE outcome = 'released' AND audited = 0 AND (patient, study, id) > (?, ?, ?)"
+            " ORDER BY patient, study, id LIMIT ?",
+            (*after, PAGE),
+        ).fetchall()
+        if not page:
+            return
+        yield from page
+        after = page[-1][:3]
+
+
+def _died(target: Target) -> Audited:
+    return Audited(target.id, (("file", "audit:worker-died"),), -1, None)
+
+
+# -- in the workers -----------------------------------------------------------------------
+
+
+def audit_batch(worker: Worker, batch: Sequence[Target]) -> list[Audited]:
+    """Audit a batch of staged files."""
+    return [_audit_one(worker, target) for target in batch]
+
+
+def _audit_one(worker: Worker, target: Target) -> Audited:
+    from medsanitize.verifiers.leaks.dicom_reader import Malformed, read
+    from medsanitize.verifiers.leaks.pixel_digest import pixel_digest
+    from medsanitize.verifiers.leaks.scan_object import audit_parsed
+    from medsanitize.verifiers.leaks.tile_digest import frames_digest
+
+    search, staging = worker.search, worker.setup.staging
+    if search is None or staging is None:
+        raise RuntimeError("the audit was not equipped")
+    if _is_gone(staging, target):
+        return Audited(target.id, (), -1, None, gone=True)
+    try:
+        if target.slide is not None:
+            return _audit_slide(worker, target, target.slide, staging, search)
+        if not target.path.endswith(".dcm"):
+            return _audit_raster(target, staging, search)
+        parsed = read(staging / target.path)
+        subject = target.subject
+        findings = audit_parsed(parsed, own=subject.own, search=search, expected=_expected(worker, target))
+        digest = pixel_digest(parsed) if target.native else None
+        tiles = frames_digest(parsed) if target.native is False else None
+    except Malformed as problem:
+        return Audited(target.id, (("file", f"audit:malformed-{problem.rule}"),), -1, None)
+    except OSError:
+        raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
+    except EnvironmentFailure:
+        raise
+    except Exception:  # noqa: BLE001  an audit that fails has not passed
+        return Audited(target.id, (("file", "audit:internal-error"),), -1, None)
+    check = 1 if target.native is None or digest else -1 if target.native else 0
+    found = tuple((finding.place, finding.rule) for finding in findings)
+    scans = (bytes.fromhex(tiles),) if tiles else ()
+    return Audited(target.id, found, check, bytes.fromhex(digest) if digest else None, scans)
+
+
+def _is_gone(staging: Path, target: Target) -> bool:
+    """Whether a file of an object is missing; the whole folder is another matter."""
+    parts = target.slide.parts if target.slide else target.parts
+    stem = target.path.removesuffix(parts[0].name) if parts else target.path
+    names = [stem + part.name for part in parts] or [target.path]
+    return not all((staging / name).exists() for name in names) and staging.exists()
+
+
+def _audit_raster(target: Target, staging: Path, search: Search) -> Audited:
+    """A picture's pixels are decoded later, in a process apart."""
+    from medsanitize.verifiers.leaks.raster_files import audit_raster
+
+    path = staging / target.path
+    findings = audit_raster(path, search=search, digest=target.sha256, parts=target.parts)
+    return Audited(target.id, tuple((finding.place, finding.rule) for finding in findings), 0, None)
+
+
+def _audit_slide(
+    worker: Worker, target: Target, slide: SlideTarget, staging: Path, search: Search
+) -> Audited:
+    """A slide is held against its source, which must still be what was sanitised."""
+    from medsanitize.verifiers.leaks.slide_audit import Staged, read_slide
+
+    rules = worker.setup.policy.wsi
+    kept, part = rules.tile_metadata == "keep", _NOTHING if rules.macro == "drop" else rules.macro.keep
+    try:
+        with (
+            opened_all(slide.sources, worker.seal, slide.stamp) as contents,
+            named(slide.sources, contents) as sources,
+        ):
+            staged = Staged(
+                staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept, part
+            )
+            findings, tiles = read_slide(staged, search=search)
+    except SourceProblem as problem:
+        return Audited(target.id, (("file", problem.rule),), -1, None)
+    found = tuple((finding.place, finding.rule) for finding in findings)
+    whole, *scans = map(bytes.fromhex, tiles) if tiles else (None,)
+    return Audited(target.id, found, 1 if tiles else -1, whole, tuple(scans))
+
+
+def _expected(worker: Worker, target: Target) -> Expected:
+    from medsanitize.verifiers.leaks.dicom_conformance import Expected
+
+    policy = worker.setup.policy
+    return Expected(
+        sha256=target.sha256,
+        pseudonym=target.subject.pseudonym,
+        uid_prefix=uid_prefix(policy),
+        private_creators=private_creators(policy),
+        allowed_dates=target.subject.allowed_dates,
+        kept_attributes=worker.kept,
+    )
+
+
+def uid_prefix(policy: Policy) -> str | None:
+    """What every new UID begins with; None when UIDs are retained."""
+    if policy.dicom.options.retain_uids:
+        return None
+    return f"{policy.pseudonyms.uid_root}." if policy.pseudonyms.uid_root else "2.25."
+
+
+def private_creators(policy: Policy) -> frozenset[str]:
+    """Private creators that the policy keeps."""
+    if not policy.dicom.options.retain_safe_private:
+        return frozenset()
+    from medsanitize.policies.tables.safe_private import safe_private
+
+    listed = {creator for _, creator, _ in safe_private()}
+    return frozenset(listed | {row.creator for row in policy.dicom.safe_private})
+
+
+# -- findings -----------------------------------------------------------------------------
+
+
+def audit_evidence(search: Search, staging: Path) -> list[tuple[str, str, str]]:
+    """Search every staged file that is no object: (path in the release, place, rule)."""
+    from medsanitize.verifiers.leaks.scan_object import audit_file
+
+    found: list[tuple[str, str, str]] = []
+    for top in sorted(set(layout.TOP_LEVEL) - {layout.DATA}):
+        path = staging / top
+        files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
+        for file in files:
+            if file.is_file():
+                name = layout.relative(file, staging)
+                found.extend((name, finding.place, finding.rule) for finding in audit_file(file, search))
+    return found
+
+
+def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, str]]:
+    """Findings in objects that are to be released, by path; at most ``limit`` of them."""
+    rows = state.db.execute(
+        "SELECT p_patient, p_study, p_series, p_instance, p_suffix, place, findings.rule FROM findings"
+        " JOIN objects USING (id) WHERE outcome = 'released' ORDER BY 1, 2, 3, 4, 5, 6, 7 LIMIT ?",
+        (limit,),
+    )
+    return [(staged_path(*row[:5]), row[5], row[6]) for row in rows]
+
+
+def count_by_rule(findings: Sequence[tuple[str, str, str]]) -> dict[str, int]:
+    """Findings by rule."""
+    return dict(sorted(Counter(rule for _, _, rule in findings).items()))

@@ -1,0 +1,334 @@
+"""The faces stage: every series of CT, MR and PET is judged as a whole before its objects are sanitised.
+
+It runs with the inventory, so that every shard and every object of a frame of reference is told the same.
+Verdicts and cuts stay in the sealed state.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.engines.base import Died, Engine
+from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.keys import open_paths
+from medsanitize.pipeline.storage.sources import SourceProblem, opened
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Cut, Face, Verdict, cut_from_json, cut_to_json
+from medsanitize.sanitize.faces.slice_geometry import LEAST_SLICES, Plane, could_show_face, plane_of, stacks
+
+if TYPE_CHECKING:
+    from medsanitize.sanitize.faces.frame_geometry import FrameAt
+    from medsanitize.sanitize.faces.read_header import SliceHeader
+
+MOST_SLICES = 30_000
+"""Objects of a series that are looked at; more are no series of one head."""
+_PAGE = 200
+_UNDECODABLE = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Slice:
+    """One object of a series: where it is read, and its plane when it is a single slice that states one."""
+
+    path: bytes
+    stamp: bytes
+    plane: Plane | None
+    frames: int
+    rows: int
+    columns: int
+
+    def __repr__(self) -> str:
+        return "Slice(...)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Series:
+    """One series to judge."""
+
+    name: bytes
+    modality: str
+    elsewhere: bool
+    slices: tuple[Slice, ...]
+
+    def __repr__(self) -> str:
+        return f"Series({len(self.slices)})"
+
+
+SliceRow = tuple[int, bytes, bytes, int, int, bytes]
+"""Row of ``slices``: object, names of series and frame of reference, frames, projection, sealed geometry."""
+
+
+def looks_at_faces(policy: Policy) -> bool:
+    """Whether the policy asks for faces at all."""
+    return policy.pixels.faces != "ignore"
+
+
+def slice_row(seal: Seal, number: int, patient: bytes, study: bytes, header: SliceHeader) -> SliceRow:
+    """What inventory keeps of an object that may be part of a head.
+
+    Without a Series or Frame of Reference UID the study stands for it: slices are never judged apart
+    because a header says less.
+    """
+    whose, where = patient.hex(), study.hex()
+    frame = header.frame_of_reference or f"study {where}"
+    series = header.series or f"study {where}"
+    return (
+        number,
+        seal.name("series", whose, series),
+        seal.name("frame of reference", whose, frame),
+        header.frames,
+        int(header.projection),
+        seal.close(header.geometry().encode(), b"slice"),
+    )
+
+
+def judge_faces(
+    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
+) -> None:
+    """Judge every series that has no verdict yet; what is done stays done across a kill."""
+    if not looks_at_faces(policy) or state.plain("faces") is not None:
+        return
+    _join_small_series(state)
+    for result in engine.map(judge_batch, _series_to_decode(state, on_objects), isolate=True):
+        if isinstance(result, Died):
+            series: Series = result.item
+            _store(state, series.name, Face("uncut"))
+            on_objects(len(series.slices))
+        else:
+            for name, count, face in result:
+                _store(state, name, face)
+                on_objects(count)
+        state.wrote(1)
+    state.put_plain("faces", b"1")
+    state.commit()
+
+
+def faces_of(state: State, policy: Policy) -> Callable[[int], Face | None]:
+    """Look up what an object is told of its series: by its row's number, None where it is no slice.
+
+    A series without a cut of its own shares those of its frame of reference: a sagittal localiser of three
+    images beside a whole head shows its profile.
+    """
+    if not looks_at_faces(policy):
+        return lambda _: None
+    cutting = policy.pixels.faces == "deface"
+    remembered: dict[bytes, Face] = {}
+
+    def face(number: int) -> Face | None:
+        row = state.db.execute(
+            "SELECT series, frame, projection FROM slices WHERE id = ?", (number,)
+        ).fetchone()
+        if row is None:
+            return None
+        if row[2]:
+            return Face("projection")
+        name = bytes(row[0])
+        if name not in remembered:
+            remembered.clear()
+            remembered[name] = _face_of(state, name, bytes(row[1]), cutting)
+        return remembered[name]
+
+    return face
+
+
+def _face_of(state: State, series: bytes, frame: bytes, cutting: bool) -> Face:
+    row = state.db.execute("SELECT verdict, cuts FROM faces WHERE series = ?", (series,)).fetchone()
+    if row is None:
+        return Face("uncut")
+    verdict: Verdict = row[0]
+    if not cutting or verdict == "uncut":
+        return Face(verdict)
+    own = _opened_cuts(state, [row[1]])
+    if own:
+        return Face(verdict, own)
+    # Only series whose slices lie in this frame of reference.
+    shared = state.db.execute(
+        "SELECT DISTINCT faces.series, cuts FROM faces JOIN slices USING (series)"
+        " WHERE frame = ? AND cuts NOT NULL ORDER BY faces.series",
+        (frame,),
+    ).fetchall()
+    return Face(verdict, tuple(dict.fromkeys(_opened_cuts(state, [one for _, one in shared]))))
+
+
+def _opened_cuts(state: State, sealed: Sequence[bytes | None]) -> tuple[Cut, ...]:
+    texts = [json.loads(state.seal.open(one, b"cuts")) for one in sealed if one is not None]
+    return tuple(cut_from_json(text) for group in texts for text in group)
+
+
+def _store(state: State, name: bytes, face: Face) -> None:
+    cuts = [cut_to_json(cut) for cut in face.cuts]
+    sealed = state.seal.close(json.dumps(cuts).encode(), b"cuts") if cuts else None
+    state.write("INSERT OR REPLACE INTO faces VALUES (?, ?, ?)", [(name, face.verdict, sealed)])
+
+
+def _join_small_series(state: State) -> None:
+    """Series too small to be judged by themselves are judged together, by frame of reference."""
+    if state.plain("small series joined") is not None:
+        return
+    with state.transaction() as db:
+        db.execute("CREATE INDEX IF NOT EXISTS slices_series ON slices (series)")
+        db.execute("CREATE INDEX IF NOT EXISTS slices_frame ON slices (frame)")
+        db.execute(
+            "UPDATE slices SET series = frame WHERE projection = 0 AND series IN ("
+            " SELECT series FROM slices WHERE projection = 0 GROUP BY series HAVING sum(frames) < ?)",
+            (LEAST_SLICES,),
+        )
+        state.put_plain("small series joined", b"1")
+
+
+def _series_to_decode(state: State, on_objects: Callable[[int], None]) -> Iterator[Sequence[Series]]:
+    """Yield the series whose geometry does not settle them; the others get their verdict here."""
+    after = b""
+    while True:
+        names = state.db.execute(
+            "SELECT DISTINCT series FROM slices WHERE series > ? AND projection = 0"
+            " AND series NOT IN (SELECT series FROM faces) ORDER BY series LIMIT ?",
+            (after, _PAGE),
+        ).fetchall()
+        if not names:
+            return
+        for (name,) in names:
+            after = bytes(name)
+            series = _series(state, after)
+            settled = None if series is None else _by_geometry(series)
+            if series is None or settled is not None:
+                _store(state, after, settled or Face("none"))
+                on_objects(len(series.slices) if series else 0)
+            else:
+                yield (series,)
+
+
+def _series(state: State, name: bytes) -> Series | None:
+    """The objects of a series that are still to be sanitised, or None."""
+    rows = state.db.execute(
+        "SELECT source, stamp, geometry FROM slices JOIN objects USING (id)"
+        " WHERE series = ? AND projection = 0 AND outcome IS NULL ORDER BY id LIMIT ?",
+        (name, MOST_SLICES + 1),
+    ).fetchall()
+    if not rows:
+        return None
+    slices, modalities, elsewhere = [], set(), True
+    for source, stamp, geometry in rows:
+        modality, height, width, frames, numbers, away = json.loads(state.seal.open(geometry, b"slice"))
+        position, orientation, spacing = numbers
+        plane = plane_of(position, orientation, spacing, height, width) if frames == 1 else None
+        path = open_paths(state.seal, source)[0]
+        slices.append(Slice(path, bytes(stamp), plane, frames, height, width))
+        modalities.add(modality)
+        elsewhere = elsewhere and away
+    modality = "CT" if modalities == {"CT"} else "PT" if modalities == {"PT"} else "MR"
+    return Series(name, modality, elsewhere, tuple(slices))
+
+
+def _by_geometry(series: Series) -> Face | None:
+    """The verdict where geometry alone gives it."""
+    if len(series.slices) > MOST_SLICES:
+        return Face("uncut")
+    if any(one.plane is None for one in series.slices):
+        several = sum(one.frames for one in series.slices) >= LEAST_SLICES
+        return None if several else Face("none")
+    planes = [one.plane for one in series.slices if one.plane is not None]
+    if any(could_show_face([planes[i] for i in stack]) for stack in stacks(planes)):
+        return None
+    return Face("none")
+
+
+# -- in the workers -----------------------------------------------------------------------
+
+
+def judge_batch(worker: Worker, batch: Sequence[Series]) -> list[tuple[bytes, int, Face]]:
+    """Judge series by their pixels; what cannot be read or decoded may show a face."""
+    return [(series.name, len(series.slices), _judge(worker, series)) for series in batch]
+
+
+def _judge(worker: Worker, series: Series) -> Face:
+    from medsanitize.sanitize.faces.frame_geometry import Unreadable
+    from medsanitize.sanitize.faces.series import judge_series
+
+    try:
+        reader = _Reader(worker, series)
+        return judge_series(
+            reader.planes,
+            reader.image,
+            reader.modality,
+            elsewhere=series.elsewhere,
+            cutting=worker.setup.policy.pixels.faces == "deface",
+        )
+    except (SourceProblem, Unreadable):
+        return Face("uncut")
+    except EnvironmentFailure:
+        raise
+    except Exception:  # noqa: BLE001  a failure of ours must not let a face through, nor stop the run
+        return Face("uncut")
+
+
+class _Reader:
+    """The frames of a series, one object open at a time."""
+
+    def __init__(self, worker: Worker, series: Series) -> None:
+        self._worker = worker
+        self._slices = series.slices
+        self._open: tuple[int, Any, list[FrameAt]] | None = None
+        self._frames: list[tuple[int, int]] = []
+        self.planes: list[Plane | None] = []
+        scaled = True
+        for number, one in enumerate(series.slices):
+            if one.plane is not None and number:
+                self._add(number, [one.plane])
+                continue
+            places = self._read(number)[1]
+            scaled = scaled and all(at.rescale is not None for at in places)
+            self._add(number, [at.plane for at in places])
+        # A CT whose values are not said to be HU is looked at as any other scale is.
+        self.modality = series.modality if series.modality != "CT" or scaled else "MR"
+
+    def _add(self, number: int, planes: Sequence[Plane | None]) -> None:
+        self.planes += planes
+        self._frames += [(number, frame) for frame in range(len(planes))]
+
+    def image(self, index: int) -> Any:
+        """Values of one frame, rescaled where the object says how."""
+        import numpy as np
+        from medsanitize.sanitize.faces.frame_geometry import Unreadable
+        from pydicom import pixels
+
+        number, frame = self._frames[index]
+        dataset, places = self._read(number)
+        one = self._slices[number]
+        try:
+            stored = pixels.pixel_array(dataset, index=frame if one.frames > 1 else None)  # type: ignore[attr-defined]
+        except _UNDECODABLE:
+            raise Unreadable from None
+        if stored.shape != (one.rows, one.columns):
+            raise Unreadable
+        values = np.asarray(stored, np.float32)
+        rescale = places[frame].rescale
+        return values if rescale is None else values * np.float32(rescale[0]) + np.float32(rescale[1])
+
+    def _read(self, number: int) -> tuple[Any, list[FrameAt]]:
+        """One object and the places of its frames."""
+        from medsanitize.sanitize.faces.frame_geometry import Unreadable, frames_of
+        from pydicom import dcmread
+        from pydicom.uid import ImplicitVRLittleEndian
+
+        if self._open is None or self._open[0] != number:
+            self._open = None
+            one = self._slices[number]
+            with opened(one.path, self._worker.seal, one.stamp) as content:
+                source: Any = content if isinstance(content, mmap.mmap) else BytesIO(content)
+                try:
+                    dataset = dcmread(source, force=True)
+                    if "TransferSyntaxUID" not in dataset.file_meta:
+                        dataset.file_meta.TransferSyntaxUID = ImplicitVRLittleEndian
+                except (*_UNDECODABLE, EOFError):
+                    raise Unreadable from None
+            self._open = (number, dataset, frames_of(dataset))
+        return self._open[1:]

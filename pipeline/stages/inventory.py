@@ -1,0 +1,240 @@
+"""Inventory: find everything, sniff it by content, and gather what is known of patients and studies."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+
+from medsanitize.errors import MedsanitizeError
+from medsanitize.pipeline.engines.base import Died, Engine, batches
+from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.stages.faces import SliceRow, looks_at_faces, slice_row
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.keys import patient_key, sealed_paths
+from medsanitize.pipeline.storage.slide_files import is_slide_part, view_of
+from medsanitize.pipeline.storage.sources import Found, SourceProblem, first_sight, stamp_of, walk
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Known, Peek
+
+BATCH = 64
+_INSERT = (
+    "INSERT INTO objects (id, size, stamp, kind, patient, study, sop, identified, outcome, rule, source)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_SEALED_KNOWN = tuple[bytes, bytes, bytes]
+_SANITIZED = frozenset(["dicom", "raster", "slide"])
+_SETTLED = {"drop": "dropped", "quarantine": "quarantined"}
+_UNREAD = {"unlisted": "unreadable", "absent": "not-at-peer", "short": "listed-in-part"}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a worker says of one object: a row, its patient's row and identifiers, its place, all sealed."""
+
+    row: tuple[object, ...]
+    patient: tuple[bytes, bytes, bytes] | None = None
+    known: tuple[_SEALED_KNOWN, ...] = ()
+    slice: SliceRow | None = None
+
+
+Item = tuple[int, Found]
+
+
+def take_inventory(
+    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
+) -> int:
+    """Walk the inputs and record every object; resumes where a killed inventory left off.
+
+    Returns the number of objects. Marks the state's inventory complete (``walk`` in meta).
+    """
+    known_prefix, items = _resume_point(state, policy)
+    on_objects(known_prefix)
+    digest = _WalkDigest(state)
+    walked = _numbered(items, digest, known_prefix)
+    for result in engine.map(peek_batch, batches(walked, BATCH)):
+        seen = [_died(state, result.item)] if isinstance(result, Died) else result
+        _store(state, seen)
+        on_objects(len(seen))
+        state.put("walk-so-far", json.dumps([int(str(seen[-1].row[0])) + 1, digest.at(seen[-1].row[0])]))
+        state.wrote(len(seen))
+    state.put("walk", json.dumps([digest.count, digest.final()]))
+    state.commit()
+    return digest.count
+
+
+def inputs_unchanged(state: State, policy: Policy) -> bool:
+    """Whether a complete inventory still describes the inputs (names, sizes, times)."""
+    kept = state.get("walk")
+    if kept is None:
+        return True
+    digest = _WalkDigest(state)
+    for found in walk(policy.inputs):
+        digest.add(found)
+    return bool(json.loads(kept) == [digest.count, digest.final()])
+
+
+class _WalkDigest:
+    """Running keyed digest over the walk, remembered at the places a resume may start from."""
+
+    def __init__(self, state: State) -> None:
+        self.count = 0
+        self._digest = hmac.new(state.seal.name("walk"), digestmod=sha256)
+        self._marks: dict[int, str] = {}
+
+    def add(self, found: Found) -> None:
+        for one in found.files:
+            head = f"{len(one.path)}:{one.sort}:{one.size}:{one.times}:{len(one.parts)}:".encode()
+            self._digest.update(head + one.path)
+        self.count += 1
+        if self.count % BATCH == 0:
+            self._marks[self.count] = self._digest.hexdigest()
+
+    def at(self, last_id: object) -> str:
+        """Digest after the object ``last_id``, which ends a batch; older marks are forgotten."""
+        count = int(str(last_id)) + 1
+        for mark in [mark for mark in self._marks if mark < count]:
+            del self._marks[mark]
+        return self._marks.get(count, self.final() if count == self.count else "")
+
+    def final(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _resume_point(state: State, policy: Policy) -> tuple[int, Iterator[Found]]:
+    """How many leading objects of the walk are in the state already, unchanged."""
+    kept = state.get("walk-so-far")
+    if kept is not None:
+        count, expected = json.loads(kept)
+        digest = _WalkDigest(state)
+        for found in islice(walk(policy.inputs), count):
+            digest.add(found)
+        if digest.count == count and expected and digest.final() == expected:
+            return count, walk(policy.inputs)
+    with state.transaction() as db:
+        for table in ("objects", "patients", "known", "slices", "places"):
+            db.execute(f"DELETE FROM {table}")  # noqa: S608
+    return 0, walk(policy.inputs)
+
+
+def _numbered(items: Iterator[Found], digest: _WalkDigest, skip: int) -> Iterator[Item]:
+    for number, found in enumerate(items):
+        digest.add(found)
+        if number >= skip:
+            yield number, found
+
+
+def _store(state: State, seen: Sequence[Seen]) -> None:
+    state.write(_INSERT, [one.row for one in seen])
+    patients = [one.patient for one in seen if one.patient is not None]
+    if patients:
+        state.write("INSERT OR IGNORE INTO patients VALUES (?, ?, ?)", patients)
+    known = [entry for one in seen for entry in one.known]
+    if known:
+        state.write("INSERT OR IGNORE INTO known VALUES (?, ?, ?)", known)
+    slices = [one.slice for one in seen if one.slice is not None]
+    if slices:
+        state.write("INSERT INTO slices VALUES (?, ?, ?, ?, ?, ?)", slices)
+
+
+def _died(state: State, item: Item) -> Seen:
+    number, found = item
+    seal = state.seal
+    size = sum(one.size for one in found.files)
+    row = (number, size, stamp_of(seal, found), "unreadable", b"", b"", b"", 0)
+    return Seen((*row, "quarantined", "worker-died", sealed_paths(seal, found)))
+
+
+# -- in the workers -----------------------------------------------------------------------
+
+
+def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[Seen]:
+    """Peek at a batch of objects."""
+    return [_peek_one(worker, number, found) for number, found in batch]
+
+
+def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
+    from medsanitize.sanitize.dicom.inspect import peek
+    from medsanitize.sanitize.faces.read_header import read_slice
+    from medsanitize.sanitize.raster.sanitizer import peek_raster
+    from medsanitize.sanitize.wsi.inspect import peek_slide, slide_key
+
+    seal, policy = worker.seal, worker.setup.policy
+    limits = policy.dicom.limits
+    mark, size = stamp_of(seal, found), sum(one.size for one in found.files)
+    sealed = sealed_paths(seal, found)
+
+    def settled(kind: str, outcome: str, rule: str) -> Seen:
+        return Seen((number, size, mark, kind, b"", b"", b"", 0, outcome, rule, sealed))
+
+    if found.sort == "link":
+        return settled("link", "dropped", "link-not-followed")
+    if found.sort == "special":
+        return settled("special", "dropped", "not-an-image")
+    if found.sort in _UNREAD:
+        return settled("unreadable", "quarantined", _UNREAD[found.sort])
+    try:
+        with first_sight(found, seal) as (contents, size, mark):
+            content, view = contents[0], view_of(tuple(one.path for one in found.files), contents)
+            seen = peek_slide(view) or peek_raster(content) or peek(content, limits, worker.kept)
+            header = read_slice(content, limits) if seen.kind == "dicom" and looks_at_faces(policy) else None
+            key = seen.sop_uid
+            if seen.kind == "slide":
+                key = slide_key(view)
+            elif seen.kind in _SANITIZED and not key:
+                key = sha256(content).hexdigest()
+    except SourceProblem as problem:
+        return settled("unreadable", "quarantined", problem.rule)
+    except MedsanitizeError:
+        raise
+    except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
+        return settled("unreadable", "quarantined", "internal-error")
+    if seen.kind in ("dicomdir", "not-an-image"):
+        return settled(seen.kind, "dropped", "not-an-image")
+    if seen.kind == "slide" and policy.wsi.action in _SETTLED:
+        return settled("slide", _SETTLED[policy.wsi.action], "slide")
+    if found.parts and seen.kind in _SANITIZED - {"slide"}:
+        return settled("unreadable", "quarantined", "slide-not-supported")
+    if seen.kind == "raster" and policy.raster.action in _SETTLED:
+        return settled("raster", _SETTLED[policy.raster.action], "raster-image")
+    if seen.kind == "raster" and (found.near_slide or is_slide_part(found.path)):
+        return settled("unreadable", "quarantined", "slide-not-supported")
+    if seen.kind not in _SANITIZED:
+        return settled("unreadable", "quarantined", seen.rule or "unreadable")
+    sop = seal.name("sop", key) if seen.sop_uid else seal.name("content", key)
+    patient, study, patient_row = _names(worker, seen, sop)
+    rule = "two-patient-ids" if len(seen.patient_ids) > 1 else None
+    outcome = "quarantined" if rule else None
+    identified = len(seen.patient_ids)
+    row = (number, size, mark, seen.kind, patient, study, sop, identified, outcome, rule, sealed)
+    owners = (patient, study) if study else (patient,)
+    place = slice_row(seal, number, patient, study, header) if header else None
+    return Seen(row, patient_row, _new_known(worker, owners, seen.known), place)
+
+
+def _names(worker: Worker, seen: Peek, sop: bytes) -> tuple[bytes, bytes, tuple[bytes, bytes, bytes] | None]:
+    """Keyed names of patient and study, and the patient's row unless it was sent lately."""
+    seal = worker.seal
+    study = seal.name("study", seen.study_uid) if seen.study_uid else b""
+    issuer, identifier = seen.patient_ids[0] if seen.patient_ids else ("", "")
+    key = patient_key(issuer, identifier, seen.study_uid, sop.hex())
+    patient = seal.name("patient", key)
+    if not worker.is_new_patient(patient):
+        return patient, study, None
+    value = seal.close(json.dumps([key, issuer, identifier]).encode(), b"patient")
+    return patient, study, (patient, seal.name("person", identifier) if identifier else b"", value)
+
+
+def _new_known(
+    worker: Worker, owners: tuple[bytes, ...], known: frozenset[Known]
+) -> tuple[_SEALED_KNOWN, ...]:
+    seal = worker.seal
+    rows: list[_SEALED_KNOWN] = []
+    for owner in owners:
+        for one in worker.not_sent_lately(owner, known):
+            value = seal.close(json.dumps([one.category, one.value]).encode(), b"known")
+            rows.append((owner, seal.name("known", one.category, one.value), value))
+    return tuple(rows)

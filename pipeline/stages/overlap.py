@@ -1,0 +1,313 @@
+"""The stage overlap: are patients of this release in earlier releases of the registry?
+
+Every staged object is looked at once; embeddings wait sealed in the state. The verdict is one transaction
+over the whole set and depends on what was seen alone, so it is the same whoever finished first.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.engines.base import Died, Engine, batches
+from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.stages.deduplicate import registry_of
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.queries import FOUND
+from medsanitize.pipeline.state.records import remove_unreleased
+from medsanitize.pipeline.state.staged_objects import Staged, staged_objects
+from medsanitize.policies.model import Overlap, Policy, RegistryKey
+from medsanitize.policies.release_key import read_registry_key
+from medsanitize.release.atomic_io import storage
+from medsanitize.release.embeddings import Vault
+from medsanitize.release.layout import all_paths
+from medsanitize.release.registry import Entry
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.reid.overlap.dataset import Image
+    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen
+    from medsanitize.verifiers.reid.overlap.fingerprint import Look
+    from medsanitize.verifiers.reid.overlap.models import Models, Paths
+    from medsanitize.verifiers.reid.overlap.overlap import Overlap as Found
+
+BATCH: Final = 16
+RULE: Final = "overlap"
+_PURPOSE: Final = b"look"
+_LENGTHS: Final = struct.Struct("<III")
+_TO_LOOK: Final = f"outcome = 'released' AND id NOT IN (SELECT id FROM looks) AND {FOUND}"  # noqa: S608
+
+
+def check_overlap(policy: Policy) -> None:
+    """Refuse what cannot work before anything is read: models, key, and what the registry holds.
+
+    Raises
+    ------
+    UsageError
+        When an earlier release was not looked at by these models.
+    KeyMaterialError
+        When the key of the registry cannot be used.
+    IntegrityError
+        When a model or calibration was changed.
+    """
+    if policy.overlap is None:
+        return
+    from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
+    from medsanitize.verifiers.reid.overlap.models import open_models
+
+    models = open_models(paths_of(policy.overlap))
+    calibrations_of(policy.overlap.calibration, models)
+    vault, registry = vault_of(policy), registry_of(policy)
+    lacking = 0
+    for entry in earlier(policy):
+        if registry.missing(entry.name, entry.version, models.identity) is None:
+            lacking += 1
+        else:
+            next(registry.embeddings(entry, models.identity, vault), None)
+    if lacking:
+        raise UsageError(
+            f"overlap: {lacking} earlier releases in the registry were not embedded by these models",
+            "Add each again: medsanitize registry add RELEASE --embed, with the models that the policy names",
+        )
+
+
+def earlier(policy: Policy) -> list[Entry]:
+    """Releases of other names: earlier versions of this one hold the same patients on purpose."""
+    return [entry for entry in registry_of(policy).list() if entry.name != policy.release.name]
+
+
+def paths_of(section: Overlap) -> Paths:
+    """The models that a policy names."""
+    from medsanitize.verifiers.reid.overlap.models import Paths
+
+    model, verifier = section.model, section.verifier
+    return Paths((model,) if model else (), (verifier,) if verifier else ())
+
+
+def vault_of(policy: Policy) -> Vault:
+    """The lock of the registry's embeddings."""
+    return Vault(read_registry_key(policy.registry.key or RegistryKey()))
+
+
+# -- looking ------------------------------------------------------------------------------
+
+
+def look_at_staged(
+    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
+) -> None:
+    """Look at every staged object, in processes apart; resumes where it left off."""
+    if policy.overlap is None:
+        return
+    from medsanitize.pipeline.engines.fingerprint_workers import DIED
+    from medsanitize.verifiers.reid.overlap.models import open_models
+
+    _forget_other_models(state, open_models(paths_of(policy.overlap)).identity)
+    for result in engine.map(look_batch, batches(staged_objects(state, _TO_LOOK), BATCH), isolate=True):
+        rows = [(result.item.id, DIED, None, None)] if isinstance(result, Died) else result
+        state.write("INSERT OR REPLACE INTO looks VALUES (?, ?, ?, ?)", rows)
+        state.wrote(len(rows))
+        on_objects(len(rows))
+    state.commit()
+
+
+def to_look(state: State) -> int:
+    """How many staged objects were not looked at yet."""
+    return state.count(_TO_LOOK)
+
+
+def _forget_other_models(state: State, identity: str) -> None:
+    if state.get("looked-by") != identity:
+        with state.transaction() as db:
+            db.execute("DELETE FROM looks")
+            state.put("looked-by", identity)
+
+
+def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, str, str | None, bytes | None]]:
+    """Look at staged objects: row, trouble, modality, and what was seen, sealed."""
+    from medsanitize.pipeline.engines.fingerprint_workers import look_batch as look
+    from medsanitize.verifiers.reid.overlap.dataset import Image
+    from medsanitize.verifiers.reid.overlap.models import open_models
+
+    staging, section = worker.setup.staging, worker.setup.policy.overlap
+    if staging is None or section is None:
+        return []
+    models = open_models(paths_of(section))
+    images = [
+        Image(staging / one.paths[0], "", "-", tuple(staging / path for path in one.paths[1:]))
+        for one in batch
+    ]
+    return [
+        (one.id, seen.trouble, seen.modality, worker.seal.close(_packed(seen), _PURPOSE))
+        for one, seen in zip(batch, look(models, images), strict=True)
+    ]
+
+
+def _packed(look: Look) -> bytes:
+    parts = [look.print or b""]
+    parts += [b"" if one is None else one.astype("<f4").tobytes() for one in (look.vector, look.second)]
+    return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
+
+
+def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | None) -> Look:
+    import numpy as np
+    from medsanitize.verifiers.reid.images.image import Modality
+    from medsanitize.verifiers.reid.overlap.fingerprint import Look
+
+    if value is None:
+        return Look(trouble=trouble)
+    content = state.seal.open(value, _PURPOSE)
+    lengths, parts, start = _LENGTHS.unpack_from(content), [], _LENGTHS.size
+    for length in lengths:
+        parts.append(content[start : start + length])
+        start += length
+    first, second = (np.frombuffer(part, "<f4") if part else None for part in parts[1:])
+    kind = Modality(modality) if modality else None
+    return Look(print=parts[0] or None, modality=kind, vector=first, second=second, trouble=trouble)
+
+
+def visited(state: State) -> Iterator[tuple[str, str, Look]]:
+    """Patient, path and look of every released object, in the order of their pseudonyms."""
+    from medsanitize.pipeline.state.queries import released_rows
+
+    columns = "p_suffix, (SELECT trouble FROM looks WHERE looks.id = objects.id)"
+    columns += ", (SELECT modality FROM looks WHERE looks.id = objects.id)"
+    columns += ", (SELECT value FROM looks WHERE looks.id = objects.id)"
+    columns += f", {FOUND}"
+    for row in released_rows(state, columns):
+        if not row[8]:
+            continue  # a synthetic image shows nobody who could be in an earlier release
+        names = [str(name) for name in row[:5]]
+        look = _unpacked(state, "not-looked-at" if row[5] is None else str(row[5]), row[6], row[7])  # type: ignore[arg-type]
+        yield names[0], next(all_paths(names, "")), look
+
+
+# -- the verdict --------------------------------------------------------------------------
+
+
+def judge_overlap(state: State, policy: Policy, staging: Path) -> None:
+    """Compare with every earlier release, and let the policy's action follow."""
+    if policy.overlap is None:
+        return
+    if state.plain("overlap") is None:
+        found = _found(state, policy)
+        with state.transaction():
+            _act(state, policy.overlap, found)
+            state.put_plain("overlap", b"1")
+        if found is not None and policy.release.mode == "pseudonymous":
+            _write_pairs(policy, found)
+    remove_unreleased(state, staging)
+
+
+def pairs_path(policy: Policy) -> Path:
+    """The table of pairs, for the holder alone: it links releases."""
+    return policy.state / f"{policy.release.name}-{policy.release.version}.overlap.parquet"
+
+
+def _write_pairs(policy: Policy, found: Found) -> None:
+    from medsanitize.verifiers.reid.overlap.result_files import write_pairs
+
+    with storage():
+        write_pairs(found, pairs_path(policy))
+
+
+def _found(state: State, policy: Policy) -> Found | None:
+    """What comparing with each earlier release found; None where there is none."""
+    from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
+    from medsanitize.verifiers.reid.overlap.models import open_models
+    from medsanitize.verifiers.reid.overlap.overlap import against
+
+    section, entries = policy.overlap, earlier(policy)
+    if section is None or not entries:
+        return None
+    models = open_models(paths_of(section))
+    ours = released_looks(state, policy)
+    theirs = [
+        _theirs(policy, models, entry, f"earlier release {number}") for number, entry in enumerate(entries, 1)
+    ]
+    given = calibrations_of(section.calibration, models)
+    return against(ours, theirs, models=models, calibrations=given, target=section.false_match_rate)
+
+
+def released_looks(state: State, policy: Policy) -> Seen:
+    """What was seen of the objects that are released as things stand."""
+    from medsanitize.verifiers.reid.overlap.dataset import Image
+    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import seen_of
+
+    rows = ((Image(Path(), path, patient), look) for patient, path, look in visited(state))
+    return seen_of("this release", rows, {}, policy.state)
+
+
+def _theirs(policy: Policy, models: Models, entry: Entry, title: str) -> Seen:
+    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import seen_of
+
+    missing = registry_of(policy).missing(entry.name, entry.version, models.identity)
+    unread = {"not-embedded": missing} if missing else {}
+    return seen_of(title, registered(policy, models, entry), unread, policy.state)
+
+
+def registered(policy: Policy, models: Models, entry: Entry) -> Iterator[tuple[Image, Look]]:
+    """What the registry keeps of a release."""
+    from medsanitize.verifiers.reid.images.image import Modality
+    from medsanitize.verifiers.reid.overlap.dataset import Image
+    from medsanitize.verifiers.reid.overlap.fingerprint import Look
+
+    for batch in registry_of(policy).embeddings(entry, models.identity, vault_of(policy)):
+        kind = Modality(batch.modality)
+        second = [None] * len(batch.patients) if batch.second is None else batch.second
+        columns = (batch.patients, batch.instances, batch.prints, batch.first, second)
+        for patient, path, print_, first, other in zip(*columns, strict=True):
+            look = Look(print=print_ or None, modality=kind, vector=first, second=other)
+            yield Image(Path(), path, patient), look
+
+
+def _act(state: State, section: Overlap, found: Found | None) -> None:
+    notes: dict[str, Any] = {"releases": 0}
+    if found is not None:
+        ours = found.sides[0]
+        matched = sorted({ours.names[pair.patients[0]] for pair in found.pairs if pair.matched})
+        misses = [one.verdict.miss for one in found.comparisons]
+        bounds = [miss for miss in misses if miss is not None]
+        notes = {
+            "releases": len(found.comparisons),
+            "result": found.result,
+            "patients": len(matched),
+            "objects": _mark(state, section.action, matched),
+            "miss": max(bounds) if len(bounds) == len(misses) else None,
+            "unclear": sum(one.verdict.result == "cannot tell" for one in found.comparisons),
+            "sentences": [one.verdict.sentence for one in found.comparisons],
+            "limits": sorted(modality.value for modality in found.limits),
+        }
+        if section.action == "fail" and (matched or found.result != "exclusive"):
+            state.put_plain("refused-overlap", b"1")
+    state.put("overlapped", json.dumps(notes))
+
+
+def _mark(state: State, action: str, patients: Sequence[str]) -> int:
+    """Rule out or flag every object of these patients; returns how many."""
+    outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(action)
+    if outcome:
+        done = state.db.executemany(
+            "UPDATE objects SET outcome = ?, rule = ? WHERE outcome = 'released' AND p_patient = ?",
+            [(outcome, RULE, patient) for patient in patients],
+        )
+    else:
+        done = state.db.executemany(
+            "UPDATE objects SET flags = flags || 'overlap,' WHERE outcome = 'released' AND p_patient = ?",
+            [(patient,) for patient in patients],
+        )
+    return max(done.rowcount, 0)
+
+
+def register_embeddings(state: State, policy: Policy, entry: Entry) -> None:
+    """Keep what was seen of this release in the registry, so that later ones can be compared with it."""
+    if policy.overlap is None:
+        return
+    from medsanitize.pipeline.stages.register import embeddings_of
+
+    ours = released_looks(state, policy)
+    identity, missing = state.get("looked-by") or "", sum(ours.unread.values())
+    batches = embeddings_of(ours)
+    registry_of(policy).add_embeddings(entry, identity, batches, vault_of(policy), missing=missing)

@@ -1,0 +1,249 @@
+"""What the whole set decides before any object is sanitised: consent, mixed-up studies, contested UIDs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.stages.faces import faces_of
+from medsanitize.pipeline.stages.slides import place_of
+from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.pipeline.state.keys import open_paths
+from medsanitize.pipeline.state.queries import decisions_on, known_of
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Context
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Job:
+    """One object to sanitise; a slide of several files has as many ``paths``, the main one first."""
+
+    id: int
+    kind: str
+    paths: tuple[bytes, ...]
+    size: int
+    stamp: bytes
+    contested: bool
+    context: Context
+
+    def __repr__(self) -> str:
+        return f"Job({self.id})"
+
+
+def resolve(state: State, policy: Policy) -> None:
+    """Settle every object that the set rules out; runs once, as one transaction."""
+    if state.plain("resolved") is not None:
+        return
+    excluded = read_excluded(policy.exclude)
+    with state.transaction() as db:
+        db.execute("CREATE INDEX objects_group ON objects (patient, study, id)")
+        db.execute("CREATE INDEX objects_study ON objects (study)")
+        db.execute("CREATE INDEX objects_sop ON objects (sop)")
+        db.execute("CREATE INDEX patients_person ON patients (person)")
+        missing = sum(not _exclude(state, issuer, identifier) for identifier, issuer in excluded)
+        state.put("excluded", json.dumps({"listed": len(excluded), "not_found": missing}))
+        # An object without PatientID in a study of somebody excluded may be theirs.
+        db.execute(
+            "UPDATE objects SET outcome = 'dropped', rule = 'consent'"
+            " WHERE identified = 0 AND outcome IS NULL AND study <> X''"
+            " AND study IN (SELECT study FROM objects WHERE rule = 'consent')"
+        )
+        db.execute(
+            "UPDATE objects SET outcome = 'quarantined', rule = 'two-patients-in-study'"
+            " WHERE outcome IS NULL AND study <> X'' AND study IN ("
+            "  SELECT study FROM objects WHERE identified > 0 AND study <> X'' GROUP BY study"
+            "  HAVING count(DISTINCT patient) > 1 OR max(identified) > 1)"
+        )
+        db.execute(
+            "UPDATE objects SET contested = 1 WHERE sop IN ("
+            "  SELECT sop FROM objects WHERE sop <> X'' GROUP BY sop HAVING count(*) > 1)"
+        )
+        state.put_plain("resolved", b"1")
+
+
+def _exclude(state: State, issuer: str | None, identifier: str) -> bool:
+    """Drop one excluded patient's objects; says whether there is such a patient."""
+    person = state.seal.name("person", identifier)
+    found = False
+    for patient, value in state.db.execute(
+        "SELECT patient, value FROM patients WHERE person = ?", (person,)
+    ).fetchall():
+        _, its_issuer, _ = json.loads(state.seal.open(value, b"patient"))
+        if issuer is None or issuer == its_issuer:
+            found = True
+            state.db.execute(
+                "UPDATE objects SET outcome = 'dropped', rule = 'consent' WHERE patient = ?", (patient,)
+            )
+    return found
+
+
+def jobs(state: State, policy: Policy) -> Iterator[Job]:
+    """Yield what is still to be sanitised, a patient's study at a time, with its sealed context."""
+    pseudonyms = read_pseudonyms(policy.pseudonyms.table)
+    undecided = state.db.execute("SELECT 1 FROM decisions LIMIT 1").fetchone() is None
+    face_of = faces_of(state, policy)
+    for (patient, study), group in groupby(_open_rows(state), key=lambda row: (row[1], row[2])):
+        value = state.db.execute("SELECT value FROM patients WHERE patient = ?", (patient,)).fetchone()[0]
+        key, _, identifier = json.loads(state.seal.open(value, b"patient"))
+        known = known_of(state, patient, study)
+        for number, _, _, kind, size, stamp, contested, sop, source in group:
+            decided = () if undecided else decisions_on(state, number)
+            context = Context(
+                patient=key,
+                object_key=sop.hex(),
+                known=known,
+                pseudonym=pseudonyms.get(identifier) if identifier else None,
+                decisions=decided,
+                face=face_of(number),
+                place=place_of(state, number) if kind == "slide" else None,
+            )
+            paths = open_paths(state.seal, source)
+            yield Job(number, kind, paths, size, stamp, bool(contested), context)
+
+
+def _open_rows(state: State) -> Iterator[tuple[int, bytes, bytes, str, int, bytes, int, bytes, bytes]]:
+    after: tuple[bytes, bytes, int] = (b"", b"", -1)
+    while True:
+        page = state.db.execute(
+            "SELECT id, patient, study, kind, size, stamp, contested, sop, source FROM objects"
+            " WHERE outcome IS NULL AND (patient, study, id) > (?, ?, ?) ORDER BY patient, study, id LIMIT ?",
+            (*after, PAGE),
+        ).fetchall()
+        if not page:
+            return
+        yield from page
+        after = (page[-1][1], page[-1][2], page[-1][0])
+
+
+def batches(items: Iterator[Job], objects: int, size: int = 64 * 2**20) -> Iterator[Sequence[Job]]:
+    """Cut jobs into batches of at most so many objects, or bytes (one object may be larger)."""
+    batch: list[Job] = []
+    total = 0
+    for job in items:
+        if batch and (len(batch) == objects or total + job.size > size):
+            yield batch
+            batch, total = [], 0
+        batch.append(job)
+        total += job.size
+    if batch:
+        yield batch
+
+
+# -- the holder's lists -------------------------------------------------------------------
+
+
+def read_excluded(path: Path | None) -> list[tuple[str, str | None]]:
+    """Read ``exclude``: a CSV with the column ``patient_id`` and, if wanted, ``issuer``.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read or has no such column.
+    """
+    if path is None:
+        return []
+    rows = _read_csv(path, "exclude", ("patient_id",))
+    listed = {(row["patient_id"].strip(), (row.get("issuer") or "").strip() or None) for row in rows}
+    return sorted(((identifier, issuer) for identifier, issuer in listed if identifier), key=str)
+
+
+def read_pseudonyms(path: Path | None) -> dict[str, str]:
+    """Read ``pseudonyms.table``: PatientID to pseudonym.
+
+    Raises
+    ------
+    UsageError
+        A patient or a pseudonym is there twice, or a pseudonym cannot be a folder's name.
+    """
+    if path is None:
+        return {}
+    table: dict[str, str] = {}
+    for number, row in enumerate(_read_csv(path, "pseudonyms.table", ("patient_id", "pseudonym")), start=2):
+        identifier, pseudonym = row["patient_id"].strip(), (row["pseudonym"] or "").strip()
+        if not identifier or identifier in table:
+            raise UsageError(
+                f"pseudonyms.table: row {number} has no PatientID or one that was there before",
+                "List each patient once",
+            )
+        if not is_safe_name(pseudonym):
+            raise UsageError(
+                f"pseudonyms.table: the pseudonym in row {number} cannot be used",
+                "Use 1 to 64 letters, digits, '.', '_' and '-', starting with a letter or digit",
+            )
+        table[identifier] = pseudonym
+    if len({pseudonym.casefold() for pseudonym in table.values()}) != len(table):
+        raise UsageError("pseudonyms.table gives two patients one pseudonym", "Make every pseudonym unique")
+    return table
+
+
+def check_pseudonyms(state: State, policy: Policy) -> None:
+    """Refuse a pseudonym table that would make one patient of two issuers' patients.
+
+    Raises
+    ------
+    UsageError
+        A listed PatientID exists under more than one issuer.
+    """
+    for identifier in read_pseudonyms(policy.pseudonyms.table):
+        count = state.db.execute(
+            "SELECT count(*) FROM patients WHERE person = ?", (state.seal.name("person", identifier),)
+        ).fetchone()[0]
+        if count > 1:
+            raise UsageError(
+                "pseudonyms.table lists a PatientID that two issuers gave to different patients",
+                "Leave it out of the table, so that each of them gets a pseudonym of its own",
+            )
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether a pseudonym may name a folder or file on any system."""
+    return _SAFE_NAME.fullmatch(name) is not None
+
+
+def digest_of_lists(seal: Seal, policy: Policy) -> str:
+    """Keyed digest of the files beside the images that the policy names, to notice a change."""
+    from hashlib import sha256
+
+    parts = []
+    places = policy.wsi.places
+    beside = [*(table.file for table in policy.tables), *([places.file] if places else [])]
+    for path in (policy.exclude, policy.pseudonyms.table, *beside):
+        if path is not None:
+            try:
+                with path.open("rb") as file:
+                    digest = sha256()
+                    while block := file.read(2**20):
+                        digest.update(block)
+                    parts.append(digest.hexdigest())
+            except OSError:
+                raise UsageError(
+                    "A file named by exclude, pseudonyms.table, tables or wsi.places cannot be read",
+                    "Correct the path in the policy, or its permissions",
+                ) from None
+    return seal.name("lists", *parts).hex()
+
+
+def _read_csv(path: Path, section: str, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            missing = set(columns) - set(reader.fieldnames or ())
+            rows = [] if missing else list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise UsageError(
+            f"{section}: the file cannot be read as UTF-8 CSV", "Correct the path or the file"
+        ) from None
+    if missing:
+        raise UsageError(
+            f"{section}: a column is missing ({', '.join(sorted(missing))})", "Add it to the file"
+        )
+    return rows

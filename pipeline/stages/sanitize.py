@@ -1,0 +1,272 @@
+"""The sanitize stage: sources in, staged files and records out."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from medsanitize.errors import MedsanitizeError
+from medsanitize.pipeline.engines.base import Died, Engine
+from medsanitize.pipeline.engines.partial_files import Drafts, drafted, drop_drafts, open_drafts
+from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.stages.resolve import Job, batches, is_safe_name, jobs
+from medsanitize.pipeline.stages.review_items import Room, SealedDoubt, seal_doubts, store_doubts
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.records import seal_record
+from medsanitize.pipeline.storage.sha256_writer import LARGE, Digest
+from medsanitize.pipeline.storage.slide_files import view_of
+from medsanitize.pipeline.storage.sources import SourceProblem, opened_all
+from medsanitize.policies.model import Policy
+from medsanitize.release.atomic_io import storage
+from medsanitize.release.layout import contested_path, part_path, staged_path
+from medsanitize.release.multi_file_objects import digest_of_parts
+from medsanitize.sanitize.formats.pieces import Copy
+from medsanitize.sanitize.result import Finding, Outcome, Part, Record, Sanitized, Span
+
+NATIVE = frozenset(
+    ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.2")
+)
+"""Transfer syntaxes whose pixels are plain samples: no decoder is needed to compare them."""
+_FORGET = 64 * 2**20
+_MANY, _MANY_READ = 48, 8
+_ROUNDS = 4
+_UPDATE = (
+    "UPDATE objects SET outcome = ?, rule = ?, staged = ?, p_patient = ?, p_study = ?, p_series = ?,"
+    " p_instance = ?, p_suffix = coalesce(?, p_suffix), p_parts = coalesce(?, p_parts),"
+    " bytes = ?, sha256 = ?, native = ?, payload = ? WHERE id = ?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One object's new row values, the new links of its patient and its doubts, all sealed.
+
+    ``beyond`` counts doubts that are left out.
+    """
+
+    row: tuple[object, ...]
+    links: tuple[tuple[bytes, int, bytes], ...] = ()
+    doubts: tuple[SealedDoubt, ...] = ()
+    beyond: int = 0
+
+
+def sanitize_objects(
+    state: State,
+    policy: Policy,
+    engine: Engine,
+    on_objects: Callable[[int], None] = lambda _: None,
+    *,
+    staging: Path | None = None,
+) -> None:
+    """Sanitise whatever has no outcome yet; what is done stays done across a kill.
+
+    ``staging`` is where the workers of ``engine`` write, if they do.
+    """
+    if staging is not None:
+        open_drafts(staging)
+    room = Room.left_in(state)
+    decodes = policy.dicom.options.clean_pixel_data or policy.pixels.faces == "deface"
+    size = objects_of_a_batch(state.count("outcome IS NULL"), engine.workers, decodes=decodes)
+    for result in engine.map(sanitize_batch, batches(jobs(state, policy), size), isolate=decodes):
+        if isinstance(result, Died) and staging is not None:
+            drop_drafts(staging, result.item.id)
+        done = [_died(result.item)] if isinstance(result, Died) else result
+        state.write(_UPDATE, [one.row for one in done])
+        links = [link for one in done for link in one.links]
+        if links:
+            state.write("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
+        for one in done:
+            if one.doubts or one.beyond:
+                store_doubts(state, int(str(one.row[-1])), one.doubts, one.beyond, room)
+        state.wrote(len(done))
+        on_objects(len(done))
+    state.commit()
+
+
+# -- in the workers -----------------------------------------------------------------------
+
+
+def objects_of_a_batch(count: int, workers: int, *, decodes: bool) -> int:
+    """How many of ``count`` objects a worker is given at once.
+
+    Reading pixels takes a second an object, where a batch costs next to nothing: small ones tell of progress
+    sooner. A few batches for each worker leave none idle for long at the end.
+    """
+    return max(1, min(_MANY_READ if decodes else _MANY, count // (_ROUNDS * workers)))
+
+
+def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[Done]:
+    """Sanitise a batch of objects and write what is released to the staging folder."""
+    return [_sanitize_one(worker, job) for job in batch]
+
+
+def _sanitize_one(worker: Worker, job: Job) -> Done:
+    try:
+        with opened_all(job.paths, worker.seal, job.stamp) as contents:
+            return (_slide if job.kind == "slide" else _object)(worker, job, contents)
+    except SourceProblem as problem:
+        return _refused(worker, job, "unreadable", problem.rule)
+    except MedsanitizeError:
+        raise
+    except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
+        return _refused(worker, job, "dicom" if job.kind != "slide" else "slide", "internal-error")
+
+
+def _object(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Done:
+    sanitized = worker.sanitize(contents[0], job.context)
+    record = sanitized.record
+    if record.outcome is not Outcome.RELEASED:
+        return _settled(worker, job, record, sanitized)
+    names = (record.patient, record.study, record.series, record.instance)
+    if not _may_name_files(names):
+        return _refused(worker, job, record.kind, "unsafe-pseudonym")
+    path = staged_path(*names, sanitized.suffix)
+    with drafted(worker, job.id) as drafts:
+        digest, size = _write(drafts, _target(worker, job, path), _blocks(sanitized.pieces, contents))
+        if drafts is not None:
+            drafts.place()
+    native = None if record.rows is None else record.transfer_syntax in NATIVE
+    facts = (sanitized.suffix, "", size, digest, native, seal_record(worker.seal, record), job.id)
+    return Done(
+        ("released", None, 2 if job.contested else 1, *names, *facts),
+        _links(worker, sanitized.links, record.patient),
+        *seal_doubts(worker, sanitized.doubts),
+    )
+
+
+def _slide(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Done:
+    """Write all files of a slide; of several, digest and size are over all of them (`release.manifest`)."""
+    sanitized = worker.slide_sanitizer(view_of(job.paths, contents), job.context)
+    record = sanitized.record
+    if record.outcome is not Outcome.RELEASED:
+        return _settled(worker, job, record)
+    names = (record.patient, record.study, record.series, record.instance)
+    suffix = sanitized.files[0].name[1:]
+    if not _may_name_files(names):
+        return _refused(worker, job, record.kind, "unsafe-pseudonym")
+    main = staged_path(*names, suffix)
+    parts = []
+    with drafted(worker, job.id) as drafts:
+        for file in sanitized.files:
+            target = _target(worker, job, part_path(main, suffix, file.name))
+            digest, size = _write(drafts, target, _blocks(file.pieces, contents))
+            parts.append(Part(file.name, size, digest.hex()))
+        if drafts is not None:
+            drafts.place()
+    if len(parts) > 1:
+        record = replace(record, parts=tuple(parts))
+        digest, size = bytes.fromhex(digest_of_parts(parts)), sum(part.size for part in parts)
+    others = "\n".join(part.name for part in parts[1:])
+    facts = (suffix, others, size, digest, False, seal_record(worker.seal, record), job.id)
+    row = ("released", None, 2 if job.contested else 1, *names, *facts)
+    return Done(row, _links(worker, sanitized.links, record.patient))
+
+
+def _may_name_files(names: tuple[str, str, str, str]) -> bool:
+    patient, study, series, instance = names
+    return (
+        is_safe_name(patient)
+        and is_safe_name(instance)
+        and all(not one or is_safe_name(one) for one in (study, series))
+    )
+
+
+def _target(worker: Worker, job: Job, path: str) -> str:
+    return f"{worker.setup.staging}/{contested_path(path, job.id) if job.contested else path}"
+
+
+def _write(drafts: Drafts | None, target: str, blocks: Iterable[bytes | memoryview]) -> tuple[bytes, int]:
+    """Write the blocks of what is to be ``target``, if anything is written; returns their digest and size."""
+    size = 0
+    with Digest() as digest:
+        if drafts is None:
+            for block in blocks:
+                digest.update(block)
+                size += len(block)
+            return digest.digest(), size
+        with storage():
+            descriptor = drafts.begin(target)
+            try:
+                begun = 0
+                for block in blocks:
+                    size += len(block)
+                    digest.update(block)
+                    _write_all(descriptor, block)
+                    if size - begun >= _FORGET:
+                        begun = _to_disk(descriptor, begun, size)
+            finally:
+                os.close(descriptor)
+        return digest.digest(), size
+
+
+def _blocks(
+    pieces: Iterable[bytes | Span | Copy], contents: Sequence[bytes | mmap.mmap]
+) -> Iterable[bytes | memoryview]:
+    """Adjoining small pieces as one block; runs as windows on the source they are of."""
+    small: list[bytes] = []
+    passed = 0
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            small.append(piece)
+            continue
+        yield b"".join(small)
+        small = []
+        content = contents[piece.file if isinstance(piece, Copy) else 0]
+        end = piece.offset + piece.length
+        for offset in range(piece.offset, end, LARGE):
+            with memoryview(content) as view, view[offset : min(offset + LARGE, end)] as window:
+                passed += len(window)
+                yield window
+            if passed > _FORGET and isinstance(content, mmap.mmap):
+                content.madvise(mmap.MADV_DONTNEED)  # pages that were written need not stay in memory
+                passed = 0
+    yield b"".join(small)
+
+
+def _to_disk(descriptor: int, start: int, end: int) -> int:
+    """Let the disk begin with what was written, so that publishing need not wait for it; returns ``end``."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
+    return end
+
+
+def _write_all(descriptor: int, block: bytes | memoryview) -> None:
+    written = os.write(descriptor, block)
+    while written < len(block):
+        block = block[written:]
+        written = os.write(descriptor, block)
+
+
+def _links(
+    worker: Worker, links: Iterable[tuple[str, str]], patient: str
+) -> tuple[tuple[bytes, int, bytes], ...]:
+    if not worker.setup.keep_links:
+        return ()
+    seal = worker.seal
+    return tuple(
+        (seal.name("link", *link), int(link[1] == patient), seal.close(json.dumps(link).encode(), b"link"))
+        for link in links
+        if worker.is_new_link(link)
+    )
+
+
+def _refused(worker: Worker, job: Job, kind: str, rule: str) -> Done:
+    return _settled(worker, job, Record(Outcome.QUARANTINED, kind, (Finding("file", rule),)))
+
+
+def _settled(worker: Worker, job: Job, record: Record, sanitized: Sanitized | None = None) -> Done:
+    rule = record.findings[0].rule if record.findings else "unknown"
+    nothing = (0, *(None,) * 9)
+    doubts = seal_doubts(worker, sanitized.doubts) if sanitized else ((), 0)
+    return Done((str(record.outcome), rule, *nothing, seal_record(worker.seal, record), job.id), (), *doubts)
+
+
+def _died(job: Job) -> Done:
+    return Done(("quarantined", "worker-died", 0, *(None,) * 10, job.id))
+
+
+# -- records in the state -----------------------------------------------------------------

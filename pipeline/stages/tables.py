@@ -1,0 +1,360 @@
+"""Accompanying tables: ids mapped, dates moved with their patient, allow-listed columns kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.keys import patient_key
+from medsanitize.pipeline.state.queries import known_of
+from medsanitize.policies.model import Policy
+from medsanitize.policies.tables_section import Table
+from medsanitize.release.atomic_io import storage
+from medsanitize.release.duckdb_session import connected, identifier, table_rows
+from medsanitize.release.layout import TABLES
+from medsanitize.release.summary import TableSummary
+from medsanitize.sanitize.dicom.dates import shift_date, shift_days, year_of_date
+from medsanitize.sanitize.pseudonyms import SubKeys
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.leaks.k_anonymity import Groups
+
+SMALL_ZIP_PREFIXES = frozenset(
+    (
+        "036",
+        "059",
+        "063",
+        "102",
+        "203",
+        "556",
+        "692",
+        "790",
+        "821",
+        "823",
+        "830",
+        "831",
+        "878",
+        "879",
+        "884",
+        "890",
+        "893",
+    )
+)
+"""Three-digit ZIP areas of 20,000 people or fewer (HHS guidance on 45 CFR 164.514(b), 2000 census)."""
+_ROWS = 8192
+_UNORDERED = ".unordered.parquet"
+_OLDEST = 89
+_LEAST_TOKEN = 3
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Person:
+    """A released patient as a table needs one: pseudonym, shift, identifiers to blank, studies released."""
+
+    pseudonym: str
+    days: int
+    tokens: frozenset[str]
+
+    def __repr__(self) -> str:
+        return "Person(...)"
+
+
+def write_tables(state: State, policy: Policy, subkeys: SubKeys, staging: Path) -> tuple[TableSummary, ...]:
+    """Write ``tables/NAME.parquet`` for every table of the policy.
+
+    Rows of patients who are not in the release are dropped; rows are ordered by their content, by DuckDB, so
+    that a table need not fit into memory.
+
+    Raises
+    ------
+    UsageError
+        A table cannot be read or has not the columns that the policy names.
+    """
+    import shutil
+
+    folder = staging / TABLES
+    with storage():
+        if folder.exists():
+            shutil.rmtree(folder)
+    written = tuple(_write_one(state, policy, subkeys, table, folder) for table in policy.tables)
+    if groups := _groups(policy, folder):
+        state.put("groups", json.dumps(asdict(groups)))
+    return written
+
+
+def check_tables(policy: Policy) -> None:
+    """Refuse tables that cannot be read, before anything else is.
+
+    Raises
+    ------
+    UsageError
+        With the table's name and what is missing.
+    """
+    for table in policy.tables:
+        columns = set(_columns(table))
+        wanted = set(_wanted(table))
+        if missing := sorted(wanted - columns):
+            raise UsageError(
+                f"tables: {table.name} has no column {', '.join(missing)}",
+                "Correct the column names in the policy",
+            )
+
+
+def _wanted(table: Table) -> list[str]:
+    ids = [table.patient, table.issuer, table.study, table.instance, table.accession]
+    return list(
+        dict.fromkeys(
+            [*(name for name in ids if name), *table.dates, *table.ages, *table.zip_codes, *table.keep]
+        )
+    )
+
+
+def _columns(table: Table) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if table.file.suffix == ".parquet":
+            return list(pq.read_schema(table.file).names)
+        with table.file.open(encoding="utf-8-sig", newline="") as file:
+            import csv
+
+            return next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, pa.ArrowException):
+        raise UsageError(
+            f"tables: {table.name} cannot be read", "Give a CSV in UTF-8 or a Parquet file"
+        ) from None
+
+
+def _rows(table: Table) -> Iterator[dict[str, str | None]]:
+    """Read a table a batch at a time, every value as text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+    from medsanitize.release.parquet_io import batches_of
+
+    wanted = _wanted(table)
+    try:
+        if table.file.suffix == ".parquet":
+            with pq.ParquetFile(table.file) as file:
+                for batch in batches_of(file, _ROWS, wanted):
+                    columns = {name: pc.cast(batch.column(name), pa.string()).to_pylist() for name in wanted}
+                    yield from _transposed(columns, batch.num_rows)
+        else:
+            options = pacsv.ConvertOptions(
+                include_columns=wanted,
+                column_types=dict.fromkeys(wanted, pa.string()),
+                strings_can_be_null=True,
+            )
+            with pacsv.open_csv(table.file, convert_options=options) as reader:
+                for batch in reader:
+                    columns = {name: batch.column(name).to_pylist() for name in wanted}
+                    yield from _transposed(columns, batch.num_rows)
+    except (OSError, pa.ArrowException):
+        raise UsageError(
+            f"tables: {table.name} cannot be read", "Give a CSV in UTF-8 or a Parquet file"
+        ) from None
+
+
+def _transposed(columns: dict[str, list[str | None]], rows: int) -> Iterator[dict[str, str | None]]:
+    for number in range(rows):
+        yield {name: values[number] for name, values in columns.items()}
+
+
+def _write_one(state: State, policy: Policy, subkeys: SubKeys, table: Table, folder: Path) -> TableSummary:
+    mapper = _Mapper(state, policy, subkeys, table)
+    rows = (row for row in map(mapper.row, _rows(table)) if row is not None)
+    count = write_ordered(folder / f"{table.name}.parquet", mapper.columns, rows)
+    notes = json.loads(state.get("blanked") or "{}")
+    state.put(
+        "blanked",
+        json.dumps({**notes, table.name: {"cells": mapper.blanked, "rows_dropped": mapper.dropped}}),
+    )
+    return TableSummary(table.name, f"{TABLES}/{table.name}.parquet", count, tuple(mapper.columns))
+
+
+def write_ordered(path: Path, columns: Sequence[str], rows: Iterator[Sequence[str | None]]) -> int:
+    """Write rows of texts in the order of their content, nulls first; returns how many there were.
+
+    They lie beside the table until they are in order.
+    """
+    waiting = path.with_name(_UNORDERED)
+    with storage():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        count = _write_parquet(waiting, columns, iter(lambda: list(islice(rows, _ROWS)), []))
+        with connected(path.parent) as db:
+            order = ", ".join(f"{identifier(name)} NULLS FIRST" for name in columns)
+            db.register("waiting", table_rows(waiting))
+            found = db.execute(f"SELECT * FROM waiting ORDER BY {order}")  # noqa: S608  names are quoted
+            _write_parquet(path, columns, iter(lambda: found.fetchmany(_ROWS), []))
+        waiting.unlink()
+    return count
+
+
+def _write_parquet(
+    path: Path, columns: Sequence[str], parts: Iterable[Sequence[Sequence[str | None]]]
+) -> int:
+    """Write rows as they come, a row group a part; returns how many there were."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from medsanitize.release.parquet_io import column
+
+    schema: pa.Schema = pa.schema([pa.field(name, pa.string()) for name in columns])
+    count = 0
+    with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
+        for part in parts:
+            arrays = [column([row[number] for row in part], pa.string()) for number in range(len(schema))]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            count += len(part)
+    return count
+
+
+def _groups(policy: Policy, folder: Path) -> Groups | None:
+    """Groups of the patients by what the tables say of them; dates count where they stay as they are."""
+    from medsanitize.verifiers.leaks.k_anonymity import Told, groups_of
+
+    options, dates = policy.dicom.options, policy.dicom.dates
+    kept = options.retain_longitudinal_full_dates or dates.method == "year"
+    told = []
+    for table in policy.tables:
+        said = (*(table.dates if kept else ()), *table.ages, *table.zip_codes, *table.keep)
+        if said:
+            path = folder / f"{table.name}.parquet"
+            told.append(Told(path, table.patient, tuple(dict.fromkeys(said))))
+    return groups_of(told, policy.small_groups.least) if told else None
+
+
+class _Mapper:
+    """Turns the rows of one table into rows that may be released; counts what it left out."""
+
+    def __init__(self, state: State, policy: Policy, subkeys: SubKeys, table: Table) -> None:
+        self.state, self.policy, self.subkeys, self.table = state, policy, subkeys, table
+        self.columns = _wanted(table)
+        if table.issuer:
+            self.columns.remove(table.issuer)
+        self.blanked = 0
+        self.dropped = 0
+        self._person = lru_cache(maxsize=4096)(self._find)
+
+    def row(self, row: dict[str, str | None]) -> tuple[str | None, ...] | None:
+        """One row, or None when its patient is not in the release."""
+        issuer = (row.get(self.table.issuer) or "").strip() if self.table.issuer else None
+        person = self._person((row[self.table.patient] or "").strip(), issuer)
+        if person is None:
+            self.dropped += 1
+            return None
+        return tuple(self._cell(person, name, row[name]) for name in self.columns)
+
+    def _cell(self, person: Person, name: str, value: str | None) -> str | None:
+        table = self.table
+        text = (value or "").strip()
+        if name == table.patient:
+            return person.pseudonym
+        if not text:
+            return None
+        if name in (table.study, table.instance):
+            return self._uid(text)
+        if name == table.accession:
+            return _pseudonym(self.subkeys, "accession", text)
+        if name in table.dates:
+            return self._date(person, text)
+        if name in table.ages:
+            return _age(text)
+        if name in table.zip_codes:
+            return _zip(text)
+        return self._kept(person, text)
+
+    def _uid(self, text: str) -> str | None:
+        from medsanitize.sanitize.pseudonyms import remap_uid
+
+        if not re.fullmatch(r"[0-9.]{1,64}", text):
+            self.blanked += 1
+            return None
+        if self.policy.dicom.options.retain_uids:
+            return text
+        return remap_uid(self.subkeys, self.policy.pseudonyms.uid_root, text)
+
+    def _date(self, person: Person, text: str) -> str | None:
+        """The date, moved or cut to its year as the policy does with the images; its form is YYYYMMDD."""
+        options, dates = self.policy.dicom.options, self.policy.dicom.dates
+        day = text[:10].replace("/", "-")
+        if options.retain_longitudinal_full_dates:
+            return shift_date(day, 0)
+        if dates.method == "year":
+            year = year_of_date(day)
+            return year[:4] if year else None
+        moved = shift_date(day, person.days)
+        self.blanked += moved is None
+        return moved
+
+    def _kept(self, person: Person, text: str) -> str | None:
+        """A kept cell, unless it names its patient."""
+        folded = text.casefold()
+        if any(token in folded for token in person.tokens):
+            self.blanked += 1
+            return None
+        return text
+
+    def _find(self, identifier: str, issuer: str | None) -> Person | None:
+        """The released patient of this id; without an issuer only when one patient has it."""
+        if not identifier:
+            return None
+        seal, db = self.state.seal, self.state.db
+        if issuer is not None:
+            names = [seal.name("patient", patient_key(issuer, identifier, "", ""))]
+        else:
+            person = seal.name("person", identifier)
+            names = [row[0] for row in db.execute("SELECT patient FROM patients WHERE person = ?", (person,))]
+        if len(names) != 1:
+            return None
+        row = db.execute(
+            "SELECT p_patient FROM objects WHERE patient = ? AND outcome = 'released' LIMIT 1", (names[0],)
+        ).fetchone()
+        if row is None:
+            return None
+        value = db.execute("SELECT value FROM patients WHERE patient = ?", (names[0],)).fetchone()[0]
+        key = json.loads(seal.open(value, b"patient"))[0]
+        return Person(row[0], shift_days(self.subkeys, key, self.policy.dicom.dates), self._tokens(names[0]))
+
+    def _tokens(self, patient: bytes) -> frozenset[str]:
+        """What is known of the patient over all studies, as folded texts to look for in kept cells."""
+        found: set[str] = set()
+        studies = self.state.db.execute(
+            "SELECT DISTINCT study FROM objects WHERE patient = ?", (patient,)
+        ).fetchall()
+        for (study,) in studies:
+            for known in known_of(self.state, patient, study):
+                found.add(known.value.strip().casefold())
+                if known.category == "name":
+                    found.update(part.casefold() for part in re.findall(r"[^\W\d_]+", known.value))
+        return frozenset(token for token in found if len(token) >= _LEAST_TOKEN)
+
+
+def _pseudonym(subkeys: SubKeys, purpose: str, text: str) -> str:
+    from medsanitize.sanitize.pseudonyms import mac
+
+    return mac(subkeys.patient, purpose, text)[:12].hex()
+
+
+def _age(text: str) -> str | None:
+    match = re.fullmatch(r"0*(\d{1,3})(?:\.\d*)?(?:\s*[yY](?:ears?)?)?", text)
+    if match is None:
+        return None
+    years = int(match[1])
+    return str(90 if years > _OLDEST else years)
+
+
+def _zip(text: str) -> str | None:
+    match = re.fullmatch(r"(\d{3})\d{2}(?:-?\d{4})?", text)
+    if match is None:
+        return None
+    return "000" if match[1] in SMALL_ZIP_PREFIXES else match[1]

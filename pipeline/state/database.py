@@ -1,0 +1,252 @@
+"""The state of a run: one SQLite file that makes it resumable at any point.
+
+Identifying values are sealed (``pipeline.sealing``); rows are named by keyed digests. Nothing here
+holds more than a page of rows in memory, whatever the number of objects.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from medsanitize.errors import EnvironmentFailure, IntegrityError
+from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.release.atomic_io import storage
+from medsanitize.sanitize.pseudonyms import SubKeys
+
+PAGE = 500
+
+SCHEMA_VERSION = 5
+_COMMIT_OBJECTS = 500
+_COMMIT_SECONDS = 1.0
+_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_FAILING = tuple(
+    f"SQLITE_{name}"
+    for name in ("FULL", "IOERR", "BUSY", "LOCKED", "READONLY", "CANTOPEN", "PERM", "PROTOCOL", "NOLFS")
+)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS objects (
+  id INTEGER PRIMARY KEY,            -- position in the sorted walk
+  size INTEGER NOT NULL,
+  stamp BLOB NOT NULL,               -- keyed digest of size, times and inode
+  kind TEXT NOT NULL,
+  patient BLOB NOT NULL, study BLOB NOT NULL, sop BLOB NOT NULL,  -- keyed names, empty when absent
+  identified INTEGER NOT NULL,       -- how many patient ids the object states
+  contested INTEGER NOT NULL DEFAULT 0,  -- 1 where another object states the same SOP Instance UID
+  outcome TEXT, rule TEXT,
+  staged INTEGER NOT NULL DEFAULT 0, -- 1 a file at its name, 2 elsewhere until a contest is settled
+  p_patient TEXT, p_study TEXT, p_series TEXT, p_instance TEXT,
+  p_suffix TEXT NOT NULL DEFAULT 'dcm',  -- what the name of the released file ends in
+  p_parts TEXT NOT NULL DEFAULT '',  -- names of the further files of a slide, less its own, a line each
+  bytes INTEGER, sha256 BLOB, native INTEGER, pixels BLOB,  -- native: 1 plain samples, 0 compressed
+  pixels_check INTEGER NOT NULL DEFAULT 0,  -- 1 pixels were compared, -1 they could not be
+  flags TEXT NOT NULL DEFAULT '',    -- duplicate findings, comma separated
+  audited INTEGER NOT NULL DEFAULT 0,
+  again INTEGER NOT NULL DEFAULT 0,  -- 1 sanitised again after the last review
+  source BLOB NOT NULL,              -- sealed path
+  payload BLOB                       -- sealed record
+);
+CREATE TABLE IF NOT EXISTS patients (
+  patient BLOB PRIMARY KEY, person BLOB NOT NULL, value BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS known (
+  owner BLOB NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (owner, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS slices (  -- objects that may be part of a head; geometry: sealed
+  id INTEGER PRIMARY KEY, series BLOB NOT NULL, frame BLOB NOT NULL,
+  frames INTEGER NOT NULL, projection INTEGER NOT NULL, geometry BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS faces (  -- one verdict a series; cuts: sealed
+  series BLOB PRIMARY KEY, verdict TEXT NOT NULL, cuts BLOB
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS places (id INTEGER PRIMARY KEY, value BLOB NOT NULL);  -- of slides: sealed
+CREATE TABLE IF NOT EXISTS findings (
+  id INTEGER NOT NULL, place TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (id, place, rule)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS scans (  -- tiles of DICOM slides, and of each channel of an AFI
+  digest BLOB NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (digest, id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS links (
+  name BLOB PRIMARY KEY, patient INTEGER NOT NULL, value BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS doubts (  -- rank: the least certain first; value: sealed text and pictures
+  name BLOB PRIMARY KEY, place TEXT NOT NULL, rule TEXT NOT NULL, rank INTEGER NOT NULL, value BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS doubted (id INTEGER NOT NULL, name BLOB NOT NULL, PRIMARY KEY (id, name))
+  WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS doubted_name ON doubted (name);
+CREATE TABLE IF NOT EXISTS unseen (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);  -- doubts left out
+CREATE TABLE IF NOT EXISTS looks (  -- of models at staged objects; value: fingerprint and vectors, sealed
+  id INTEGER PRIMARY KEY, trouble TEXT NOT NULL, modality TEXT, value BLOB
+);
+CREATE TABLE IF NOT EXISTS drawn (name BLOB PRIMARY KEY, value BLOB NOT NULL);  -- synthetic images: sealed
+CREATE TABLE IF NOT EXISTS synthetics (id INTEGER PRIMARY KEY, label BLOB NOT NULL);  -- label: sealed
+CREATE TABLE IF NOT EXISTS decisions (  -- of a person; place '' is the whole object
+  id INTEGER NOT NULL, place TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, place)
+) WITHOUT ROWID;
+"""
+
+
+class State:
+    """One open state file.
+
+    Parameters
+    ----------
+    path : Path or None
+        None keeps the state in a nameless temporary file that is gone with the process.
+    subkeys : SubKeys
+        Keys that seal values and name rows.
+    fixed : bool
+        Open a state that nobody writes to only to read it, as many machines may do at once: SQLite needs
+        no lock and no file beside it then.
+    """
+
+    def __init__(self, path: Path | None, subkeys: SubKeys, *, fixed: bool = False) -> None:
+        self.path = path
+        self.seal = Seal(subkeys)
+        if path is not None:
+            os.environ["SQLITE_TMPDIR"] = str(path.parent)  # what SQLite spills stays in the state folder
+        if path is not None and not fixed:
+            with storage():
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+        name = fixed_name(path) if path is not None and fixed else path or ""
+        self.db = sqlite3.connect(name, isolation_level=None, uri=True)
+        with self.handed_on(), translated():
+            if path is None:
+                self.db.execute("PRAGMA journal_mode=OFF")
+                self.db.execute("PRAGMA synchronous=OFF")
+            elif not fixed:
+                self.db.execute("PRAGMA journal_mode=WAL")
+                self.db.execute("PRAGMA synchronous=NORMAL")
+            self.db.executescript("PRAGMA schema_version" if fixed else _SCHEMA)
+        self._pending = 0
+        self._since = 0.0
+
+    def __repr__(self) -> str:
+        return "State(...)"
+
+    @contextmanager
+    def handed_on(self) -> Iterator[State]:
+        """Close the file if what is done to it fails, before there is anybody else to close it."""
+        try:
+            yield self
+        except BaseException:
+            self.db.close()
+            raise
+
+    def close(self) -> None:
+        """Commit what is pending and close the file."""
+        try:
+            self.commit()
+        finally:
+            self.db.close()
+
+    # -- transactions ---------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Open a transaction unless one is open."""
+        if not self.db.in_transaction:
+            self.db.execute("BEGIN")
+            self._pending, self._since = 0, time.monotonic()
+
+    def commit(self) -> None:
+        """Make everything written so far survive a kill."""
+        if self.db.in_transaction:
+            with translated():
+                self.db.execute("COMMIT")
+
+    def wrote(self, objects: int) -> bool:
+        """Count written objects; commit (and return True) when a batch is due."""
+        self._pending += objects
+        if self._pending < _COMMIT_OBJECTS and time.monotonic() - self._since < _COMMIT_SECONDS:
+            return False
+        self.commit()
+        return True
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing: commits at the end, rolls back on any error."""
+        self.commit()
+        with translated():
+            self.db.execute("BEGIN")
+            try:
+                yield self.db
+            except BaseException:
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")
+                raise
+            self.db.execute("COMMIT")
+
+    # -- meta -----------------------------------------------------------------------------
+
+    def get(self, name: str) -> str | None:
+        """A sealed setting of the run, or None."""
+        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else self.seal.open(row[0], b"meta:" + name.encode()).decode()
+
+    def put(self, name: str, value: str) -> None:
+        """Seal and keep a setting of the run, within the open transaction if there is one."""
+        sealed = self.seal.close(value.encode(), b"meta:" + name.encode())
+        with translated():
+            self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, sealed))
+
+    def plain(self, name: str) -> bytes | None:
+        """An unsealed setting: only what tells nothing, such as the key check value."""
+        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def put_plain(self, name: str, value: bytes) -> None:
+        """Keep an unsealed setting."""
+        with translated():
+            self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    # -- rows -----------------------------------------------------------------------------
+
+    def write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
+        """Run one statement for many rows inside the open batch."""
+        with translated():
+            self.begin()
+            self.db.executemany(sql, rows)
+
+    def count(self, where: str = "1") -> int:
+        """Number of objects that satisfy a condition (a constant of this package, never input)."""
+        row = self.db.execute(f"SELECT count(*) FROM objects WHERE {where}").fetchone()  # noqa: S608
+        return int(row[0])
+
+
+def fixed_name(path: Path) -> str:
+    """The name by which SQLite opens a file that nobody writes to."""
+    return f"file:{quote(os.fsencode(path))}?immutable=1"
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn a full disk or a failing store into EnvironmentFailure, and a damaged file into IntegrityError.
+
+    What is left is a statement that is wrong: a defect.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(_DAMAGED):
+            raise IntegrityError(
+                f"The state is damaged ({name})",
+                "To start again, remove the state file alone (NAME-VERSION.sqlite, of a shard"
+                " NAME-VERSION.shard-I-of-N.sqlite, with -wal and -shm): what else lies in the folder may be"
+                " of other releases",
+            ) from None
+        if name.startswith(_FAILING):
+            raise EnvironmentFailure(
+                f"The state could not be read or written ({name})",
+                "Free some space or repair the file system of the state folder, then run the same command"
+                " again",
+            ) from None
+        raise

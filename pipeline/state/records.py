@@ -1,0 +1,83 @@
+"""Records of sanitised objects, sealed into the state and read from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.state.database import State
+from medsanitize.release.atomic_io import storage
+from medsanitize.release.layout import all_paths, contested_path
+from medsanitize.sanitize.result import Check, Finding, Outcome, Part, Record, Slide
+
+
+def seal_record(seal: Seal, record: Record) -> bytes:
+    """Seal the parts of a record that have no column of their own."""
+    facts = [
+        record.kind,
+        [(finding.place, finding.rule) for finding in record.findings],
+        dict(record.rules),
+        record.modality,
+        record.sop_class,
+        record.transfer_syntax,
+        record.rows,
+        record.columns,
+        record.frames,
+        str(record.pixels),
+        record.pixel_regions_cleaned,
+        str(record.faces),
+        None if record.slide is None else astuple(record.slide),
+        [astuple(part) for part in record.parts],
+    ]
+    return seal.close(json.dumps(facts).encode(), b"record")
+
+
+def open_record(state: State, outcome: str, names: Sequence[str | None], payload: bytes) -> Record:
+    """Rebuild a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
+    facts: list[Any] = json.loads(state.seal.open(payload, b"record"))
+    kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, *facts = facts
+    pixels, regions, faces, slide, parts = facts
+    patient, study, series, instance = (name or "" for name in names)
+    return Record(
+        outcome=Outcome(outcome),
+        kind=kind,
+        findings=tuple(Finding(place, rule) for place, rule in findings),
+        rules=rules,
+        patient=patient,
+        study=study,
+        series=series,
+        instance=instance,
+        modality=modality,
+        sop_class=sop_class,
+        transfer_syntax=syntax,
+        rows=rows,
+        columns=columns,
+        frames=frames,
+        pixels=Check(pixels),
+        pixel_regions_cleaned=regions,
+        faces=Check(faces),
+        slide=None if slide is None else Slide(slide[0], tuple(map(tuple, slide[1])), *slide[2:]),
+        parts=tuple(Part(*part) for part in parts),
+    )
+
+
+def remove_unreleased(state: State, staging: Path) -> None:
+    """Take the files of objects that lost their release out of the staging folder."""
+    while True:
+        rows = state.db.execute(
+            "SELECT id, p_parts, p_patient, p_study, p_series, p_instance, p_suffix, staged FROM objects"
+            " WHERE staged > 0 AND outcome <> 'released' LIMIT 500"
+        ).fetchall()
+        if not rows:
+            break
+        for number, parts, *names, staged in rows:
+            for path in all_paths(names, parts):
+                name = contested_path(path, number) if staged == 2 else path
+                with storage():
+                    (staging / name).unlink(missing_ok=True)
+        state.write("UPDATE objects SET staged = 0 WHERE id = ?", [(row[0],) for row in rows])
+    state.commit()

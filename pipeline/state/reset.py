@@ -1,0 +1,87 @@
+"""Sanitising objects again: after a review decided on them, a release was withdrawn, or files went."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.records import remove_unreleased
+
+AGAIN = "again"
+"""Rule of an object that waits to be sanitised again; no run ends with it."""
+REVIEW = "review"
+"""Rule of an object that a person quarantined."""
+_JUDGED = (
+    *("contests", "duplicates", "refused-bytes", "refused-pixels", "refused-registry", "judged"),
+    *("overlap", "overlapped", "refused-overlap"),
+    *("replaced", "synthesized", "attacks"),
+)
+_CLEARED = (
+    "outcome = NULL, rule = NULL, staged = 0, p_patient = NULL, p_study = NULL, p_series = NULL,"
+    " p_instance = NULL, bytes = NULL, sha256 = NULL, native = NULL, pixels = NULL, pixels_check = 0,"
+    " flags = '', audited = 0, payload = NULL"
+)
+
+
+def undo_verdicts(db: sqlite3.Connection) -> None:
+    """Take back what was judged of the whole set; what it ruled out waits to be sanitised again."""
+    db.execute(
+        "UPDATE objects SET outcome = 'quarantined', rule = ?"
+        " WHERE p_instance NOT NULL AND (outcome <> 'released' OR id IN (SELECT id FROM synthetics))",
+        (AGAIN,),
+    )
+    db.execute("UPDATE objects SET flags = '' WHERE flags <> ''")
+    db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in _JUDGED])
+
+
+def make_again(state: State, numbers: Iterable[int], staging: Path) -> None:
+    """Let objects be sanitised again whose files are gone; what was judged of the whole set is taken back."""
+    with state.transaction() as db:
+        undo_verdicts(db)
+        db.executemany(
+            "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ?",
+            [(AGAIN, number) for number in numbers],
+        )
+    set_free(state, staging)
+
+
+def set_free(state: State, staging: Path) -> None:
+    """Let the objects that wait be sanitised again, as the review decided; killed, it finishes later."""
+    if state.count(f"rule = '{AGAIN}'"):
+        remove_unreleased(state, staging)
+        with state.transaction() as db:
+            _forget_synthetics(db)
+            db.execute("UPDATE objects SET again = 0 WHERE again")
+            db.execute(f"UPDATE objects SET again = 1, {_CLEARED} WHERE rule = ?", (AGAIN,))  # noqa: S608
+            for table in ("doubted", "unseen", "findings", "looks"):
+                db.execute(f"DELETE FROM {table} WHERE id IN (SELECT id FROM objects WHERE again)")  # noqa: S608
+            # Who looked at an object has not looked at what it becomes now.
+            db.execute(
+                "DELETE FROM decisions WHERE verdict = 'release'"
+                " AND id IN (SELECT id FROM objects WHERE again)"
+            )
+    with state.transaction() as db:
+        db.execute(
+            "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE outcome IS NULL"
+            " AND id IN (SELECT id FROM decisions WHERE verdict = 'quarantine')",
+            (REVIEW,),
+        )
+
+
+def start_over(state: State) -> None:
+    """Sanitise everything again: nothing is staged any more. What a review decided still holds."""
+    with state.transaction() as db:
+        undo_verdicts(db)
+        _forget_synthetics(db)
+        db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (AGAIN,))  # noqa: S608
+        for table in ("doubted", "unseen", "findings", "looks"):
+            db.execute(f"DELETE FROM {table} WHERE id IN (SELECT id FROM objects WHERE outcome IS NULL)")  # noqa: S608
+        db.execute("DELETE FROM meta WHERE name IN ('withdrawn', 'publishing', 'vouched')")
+
+
+def _forget_synthetics(db: sqlite3.Connection) -> None:
+    """Synthetic images are made again, under the same numbers, once it is known how many are wanted."""
+    db.execute("DELETE FROM objects WHERE id IN (SELECT id FROM synthetics)")
+    db.execute("DELETE FROM synthetics")

@@ -1,0 +1,211 @@
+"""Static shards for batch schedulers: after one inventory, n jobs each sanitise their patients.
+
+A shard works on a copy of its rows in a state file of its own, so shards never wait for each
+other; the run without ``--shard`` merges whatever they finished and does the rest.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from medsanitize.errors import KeyMaterialError, UsageError
+from medsanitize.pipeline.state.database import State, fixed_name, translated
+from medsanitize.sanitize.pseudonyms import SubKeys
+
+_SHARED = ("settings", "walk", "decided")
+_INVENTORY = "inventory"
+_META = ("key", _INVENTORY, *_SHARED)
+_SHARE = (
+    # CROSS: only the patients are all looked at, and objects are found by the index that begins with theirs.
+    "FROM {0}.patients AS theirs CROSS JOIN {0}.objects ON objects.patient = theirs.patient"
+    " WHERE objects.outcome IS NULL AND part_of(theirs.patient, ?) = ?"
+)
+"""What is still to be sanitised of a shard's patients, in the database of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Shard ``index`` (1-based) of ``count``."""
+
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read ``i/n``.
+
+        Raises
+        ------
+        UsageError
+            It is not two numbers with 1 <= i <= n <= 100,000.
+        """
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 100_000:
+            raise UsageError("The shard is not of the form i/n", "Write for example --shard 1/8, up to 8/8")
+        return cls(int(match[1]), int(match[2]))
+
+    @property
+    def name(self) -> str:
+        """Part of the names of the shard's files."""
+        return f"shard-{self.index}-of-{self.count}"
+
+
+def shard_path(main: Path, shard: Shard) -> Path:
+    """The state file of a shard."""
+    return main.with_name(f"{main.stem}.{shard.name}.sqlite")
+
+
+def shard_files(main: Path) -> list[Path]:
+    """Every shard's files beside a state file, their write-ahead logs included."""
+    return sorted(main.parent.glob(f"{main.stem}.shard-*-of-*.sqlite*"))
+
+
+def part_of(patient: bytes, count: int) -> int:
+    """The shard (1-based) that a patient's objects are in; ``patient`` is the keyed name in the state."""
+    return int.from_bytes(patient[:8], "big") % count + 1
+
+
+def sources_of(main: State, shard: Shard) -> Iterator[bytes]:
+    """The sealed paths of what is still to be sanitised in a shard."""
+    main.db.create_function("part_of", 2, part_of, deterministic=True)
+    sql = f"SELECT objects.source {_SHARE.format('main')}"
+    for (source,) in main.db.execute(sql, (shard.count, shard.index)):
+        yield bytes(source)
+
+
+def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
+    """Open a shard's state; a new one receives its share of the rows, whole patients at a time.
+
+    Raises
+    ------
+    UsageError
+        Shards of another number were begun and not yet merged.
+    """
+    if main.path is None:
+        raise UsageError("A run without a state file cannot be split", "Run it whole")
+    path = shard_path(main.path, shard)
+    if any(not one.stem.endswith(f"-of-{shard.count}") for one in shard_files(main.path)):
+        raise UsageError(
+            "Shards of another number were begun, and theirs are partly the same objects",
+            "Give the same number, or merge what they did: medsanitize run POLICY --inventory-only",
+        )
+    if path.exists():
+        with State(path, subkeys).handed_on() as state:
+            if state.plain("copied") is not None and _is_of(state, main):
+                return state
+            state.close()
+        _remove(path)
+    with State(path, subkeys).handed_on() as state, _attached(state, fixed_name(main.path)):
+        state.db.create_function("part_of", 2, part_of, deterministic=True)
+        with state.transaction() as db:
+            share = f"INSERT INTO objects SELECT objects.* {_SHARE.format('other')}"
+            db.execute(share, (shard.count, shard.index))
+            db.execute("CREATE INDEX objects_group ON objects (patient, study, id)")
+            db.execute(
+                "INSERT INTO patients SELECT * FROM other.patients"
+                " WHERE patient IN (SELECT patient FROM objects)"
+            )
+            db.execute(
+                "INSERT INTO known SELECT * FROM other.known"
+                " WHERE owner IN (SELECT patient FROM objects UNION SELECT study FROM objects)"
+            )
+            db.execute(
+                "INSERT INTO decisions SELECT * FROM other.decisions WHERE id IN (SELECT id FROM objects)"
+            )
+            db.execute("INSERT INTO places SELECT * FROM other.places WHERE id IN (SELECT id FROM objects)")
+            db.execute(
+                "INSERT INTO slices SELECT * FROM other.slices WHERE frame IN"
+                " (SELECT frame FROM other.slices WHERE id IN (SELECT id FROM objects))"
+            )
+            # A series shares the cuts of its neighbours, also of those that are done.
+            db.execute(
+                "INSERT INTO faces SELECT * FROM other.faces WHERE series IN (SELECT series FROM slices)"
+            )
+            for name in _META:
+                db.execute("INSERT INTO meta SELECT * FROM other.meta WHERE name = ?", (name,))
+            state.put_plain("copied", b"1")
+    return state
+
+
+def _is_of(shard: State, main: State) -> bool:
+    """Whether a shard was begun from this very inventory, and from what was decided since."""
+    same = shard.plain(_INVENTORY) == main.plain(_INVENTORY)
+    return same and all(shard.get(name) == main.get(name) for name in _SHARED)
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def name_inventory(main: State) -> None:
+    """Give a state that is begun a name of its own, by which its shards are told from others'."""
+    main.put_plain(_INVENTORY, secrets.token_bytes(16))
+
+
+def merge_shards(main: State) -> int:
+    """Take over what shards of this inventory finished; returns the number of objects.
+
+    Those of another inventory go: their files are not staged here.
+
+    Raises
+    ------
+    KeyMaterialError, UsageError
+        A shard was made under another key or policy, or before something was decided.
+    """
+    if main.path is None:
+        return 0
+    merged = 0
+    for path in shard_files(main.path):
+        if path.suffix == ".sqlite":
+            merged += _merge_one(main, path)
+            _remove(path)
+    return merged
+
+
+def _merge_one(main: State, path: Path) -> int:
+    with _attached(main, str(path)):
+        complete = main.db.execute("SELECT 1 FROM other.meta WHERE name = 'copied'").fetchone()
+        if complete is None:
+            return 0
+        theirs = main.db.execute("SELECT value FROM other.meta WHERE name = ?", (_INVENTORY,)).fetchone()
+        if theirs is None or theirs[0] != main.plain(_INVENTORY):
+            return 0
+        if main.db.execute("SELECT value FROM other.meta WHERE name = 'key'").fetchone()[0] != main.plain(
+            "key"
+        ):
+            raise KeyMaterialError("A shard was made under another key", "Give every shard the same key")
+        for name in _SHARED:
+            row = main.db.execute("SELECT value FROM other.meta WHERE name = ?", (name,)).fetchone()
+            value = None if row is None else main.seal.open(row[0], b"meta:" + name.encode()).decode()
+            if value != main.get(name):
+                raise UsageError(
+                    "A shard was made under another policy or inventory",
+                    "Remove the shard files and run them again",
+                )
+        with main.transaction() as db:
+            count = db.execute(
+                "INSERT OR REPLACE INTO objects SELECT theirs.* FROM other.objects AS theirs"
+                " JOIN objects AS ours USING (id) WHERE theirs.outcome NOT NULL AND ours.outcome IS NULL"
+            ).rowcount
+            db.execute("INSERT OR IGNORE INTO links SELECT * FROM other.links")
+            db.execute("INSERT OR IGNORE INTO doubts SELECT * FROM other.doubts")
+            db.execute("INSERT OR IGNORE INTO doubted SELECT * FROM other.doubted")
+            db.execute("INSERT OR IGNORE INTO unseen SELECT * FROM other.unseen")
+    return int(count)
+
+
+@contextmanager
+def _attached(state: State, name: str) -> Iterator[None]:
+    state.commit()
+    with translated():
+        state.db.execute("ATTACH ? AS other", (name,))
+    try:
+        yield
+    finally:
+        state.db.execute("DETACH other")

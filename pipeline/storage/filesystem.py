@@ -1,0 +1,165 @@
+"""The file systems of fsspec as they are used here: nothing remembered, nothing logged, few tries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from medsanitize.pipeline.storage.retry import SILENCE
+
+_LOGGERS: Final = (
+    "adlfs",
+    "aiobotocore",
+    "aiohttp",
+    "asyncio",
+    "azure",
+    "botocore",
+    "fsspec",
+    "gcsfs",
+    "google",
+    "s3fs",
+    "urllib3",
+)
+_CONNECT_SECONDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FileSystem:
+    """A file system and what its library raises."""
+
+    fs: Any
+    failures: tuple[type[BaseException], ...]
+
+    def __repr__(self) -> str:
+        return "FileSystem(...)"
+
+
+@cache
+def file_system(scheme: str) -> FileSystem:
+    """The client of all stores of a kind; credentials and endpoints come from the environment.
+
+    Trying again is `patience`'s business, so the libraries try as seldom as they can.
+    """
+    silence()
+    return _OPENERS[scheme]()
+
+
+def silence() -> None:
+    """Libraries name objects in what they log, and names of objects identify patients."""
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.setLevel(logging.CRITICAL + 1)
+        logger.propagate = False
+
+
+def _s3() -> FileSystem:
+    import aiohttp
+    from botocore.exceptions import BotoCoreError, ClientError
+    from s3fs import S3FileSystem
+
+    fs = S3FileSystem(
+        use_listings_cache=False,
+        skip_instance_cache=True,
+        max_concurrency=4,
+        config_kwargs={
+            "connect_timeout": _CONNECT_SECONDS,
+            "read_timeout": SILENCE,
+            "retries": {"total_max_attempts": 1},
+        },
+    )
+    fs.retries = 1
+    silence()  # the library sets its logger up when it is imported
+    return FileSystem(fs, (OSError, BotoCoreError, ClientError, aiohttp.ClientError))
+
+
+def _gs() -> FileSystem:
+    import aiohttp
+    from gcsfs.retry import HttpError
+    from google.auth.exceptions import GoogleAuthError
+    from medsanitize.pipeline.storage.gcs import Gcs
+
+    fs = Gcs(use_listings_cache=False, skip_instance_cache=True)
+    fs.retries = 1
+    silence()
+    return FileSystem(fs, (OSError, HttpError, GoogleAuthError, aiohttp.ClientError))
+
+
+def _abfs() -> FileSystem:
+    from adlfs import AzureBlobFileSystem
+    from azure.core.exceptions import AzureError
+
+    fs = AzureBlobFileSystem(
+        use_listings_cache=False,
+        skip_instance_cache=True,
+        connection_timeout=_CONNECT_SECONDS,
+        read_timeout=SILENCE,
+    )
+    fs.service_client._config.retry_policy.total_retries = 0  # adlfs takes no option for it
+    silence()
+    return FileSystem(fs, (OSError, AzureError))
+
+
+def _http() -> FileSystem:
+    import aiohttp
+    from fsspec.implementations.http import HTTPFileSystem
+
+    class Request(aiohttp.ClientRequest):
+        """A request that carries credentials of ~/.netrc over TLS alone."""
+
+        def __init__(self, method: str, url: Any, *, auth: Any = None, **more: Any) -> None:
+            if url.scheme != "https":
+                auth = None
+                if "trust_env" in more:  # older versions look there themselves
+                    more["trust_env"] = False
+            super().__init__(method, url, auth=auth, **more)
+
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=SILENCE)
+    fs = HTTPFileSystem(
+        simple_links=False,
+        use_listings_cache=False,
+        skip_instance_cache=True,
+        client_kwargs={
+            "timeout": timeout,
+            "trust_env": True,
+            "request_class": Request,
+            "trace_configs": [_staying()],
+        },
+    )
+    silence()
+    return FileSystem(fs, (OSError, aiohttp.ClientError))
+
+
+def _staying() -> Any:
+    """Follow a redirect from a name to the same with a slash, and no other: it could lead anywhere.
+
+    What else redirects is refused as an answer of its status is, before the other place is asked.
+    """
+    import aiohttp
+    from yarl import URL
+
+    async def look(_session: object, _context: object, told: aiohttp.TraceRequestRedirectParams) -> None:
+        answer = told.response
+        try:
+            target = told.url.join(URL(answer.headers.get("Location", "")))
+        except ValueError:
+            target = told.url
+        if target != told.url.with_path(told.url.raw_path + "/", encoded=True):
+            answer.close()
+            raise aiohttp.ClientResponseError(answer.request_info, (), status=answer.status)
+
+    traces = aiohttp.TraceConfig()
+    traces.on_request_redirect.append(look)
+    return traces
+
+
+_OPENERS: Final[dict[str, Callable[[], FileSystem]]] = {
+    "s3": _s3,
+    "gs": _gs,
+    "abfs": _abfs,
+    "http": _http,
+    "https": _http,
+}

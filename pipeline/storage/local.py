@@ -1,0 +1,335 @@
+"""Sources on local disk: sorted walk, links left alone, nothing but regular files ever opened.
+
+A folder of the inputs may be a mount, which can be lost while a run is at work. So a source that cannot be
+read is to blame only where the inputs are still what they were.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.storage.protocol import LARGE, Found, Opened, SourceProblem
+from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, companions
+from medsanitize.release.atomic_io import AWAY, storage
+
+_SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+"""What a machine says that is short of something; no single file is to blame."""
+_NOT_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
+"""What is said where no regular file of a name is."""
+_ENTRIES: Final = 8
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""O_NONBLOCK: should a file be a FIFO, or have become one, opening it must not wait."""
+
+
+# -- what the inputs are known by ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Root:
+    """A local input: its path and inode, and some names in it with theirs; ``empty``: a folder with none."""
+
+    path: bytes
+    inode: int
+    entries: tuple[tuple[bytes, int], ...] = ()
+    empty: bool = False
+
+    def __repr__(self) -> str:
+        return "Root(...)"
+
+
+_held: tuple[Root, ...] = ()
+
+
+def root_at(path: bytes) -> Root:
+    """A local input as it is now.
+
+    Raises
+    ------
+    EnvironmentFailure
+        It cannot be reached.
+    """
+    names = []
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            with os.scandir(path) as found:
+                # Every ext4 has this folder, with one and the same inode.
+                names = [one.name for one in islice(found, _ENTRIES) if one.name != b"lost+found"]
+    except OSError:
+        raise unreachable() from None
+    inodes = [(name, _inode(path + b"/" + name)) for name in names]
+    entries = tuple((name, inode) for name, inode in inodes if inode is not None)
+    return Root(path, status.st_ino, entries, empty=stat.S_ISDIR(status.st_mode) and not names)
+
+
+def require_filled(roots: Sequence[Root]) -> None:
+    """Make sure that no input is an empty folder, as a place is where nothing is mounted.
+
+    Raises
+    ------
+    EnvironmentFailure
+    """
+    if any(root.empty for root in roots):
+        raise EnvironmentFailure(
+            "An input folder is empty",
+            "See that it is mounted, or leave it out of the policy, then run the same command again",
+        )
+
+
+def is_same(root: Root) -> bool:
+    """Whether an input is still what it was.
+
+    The inode of a root says little where every file system begins with the same, so one of its entries must
+    be the same, too; more is not asked, since an entry may have been replaced.
+    """
+    try:
+        same = os.stat(root.path).st_ino == root.inode
+    except OSError:
+        return False
+    if same and root.entries:
+        return any(_inode(root.path + b"/" + name) == inode for name, inode in root.entries)
+    return same
+
+
+def hold_to(roots: Sequence[Root]) -> None:
+    """Hold what this process reads from now on to the inputs as they were."""
+    global _held
+    _held = tuple(roots)
+
+
+@contextmanager
+def held_to(roots: Sequence[Root]) -> Iterator[None]:
+    """Hold what this process reads meanwhile to the inputs as they were taken."""
+    hold_to(roots)
+    try:
+        yield
+    finally:
+        hold_to(())
+
+
+def require_held() -> None:
+    """Make sure that the inputs are what they were, before a source is to blame.
+
+    Raises
+    ------
+    EnvironmentFailure
+    """
+    _require_same(_held)
+
+
+def _require_same(roots: Sequence[Root]) -> None:
+    if not all(map(is_same, roots)):
+        raise unreachable()
+
+
+def unreachable() -> EnvironmentFailure:
+    """What is said where an input is not there, or not what it was."""
+    return EnvironmentFailure(
+        "An input cannot be reached, or is not what it was when the run began",
+        "See that it is mounted and may be read, then run the same command again",
+    )
+
+
+def _inode(path: bytes) -> int | None:
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return None
+
+
+def _require_own(failure: OSError) -> None:
+    """Make sure that a failure is that of a single file, and none of the machine or of what is mounted."""
+    if failure.errno in AWAY | _SHORT:
+        with storage():
+            raise failure
+
+
+# -- reading ------------------------------------------------------------------------------
+
+
+class LocalReader:
+    """The disks of this machine."""
+
+    def walk(self, root: bytes) -> Iterator[Found]:
+        """Yield everything below a folder, or a file alone; an input that is held must be what it was."""
+        path = os.path.realpath(root)
+        taken = next((one for one in _held if one.path == root), None) or root_at(path)
+        require_filled((taken,))
+        _require_same((taken,))
+        yield from _walk(path, replace(taken, path=path))
+        _require_same((taken,))
+
+    @contextmanager
+    def opened(self, path: bytes) -> Iterator[Opened]:
+        """Give a file's content, mapped when it is large."""
+        descriptor = _open(path)
+        try:
+            status = _status(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise SourceProblem("changed-since-inventory")
+            size = status.st_size
+            yield Opened(_content(descriptor, size), size, _times(status))
+        finally:
+            os.close(descriptor)
+
+
+def _walk(path: bytes, root: Root, taken: frozenset[bytes] = frozenset()) -> Iterator[Found]:
+    """``taken`` are paths, relative to ``path``, that belong to a slide met before."""
+    times = (0, 0, 0)
+    try:
+        status = os.lstat(path)
+        times = _times(status)
+        names = os.listdir(path) if stat.S_ISDIR(status.st_mode) else None
+    except OSError as failure:
+        _require_own(failure)
+        if path == root.path or not is_same(root):
+            raise unreachable() from None
+        yield Found(path, "unlisted", 0, times)
+        return
+    if names is None:
+        yield _found(path, status)
+        return
+    if path == root.path and not names:
+        raise unreachable()
+    yield from _walk_folder(path, sorted(names), root, taken)
+
+
+def _walk_folder(path: bytes, names: Sequence[bytes], root: Root, taken: frozenset[bytes]) -> Iterator[Found]:
+    slides, parts = _slides(path, names)
+    if slides.unread and not is_same(root):
+        raise unreachable()
+    offset = len(path) + 1
+    below: dict[bytes, set[bytes]] = {}
+    for one in (*taken, *(part.path[offset:] for of_one in parts.values() for part in of_one)):
+        head, _, rest = one.partition(b"/")
+        below.setdefault(head, set()).add(rest)
+    for name in names:
+        inside = frozenset(below.get(name, ()))
+        if b"" in inside:
+            continue
+        if name in slides.unread:
+            yield Found(path + b"/" + name, "unlisted")
+            continue
+        found = _walk(path + b"/" + name, root, inside)
+        if name in parts:
+            found = (replace(one, parts=parts[name]) for one in found)
+        elif slides.unread:  # any picture may be a label where it cannot be told which files are a slide's
+            found = (
+                replace(one, near_slide=one.near_slide or one.path.rpartition(b"/")[0] == path)
+                for one in found
+            )
+        yield from found
+
+
+def _slides(folder: bytes, names: Sequence[bytes]) -> tuple[Slides, dict[bytes, tuple[Found, ...]]]:
+    """The slides of a folder, and of each its further files."""
+    slides, found, failed = companions(folder, names, _Disk()), {}, set()
+    for main, others in slides.parts.items():
+        try:
+            found[main] = _parts(folder, others)
+        except SourceProblem:
+            failed.add(main)
+    return slides.less(failed), found
+
+
+def _parts(folder: bytes, names: Sequence[bytes]) -> tuple[Found, ...]:
+    """The regular files among a slide's companions; what is none has its own outcome."""
+    parts = []
+    for name in names:
+        path = folder + b"/" + name
+        try:
+            found = _found(path, os.lstat(path))
+        except OSError as failure:
+            _require_own(failure)
+            raise SourceProblem("unreadable") from None  # it was listed, so it is not just absent
+        if found.sort == "file":
+            parts.append(found)
+    return tuple(parts)
+
+
+class _Disk:
+    """What describes slides, on the disks of this machine."""
+
+    def read(self, path: bytes) -> bytes | None:
+        """The beginning of a regular file; links are not followed."""
+        try:
+            descriptor = os.open(path, _FLAGS)
+        except OSError as failure:
+            _require_absent(failure)
+            return None
+        try:
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            return os.read(descriptor, MOST_BYTES + 1) if is_file else None
+        except OSError as failure:
+            _require_own(failure)
+            raise SourceProblem("unreadable") from None
+        finally:
+            os.close(descriptor)
+
+    def names(self, folder: bytes) -> list[bytes]:
+        """Everything in a folder."""
+        try:
+            return os.listdir(folder)
+        except OSError as failure:
+            _require_absent(failure)
+            return []
+
+
+def _require_absent(failure: OSError) -> None:
+    """Make sure that there is nothing of a name, and not something that cannot be read at the moment."""
+    if failure.errno not in _NOT_THERE:
+        _require_own(failure)
+        raise SourceProblem("unreadable")
+
+
+def _found(path: bytes, status: os.stat_result) -> Found:
+    mode = status.st_mode
+    sort = "file" if stat.S_ISREG(mode) else "link" if stat.S_ISLNK(mode) else "special"
+    return Found(path, sort, status.st_size, _times(status))
+
+
+def _times(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def _open(path: bytes) -> int:
+    try:
+        return os.open(path, _FLAGS)
+    except OSError as failure:
+        _require_own(failure)
+        raise SourceProblem("unreadable") from None
+
+
+def _status(descriptor: int) -> os.stat_result:
+    try:
+        return os.fstat(descriptor)
+    except OSError as failure:
+        _require_own(failure)
+        raise SourceProblem("unreadable") from None
+
+
+def _content(descriptor: int, size: int) -> bytes | mmap.mmap:
+    try:
+        if size > LARGE:
+            return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        parts = []
+        left = size + 1
+        while left > 0 and (part := os.read(descriptor, left)):
+            parts.append(part)
+            left -= len(part)
+    except OSError as failure:
+        _require_own(failure)
+        raise SourceProblem("unreadable") from None
+    content = parts[0] if len(parts) == 1 else b"".join(parts)
+    if len(content) != size:
+        raise SourceProblem("changed-since-inventory")
+    return content

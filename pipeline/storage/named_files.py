@@ -1,0 +1,68 @@
+"""Slides of a store under names, for viewers that open files: links to files that have no name of their own.
+
+Only names lie on the disk, and of a killed run nothing else is left of what it read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.storage.protocol import Content
+from medsanitize.pipeline.storage.spool import nameless, spool_folder
+from medsanitize.release.atomic_io import storage
+
+PREFIX: Final = ".slide-"
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+_STEM: Final = b"slide"
+
+
+@contextmanager
+def named(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator[tuple[Path, ...]]:
+    """Give every file of an opened slide a path while the block lasts; local ones have it.
+
+    Raises
+    ------
+    EnvironmentFailure
+        The disk is full, or this system cannot name what has no name (all but Linux).
+    """
+    if paths[0].startswith(b"/"):
+        yield tuple(Path(os.fsdecode(path)) for path in paths)
+        return
+    if not _DESCRIPTORS.is_dir():
+        raise EnvironmentFailure(
+            "Slides in a store can be audited on Linux alone", "Copy them to a folder and name that"
+        )
+    with ExitStack() as stack, storage():
+        folder = stack.enter_context(TemporaryDirectory(prefix=PREFIX, dir=spool_folder()))
+        links = [Path(folder) / os.fsdecode(name) for name in _names(paths)]
+        for link, content in zip(links, contents, strict=True):
+            file = stack.enter_context(nameless())
+            file.write(content)
+            file.flush()
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(_DESCRIPTORS / str(file.fileno()))
+        yield tuple(links)
+
+
+def remove_links(folder: Path) -> None:
+    """Take away the links that a killed run left in a folder."""
+    with storage():
+        for path in folder.glob(f"{PREFIX}*"):
+            shutil.rmtree(path)
+
+
+def _names(paths: Sequence[bytes]) -> Iterator[bytes]:
+    """Names as the files of a slide refer to each other; the main one's own is not kept where none does."""
+    folder, _, main = paths[0].rpartition(b"/")
+    stem, suffix = os.path.splitext(main)
+    yield _STEM + suffix
+    for path in paths[1:]:
+        name = path.removeprefix(folder + b"/")
+        yield _STEM + name.removeprefix(stem) if name.startswith((stem + b"/", stem + b".")) else name

@@ -1,0 +1,169 @@
+"""Addresses of PACS and of what lies in them, as byte strings that say all that a worker needs.
+
+A service is ``dicomweb+https://[token:NAME@]host/path`` (``NAME`` is an environment variable, never a secret)
+or ``dimse://PEER@host:port/CALLING/get`` (or ``/move:PORT``). After ``?`` stands what of it is read, after
+``#`` one object: study, series, instance and, where the peer tells, its SOP class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from medsanitize.errors import UsageError
+from medsanitize.policies.base import EnvName
+from medsanitize.policies.inputs import DicomWeb, Dimse
+from medsanitize.policies.validate_inputs import may_carry_credentials, service_is_sound
+from pydantic import TypeAdapter, ValidationError
+
+SCHEMES: Final = (b"dicomweb+", b"dimse://")
+THE_PACS: Final = "The PACS"
+
+_TITLE: Final = re.compile(r"[A-Za-z0-9_.-]{1,16}")
+_PEER: Final = re.compile(r"([A-Za-z0-9_.-]{1,16})@([A-Za-z0-9.-]+):([0-9]{1,5})")
+_WEB: Final = re.compile(r"dicomweb\+(https?://)(?:(token|login):(\w+)@)?(.+)")
+_DIMSE: Final = re.compile(r"dimse://([^@]+)@([^:/]+):(\d+)/([^/]+)/(get|move:(\d+))")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WebService:
+    """A DICOMweb service: its URL, and which environment variable holds which credential.
+
+    As text it is its ``name``, as messages say it: no host, title or port stands in a log or `return.json`.
+    """
+
+    url: str
+    credential: str = ""
+    variable: str = ""
+    name: str = field(default=THE_PACS, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return "WebService(...)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DimsePeer:
+    """A DICOM peer and how it is called; ``port`` is where C-MOVE delivers, None for C-GET.
+
+    As text it is its ``name``, as messages say it.
+    """
+
+    title: str
+    host: str
+    number: int
+    calling: str
+    port: int | None = None
+    name: str = field(default=THE_PACS, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return "DimsePeer(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One object of a PACS by its UIDs; ``sop_class`` is empty where the peer does not tell it."""
+
+    study: str
+    series: str
+    instance: str
+    sop_class: str = ""
+
+
+def target_of(text: str, calling: str, credential: str = "", variable: str = "") -> WebService | DimsePeer:
+    """What somebody names to send to: the URL of a DICOMweb service, or ``AET@host:port``.
+
+    Raises
+    ------
+    UsageError
+        It is neither, a credential would travel in the clear, or no variable can have the name given for one.
+    """
+    if variable and not _is_name(variable):
+        raise UsageError(
+            "This is no name of an environment variable",
+            "Name the variable that holds the token or login; if a secret was written here, renew it",
+        )
+    if text.startswith(("http://", "https://")):
+        if "@" in text or "?" in text or "#" in text or not service_is_sound(text):
+            raise UsageError("This is no address of a DICOMweb service", "Write https://host/path")
+        if variable and not may_carry_credentials(text):
+            raise UsageError("Credentials would travel in the clear", "Write https://")
+        return WebService(text.rstrip("/"), credential, variable)
+    found = _PEER.fullmatch(text)
+    if found is None or not 0 < int(found[3]) < 65536 or not _TITLE.fullmatch(calling):
+        raise UsageError(
+            "This is neither a DICOMweb service nor a DICOM peer",
+            "Write https://host/path, or AET@host:port (AE titles: at most 16 letters, digits, -, _ and .)",
+        )
+    if variable:
+        raise UsageError("A DICOM peer takes no token or login", "Leave it out")
+    return DimsePeer(found[1], found[2], int(found[3]), calling)
+
+
+def _is_name(variable: str) -> bool:
+    """Whether a policy could name this variable."""
+    try:
+        return bool(TypeAdapter(EnvName).validate_python(variable))
+    except ValidationError:
+        return False
+
+
+def root_of(one: DicomWeb | Dimse) -> bytes:
+    """The address of an input: the service, and what of it is read."""
+    wanted = dict(one.query) if one.worklist is None else {"": str(one.worklist), **one.query}
+    return service_of(one) + b"?" + urlencode(sorted(wanted.items())).encode("ascii")
+
+
+def service_of(one: DicomWeb | Dimse) -> bytes:
+    """The address of an input's service."""
+    if isinstance(one, Dimse):
+        way = "get" if one.retrieve == "get" else f"move:{one.port}"
+        return f"dimse://{one.dimse}/{one.calling}/{way}".encode("ascii")
+    credential, variable = ("token", one.token) if one.token else ("login", one.login)
+    scheme, _, rest = one.dicomweb.rstrip("/").partition("://")
+    user = f"{credential}:{variable}@" if variable else ""
+    return f"dicomweb+{scheme}://{user}{rest}".encode("ascii")
+
+
+def service_in(address: bytes) -> bytes:
+    """The service that an address is of."""
+    return re.split(rb"[?#]", address, maxsplit=1)[0]
+
+
+def parsed(service: bytes, name: str = THE_PACS) -> WebService | DimsePeer:
+    """What the address of a service says; ``name`` is what messages call it."""
+    text = service.decode("ascii")
+    if found := _WEB.fullmatch(text):
+        scheme, credential, variable, rest = found.groups()
+        return WebService(scheme + rest, credential or "", variable or "", name)
+    found = _DIMSE.fullmatch(text)
+    if found is None:
+        raise ValueError("no address of a PACS")
+    title, host, number, calling, _, port = found.groups()
+    return DimsePeer(title, host, int(number), calling, int(port) if port else None, name)
+
+
+def wanted_in(root: bytes) -> tuple[Path | None, Mapping[str, str]]:
+    """The worklist and the query that an input's address names."""
+    wanted = dict(parse_qsl(root.partition(b"?")[2].decode("ascii")))
+    worklist = wanted.pop("", None)
+    return (Path(worklist) if worklist else None), wanted
+
+
+def address_of(service: bytes, *parts: str) -> bytes:
+    """The address of what lies in a service: study, series, instance and SOP class."""
+    return service + b"#" + "/".join(parts).encode("utf-8")
+
+
+def instance_in(address: bytes) -> Instance:
+    """The object that an address names."""
+    return Instance(*address.partition(b"#")[2].decode("utf-8").split("/"))

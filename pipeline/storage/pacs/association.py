@@ -1,0 +1,159 @@
+"""Associations with a DICOM peer, as pynetdicom makes them: silent, prompt, and gone with the process."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.storage.pacs.address import DimsePeer
+from medsanitize.pipeline.storage.pacs.retry import Passing
+
+ECHO: Final = "1.2.840.10008.1.1"
+_CONNECT_SECONDS: Final = 10
+_ANSWER_SECONDS: Final = 120
+
+
+def associate(
+    peer: DimsePeer,
+    contexts: Sequence[tuple[str, Sequence[str]]],
+    *,
+    takes: str = "",
+    handlers: Any = (),
+) -> Any:
+    """Associate with a peer.
+
+    Parameters
+    ----------
+    peer : DimsePeer
+    contexts : sequence of (SOP class, transfer syntaxes)
+        What is proposed, at most 128.
+    takes : str
+        SOP class of which the peer may send objects back over the association.
+    handlers : sequence
+        Handlers of events, as pynetdicom takes them.
+
+    Raises
+    ------
+    EnvironmentFailure
+        The peer refuses us for good.
+    Passing
+        It cannot be reached, is busy or breaks off.
+    """
+    from pynetdicom import AE, build_role
+
+    silence()
+    entity = AE(ae_title=peer.calling)
+    entity.connection_timeout = entity.acse_timeout = _CONNECT_SECONDS
+    entity.dimse_timeout = entity.network_timeout = _ANSWER_SECONDS
+    entity.maximum_pdu_size = 0
+    for syntax, transfer in contexts:
+        entity.add_requested_context(syntax, list(transfer))
+    roles: list[Any] = [build_role(takes, scp_role=True)] if takes else []
+    with quiet():
+        association = entity.associate(
+            peer.host,
+            peer.number,
+            ae_title=peer.title,
+            ext_neg=roles,
+            evt_handlers=[*prompt(), *handlers],
+        )
+    if association.is_established:
+        _serves_nobody(association)
+        threading.Thread(target=_ends_with_process, args=(association,), daemon=True).start()
+        return association
+    answer = association.acceptor.primitive
+    if association.is_rejected and answer is not None:
+        if answer.result == 0x01:
+            raise EnvironmentFailure(
+                f"{peer} refuses us: {_REASONS.get(_reason(answer), 'no reason is given')}",
+                "Enter our AE title there, or correct AE titles, host and port here",
+            )
+        raise Passing("it refuses associations for the time being")
+    raise Passing("no association could be made")
+
+
+def _ends_with_process(association: Any) -> None:
+    """Break off what is left open when the process ends: the library would wait until the peer does so."""
+    ended = threading.main_thread()
+    while association.is_alive():
+        ended.join(1.0)
+        if not ended.is_alive():
+            association.abort()
+            return
+
+
+def _serves_nobody(association: Any) -> None:
+    """Leave every message to whoever asked for it.
+
+    The association's own thread looks for requests of the peer between two of ours. On a busy machine it may
+    still be looking when the next one is sent, and would take its answer away, unseen by anybody.
+    """
+    get_msg = association.dimse.get_msg
+
+    def only_for_us(block: bool = False) -> Any:
+        return (None, None) if threading.current_thread() is association else get_msg(block=block)
+
+    association.dimse.get_msg = only_for_us
+
+
+def prompt() -> list[Any]:
+    """Handlers that neither wait for acknowledgements nor let the peer wait for ours (40 ms a message)."""
+    from pynetdicom import evt
+
+    def no_waiting(event: Any) -> None:
+        own = event.assoc.dul.socket and event.assoc.dul.socket.socket
+        if own:
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_QUICKACK"):  # Linux; it wears off, so it is set again and again
+                own.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+    return [(one, no_waiting) for one in (evt.EVT_CONN_OPEN, evt.EVT_DATA_SENT, evt.EVT_DATA_RECV)]
+
+
+_REASONS: Final = {
+    (1, 3): "it does not know the calling AE title",
+    (1, 7): "it does not answer to the called AE title",
+    (1, 2): "it does not take this application context",
+}
+
+
+def _reason(answer: Any) -> tuple[int, int]:
+    return int(answer.result_source), int(answer.diagnostic)
+
+
+def let_go(association: Any) -> None:
+    """End an association, whatever state it is in."""
+    with quiet():
+        try:
+            if association.is_established:
+                association.release()
+        except (RuntimeError, ValueError, OSError):
+            association.abort()
+
+
+def syntaxes() -> list[str]:
+    """Every transfer syntax that there is."""
+    from pynetdicom import ALL_TRANSFER_SYNTAXES
+
+    return [str(one) for one in ALL_TRANSFER_SYNTAXES]
+
+
+def silence() -> None:
+    """Its log quotes identifiers of requests and answers."""
+    logger = logging.getLogger("pynetdicom")
+    logger.setLevel(logging.CRITICAL + 1)
+    logger.propagate = False
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep libraries from warning of values that they find odd."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,228 @@
+"""A DICOM peer: C-FIND to find, C-GET or C-MOVE to fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.storage.pacs.address import DimsePeer, Instance
+from medsanitize.pipeline.storage.pacs.association import associate, let_go, quiet, silence, syntaxes
+from medsanitize.pipeline.storage.pacs.match_keys import Answer
+from medsanitize.pipeline.storage.pacs.retry import NotGiven, NotOffered, Passing
+from medsanitize.pipeline.storage.pacs.scp import Inbox, receiving
+
+_FIND: Final = "1.2.840.10008.5.1.4.1.2.2.1"
+_MOVE: Final = "1.2.840.10008.5.1.4.1.2.2.2"
+_GET: Final = "1.2.840.10008.5.1.4.1.2.2.3"
+"""Study Root Query/Retrieve Information Model."""
+
+_LEVELS: Final = ("STUDY", "SERIES", "IMAGE")
+_RETURNED: Final = (
+    ("StudyInstanceUID", "NumberOfStudyRelatedSeries"),
+    ("SeriesInstanceUID", "NumberOfSeriesRelatedInstances"),
+    ("SOPInstanceUID", "SOPClassUID"),
+)
+_PENDING: Final = (0xFF00, 0xFF01)
+_BUSY: Final = range(0xA700, 0xA800)
+_UNKNOWN_DESTINATION: Final = 0xA801
+_KEPT: Final = 3
+"""Associations that are kept: to find, to move, and for C-GET one a SOP class."""
+_ARRIVAL_SECONDS: Final = 30
+_CHECK_SECONDS: Final = 2.0
+
+
+class DimseConnection:
+    """The associations with one peer, kept from call to call."""
+
+    def __init__(self, peer: DimsePeer) -> None:
+        self._who = peer
+        self._kept: dict[str, Any] = {}
+        self._inbox = Inbox()
+        silence()
+
+    def __repr__(self) -> str:
+        return "DimseConnection(...)"
+
+    def close(self) -> None:
+        """Release every association."""
+        while self._kept:
+            let_go(self._kept.popitem()[1])
+
+    def check(self) -> None:
+        """Associate for what will be asked."""
+        self._to_find()
+        if self._who.port is None:
+            self._to_get("1.2.840.10008.5.1.4.1.1.7")
+        else:
+            self._to_move()
+
+    def check_port(self) -> None:
+        """With C-MOVE, make sure that our port is free."""
+        if self._who.port is not None:
+            with receiving(self._who, Inbox(), _CHECK_SECONDS):
+                pass
+
+    # -- finding --------------------------------------------------------------------------
+
+    def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
+        """One C-FIND at the level below ``above``."""
+        returned = _RETURNED[len(above)]
+        values = dict.fromkeys(returned, "")
+        values |= dict(zip(("StudyInstanceUID", "SeriesInstanceUID"), above, strict=False))
+        values |= keys
+        identifier = _identifier(_LEVELS[len(above)], values)
+        wanted = (*values, "StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
+        found: list[Answer] = []
+        with self._failing_safe("find"), quiet():
+            for status, answer in self._to_find().send_c_find(identifier, _FIND):
+                code = status.get("Status")
+                if code in _PENDING and answer is not None:
+                    found.append({name: _values(answer, name) for name in wanted})
+                elif code != 0:
+                    raise Passing(_words("C-FIND", code))
+        return found
+
+    # -- fetching -------------------------------------------------------------------------
+
+    def fetch(self, wanted: Instance) -> bytes:
+        """One C-GET or C-MOVE at the level of instances; the data set is what was sent, byte for byte."""
+        return self._get(wanted) if self._who.port is None else self._move(wanted)
+
+    def _get(self, wanted: Instance) -> bytes:
+        if not wanted.sop_class:
+            raise NotGiven("a peer that tells no SOP class")
+        with self._failing_safe(wanted.sop_class), quiet():
+            association = self._to_get(wanted.sop_class)
+            self._inbox = Inbox(wanted.instance)
+            code = _final(association.send_c_get(_identifier("IMAGE", _place(wanted)), _GET))
+            content, self._inbox = self._inbox.content, Inbox()
+            if content is not None and code in (0, 0xB000):
+                return content
+            raise _failure("C-GET", code)
+
+    def _move(self, wanted: Instance) -> bytes:
+        inbox = Inbox(wanted.instance)
+        with self._failing_safe("move"), quiet(), receiving(self._who, inbox):
+            association = self._to_move()
+            identifier = _identifier("IMAGE", _place(wanted))
+            code = _final(association.send_c_move(identifier, self._who.calling, _MOVE))
+            if code == _UNKNOWN_DESTINATION:
+                raise EnvironmentFailure(
+                    f"{self._who} does not know our AE title as a place to move to",
+                    "Enter it there, with this machine's address and the port of the policy",
+                )
+            # Some peers say that it is done before the object is here.
+            if code in (0, 0xB000):
+                inbox.arrived.wait(_ARRIVAL_SECONDS if code == 0 else 1)
+            if inbox.content is not None:
+                return inbox.content
+            raise _failure("C-MOVE", code)
+
+    # -- associations ---------------------------------------------------------------------
+
+    def _to_find(self) -> Any:
+        return self._association("find", [(_FIND, _plain())])
+
+    def _to_move(self) -> Any:
+        return self._association("move", [(_MOVE, _plain())])
+
+    def _to_get(self, sop_class: str) -> Any:
+        """An association that takes objects of a class in each transfer syntax, so that none is converted."""
+        from pynetdicom import evt
+
+        contexts = [(_GET, _plain()), *((sop_class, [syntax]) for syntax in syntaxes())]
+        handlers = [(evt.EVT_C_STORE, lambda event: self._inbox.take(event))]
+        return self._association(sop_class, contexts, takes=sop_class, handlers=handlers)
+
+    def _association(
+        self, name: str, contexts: Sequence[tuple[str, Sequence[str]]], takes: str = "", handlers: Any = ()
+    ) -> Any:
+        """The association of a name, made anew unless it still stands."""
+        kept = self._kept.pop(name, None)
+        if kept is None or not kept.is_established:
+            while len(self._kept) >= _KEPT:
+                let_go(self._kept.pop(next(iter(self._kept))))
+            kept = associate(self._who, contexts, takes=takes, handlers=handlers)
+            if not any(context.abstract_syntax == contexts[0][0] for context in kept.accepted_contexts):
+                let_go(kept)
+                offer = _OFFERS[contexts[0][0]]
+                raise NotOffered(
+                    f"{self._who} does not offer {offer} (study root) to us",
+                    "Let it, or read it another way (retrieve: get or move, or DICOMweb)",
+                )
+        self._kept[name] = kept
+        return kept
+
+    @contextmanager
+    def _failing_safe(self, name: str) -> Iterator[None]:
+        """After a failure the association is not used again; what the library raises says nothing."""
+        try:
+            yield
+        except (Passing, NotGiven, EnvironmentFailure):
+            self._drop(name)
+            raise
+        except (RuntimeError, ValueError, OSError):
+            self._drop(name)
+            raise Passing("the association was lost") from None
+
+    def _drop(self, name: str) -> None:
+        if name in self._kept:
+            let_go(self._kept.pop(name))
+
+
+_OFFERS: Final = {_FIND: "C-FIND", _GET: "C-GET", _MOVE: "C-MOVE"}
+
+
+def _plain() -> list[str]:
+    return ["1.2.840.10008.1.2.1", "1.2.840.10008.1.2"]
+
+
+def _place(wanted: Instance) -> dict[str, str]:
+    return {
+        "StudyInstanceUID": wanted.study,
+        "SeriesInstanceUID": wanted.series,
+        "SOPInstanceUID": wanted.instance,
+    }
+
+
+def _identifier(level: str, values: Mapping[str, str]) -> Any:
+    from pydicom import Dataset, config
+
+    identifier = Dataset()
+    with config.disable_value_validation():
+        identifier.QueryRetrieveLevel = level
+        if any(not value.isascii() for value in values.values()):
+            identifier.SpecificCharacterSet = "ISO_IR 192"
+        for keyword, value in values.items():
+            setattr(identifier, keyword, value)
+    return identifier
+
+
+def _values(answer: Any, keyword: str) -> tuple[str, ...]:
+    from pydicom.multival import MultiValue
+
+    value = answer.get(keyword)
+    if value is None or value == "":
+        return ()
+    # The name of a person can be iterated over, too: letter by letter.
+    return tuple(str(one) for one in value) if isinstance(value, list | MultiValue) else (str(value),)
+
+
+def _final(answers: Any) -> int | None:
+    """The last status of a C-GET or C-MOVE, None where the peer fell silent."""
+    code = None
+    for status, _ in answers:
+        code = status.get("Status")
+    return code
+
+
+def _failure(service: str, code: int | None) -> Passing | NotGiven:
+    if code is None or code in _BUSY:
+        return Passing(_words(service, code))
+    return NotGiven(_words(service, code))
+
+
+def _words(service: str, code: int | None) -> str:
+    return f"{service} was broken off" if code is None else f"{service} ended with status 0x{code:04X}"

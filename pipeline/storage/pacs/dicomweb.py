@@ -1,0 +1,236 @@
+"""A DICOMweb service: QIDO-RS to find, WADO-RS to fetch, STOW-RS to store."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.storage.pacs.address import Instance, WebService
+from medsanitize.pipeline.storage.pacs.match_keys import Answer
+from medsanitize.pipeline.storage.pacs.multipart import single_part
+from medsanitize.pipeline.storage.pacs.retry import Absent, NotGiven, NotOffered, Passing
+from pydicom.datadict import keyword_for_tag
+
+Result = TypeVar("Result")
+
+_PAGE: Final = 1000
+_SECONDS: Final = (10, 120)
+_NOBODY: Final = "2.25.1"
+_COUNTS: Final = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances", "SOPClassUID")
+_AS_STORED: Final = 'multipart/related; type="application/dicom"; transfer-syntax=*'
+
+
+class WebConnection:
+    """One HTTP session with a service. TLS certificates are verified; redirects are not followed.
+
+    Raises
+    ------
+    UsageError
+        The environment variable that holds the credential is not set.
+    """
+
+    def __init__(self, service: WebService) -> None:
+        import requests
+        from dicomweb_client import DICOMwebClient
+
+        _silence()
+        self._who = service
+        self._errors = requests.RequestException
+        self._session = requests.Session()
+        self._session.max_redirects = 0
+        self._session.headers["Accept-Encoding"] = "identity"
+        self._session.auth = _authentication(service)
+        self._client = DICOMwebClient(
+            service.url, session=self._session, timeout=_SECONDS, permissive_uid=True
+        )
+        self._client.set_http_retry_params(retry=False)
+
+    def __repr__(self) -> str:
+        return "WebConnection(...)"
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        self._session.close()
+
+    def check(self) -> None:
+        """Ask for a study that nobody has."""
+        self._tried(lambda: self._client.search_for_studies(limit=1, search_filters={_UID: _NOBODY}))
+
+    def check_port(self) -> None:
+        """Nothing is delivered at a port."""
+
+    def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
+        """Page by page until one is empty, for services cap pages as they like."""
+        found: dict[tuple[tuple[str, ...], ...], Answer] = {}
+        offset = 0
+        while page := self._page(above, keys, offset):
+            new = {_uids(one): one for one in page if _uids(one) not in found}
+            if not new:
+                raise NotOffered(
+                    f"{self._who} answers with the same page again, so its lists cannot be read whole",
+                    "Let it page by offset (QIDO-RS), or read it as a DICOM peer (dimse)",
+                )
+            found.update(new)
+            offset += len(page)
+        return list(found.values())
+
+    def _page(self, above: tuple[str, ...], keys: Mapping[str, str], offset: int) -> list[Answer]:
+        search: Callable[..., list[dict[str, Any]]] = (
+            self._client.search_for_studies,
+            self._client.search_for_series,
+            self._client.search_for_instances,
+        )[len(above)]
+        fields, filters = sorted({*keys, *_COUNTS}), dict(keys)
+        try:
+            page = self._tried(
+                lambda: search(*above, limit=_PAGE, offset=offset, fields=fields, search_filters=filters),
+                of_object=bool(above or offset),
+            )
+        except NotGiven as failure:
+            if isinstance(failure, Absent) and not offset:  # some services say so of what they do not have
+                return []
+            raise Passing(str(failure)) from None  # a list that breaks off is not the whole list
+        if not isinstance(page, list) or not all(isinstance(one, dict) for one in page):
+            raise Passing("an answer that cannot be read")
+        return [_answer(one) for one in page]
+
+    def fetch(self, wanted: Instance) -> bytes:
+        """One object as it is stored, whatever its transfer syntax."""
+        from dicomweb_client import URI
+
+        url = URI(self._who.url, wanted.study, wanted.series, wanted.instance, permissive=True)
+
+        def get() -> tuple[str, bytes]:
+            answer = self._session.get(str(url), headers={"Accept": _AS_STORED}, timeout=_SECONDS)
+            answer.raise_for_status()
+            return answer.headers.get("Content-Type", ""), answer.content
+
+        return single_part(*self._tried(get, of_object=True))
+
+    def post(self, body: Any, headers: Mapping[str, str]) -> tuple[int, Any]:
+        """Send one object by STOW-RS; status and what the service says of it.
+
+        Raises
+        ------
+        NotGiven
+            The service does not take it.
+        """
+
+        def request() -> tuple[int, Any]:
+            url = f"{self._who.url}/studies"
+            answer = self._session.post(url, data=body, headers=dict(headers), timeout=_SECONDS)
+            answer.raise_for_status()
+            said = None
+            with suppress(ValueError):
+                said = answer.json()
+            return answer.status_code, said
+
+        return self._tried(request, of_object=True)
+
+    def _tried(self, call: Callable[[], Result], *, of_object: bool = False) -> Result:
+        """Make one request; what its library raises becomes one of ours, with nothing of its text."""
+        try:
+            return call()
+        except self._errors as failure:
+            answer = getattr(failure, "response", None)
+            kind = type(failure).__name__
+        except ValueError:  # no JSON
+            answer, kind = None, "an answer that cannot be read"
+        status = None if answer is None else int(answer.status_code)
+        if status in (401, 403, 407) or kind == "SSLError":
+            raise self._refused(status)
+        if of_object and status is not None and status not in _BUSY:
+            raise (Absent if status in (404, 410) else NotGiven)(f"HTTP status {status}")
+        if status is not None and 300 <= status < 500 and status not in _BUSY:
+            raise EnvironmentFailure(
+                f"{self._who} answers with HTTP status {status}", "Correct its address in the policy"
+            )
+        raise Passing(kind if status is None else f"HTTP status {status}")
+
+    def _refused(self, status: int | None) -> EnvironmentFailure:
+        if status is None:
+            return EnvironmentFailure(
+                f"{self._who} shows a certificate that is not valid",
+                "Name the authority that signed it in REQUESTS_CA_BUNDLE",
+            )
+        return EnvironmentFailure(
+            f"{self._who} refuses access (HTTP status {status})",
+            "Name a credential with token or login, and renew it in the environment",
+        )
+
+
+_UID: Final = "StudyInstanceUID"
+_BUSY: Final = frozenset((408, 425, 429, 502, 503, 504))
+
+
+def _authentication(service: WebService) -> Callable[[Any], Any]:
+    """What adds the credential to a request; it is read from the environment, here alone."""
+    if not service.variable:
+        return _nothing_added
+    secret = os.environ.get(service.variable, "")
+    if not secret or not secret.isascii() or not secret.isprintable():
+        raise UsageError(  # a secret in place of a name would be told by the name
+            f"The environment variable that {service.credential} names holds no credential",
+            "Set it to the token, or to user:password for login",
+        )
+    if service.credential == "login":
+        from requests.auth import HTTPBasicAuth
+
+        user, _, password = secret.partition(":")
+        return HTTPBasicAuth(user, password)
+
+    def bear(request: Any) -> Any:
+        request.headers["Authorization"] = f"Bearer {secret}"
+        return request
+
+    return bear
+
+
+def _nothing_added(request: Any) -> Any:
+    """Without this the library would send what ~/.netrc has for the host, over http:// too."""
+    return request
+
+
+def _answer(one: Mapping[str, Any]) -> Answer:
+    """An answer in DICOM JSON by keyword; only what is text, a number or the name of a person."""
+    elements = ((_keyword(tag), element) for tag, element in one.items() if isinstance(element, dict))
+    return {
+        keyword: tuple(_text(value) for value in values if isinstance(value, str | int | dict))
+        for keyword, element in elements
+        if keyword and isinstance(values := element.get("Value", []), list)
+    }
+
+
+def _text(value: str | int | Mapping[str, Any]) -> str:
+    """A value as C-FIND gives it: of a name its three writings, parted by equals signs (PS3.18 F.2.2)."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    writings = (value.get(one) for one in ("Alphabetic", "Ideographic", "Phonetic"))
+    return "=".join(one if isinstance(one, str) else "" for one in writings).rstrip("=")
+
+
+def _keyword(tag: str) -> str:
+    if len(tag) != 8:
+        return ""
+    try:
+        return keyword_for_tag(int(tag, 16))
+    except ValueError:
+        return ""
+
+
+def _uids(answer: Answer) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        answer.get(level, ()) for level in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
+    )
+
+
+def _silence() -> None:
+    """These name UIDs in what they log."""
+    for name in ("dicomweb_client", "requests", "urllib3"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.CRITICAL + 1)
+        logger.propagate = False

@@ -1,0 +1,203 @@
+"""The reader of a PACS: what it holds by study, series and instance, each object as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from typing import Protocol
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.storage.pacs.address import (
+    THE_PACS,
+    DimsePeer,
+    Instance,
+    address_of,
+    instance_in,
+    parsed,
+    wanted_in,
+)
+from medsanitize.pipeline.storage.pacs.match_keys import Answer, ignored
+from medsanitize.pipeline.storage.pacs.retry import FEW, PAUSES, NotGiven, Unreachable, patiently
+from medsanitize.pipeline.storage.pacs.worklist import read_worklist
+from medsanitize.pipeline.storage.protocol import UNSEEN, Found, Opened, SourceProblem
+from medsanitize.policies.inputs import SERIES_KEYS, STUDY_KEYS
+
+_SAFE = frozenset("0123456789.")
+
+
+class Peer(Protocol):
+    """A PACS, one try a call. Every call raises `Passing` where trying again may help."""
+
+    def check(self) -> None:
+        """Make sure that it answers and lets us in."""
+
+    def check_port(self) -> None:
+        """Make sure that the port of this machine is free where it delivers at one."""
+
+    def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
+        """What lies in the service, in a study, or in a series of a study, and matches the keys."""
+
+    def fetch(self, wanted: Instance) -> bytes:
+        """One object as DICOM Part 10, as it is stored; `NotGiven` where the peer says no."""
+
+    def close(self) -> None:
+        """Let go of every connection; the next call makes new ones."""
+
+
+_LEVELS = ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
+_PROMISES = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances")
+
+
+class PacsReader:
+    """Reads one service; connections are kept from call to call."""
+
+    def __init__(self, service: bytes, peer: Peer, name: str = THE_PACS) -> None:
+        self._service = service
+        self._name = name
+        self.peer = peer
+
+    def check(self) -> None:
+        """Make sure that the service and our port can be used, trying for a short while.
+
+        Raises
+        ------
+        EnvironmentFailure
+            It cannot be reached, or does not let us in.
+        """
+        self._is_well()
+        self.peer.check_port()
+
+    def walk(self, root: bytes) -> Iterator[Found]:
+        """Yield every instance of the studies that a worklist or a query names.
+
+        Studies come in the order of the worklist's sorted entries, else of their UIDs; series and instances
+        in the order of theirs. Sizes and versions are unknown (`UNSEEN`). An entry that the service does not
+        have is ``absent``; a study or series that lists less than it counts has a ``short`` row besides.
+
+        Raises
+        ------
+        EnvironmentFailure
+            The service fails, after every retry.
+        UsageError
+            The worklist cannot be read, or the service does not match by a key of the query.
+        """
+        try:
+            worklist, query = wanted_in(root)
+            in_study = {key: value for key, value in query.items() if key in STUDY_KEYS}
+            in_series = {key: value for key, value in query.items() if key in SERIES_KEYS}
+            column, entries = read_worklist(worklist, query) if worklist else ("", [""])
+            met: set[str] = set()
+            for entry in entries:
+                found = self._found((), {**in_study, column: entry} if column else in_study)
+                if column and not found:
+                    yield Found(address_of(self._service, f"{column}={entry}"), "absent")
+                for study, answer in found:
+                    if study not in met:
+                        met.add(study)
+                        yield from self._study(study, answer, in_series)
+        finally:
+            self.peer.close()
+
+    def _study(self, study: str, said: Answer, keys: Mapping[str, str]) -> Iterator[Found]:
+        promised = 0 if keys else _promised(said, 0)
+        listed = self._found((study,), keys, promised)
+        for series, answer in listed:
+            instances = self._found((study, series), {}, _promised(answer, 1))
+            for instance, what in instances:
+                sop_class = (what.get("SOPClassUID") or ("",))[0]
+                parts = (study, series, instance, sop_class if _SAFE.issuperset(sop_class) else "")
+                yield Found(address_of(self._service, *parts), "file", 0, UNSEEN)
+            if len(instances) < _promised(answer, 1):
+                yield Found(address_of(self._service, study, series), "short")
+        if len(listed) < promised:
+            yield Found(address_of(self._service, study), "short")
+
+    def _found(
+        self, above: tuple[str, ...], keys: Mapping[str, str], promised: int = 0
+    ) -> list[tuple[str, Answer]]:
+        """What lies below, by UID; asked again where it is less than was promised."""
+        found: dict[str, Answer] = {}
+
+        def ask() -> None:
+            found.update(self._checked(_LEVELS[len(above)], keys, self.peer.find(above, keys)))
+            if len(found) < promised:
+                raise NotGiven("a list in part")
+
+        with suppress(NotGiven):
+            patiently(self._name, ask)
+        return sorted(found.items())
+
+    def _checked(
+        self, level: str, keys: Mapping[str, str], answers: Sequence[Answer]
+    ) -> Iterator[tuple[str, Answer]]:
+        """Answers by UID; every one must be an answer to what was asked."""
+        met = [ignored(keys, answer) for answer in answers]
+        others = [key for key in met if key is not None]
+        if others:
+            raise UsageError(
+                f"{self._name} does not match by {others[0]}: {len(others):,} of its {len(met):,} answers "
+                "are other studies or series, or cannot be compared",
+                "Choose by another key, or by a worklist of StudyInstanceUID",
+            )
+        for answer in answers:
+            uid = (answer.get(level) or ("",))[0]
+            if not uid or not _SAFE.issuperset(uid):
+                raise UsageError(
+                    f"{self._name} lists something that has no proper {level}", "Correct it in the PACS"
+                )
+            yield uid, answer
+
+    @contextmanager
+    def opened(self, path: bytes) -> Iterator[Opened]:
+        """Give one instance as Part 10, exactly as it was sent; its version is a digest of it.
+
+        Raises
+        ------
+        SourceProblem
+            ``not-given-by-peer``.
+        EnvironmentFailure
+            The service fails, after every retry.
+        """
+        content = self._fetched(instance_in(path))
+        digest = int.from_bytes(sha256(content).digest(), "big")
+        yield Opened(content, len(content), (digest, 0, 0))
+
+    def _fetched(self, wanted: Instance) -> bytes:
+        """An object is to blame only where the service is well before and after it failed a second time."""
+        try:
+            return patiently(self._name, lambda: self.peer.fetch(wanted), PAUSES)
+        except (NotGiven, Unreachable):
+            self._is_well()
+        try:
+            return patiently(self._name, lambda: self.peer.fetch(wanted), FEW)
+        except (NotGiven, Unreachable):
+            self._is_well()
+        raise SourceProblem("not-given-by-peer")
+
+    def _is_well(self) -> None:
+        patiently(self._name, self.peer.check, FEW)
+
+
+def _promised(answer: Answer, level: int) -> int:
+    """How many a study or series says that it holds; one at least, for it would not be there without."""
+    text = (answer.get(_PROMISES[level]) or ("",))[0].strip()
+    return max(1, int(text)) if text.isdecimal() else 1
+
+
+def reader(service: bytes, name: str = THE_PACS) -> PacsReader:
+    """The reader of a service; ``name`` is what messages call it.
+
+    Raises
+    ------
+    UsageError
+        An environment variable that holds a credential is not set.
+    """
+    who = parsed(service, name)
+    if isinstance(who, DimsePeer):
+        from medsanitize.pipeline.storage.pacs.cfind_cget import DimseConnection
+
+        return PacsReader(service, DimseConnection(who), name)
+    from medsanitize.pipeline.storage.pacs.dicomweb import WebConnection
+
+    return PacsReader(service, WebConnection(who), name)

@@ -1,0 +1,109 @@
+"""Reading the sources, wherever they lie: what is opened must be what the walk found."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.storage.local import require_held
+from medsanitize.pipeline.storage.open import reader_of
+from medsanitize.pipeline.storage.pacs.address import root_of
+from medsanitize.pipeline.storage.protocol import UNSEEN, Found, Opened, SourceProblem, Version
+from medsanitize.policies.inputs import DicomWeb, Dimse
+
+__all__ = ["Found", "SourceProblem", "address_of", "opened", "opened_all", "stamp", "stamp_of", "walk"]
+
+Input = str | Path | DicomWeb | Dimse
+
+
+def walk(inputs: Sequence[Input]) -> Iterator[Found]:
+    """Yield everything below the inputs, in the byte order of names, folders not included."""
+    for root in inputs:
+        address = address_of(root)
+        yield from reader_of(address).walk(address)
+
+
+def address_of(root: Input) -> bytes:
+    """The address that an input is read at."""
+    if isinstance(root, str):
+        return root.encode()
+    return os.path.abspath(os.fsencode(root)) if isinstance(root, Path) else root_of(root)
+
+
+def stamp(seal: Seal, size: int, times: Version) -> bytes:
+    """Keyed digest of what changes when a source is changed."""
+    return seal.mark(f"{size}:{times[0]}:{times[1]}:{times[2]}")
+
+
+def stamp_of(seal: Seal, found: Found) -> bytes:
+    """The stamp of a thing and all its parts."""
+    return _stamp_of_all(seal, [(one.size, one.times) for one in found.files])
+
+
+def _stamp_of_all(seal: Seal, files: Sequence[tuple[int, Version]]) -> bytes:
+    if len(files) == 1:
+        return stamp(seal, *files[0])
+    return seal.mark(";".join(f"{size}:{times[0]}:{times[1]}:{times[2]}" for size, times in files))
+
+
+@contextmanager
+def opened_all(
+    paths: Sequence[bytes], seal: Seal, expected: bytes
+) -> Iterator[tuple[bytes | mmap.mmap, ...]]:
+    """Give the bytes of all files of an object; together they must be what the walk found.
+
+    Raises
+    ------
+    SourceProblem
+        ``unreadable`` or ``changed-since-inventory``.
+    EnvironmentFailure
+        The place they lie in cannot be reached, or an input is not what it was.
+    """
+    with ExitStack() as stack:
+        try:
+            files: list[Opened] = [stack.enter_context(reader_of(path).opened(path)) for path in paths]
+            if _stamp_of_all(seal, [(one.size, one.version) for one in files]) != expected:
+                raise SourceProblem("changed-since-inventory")
+        except SourceProblem:
+            require_held()
+            raise
+        yield tuple(one.content for one in files)
+
+
+@contextmanager
+def first_sight(found: Found, seal: Seal) -> Iterator[tuple[tuple[bytes | mmap.mmap, ...], int, bytes]]:
+    """Give the bytes of a thing that the inventory meets, their size, and the stamp that it has from now on.
+
+    Raises
+    ------
+    SourceProblem
+        ``unreadable`` or ``changed-since-inventory``, or what a PACS says.
+    EnvironmentFailure
+        The place it lies in cannot be reached.
+    """
+    if found.times == UNSEEN:
+        with reader_of(found.path).opened(found.path) as one:
+            yield (one.content,), one.size, stamp(seal, one.size, one.version)
+        return
+    mark = stamp_of(seal, found)
+    with opened_all([one.path for one in found.files], seal, mark) as contents:
+        yield contents, sum(one.size for one in found.files), mark
+
+
+@contextmanager
+def opened(path: bytes, seal: Seal, expected: bytes) -> Iterator[bytes | mmap.mmap]:
+    """Give a source's bytes, mapped when it is large; it must still be what the walk found.
+
+    Raises
+    ------
+    SourceProblem
+        ``unreadable`` or ``changed-since-inventory``.
+    EnvironmentFailure
+        The place it lies in cannot be reached.
+    """
+    with opened_all((path,), seal, expected) as contents:
+        yield contents[0]

@@ -1,0 +1,289 @@
+"""A place in an object store that a release is put into: data first, RELEASE.json last, nothing twice.
+
+SHA256SUMS goes first of all, if it is not there yet: it claims the place, and a run that finds another one
+there leaves it alone. Before RELEASE.json makes it a release, the store must list exactly its files. Killed
+at any point, the same call goes on: what is there already, by its size and digest, is not put again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.storage import azure
+from medsanitize.pipeline.storage.compare_listing import lists_exactly
+from medsanitize.pipeline.storage.entries import size_of
+from medsanitize.pipeline.storage.filesystem import FileSystem, file_system
+from medsanitize.pipeline.storage.gcs_upload import put_in_a_session
+from medsanitize.pipeline.storage.retry import Absent, Lost, Odd, There, entirely
+from medsanitize.pipeline.storage.s3_multipart import abandon, put_in_parts
+from medsanitize.release import layout
+from medsanitize.release.checksums import digest_file, read_sums
+
+Result = TypeVar("Result")
+
+AT_ONCE: Final = 4
+"""Files on their way at one time."""
+PART: Final = 16 * 2**20
+"""Bytes of a part of what is put in parts: everything from twice this size on."""
+BEGINNINGS: Final = 3
+"""How often a file is begun whose upload the store loses."""
+_MOST_PARTS: Final = 9000
+_BLOCK: Final = 8 * 2**20
+_DIGEST: Final = "sha256"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file of a release."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class Target:
+    """A prefix of a bucket, or of a container."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address.rstrip("/")
+        self._scheme = address.partition("://")[0]
+
+    def require_empty(self) -> None:
+        """Refuse a place where anything lies already.
+
+        Raises
+        ------
+        UsageError
+            Something lies there, or there is no such bucket.
+        EnvironmentFailure
+            The store cannot be reached, or lets nobody in.
+        """
+        try:
+            listed = self._listed()
+        except Absent as absent:
+            if absent.bucket:
+                raise UsageError(
+                    "output: there is no such bucket", "Make it, or correct the address"
+                ) from None
+            return
+        except Odd:
+            raise _not_a_store() from None
+        if listed:
+            raise UsageError(
+                "output: something lies at this address already, and it is not of this run",
+                "Name another prefix, or remove what an unfinished run left there",
+            )
+
+    def _listed(self) -> list[Any]:
+        if self._scheme == "abfs":
+            return azure.listed_in(self._store, self._address)
+        return list(self._ask(lambda: self._store.fs.ls(self._address, detail=False)))
+
+    def is_finished(self) -> bool:
+        """Whether a finished release lies there."""
+        return self._info(layout.ROOT) is not None
+
+    def put(self, release: Path, stop: Stop, advance: Callable[[int], None]) -> None:
+        """Put a release, whose RELEASE.json is written, into the store.
+
+        Parameters
+        ----------
+        release : Path
+            The release folder.
+        stop : Stop
+            Asked between two files, two lists of what is there, and before the root.
+        advance : callable
+            Told of every file that is there.
+
+        Raises
+        ------
+        UsageError
+            Another release, or something that is of none, lies there; or the store cannot hold others off.
+        EnvironmentFailure
+            The store cannot be reached, lets nobody in, or loses what it is sent; call again.
+        """
+        try:
+            begun = not self._put(_stated(release, layout.SUMS), release)
+            self._put_all(release, stop, advance, begun=begun)
+            self._abandon_parts(release)
+            if not lists_exactly(self._address, release, stop.check):
+                raise _not_exactly()
+            stop.check()
+            self._put(_stated(release, layout.ROOT), release)
+        except Absent:
+            raise UsageError("output: there is no such bucket", "Make it, or correct the address") from None
+        except Odd:
+            raise _not_a_store() from None
+
+    @property
+    def _store(self) -> FileSystem:
+        return file_system(self._scheme)
+
+    def _ask(self, call: Callable[[], Result]) -> Result:
+        return entirely(call, self._store.failures)
+
+    def _url(self, path: str) -> str:
+        return f"{self._address}/{path}"
+
+    def _info(self, path: str) -> dict[str, Any] | None:
+        try:
+            info: dict[str, Any] = self._ask(lambda: self._store.fs.info(self._url(path)))
+        except Absent:
+            return None
+        except Odd:
+            raise _not_a_store() from None
+        return info if info.get("type") == "file" else None
+
+    # -- putting ------------------------------------------------------------------------------
+
+    def _put_all(self, release: Path, stop: Stop, advance: Callable[[int], None], *, begun: bool) -> None:
+        """Put every file but the first and the last, a few at a time."""
+        on_their_way: deque[Future[bool]] = deque()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            try:
+                for file in _files(release):
+                    stop.check()
+                    put = self._put_again if begun else self._put
+                    on_their_way.append(pool.submit(put, file, release))
+                    if len(on_their_way) == 2 * AT_ONCE:
+                        on_their_way.popleft().result()
+                        advance(1)
+                while on_their_way:
+                    stop.check()
+                    on_their_way.popleft().result()
+                    advance(1)
+            finally:
+                for one in on_their_way:
+                    one.cancel()
+
+    def _put_again(self, file: _File, release: Path) -> bool:
+        """Put a file unless an earlier run has done so."""
+        if self._info(file.path) is None:
+            return self._put(file, release)
+        self._require_same(file)
+        return False
+
+    def _put(self, file: _File, release: Path) -> bool:
+        """Put a file if no object of this name is there; tell whether it was put, or found there."""
+        for _ in range(BEGINNINGS):
+            with suppress(Lost):
+                return self._put_once(file, release)
+            if self._info(file.path) is not None:  # a store forgets an upload whose object it has stored, too
+                self._require_same(file)
+                return False
+        raise _loses_uploads()
+
+    def _put_once(self, file: _File, release: Path) -> bool:
+        send = partial(self._send, release / file.path, file)
+        try:
+            send(mode="create")
+        except There:
+            # An answer may have been lost on its way after the object was stored.
+            self._require_same(file)
+            return False
+        except Odd as odd:
+            if self._info(file.path) is not None:
+                self._require_same(file)
+                return False
+            if not odd.unknown:
+                raise
+            if file.path in (layout.SUMS, layout.ROOT):  # one claims the place, the other makes it a release
+                raise _knows_no_conditions() from None
+            send(mode="overwrite")
+        return True
+
+    def _send(self, path: Path, file: _File, *, mode: str) -> None:
+        """Put one file with its digest as metadata; adlfs takes none: there, bytes are compared."""
+        url, stated = self._url(file.path), {_DIGEST: file.sha256}
+        if self._scheme == "s3" and file.size >= 2 * PART:
+            part = max(PART, -(-file.size // _MOST_PARTS))
+            put_in_parts(path, url, part, stated, over=mode == "overwrite")
+            return
+        if self._scheme == "gs":
+            put_in_a_session(path, url, PART, stated, mode=mode)
+            return
+        options = {"Metadata": stated, "chunksize": PART} if self._scheme == "s3" else {}
+        self._ask(partial(self._store.fs.put_file, str(path), url, mode=mode, **options))
+
+    def _require_same(self, file: _File) -> None:
+        info = self._info(file.path)
+        if info is None or size_of(info) != file.size or self._digest(file, info) != file.sha256:
+            raise UsageError(
+                "output: another release, or a part of one, lies at this address",
+                "Name another prefix, or empty this one",
+            )
+
+    def _digest(self, file: _File, info: dict[str, Any]) -> str:
+        """The digest that was stored with an object, else that of its bytes."""
+        fs, url = self._store.fs, self._url(file.path)
+        stored = self._ask(lambda: fs.metadata(url)) if self._scheme == "s3" else info.get("metadata")
+        if isinstance(stored, dict) and _DIGEST in stored:
+            return str(stored[_DIGEST])
+        whole = hashlib.sha256()
+        for start in range(0, file.size, _BLOCK):
+            end = min(start + _BLOCK, file.size)
+            whole.update(self._ask(partial(fs.cat_file, url, start=start, end=end)))
+        return whole.hexdigest()
+
+    def _abandon_parts(self, release: Path) -> None:
+        """Let go of parts of files that are there: of this run, of a killed one, or of another at the same.
+
+        Not before all is put: another run's uploads would be lost to it while it still needs them.
+        """
+        if self._scheme == "s3":
+            abandon(self._address, chain((layout.SUMS,), (file.path for file in _files(release))))
+
+
+def _files(release: Path) -> Iterator[_File]:
+    """Every file but SHA256SUMS and RELEASE.json, data first."""
+    for entry in read_sums(release / layout.SUMS):
+        if entry.path.startswith(f"{layout.DATA}/"):
+            yield _File(entry.path, (release / entry.path).stat().st_size, entry.sha256)
+    for entry in read_sums(release / layout.SUMS):
+        if not entry.path.startswith(f"{layout.DATA}/"):
+            yield _File(entry.path, (release / entry.path).stat().st_size, entry.sha256)
+    if (release / layout.ATTESTATION).is_file():
+        yield _stated(release, layout.ATTESTATION)
+
+
+def _stated(release: Path, path: str) -> _File:
+    return _File(path, (release / path).stat().st_size, digest_file(release / path))
+
+
+def _not_exactly() -> UsageError:
+    return UsageError(
+        "output: the store does not list exactly the files of the release",
+        "Remove what is not of it (medsanitize verify names it in a copy), or name another prefix",
+    )
+
+
+def _not_a_store() -> EnvironmentFailure:
+    return EnvironmentFailure(
+        "output: the store answers something that cannot be understood",
+        "Check address and endpoint, and what the store allows, then run the same command again",
+    )
+
+
+def _loses_uploads() -> EnvironmentFailure:
+    return EnvironmentFailure(
+        f"output: the store lost an upload in progress {BEGINNINGS} times",
+        "See that nobody, and no rule of the bucket, ends uploads there, then run the same command again",
+    )
+
+
+def _knows_no_conditions() -> UsageError:
+    return UsageError(
+        'output: the store does not take objects that are put "only if nothing is there" (If-None-Match)',
+        "Name a store that does: without it two runs could mix their releases",
+    )

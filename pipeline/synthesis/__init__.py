@@ -1,0 +1,1 @@
+"""The stage that replaces images by synthetic ones."""

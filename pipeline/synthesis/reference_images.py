@@ -1,0 +1,168 @@
+"""The images that a generator learnt from and those kept back, as the gate takes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import UsageError
+
+if TYPE_CHECKING:
+    from medsanitize.generators.diffusion.generator import Generator
+    from medsanitize.generators.privacy_gate.splits import Side
+    from medsanitize.verifiers.reid.images.image import Picture
+    from medsanitize.verifiers.reid.labels import Columns, Labels
+    from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
+
+PARTS = ("training", "holdout", "calibration")
+NO_SUCH_CLASS = "of no class of the generator"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Table:
+    """Where it says which image is of whom, of which part and of which label.
+
+    ``parts`` names the training part, the holdout and the calibration part.
+    """
+
+    images: Path
+    table: Path
+    columns: Columns
+    label: str
+    parts: tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sides:
+    """The three parts, patients numbered alike over them; ``excluded`` counts rows left out by reason."""
+
+    training: Side
+    holdout: Side
+    calibration: Side
+    excluded: Mapping[str, int]
+
+
+class Pictures(Sequence["Picture"]):
+    """Images that are read when they are looked at."""
+
+    def __init__(self, examples: Examples) -> None:
+        self._examples = examples
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        return self._examples.picture(int(place))
+
+    def __iter__(self) -> Iterator[Picture]:
+        return (self._examples.picture(place) for place in range(len(self)))
+
+
+def sides_of(
+    table: Table,
+    generator: Generator,
+    training: Mapping[str, Any],
+    seen: Collection[str],
+    hears: Hears,
+    stops: Stops,
+) -> Sides:
+    """Read the table and look at every image once.
+
+    Parameters
+    ----------
+    table : Table
+    generator : Generator
+    training : mapping
+        What `medsanitize.generators.diffusion.generator.training_of` says of it.
+    seen : collection of str
+        Digests of the images that the models which look were trained on.
+
+    Raises
+    ------
+    UsageError
+        When the table cannot be used, its training part is not what the generator learnt from, or a model
+        that looks was trained on one of the other parts.
+    """
+    import numpy as np
+    from medsanitize.generators.privacy_gate.splits import Side
+    from medsanitize.verifiers.reid.training.dataset import gather
+
+    numbers: dict[str, int] = {}
+    excluded: Counter[str] = Counter()
+    sides, digests = [], []
+    for name, part in zip(PARTS, table.parts, strict=True):
+        rows = rows_of(table, part)
+        labels, of_image = _classed(rows, table.label, generator.classes)
+        examples, left_out = _examples(labels, hears, stops)
+        if seen and name != "training":
+            # Models that look learn from images of all classes.
+            whole = examples if len(labels) == len(rows) else gather(rows, hears, stops)[0]
+            _require_unseen(name, {examples.digest, whole.digest}, seen)
+        people = dict(zip(labels.paths, labels.patients, strict=True))
+        patients = [numbers.setdefault(people[path], len(numbers)) for path in examples.paths]
+        classes = [of_image.get(path, 0) for path in examples.paths]
+        sides.append(Side(Pictures(examples), np.array(patients, np.int64), np.array(classes, np.int64)))
+        digests.append(examples.digest)
+        excluded.update(left_out)
+    if training.get("images", digests[0]) != digests[0]:
+        raise UsageError(
+            "The training part of the table is not what the generator was trained on",
+            "Name the table, folder, columns and part that train generator was given",
+        )
+    first, holdout, calibration = sides
+    return Sides(first, holdout, calibration, dict(sorted(excluded.items())))
+
+
+def _require_unseen(part: str, digests: Collection[str], seen: Collection[str]) -> None:
+    if not set(seen).isdisjoint(digests):
+        raise UsageError(
+            f"A model that looks was trained on the {part} part of the table",
+            "Use a model of other patients: what it learned by heart it finds too well",
+        )
+
+
+def rows_of(table: Table, part: str | None) -> Labels:
+    """The rows of one part, or of all.
+
+    Raises
+    ------
+    UsageError
+        See `medsanitize.verifiers.reid.labels.read_labels`.
+    """
+    from medsanitize.verifiers.reid.labels import read_labels
+
+    return read_labels(table.table, table.images, table.columns, part)
+
+
+def _classed(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Labels, dict[Path, int]]:
+    """Rows of a class that the generator can be asked for, and the number of each image's class."""
+    import numpy as np
+
+    if not classes:
+        return labels, {}
+    if column not in labels.extra:
+        raise UsageError(
+            "The table has no column of that name for the label",
+            "Name the column that train generator was given as --class",
+        )
+    values = labels.extra[column]
+    places = np.array([place for place, value in enumerate(values) if value in classes], np.intp)
+    if not len(places):
+        raise UsageError(
+            "A part of the table has no image of a class that the generator knows",
+            "Name the column of the label, or another table",
+        )
+    kept = labels.keep(places, {NO_SUCH_CLASS: len(values) - len(places)})
+    numbers = {name: number for number, name in enumerate(classes)}
+    return kept, {path: numbers[value] for path, value in zip(kept.paths, kept.extra[column], strict=True)}
+
+
+def _examples(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, Mapping[str, int]]:
+    from medsanitize.generators.diffusion.dataset import examples_of
+
+    return examples_of(labels, hears, stops)

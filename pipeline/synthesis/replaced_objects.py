@@ -1,0 +1,148 @@
+"""Which originals a policy replaces: they are dropped, whatever becomes of the images in their place."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.pipeline.state.keys import open_paths
+from medsanitize.pipeline.state.records import open_record, remove_unreleased
+from medsanitize.pipeline.synthesis.reference_images import Table, rows_of
+from medsanitize.policies.model import Policy, Synthesize
+from medsanitize.sanitize.result import Check, Record
+
+RULE: Final = "synthesize:replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What became of the originals.
+
+    Attributes
+    ----------
+    objects, patients, labels
+        How many were dropped, of how many patients, and how many of each label (if known).
+    named, unlabelled
+        Where labels decide: images that the table names, and images that it gives no label to.
+    """
+
+    objects: int
+    patients: int
+    labels: Mapping[str, int]
+    named: int
+    unlabelled: int
+
+
+_NOTHING: Final = Replaced(0, 0, {}, 0, 0)
+
+
+def table_of(section: Synthesize) -> Table:
+    """The policy's table of reference images."""
+    from medsanitize.verifiers.reid.labels import Columns
+
+    reference = section.reference
+    columns = Columns(file=reference.file, patient_id=reference.patient, split=reference.split)
+    parts = (reference.training, reference.holdout, reference.calibration)
+    return Table(reference.images, reference.table, columns, reference.label, parts)
+
+
+def labels_by_path(section: Synthesize) -> dict[bytes, str]:
+    """Label of every image of the table, by its real path.
+
+    Raises
+    ------
+    UsageError
+        When labels decide what is replaced, and the table has none of them.
+    """
+    labels = rows_of(table_of(section), None)
+    column = labels.extra.get(section.reference.label)
+    missing = sorted(set(section.labels) - set(column or ()))
+    if missing:
+        raise UsageError(
+            f"synthesize: {len(missing)} of the labels to replace are not in the table",
+            "Correct synthesize.labels, or synthesize.reference.label, the column they are in",
+        )
+    if column is None:
+        return {}
+    return {
+        os.path.realpath(os.fsencode(path)): label for path, label in zip(labels.paths, column, strict=True)
+    }
+
+
+def replace_originals(state: State, policy: Policy, staging: Path) -> Replaced:
+    """Drop what the policy replaces, as one transaction; later calls return what the first one did."""
+    section = policy.synthesize
+    if section is None or section.replace == "none":
+        return _NOTHING
+    if state.get("replaced") is None:
+        labels = labels_by_path(section)
+        found, named, unlabelled = list[_Image](), 0, 0
+        for one in _images(state):
+            if _is_replaced(section, one, labels):
+                found.append(one)
+            if section.replace == "by-label":
+                named += any(path in labels for path in one.paths)
+                unlabelled += not _label(one, labels)
+        counts = dict(sorted(Counter(label for one in found if (label := _label(one, labels))).items()))
+        replaced = Replaced(len(found), len({one.patient for one in found}), counts, named, unlabelled)
+        with state.transaction() as db:
+            db.executemany(
+                f"UPDATE objects SET outcome = 'dropped', rule = '{RULE}' WHERE id = ?",  # noqa: S608
+                [(one.id,) for one in found],
+            )
+            state.put("replaced", json.dumps(asdict(replaced)))
+    remove_unreleased(state, staging)
+    return replaced_of(state)
+
+
+def replaced_of(state: State) -> Replaced:
+    """What became of the originals, as the state remembers it."""
+    facts = state.get("replaced")
+    return Replaced(**json.loads(facts)) if facts else _NOTHING
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Image:
+    id: int
+    patient: str
+    flagged: bool
+    paths: tuple[bytes, ...]
+
+
+def _images(state: State) -> Iterator[_Image]:
+    """Every image that would be released, by row."""
+    after = -1
+    while page := state.db.execute(
+        "SELECT id, p_patient, flags, source, payload FROM objects WHERE outcome = 'released' AND id > ?"
+        " AND id NOT IN (SELECT id FROM synthetics) ORDER BY id LIMIT ?",
+        (after, PAGE),
+    ).fetchall():
+        after = page[-1][0]
+        for number, patient, flags, source, payload in page:
+            record = open_record(state, "released", (patient, "", "", ""), payload)
+            if _shows_something(record):
+                flagged = bool(flags) or Check.FLAGGED in (record.pixels, record.faces)
+                yield _Image(number, patient, flagged, open_paths(state.seal, source))
+
+
+def _shows_something(record: Record) -> bool:
+    return record.kind in ("raster", "slide") or record.rows is not None
+
+
+def _is_replaced(section: Synthesize, image: _Image, labels: Mapping[bytes, str]) -> bool:
+    if section.replace == "all":
+        return True
+    if section.replace == "flagged":
+        return image.flagged
+    return any(labels.get(path) in section.labels for path in image.paths)
+
+
+def _label(image: _Image, labels: Mapping[bytes, str]) -> str:
+    return next((labels[path] for path in image.paths if labels.get(path)), "")

@@ -1,0 +1,68 @@
+"""A policy as it is checked: values of any type, each with its place in the text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from medsanitize.errors import Problem
+from medsanitize.policies.strict_yaml import Place
+
+Steps: TypeAlias = tuple[str | int, ...]
+"""Keys and indexes that lead to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A policy whose values may still be of any type, preset applied.
+
+    ``locate`` gives the place of a path of keys, or of its nearest ancestor that the text has.
+    """
+
+    data: dict[str, Any]
+    base: Path
+    locate: Callable[[Steps], Place]
+
+    def get(self, *path: str | int) -> Any:
+        """The value at a path, or None."""
+        value: Any = self.data
+        for step in path:
+            if isinstance(value, dict) and isinstance(step, str):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    def items(self, *path: str | int) -> Sequence[Any]:
+        """The list at a path, or nothing."""
+        value = self.get(*path)
+        return value if isinstance(value, list) else ()
+
+    def problem(self, path: Steps, message: str, remedy: str) -> Problem:
+        """A problem at a path."""
+        return Problem(*self.locate(path), message, remedy)
+
+    def real(self, *path: str | int) -> Path | None:
+        """The folder or file a path of keys names, links followed, or None."""
+        value = self.get(*path)
+        if not isinstance(value, str) or path_problem(value) is not None:
+            return None
+        return Path(os.path.realpath(self.base / value))
+
+
+def path_problem(value: str) -> tuple[str, str] | None:
+    """Why a text cannot be a path, and what to write instead."""
+    if not value.strip():
+        return "The path is empty", "Name a file or folder, relative to the policy"
+    if not value.isprintable():
+        return "The path holds a control character", "Rename the file or folder"
+    if value.startswith("~"):
+        return "A path is taken literally; ~ is not your home folder here", "Write the path out"
+    if "://" in value:
+        return "A path must be local", "Mount the store, or copy its objects to a folder"
+    return None

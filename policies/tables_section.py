@@ -1,0 +1,45 @@
+"""Tables beside the images, and how alike their patients must be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from medsanitize.policies.base import Section, Slug, Text
+from pydantic import Field
+
+
+class Table(Section):
+    """An accompanying table. Columns not named here are dropped."""
+
+    name: Slug
+    """Name of the released table."""
+    file: Path
+    """CSV or Parquet."""
+    patient: Text
+    """Column with the PatientID."""
+    issuer: Text | None = None
+    """Column with the issuer of the PatientID."""
+    study: Text | None = None
+    """Column with the Study Instance UID."""
+    instance: Text | None = None
+    """Column with the SOP Instance UID."""
+    accession: Text | None = None
+    """Column with the accession number."""
+    dates: tuple[Text, ...] = ()
+    """Columns with dates, changed as the patient's dates are."""
+    ages: tuple[Text, ...] = ()
+    """Columns with ages in years; over 89 becomes 90."""
+    zip_codes: tuple[Text, ...] = ()
+    """Columns with ZIP codes, cut to three digits, 000 for small areas."""
+    keep: tuple[Text, ...] = ()
+    """Columns released as they are."""
+
+
+class SmallGroups(Section):
+    """How many patients must share what all tables together say of each of them (k-anonymity)."""
+
+    least: Annotated[int, Field(ge=2, le=1000)] = 5
+    """Patients of a group; those of smaller groups are counted."""
+    action: Literal["flag", "fail"] = "flag"
+    """With a smaller group, the release says so (``flag``), or is not published (``fail``)."""

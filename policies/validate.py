@@ -1,0 +1,282 @@
+"""What a policy must say as a whole, beyond the form of each of its values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from medsanitize.errors import Problem
+from medsanitize.policies import tag_patterns
+from medsanitize.policies.draft import Draft, Steps, path_problem
+from medsanitize.policies.inputs import is_url
+from medsanitize.policies.validate_inputs import check_pacs, check_stores
+
+
+def check(draft: Draft) -> Iterator[Problem]:
+    """Yield every contradiction of a policy."""
+    for rule in (
+        _published,
+        _keys,
+        _registry,
+        _anonymous,
+        _dates,
+        _faces,
+        _macro,
+        _overrides,
+        _paths,
+        _files,
+        _inputs,
+        check_pacs,
+        check_stores,
+        _tables,
+        _synthesize,
+    ):
+        yield from rule(draft)
+
+
+def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
+    """Where a policy names files and folders."""
+    yield from (("output",), ("state",), ("exclude",), ("keys", "file"), ("keys", "signing"))
+    yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "places", "file"))
+    yield ("registry", "key", "file")
+    yield from (("overlap", name) for name in ("model", "verifier", "calibration"))
+    yield from (("synthesize", name) for name in ("model", "verifier", "retrieval"))
+    yield from (("synthesize", "reference", name) for name in ("images", "table"))
+    for section, rest in (("inputs", ()), ("tables", ("file",))):
+        values = data.get(section)
+        for index in range(len(values) if isinstance(values, list) else 0):
+            yield (section, index, *rest)
+    inputs = data.get("inputs")
+    for index, value in enumerate(inputs if isinstance(inputs, list) else ()):
+        if isinstance(value, dict):
+            yield ("inputs", index, "worklist")
+
+
+def _published(draft: Draft) -> Iterator[Problem]:
+    value = draft.get("release", "date")
+    if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        return
+    try:
+        date.fromisoformat(value)
+    except ValueError:
+        yield draft.problem(
+            ("release", "date"), "The calendar has no such date", "Write the date as YYYY-MM-DD"
+        )
+
+
+def _keys(draft: Draft) -> Iterator[Problem]:
+    given = [name for name in ("file", "env", "command") if draft.get("keys", name) is not None]
+    anonymous = draft.get("release", "mode") == "anonymous"
+    if len(given) > 1:
+        yield draft.problem(
+            ("keys", given[1]),
+            f"The release key comes from two places: keys.{given[0]} and keys.{given[1]}",
+            "Keep exactly one of file, env and command",
+        )
+    elif not given and not anonymous:
+        yield draft.problem(
+            ("keys",),
+            "The release key comes from nowhere",
+            "Write keys: {file: ./release.key} and make the file with: medsanitize keygen ./release.key",
+        )
+
+
+def _registry(draft: Draft) -> Iterator[Problem]:
+    given = [name for name in ("file", "env") if draft.get("registry", "key", name) is not None]
+    remedy = "Write registry.key: {file: ./registry.key} and make it with: medsanitize keygen ./registry.key"
+    if draft.get("registry", "key") is not None and len(given) != 1:
+        what = "The key of the registry must come from exactly one place: file or env"
+        yield draft.problem(("registry", "key"), what, remedy)
+    elif draft.get("overlap") is not None and not given:
+        what = "overlap needs the embeddings in the registry, which are encrypted, and names no key"
+        yield draft.problem(("overlap",), what, remedy)
+
+
+def _anonymous(draft: Draft) -> Iterator[Problem]:
+    if draft.get("release", "mode") != "anonymous":
+        return
+    remedy = "Delete it, or write release.mode: pseudonymous"
+    if draft.get("dicom", "options", "retain_uids") is True:
+        path: Steps = ("dicom", "options", "retain_uids")
+        yield draft.problem(path, "An anonymous release cannot keep UIDs: they link to the source", remedy)
+    if draft.get("pseudonyms", "table") is not None:
+        path = ("pseudonyms", "table")
+        yield draft.problem(path, "An anonymous release cannot use pseudonyms given elsewhere", remedy)
+    if draft.get("keys", "scope") == "project":
+        path = ("keys", "scope")
+        yield draft.problem(path, "An anonymous release shares its pseudonyms with no other", remedy)
+    if draft.get("release", "approve") == "required":
+        path = ("release", "approve")
+        what = "An anonymous run cannot wait for approval: its key is gone as soon as it stops"
+        yield draft.problem(path, what, remedy)
+
+
+def _dates(draft: Draft) -> Iterator[Problem]:
+    options: Steps = ("dicom", "options")
+    full, modified = "retain_longitudinal_full_dates", "retain_longitudinal_modified_dates"
+    if draft.get(*options, full) is True and draft.get(*options, modified) is True:
+        yield draft.problem(
+            (*options, full),
+            f"{full} and {modified} contradict each other",
+            f"Write {modified}: false, or {full}: false",
+        )
+    if (
+        draft.get("dicom", "dates", "method") == "year"
+        and draft.get("dicom", "dates", "keep_weekday") is True
+    ):
+        path = ("dicom", "dates", "keep_weekday")
+        yield draft.problem(path, "keep_weekday means nothing where only the year stays", "Delete it")
+
+
+def _faces(draft: Draft) -> Iterator[Problem]:
+    option: Steps = ("dicom", "options", "clean_recognizable_visual_features")
+    faces = draft.get("pixels", "faces")
+    if draft.get(*option) is True and faces in ("ignore", "flag"):
+        yield draft.problem(
+            option,
+            f"clean_recognizable_visual_features asks for what pixels.faces: {faces} does not do",
+            "Write pixels.faces: deface, or quarantine, or clean_recognizable_visual_features: false",
+        )
+
+
+def _macro(draft: Draft) -> Iterator[Problem]:
+    path: Steps = ("wsi", "macro", "keep")
+    part = draft.items(*path)
+    if len(part) != 4 or not all(isinstance(one, int | float) for one in part):
+        return
+    left, top, right, bottom = part
+    if left >= right or top >= bottom:
+        what = "wsi.macro.keep names no area"
+        yield draft.problem(path, what, "Write [left, top, right, bottom], as in [0.3, 0, 1, 1]")
+    elif list(part) == [0, 0, 1, 1]:
+        what = "wsi.macro.keep is the whole picture, and the label is in it"
+        yield draft.problem(path, what, "Leave out the part that shows the label, as in [0.3, 0, 1, 1]")
+
+
+def _overrides(draft: Draft) -> Iterator[Problem]:
+    overrides = draft.get("dicom", "attributes")
+    for mask, action in overrides.items() if isinstance(overrides, dict) else ():
+        if action == "U" and "x" not in mask and tag_patterns.vr(mask) not in ("UI", ""):
+            path = ("dicom", "attributes", mask)
+            yield draft.problem(
+                path, "Action U is for UIDs, and this attribute is none", "Write D, Z, X, K or C"
+            )
+
+
+def _paths(draft: Draft) -> Iterator[Problem]:
+    for path in path_fields(draft.data):
+        value = draft.get(*path)
+        may_be_url = path == ("output",) or (path[0] == "inputs" and len(path) == 2)
+        if isinstance(value, str) and not (may_be_url and is_url(value)):
+            wrong = path_problem(value)
+            if wrong is not None:
+                yield draft.problem(path, *wrong)
+
+
+def _inputs(draft: Draft) -> Iterator[Problem]:
+    seen: dict[Path, int] = {}
+    for index in range(len(draft.items("inputs"))):
+        here = draft.real("inputs", index)
+        if here is None:
+            continue
+        for other, first in seen.items():
+            if _within(here, other) or _within(other, here):
+                same = "is" if here == other else "overlaps"
+                yield draft.problem(
+                    ("inputs", index),
+                    f"Input {index + 1} {same} input {first + 1}",
+                    "Name each folder once, and no folder inside another",
+                )
+                break
+        else:
+            seen[here] = index
+
+
+def _files(draft: Draft) -> Iterator[Problem]:
+    """No root lies inside another, and nothing the holder keeps lies in what is published."""
+    inputs = [real for i in range(len(draft.items("inputs"))) if (real := draft.real("inputs", i))]
+    output, state = draft.real("output"), draft.real("state")
+    registry = draft.real("registry", "path")
+    for name, here in (("output", output), ("state", state), ("registry.path", registry)):
+        path: Steps = tuple(name.split("."))
+        if here is None:
+            continue
+        if any(_within(here, source) for source in inputs):
+            yield draft.problem(
+                path, f"{name} lies inside an input, and inputs are never written to", _BESIDE
+            )
+        elif any(_within(source, here) for source in inputs):
+            yield draft.problem(path, f"An input lies inside {name}", _BESIDE)
+    if output and state and (_within(state, output) or _within(output, state)):
+        inner = "state lies inside output" if _within(state, output) else "output lies inside state"
+        yield draft.problem(("state",), inner, _BESIDE)
+    for path in path_fields(draft.data):
+        here = draft.real(*path)
+        if (
+            (path[0] not in ("inputs", "output", "state") or len(path) > 2)
+            and here
+            and output
+            and _within(here, output)
+        ):
+            name = ".".join(step for step in path if isinstance(step, str))
+            yield draft.problem(path, f"{name} lies inside output, which is published", _BESIDE)
+
+
+_BESIDE = "Name a place beside it"
+
+
+def _within(inner: Path, outer: Path) -> bool:
+    return inner == outer or outer in inner.parents
+
+
+def _tables(draft: Draft) -> Iterator[Problem]:
+    names: dict[str, int] = {}
+    for index, table in enumerate(draft.items("tables")):
+        if not isinstance(table, dict):
+            continue
+        name = table.get("name")
+        if isinstance(name, str):
+            if name in names:
+                message = f"Table {index + 1} has the name of table {names[name] + 1}"
+                yield draft.problem(("tables", index, "name"), message, "Give each table its own name")
+            names.setdefault(name, index)
+        yield from _columns(draft, index, table)
+
+
+def _synthesize(draft: Draft) -> Iterator[Problem]:
+    path: Steps = ("synthesize", "labels")
+    by_label, labels = draft.get("synthesize", "replace") == "by-label", draft.get(*path)
+    if by_label and not labels:
+        what = "synthesize.replace: by-label names no label"
+        yield draft.problem(path, what, "Write synthesize.labels: [LABEL], or replace: all")
+    elif labels and not by_label:
+        what = "synthesize.labels means nothing without replace: by-label"
+        yield draft.problem(path, what, "Delete it, or write replace: by-label")
+    if by_label and not all(isinstance(one, str) and not is_url(one) for one in draft.items("inputs")):
+        what = "synthesize.replace: by-label needs local folders as inputs: the table names files"
+        remedy = "Copy the objects to a folder and name that, or write replace: all or flagged"
+        yield draft.problem(("synthesize", "replace"), what, remedy)
+    defaults = {"training": "train", "holdout": "holdout", "calibration": "calibration"}
+    parts = {name: draft.get("synthesize", "reference", name) or value for name, value in defaults.items()}
+    if draft.get("synthesize", "reference") is not None and len(set(map(str, parts.values()))) < len(parts):
+        path = ("synthesize", "reference")
+        what = "Two parts of synthesize.reference have one name"
+        yield draft.problem(path, what, "Give patients to train, hold out and calibrate on, each a part")
+
+
+def _columns(draft: Draft, index: int, table: dict[str, Any]) -> Iterator[Problem]:
+    """A column has one role: as an id and a date it would be treated in two ways."""
+    seen: set[str] = set()
+    for role in ("patient", "issuer", "study", "instance", "accession", "dates", "ages", "zip_codes", "keep"):
+        value = table.get(role)
+        several = isinstance(value, list)
+        for position, column in enumerate(value if isinstance(value, list) else [value]):
+            if not isinstance(column, str):
+                continue
+            if column in seen:
+                path: Steps = ("tables", index, role, position) if several else ("tables", index, role)
+                yield draft.problem(path, f"A column of {role} is named before", "Give each column one role")
+            seen.add(column)

@@ -1,0 +1,187 @@
+"""What inputs that are a PACS, and addresses of stores, must say as a whole."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from medsanitize.errors import Problem
+from medsanitize.policies.inputs import (
+    LONGEST_ADDRESS,
+    OBJECT_STORES,
+    SERIES_KEYS,
+    STORES,
+    STUDY_KEYS,
+    is_url,
+)
+from medsanitize.policies.strict_yaml import shown
+
+if TYPE_CHECKING:
+    from medsanitize.policies.draft import Draft, Steps
+
+_LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
+_EXAMPLES: Final = "s3://bucket/prefix, gs://bucket/prefix or abfs://container/prefix"
+_CHOOSE = "Write worklist: ./worklist.csv, or query: {StudyDate: 20240101-20241231}"
+
+
+def check_pacs(draft: Draft) -> Iterator[Problem]:
+    """Yield every contradiction of the inputs that are PACS."""
+    for index, one in enumerate(draft.items("inputs")):
+        if isinstance(one, dict):
+            yield from _wanted(draft, ("inputs", index), one)
+            yield from _peer(draft, ("inputs", index), one)
+            yield from _web(draft, ("inputs", index), one)
+
+
+def _wanted(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
+    """A PACS is never read as a whole by accident."""
+    query = one.get("query")
+    values = query if isinstance(query, dict) else {}
+    for keyword, value in values.items():
+        place = (*path, "query", keyword)
+        if keyword not in STUDY_KEYS | SERIES_KEYS:
+            near = difflib.get_close_matches(str(keyword), sorted(STUDY_KEYS | SERIES_KEYS), n=1, cutoff=0.6)
+            remedy = f"Perhaps '{near[0]}' is meant" if near else f"Known here: {_known()}"
+            yield draft.problem(place, f"The keyword {shown(str(keyword))} cannot choose studies", remedy)
+        elif isinstance(value, str) and (not value.isprintable() or "\\" in value):
+            what = "A value to match holds a backslash or a control character"
+            yield draft.problem(place, what, "Write one value, or name several studies in a worklist")
+        elif isinstance(value, str) and keyword.endswith("UID") and set(value) & set("*?"):
+            yield draft.problem(place, "A UID is matched as a whole", "Write it without wildcards")
+        elif isinstance(value, str) and keyword.endswith("Time") and not _is_time(value):
+            what = "This is no time of day, nor a range of them"
+            yield draft.problem(place, what, "Write it as in '0930' or 0800-1159, without wildcards")
+    if one.get("worklist") is not None:
+        return
+    if not values:
+        yield draft.problem(path, "This input would read everything that the PACS holds", _CHOOSE)
+    elif not any(key in STUDY_KEYS and _narrows(key, value) for key, value in values.items()):
+        what = "The query leaves no study out, so it would ask for everything that the PACS holds"
+        yield draft.problem(
+            (*path, "query"), what, "Add a key of studies, as in StudyDate or ModalitiesInStudy"
+        )
+
+
+def _narrows(keyword: str, value: object) -> bool:
+    if not isinstance(value, str):
+        return True
+    if keyword.endswith("Time") and "-" in value:
+        first, _, last = value.strip().partition("-")
+        return first.ljust(6, "0") > "000000" or last.ljust(6, "9") < "235959"
+    return bool(value.strip(" *?-^="))
+
+
+def _is_time(value: str) -> bool:
+    """Whether every answer can be compared with this; nothing and ``*`` leave none out."""
+    time = r"(\d{2}(\d{2}(\d{2}(\.\d{1,6})?)?)?)"
+    return (
+        not value.strip(" *") or re.fullmatch(f"{time}|{time}?-{time}?", value.strip(), re.ASCII) is not None
+    )
+
+
+def _known() -> str:
+    return ", ".join(sorted(STUDY_KEYS | SERIES_KEYS))
+
+
+def _peer(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
+    peer = one.get("dimse")
+    if (
+        isinstance(peer, str)
+        and (found := re.search(r":([0-9]{1,5})$", peer))
+        and int(found[1]) not in _PORTS
+    ):
+        yield draft.problem((*path, "dimse"), "There is no such port", "Write one from 1 to 65535")
+    if peer is None:
+        return
+    moves, port = one.get("retrieve") == "move", one.get("port")
+    if moves and port is None:
+        what = "retrieve: move needs the port at which objects are received"
+        yield draft.problem(path, what, "Add port: 11112, and tell the peer of it")
+    elif port is not None and not moves:
+        yield draft.problem((*path, "port"), "port means nothing without retrieve: move", "Delete it")
+
+
+_PORTS = range(1, 65536)
+
+
+def _web(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
+    given = [name for name in ("token", "login") if one.get(name) is not None]
+    address = one.get("dicomweb")
+    if not isinstance(address, str):
+        return
+    if len(given) > 1:
+        what = "A DICOMweb service takes one credential, token or login"
+        yield draft.problem((*path, "login"), what, "Delete one of the two")
+    if not service_is_sound(address):
+        yield draft.problem((*path, "dicomweb"), "This is no address of a service", "Write https://host/path")
+    elif given and not may_carry_credentials(address):
+        what = "Credentials would travel in the clear"
+        yield draft.problem((*path, "dicomweb"), what, "Write https://")
+
+
+def service_is_sound(address: str) -> bool:
+    """Whether host and port of a DICOMweb service can be told apart."""
+    try:
+        parts = urlsplit(address)
+        return bool(parts.hostname) and (parts.port is None or parts.port in _PORTS)
+    except ValueError:
+        return False
+
+
+def may_carry_credentials(address: str) -> bool:
+    """Whether credentials may go to this service: by TLS, or to this very machine."""
+    parts = urlsplit(address)
+    return parts.scheme == "https" or parts.hostname in _LOOPBACK
+
+
+def check_stores(draft: Draft) -> Iterator[Problem]:
+    """Problems of every address that a policy reads from or writes to."""
+    addresses: list[tuple[Steps, str]] = []
+    for index, value in enumerate(draft.items("inputs")):
+        if is_url(value):
+            addresses.append((("inputs", index), value))
+    output = draft.get("output")
+    if is_url(output):
+        addresses.append((("output",), output))
+    for number, (path, address) in enumerate(addresses):
+        wrong = _problem(address, STORES if path[0] == "inputs" else OBJECT_STORES)
+        if wrong is not None:
+            yield draft.problem(path, *wrong)
+        elif any(_within(address, other) or _within(other, address) for _, other in addresses[:number]):
+            what = "overlaps an address named before" if path[0] == "inputs" else "overlaps an input"
+            yield draft.problem(path, f"This {what}", "Name each place once, and none inside another")
+
+
+def _problem(address: str, schemes: tuple[str, ...]) -> tuple[str, str] | None:
+    """Why an address cannot be used, and what to write instead."""
+    scheme, _, rest = address.partition("://")
+    if scheme not in schemes:
+        if scheme in STORES:
+            return "A release cannot be put there", f"Write a folder, {_EXAMPLES}"
+        return "Nothing reads or writes this kind of address", f"Write a folder, {_EXAMPLES}"
+    if len(address) > LONGEST_ADDRESS:  # it would be taken for a local path
+        return f"The address is longer than {LONGEST_ADDRESS:,} characters", "Write a shorter one"
+    if not address.isprintable() or re.search(r"\s", address):
+        return "The address holds a space or control character", "Write it without, or rename the place"
+    host, _, below = rest.partition("/")
+    if not host:
+        return "The address names no bucket or server", f"Write {_EXAMPLES}"
+    web = scheme in ("http", "https")
+    if web and "@" in urlsplit(address).netloc:
+        return "The address holds a user or password", "Keep credentials in the environment (~/.netrc)"
+    if web and {"?", "#"} & set(address):
+        return "The address holds a query", "Name one file, or a listing that ends in a slash"
+    parts = below.removesuffix("/").split("/")
+    if below and any(part in ("", ".", "..") for part in parts):
+        return "The address holds an empty name, or one of dots", "Write it without"
+    if not web and {"?", "*", "["} & set(below):
+        return "The address holds a character that libraries take for a pattern", "Rename the prefix"
+    return None
+
+
+def _within(inner: str, outer: str) -> bool:
+    one, other = (address.rstrip("/") + "/" for address in (inner, outer))
+    return one.startswith(other)

@@ -1,0 +1,51 @@
+"""The evidence of a staged release, written in the one order that lets each file name the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medsanitize.release import layout
+from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.attestation import key_id, load_signing_key, sign, statement
+from medsanitize.release.canonical_json import document_json
+from medsanitize.release.checksums import digest_file, write_sums
+from medsanitize.release.croissant import croissant
+from medsanitize.release.provenance import provenance
+from medsanitize.release.report import render_report
+from medsanitize.release.rocrate import ro_crate
+from medsanitize.release.summary import Summary
+
+
+def write_evidence(staging: Path, summary: Summary, *, signing_key: Path | None) -> None:
+    """Write everything but data, manifests, tables and RELEASE.json into the staging folder.
+
+    Parameters
+    ----------
+    staging : Path
+        Holds data/, both manifests and the accompanying tables. Earlier evidence is replaced.
+    summary : Summary
+        The public account of the run.
+    signing_key : Path or None
+        Ed25519 private key in PEM form. Without one the release is unsigned and its report says so.
+
+    Raises
+    ------
+    IntegrityError
+        When the staged files are not exactly those of the manifest.
+    KeyMaterialError
+        When the key is missing, readable by others or of another kind.
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    key = None if signing_key is None else load_signing_key(signing_key)
+    signer = None if key is None else key_id(key.public_key())
+    with storage():
+        (staging / layout.ATTESTATION).unlink(missing_ok=True)
+        write_atomic(staging / layout.CROISSANT, document_json(croissant(summary, staging)))
+        write_atomic(staging / layout.PROVENANCE, document_json(provenance(summary, staging)))
+        write_atomic(staging / layout.REPORT, render_report(summary, signer=signer))
+        write_atomic(staging / layout.RO_CRATE, document_json(ro_crate(summary, staging)))
+        write_sums(staging)
+        if key is not None:
+            digests = {path: digest_file(staging / path) for path in layout.attested(staging)}
+            write_atomic(staging / layout.ATTESTATION, sign(statement(summary, digests), key))

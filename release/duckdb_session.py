@@ -1,0 +1,72 @@
+"""DuckDB for sets of rows that need not fit into memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.release.atomic_io import storage
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from pyarrow import RecordBatchReader
+
+MEMORY: Final = "1GB"
+_ROWS: Final = 65_536
+_SPILLED: Final = ".spilled"
+
+
+@contextmanager
+def connected(folder: Path) -> Iterator[DuckDBPyConnection]:
+    """A database in memory that writes what is beyond 1 GB into ``folder``, and leaves nothing there.
+
+    It uses one thread, reaches no network, and loads no extension.
+
+    Raises
+    ------
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    import duckdb
+
+    spilled = folder / _SPILLED
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": MEMORY,
+        "threads": 1,
+        "temp_directory": str(spilled),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    try:
+        with duckdb.connect(":memory:", config=settings) as db:
+            yield db
+    except (duckdb.IOException, duckdb.OutOfMemoryException):
+        raise EnvironmentFailure(
+            "A set of rows could not be put in order", "Free some space, then run the same command again"
+        ) from None
+    finally:
+        with storage():
+            shutil.rmtree(spilled, ignore_errors=True)
+
+
+def table_rows(path: Path) -> RecordBatchReader:
+    """The rows of a Parquet file, to be named in one query.
+
+    DuckDB is not told the path: it would take ``*`` and ``[`` for patterns, and words of folders such as
+    ``sex=M`` for columns.
+    """
+    import pyarrow.parquet as pq
+    from medsanitize.release.parquet_io import batches_of
+    from pyarrow import RecordBatchReader
+
+    file = pq.ParquetFile(path)
+    return RecordBatchReader.from_batches(file.schema_arrow, batches_of(file, _ROWS))
+
+
+def identifier(name: str) -> str:
+    """A column's name as SQL quotes it."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,35 @@
+"""RELEASE.json: what the release is called and the digests everything else hangs on."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from medsanitize.release import layout
+from medsanitize.release.attestation import identity
+from medsanitize.release.canonical_json import document_json
+from medsanitize.release.checksums import digest_file
+from medsanitize.release.summary import Summary
+
+
+def root_document(release: Path, summary: Summary) -> bytes:
+    """Return the bytes of RELEASE.json for the files of a release.
+
+    Its own member ``digest`` is the SHA-256 of the same document without it.
+    """
+    paths = [*layout.attested(release)]
+    if (release / layout.ATTESTATION).exists():
+        paths.append(layout.ATTESTATION)
+    facts: dict[str, Any] = {
+        "format": layout.FORMAT_VERSION,
+        **identity(summary),
+        "digests": {path: digest_file(release / path) for path in paths},
+    }
+    return document_json({**facts, "digest": self_digest(facts)})
+
+
+def self_digest(facts: dict[str, Any]) -> str:
+    """Return what RELEASE.json states of itself; the member ``digest`` is left out of it."""
+    rest = {name: value for name, value in facts.items() if name != "digest"}
+    return hashlib.sha256(document_json(rest)).hexdigest()

@@ -1,0 +1,40 @@
+"""The text of every frame, read in each way that the frame is shown."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.find_text import read_frames
+from medsanitize.sanitize.burned_in.ocr import TextReader
+from medsanitize.sanitize.burned_in.rendering import Picture
+
+Lanes = tuple[tuple[TextBox, ...], ...]
+"""The text of one frame, once for each rendering; neighbours are judged within one rendering."""
+
+
+class Readings:
+    """Reads frames one after another; what did not change since the frame before is not read again."""
+
+    def __init__(self, reader: TextReader) -> None:
+        self._reader = reader
+        self._queues: list[deque[Picture]] = []
+        self._lanes: list[Iterator[tuple[TextBox, ...]]] = []
+
+    def read(self, pictures: Iterable[Picture]) -> Lanes:
+        """The text in the renderings of the next frame."""
+        found = []
+        for number, picture in enumerate(pictures):
+            if number == len(self._lanes):
+                queue: deque[Picture] = deque()
+                self._queues.append(queue)
+                self._lanes.append(read_frames(self._reader, _served(queue)))
+            self._queues[number].append(picture)
+            found.append(next(self._lanes[number]))
+        return tuple(found)
+
+
+def _served(queue: deque[Picture]) -> Iterator[Picture]:
+    while True:
+        yield queue.popleft()

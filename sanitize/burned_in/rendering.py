@@ -1,0 +1,136 @@
+"""A frame's samples as grey pictures in which text can be read.
+
+Text is burned in at any value and in any colour, often at the very ends of the range, so a frame may
+be shown in more than one way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from numpy.typing import NDArray
+
+Picture = NDArray[np.uint8]
+Samples = NDArray[Any]
+
+_LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
+_TAIL = 0.5
+_OUTLIERS = 8
+_LEAST_SIDE = 8
+_STEPS = 3.0
+_MOSTLY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colour look-up tables (PS3.3 C.7.6.3.1.5): 8 bit colours, (entries, 3), and the first index mapped."""
+
+    colours: NDArray[np.uint8]
+    first: int
+
+    def darkest(self) -> int:
+        """The index of the darkest colour."""
+        return self.first + int((self.colours.astype(np.float32) @ _LUMINANCE).argmin())
+
+    def shown(self, indices: Samples) -> Picture:
+        """The colours of a frame of indices; those outside the table as its nearest end."""
+        at = np.clip(indices.astype(np.int64) - self.first, 0, len(self.colours) - 1)
+        shown: Picture = self.colours[at]
+        return shown
+
+
+def renderings(samples: Samples, geometry: Geometry, model: str, palette: Palette | None) -> list[Picture]:
+    """Pictures of one frame to be read for text; none when it is too small or all one value.
+
+    Parameters
+    ----------
+    samples : array
+        One frame as `codecs.decode` gives it.
+    geometry : Geometry
+    model : str
+        Photometric Interpretation of ``samples``.
+    palette : Palette, optional
+        For ``PALETTE COLOR``.
+
+    Returns
+    -------
+    list of arrays of uint8, shape (rows, columns)
+        First what a viewer would show, then what brings out text that this may hide.
+    """
+    if min(geometry.rows, geometry.columns) < _LEAST_SIDE or samples.size == 0:
+        return []
+    if palette is None and samples.ndim == 2:
+        pictures = [*_grey(samples, inverted=model == "MONOCHROME1"), *_faint(samples)]
+    else:
+        colours = (
+            palette.shown(samples) if samples.ndim == 2 and palette else _colours(samples, geometry, model)
+        )
+        pictures = [*_coloured(colours), *_faint(colours)]
+    return [one for one in pictures if one.min() != one.max()]
+
+
+def _grey(samples: Samples, *, inverted: bool) -> list[Picture]:
+    """From lowest to highest value, and without the tails where these take most of the range."""
+    values = samples.astype(np.float32)
+    if samples.dtype.kind == "f":
+        values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    low, high = float(values.min()), float(values.max())
+    pictures = [_scaled(values, low, high)]
+    if samples.dtype.itemsize > 1:
+        inner_low, inner_high = (float(one) for one in np.percentile(values, (_TAIL, 100 - _TAIL)))
+        if 0 < inner_high - inner_low < (high - low) / _OUTLIERS:
+            pictures.append(_scaled(values, inner_low, inner_high))
+    return [255 - one for one in pictures] if inverted else pictures
+
+
+def _faint(samples: Samples) -> list[Picture]:
+    """What all but equals a ground of one value, much amplified: no eye sees it, but any program can.
+
+    What differs more is left out, since it is seen in the other pictures.
+    """
+    if samples.dtype.kind == "f":
+        return []
+    values = samples.astype(np.float32)
+    reach = max(_STEPS, _STEPS / 255 * float(values.max() - values.min()))
+    if samples.ndim == 3:
+        values, reach = values.sum(axis=2), reach * samples.shape[2]
+    above = values - np.median(values)
+    near = np.abs(above) <= reach
+    if float((above == 0).mean()) < _MOSTLY or not above[near].any():
+        return []
+    return [_scaled(np.where(near, above, 0), -reach, reach)]
+
+
+def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:
+    if high <= low:
+        return np.zeros(values.shape, np.uint8)
+    scale = np.float32(255.0 / (high - low))
+    return np.asarray(np.clip((values - low) * scale + 0.5, 0, 255), np.uint8)
+
+
+def _coloured(colours: Picture) -> list[Picture]:
+    """Half luminance and half the brightest channel: colours of equal luminance differ too."""
+    red, green, blue = (colours[..., channel].astype(np.uint16) for channel in range(3))
+    luminance = (77 * red + 150 * green + 29 * blue + 128) >> 8
+    return [((luminance + np.maximum(np.maximum(red, green), blue) + 1) >> 1).astype(np.uint8)]
+
+
+def _colours(samples: Samples, geometry: Geometry, model: str) -> Picture:
+    """RGB of 8 bits, (rows, columns, 3)."""
+    if samples.shape[-1] == 4 and samples.shape[1] * 2 == geometry.columns:
+        luma = samples[..., :2].reshape(geometry.rows, geometry.columns)
+        chroma = np.repeat(samples[..., 2:], 2, axis=1)
+        samples = np.dstack([luma, chroma])
+    if samples.dtype == np.uint8 and not model.startswith("YBR"):
+        return samples[..., :3]
+    values = samples[..., :3].astype(np.float32)
+    if samples.dtype.itemsize > 1:
+        values *= 255.0 / max(2 ** min(geometry.bits_stored, 32) - 1, 1)
+    if not model.startswith("YBR"):
+        return np.asarray(np.clip(values + 0.5, 0, 255), np.uint8)
+    luma, blue, red = values[..., 0], values[..., 1] - 128, values[..., 2] - 128
+    channels = (luma + 1.402 * red, luma - 0.344136 * blue - 0.714136 * red, luma + 1.772 * blue)
+    return np.asarray(np.clip(np.stack(channels, axis=-1) + 0.5, 0, 255), np.uint8)

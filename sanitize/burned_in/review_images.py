@@ -1,0 +1,99 @@
+"""Pictures of what the machine is unsure about, for a person of the holder's to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+
+import numpy as np
+from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.rendering import Picture
+from medsanitize.sanitize.result import Doubt
+
+MOST = 12
+"""Doubts about one object; what is least sure comes first."""
+_THUMBNAIL = 512
+_SURE_BLANKED, _SURE_KEPT = 0.85, 0.6
+_LEAST_LETTERS = 3
+
+
+def place_of(frame: int, box: TextBox | None = None) -> str:
+    """The place of a frame (from 1) or of a box in it: left, top, right, bottom."""
+    place = f"pixels/frame {frame}"
+    return f"{place}/box {box.left},{box.top},{box.right},{box.bottom}" if box else place
+
+
+@dataclass(slots=True)
+class Doubts:
+    """What was read with little certainty in one object."""
+
+    _found: dict[tuple[int, int, int, int, str], tuple[float, int, TextBox, str, Picture]] = field(
+        default_factory=dict
+    )
+    _overview: tuple[int, Picture] | None = None
+
+    def note(self, frame: int, box: TextBox, picture: Picture, *, blanked: bool) -> None:
+        """Remember a line that was read uncertainly; ``frame`` from 1, ``picture`` the whole frame."""
+        if box.score >= (_SURE_BLANKED if blanked else _SURE_KEPT):
+            return
+        if not blanked and sum(letter.isalnum() for letter in box.text) < _LEAST_LETTERS:
+            return
+        key = (box.left, box.top, box.right, box.bottom, box.text)
+        if key in self._found or len(self._found) > 8 * MOST:
+            return
+        # A line that stays may be a leak: it comes before one that is gone.
+        order = box.score + blanked
+        rule = "burned-in-text-blanked" if blanked else "burned-in-text-kept"
+        self._found[key] = (order, frame, box, rule, _crop(picture, box).copy())
+
+    def show(self, frame: int, picture: Picture) -> None:
+        """Remember the first changed frame as it was."""
+        if self._overview is None:
+            self._overview = (frame, _thumbnail(picture))
+
+    def made(self, after: Callable[[int], Picture | None]) -> tuple[Doubt, ...]:
+        """The doubts; ``after`` gives a frame (from 1) as it will be released."""
+        first: list[Doubt] = []
+        if self._overview is not None:
+            frame, before = self._overview
+            shown = after(frame)
+            new = _png(_thumbnail(shown)) if shown is not None else b""
+            first.append(Doubt(place_of(frame), "burned-in-text-overview", "", _png(before), new))
+        chosen = sorted(self._found.values(), key=lambda one: (one[0], one[1], one[2].top, one[2].left))
+        for _, frame, box, rule, crop in chosen[: MOST - len(first)]:
+            shown = after(frame)
+            new = _png(_crop(shown, box)) if shown is not None else b""
+            first.append(Doubt(place_of(frame, box), rule, box.text, _png(crop), new))
+        return tuple(first)
+
+
+def remains(frame: int, boxes: Sequence[TextBox], before: Picture, after: Picture) -> tuple[Doubt, ...]:
+    """Lines that can still be read in a frame (from 1) after it was blanked."""
+    rule = "burned-in-text-remains"
+    return tuple(
+        Doubt(place_of(frame, box), rule, box.text, _png(_crop(before, box)), _png(_crop(after, box)))
+        for box in boxes[:MOST]
+    )
+
+
+def _crop(picture: Picture, box: TextBox) -> Picture:
+    margin = 2 * max(box.height, 4)
+    top, left = max(box.top - margin, 0), max(box.left - margin, 0)
+    return picture[top : box.bottom + margin, left : box.right + margin]
+
+
+def _thumbnail(picture: Picture) -> Picture:
+    from PIL import Image
+
+    image = Image.fromarray(picture)
+    image.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    return np.asarray(image)
+
+
+def _png(picture: Picture) -> bytes:
+    from PIL import Image
+
+    stream = BytesIO()
+    Image.fromarray(np.ascontiguousarray(picture)).save(stream, "PNG")
+    return stream.getvalue()

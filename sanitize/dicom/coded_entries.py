@@ -1,0 +1,57 @@
+"""Coded entries (PS3.3 8.8): what proves to be a code stays; the rest could be anybody's number."""
+
+from __future__ import annotations
+
+import re
+
+from medsanitize.policies.tables.coded_concepts import known_code, plausible_code
+from medsanitize.sanitize.dicom.dummies import Outcome, dummy
+from medsanitize.sanitize.dicom.object_state import Job
+from medsanitize.sanitize.formats.dicom import charset
+from medsanitize.sanitize.text.vocabulary_filter import is_named, reduce
+
+CODE_VALUE, SCHEME, SCHEME_VERSION, CODE_MEANING = 0x00080100, 0x00080102, 0x00080103, 0x00080104
+CODED = frozenset([CODE_VALUE, 0x00080119, 0x00080120, SCHEME, SCHEME_VERSION, CODE_MEANING])
+"""Attributes of a coded entry; 0119 and 0120 are the long and the URN code value."""
+
+_PRIVATE_SCHEME = re.compile(r"99[A-Za-z_]{1,12}")
+_SCHEMES = frozenset(
+    "DCM SRT SNM3 99SDM SCT LN UCUM FMA RADLEX RADELEMENT ICD10 I10 I10C I10P I9 I9C ICDO3 C4 C5 MDC "
+    "NCIt UMLS BARI ACR MA MAYOASRG NEU NDC NDFRT RXNORM PUBCHEM_CID CD8 DC NYUMCCG OPENGIS POS SDM "
+    "UBERON UNS ISO3166_1 ISO639_1 ISO639_2 RFC5646 RFC3066 HPC IBSI UCSF ITIS_TSN MGI CAS "
+    "ASTM-sigpurpose IEC61217 LEPIDAS GDS CADSR FDAUNII PATHLEX 99_OFFIS_DCMTK 99PMP 99GEMS 99SMS_RAD "
+    "99PHILIPS 99QIICR 99DCM4CHE 99ELSCINT 99HOLOGIC 99TOSHIBA 99AGFA 99KHEOPS".split()
+)
+"""Coding schemes of PS3.16 Section 8, and private ones of makers."""
+
+
+def scheme_designator(job: Job, tag: int, vr: bytes, value: bytes) -> Outcome:
+    """A coding scheme is named by the standard, or private: ``99`` and a short name (PS3.3 8.2)."""
+    text = value.decode("latin-1").strip(" \0")
+    ban = job.subject.ban
+    if text in _SCHEMES or reduce(text, ban) == text:
+        return vr, value, "K:unchanged", ()
+    if _PRIVATE_SCHEME.fullmatch(text) and not is_named(text, ban) and reduce(text[2:], ban) == text[2:]:
+        return vr, value, "K:unchanged", ()
+    return vr, b"99" + dummy(job, tag, vr, value)[5:], "D:unknown-scheme", ()
+
+
+def code_value(job: Job, tag: int, vr: bytes, value: bytes, scheme: bytes, meaning: bytes) -> Outcome:
+    """A code stays if it is one; else the key replaces it.
+
+    Its scheme knows it, its form proves it one, or it only spells a meaning that stays itself.
+    """
+    text = value.decode("latin-1").strip(" \0")
+    designator = scheme.decode("latin-1").strip(" \0")
+    named = is_named(text, job.subject.ban)
+    job.code = (designator, text)
+    if known_code(designator, text) is not None or (plausible_code(designator, text) and not named):
+        return vr, value, "K:unchanged", ()
+    if not named and (reduce(text, job.subject.ban) == text or _spells(job, text, meaning)):
+        return vr, value, "K:unchanged", ()
+    return vr, dummy(job, tag, vr, value), "D:unknown-code", ()
+
+
+def _spells(job: Job, code: str, meaning: bytes) -> bool:
+    text = charset.decode(meaning, job.charset).strip(" \0")
+    return code.isalpha() and code == "".join(text.split()) and reduce(text, job.subject.ban) == text

@@ -1,0 +1,150 @@
+"""Recognizable Visual Features of one object: ignored, flagged, refused, or cut off (PS3.15 E.3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from medsanitize.policies.model import Limits, Policy
+from medsanitize.sanitize.context import VOLUMES, Cut, Face
+from medsanitize.sanitize.dicom.assemble import put
+from medsanitize.sanitize.formats.dicom.file import Container
+from medsanitize.sanitize.formats.dicom.frames import Stored, check_size
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from medsanitize.sanitize.formats.dicom.pixel_data import Pixels
+from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.result import Check, Finding
+
+PHOTOGRAPHS = frozenset(
+    "1.2.840.10008.5.1.4.1.1.77.1." + suffix for suffix in "4 4.1 5.1 5.2 5.5 5.6 7".split()
+)
+"""Photographs of a person in visible light: external, ophthalmic and dermoscopic ones."""
+_ICON = 0x00880200
+_PHOTOGRAPHIC = frozenset(["XC", "OP", "DMS"])
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is said of one object: the check's result, the attribute's value (empty: none), what to cut."""
+
+    check: Check
+    features: Literal["", "YES", "NO"] = ""
+    findings: tuple[Finding, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+
+
+def look_for_face(texts: Mapping[str, str], has_pixels: bool, face: Face | None, wanted: str) -> Look:
+    """Settle what the policy says of a face in this object.
+
+    Parameters
+    ----------
+    texts : mapping
+        SOPClassUID and Modality as the object states them.
+    has_pixels : bool
+    face : Face or None
+        What is known of the object's series; None when nobody looked.
+    wanted : str
+        ``pixels.faces`` of the policy.
+
+    Raises
+    ------
+    Refused
+        ``recognizable-face``, ``photograph-of-person``, ``face-not-removed``, ``face-not-looked-for``.
+    """
+    photograph = texts["SOPClassUID"] in PHOTOGRAPHS or texts["Modality"].strip().upper() in _PHOTOGRAPHIC
+    if not has_pixels or not (photograph or face is not None or texts["SOPClassUID"] in VOLUMES):
+        return Look(Check.NOT_APPLICABLE)
+    if wanted == "ignore":
+        return Look(Check.NOT_MADE)
+    strict = wanted in ("quarantine", "deface")
+    if photograph:
+        return _found("photograph-of-person", strict)
+    if face is None:
+        if strict:
+            raise Refused("face-not-looked-for", "pixels")
+        return Look(Check.NOT_MADE)
+    if face.verdict == "projection":
+        return Look(Check.NOT_APPLICABLE)
+    if wanted == "deface" and face.cuts:
+        return Look(Check.PASSED, "NO", (), face.cuts)
+    if face.verdict == "none":
+        return Look(Check.PASSED, "NO")
+    return _found("face-not-removed" if wanted == "deface" else "recognizable-face", strict)
+
+
+def _found(rule: str, strict: bool) -> Look:
+    if strict:
+        raise Refused(rule, "pixels")
+    return Look(Check.FLAGGED, "YES", (Finding("pixels", rule),))
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """Pixels without a face, and the transfer syntax and geometry they have now."""
+
+    pixels: Pixels
+    syntax: TransferSyntax
+    geometry: Geometry
+
+
+def without_face(
+    container: Container,
+    end: int,
+    out: list[bytes],
+    pixels: Pixels,
+    geometry: Geometry,
+    policy: Policy,
+    cuts: tuple[Cut, ...],
+    modality: str,
+) -> CutOff:
+    """The pixel data with the face cut off; the very same when the cuts meet nothing of it.
+
+    ``end`` is where the header ends in the container's buffer. ``out``, the rewritten elements, changes
+    when the object has to be decompressed.
+
+    Raises
+    ------
+    Refused
+        ``face-not-removed``, ``pixels-undecodable``, ``pixels-too-large`` ...
+    """
+    from medsanitize.sanitize.faces.apply_cut import cut_face, is_met
+    from medsanitize.sanitize.formats.dicom.decode import is_reversible
+
+    check_size(geometry, policy.dicom.limits)
+    source = bytes(container.buf[container.start : end])
+    now = CutOff(pixels, container.syntax, geometry)
+    if not is_met(source, container.syntax, cuts):
+        return now
+    if not is_reversible(container.syntax) and policy.pixels.lossy == "decompress":
+        now = _decompressed(container, out, now, policy.dicom.limits)
+    stored = Stored(container.buf, now.pixels, now.syntax.layout, now.syntax, now.geometry)
+    if not cut_face(stored, source, now.syntax, now.geometry, cuts, is_ct=modality == "CT"):
+        return now
+    put(out, now.syntax.layout, _ICON, None)  # where the policy keeps it, it still shows what is cut off
+    made = stored.finish()
+    made.rules = [*pixels.rules, "face-defaced"]
+    return replace(now, pixels=made)
+
+
+def _decompressed(container: Container, out: list[bytes], old: CutOff, limits: Limits) -> CutOff:
+    """Every frame as plain samples: lossy compression cannot be changed in part."""
+    from medsanitize.sanitize.burned_in.clean import Cleaned
+    from medsanitize.sanitize.burned_in.write_back import decompressed, model_of
+    from medsanitize.sanitize.dicom.burned_in import NATIVE, decompressed_pixels
+
+    geometry = old.geometry
+    if geometry.samples != 1:
+        raise Refused("face-not-removed", "pixels")
+    if geometry.frame_bits // 8 * geometry.frames > limits.inflated_bytes:
+        raise Refused("pixels-too-large", "pixels")
+    stored = Stored(container.buf, old.pixels, old.syntax.layout, old.syntax, geometry)
+    first = stored.frame(0)
+    made = [decompressed(stored.frame(i), (), old.syntax, geometry, None) for i in range(geometry.frames)]
+    precision = max(bits for _, _, bits in made)
+    cleaned = Cleaned(
+        0, (), tuple(raw for raw, _, _ in made), model_of(first, old.syntax, geometry), precision
+    )
+    pixels = decompressed_pixels(out, old.pixels, geometry, cleaned, old.syntax)
+    return CutOff(pixels, NATIVE, replace(geometry, bits_stored=precision, high_bit=precision - 1))

@@ -1,0 +1,230 @@
+"""What inventory needs of an object: its kind, whose it is, and the names and numbers it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from medsanitize.policies.model import Dicom, Limits
+from medsanitize.sanitize.context import Known, Peek
+from medsanitize.sanitize.dicom.identifying_attributes import CATEGORY, CODED, CONCEPT_CATEGORY, Coded
+from medsanitize.sanitize.dicom.rules import RuleBook
+from medsanitize.sanitize.formats.dicom import charset as charsets
+from medsanitize.sanitize.formats.dicom.dictionary import dictionary
+from medsanitize.sanitize.formats.dicom.elements import ITEM, ITEM_END, SEQUENCE_END, read_header
+from medsanitize.sanitize.formats.dicom.file import looks_like_dicom, open_container
+from medsanitize.sanitize.formats.dicom.transfer_syntax import IMPLICIT_LITTLE, UNDEFINED, Layout
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.quarantine import Refused
+
+DICOMDIR = "1.2.840.10008.1.3.10"
+_CHARSET, _PATIENT_ID, _ISSUER = 0x00080005, 0x00100020, 0x00100021
+_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS = 0x0020000D, 0x0020000E, 0x00080018, 0x00080050, 0x00080016
+_PLAIN = frozenset([_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER])
+_NESTED_REMEMBERED = 4096
+_DEEPEST = 100
+
+_CODE_VALUE, _CODE_MEANING, _CONCEPT, _TEXT_VALUE = 0x00080100, 0x00080104, 0x0040A043, 0x0040A160
+_DATED = frozenset([b"DA", b"DT"])
+_UNTYPED = (b"", b"UN")
+_LONGEST = 256
+"""Longer values are texts, not names or numbers."""
+
+
+def kept_attributes(dicom: Dicom) -> frozenset[int]:
+    """Attributes that a policy keeps as they are: what they hold is then nothing to hide."""
+    book = RuleBook(dicom)
+    scope = book.scope("")
+    names = (tag for tag, allowed in dictionary().items() if allowed[0] == b"PN")
+    return frozenset(tag for tag in (*CATEGORY, *names) if book.rule(scope, tag).action == "K")
+
+
+def peek(data: Buffer, limits: Limits | None = None, kept: frozenset[int] = frozenset()) -> Peek:
+    """Look at one object without judging it.
+
+    Never raises on content: what cannot be read is ``unreadable`` with the rule that says why, or as
+    much as could be read, and the object function will refuse it.
+
+    Parameters
+    ----------
+    data : bytes or mmap
+    limits : Limits, optional
+    kept : frozenset of int
+        Attributes of which nothing is collected (see ``kept_attributes``).
+    """
+    if not len(data):
+        return Peek("unreadable", "empty-file")
+    if not looks_like_dicom(data):
+        return Peek("not-an-image")
+    try:
+        container = open_container(data, limits or Limits())
+    except Refused as refused:
+        return Peek("not-an-image" if refused.rule == "not-dicom" else "unreadable", refused.rule)
+    if container.sop_class == DICOMDIR:
+        return Peek("dicomdir")
+    plain: dict[int, str] = {}
+    known: set[Known] = set()
+    try:
+        _scan(
+            container.buf,
+            container.start,
+            len(container.buf),
+            container.syntax.layout,
+            b"",
+            known,
+            plain,
+            kept,
+        )
+    except Refused:
+        pass  # the object function reads it again and names the rule
+    return _peek(plain, known)
+
+
+def _peek(plain: dict[int, str], known: set[Known]) -> Peek:
+    issuer = plain.get(_ISSUER, "").strip()
+    ids = [part.strip() for part in plain.get(_PATIENT_ID, "").split("\\") if part.strip()]
+    return Peek(
+        "dicomdir" if plain.get(_CLASS) == DICOMDIR else "dicom",
+        "",
+        tuple(sorted({(issuer, part) for part in ids})),
+        plain.get(_STUDY, ""),
+        plain.get(_SERIES, ""),
+        plain.get(_SOP, ""),
+        plain.get(_ACCESSION, ""),
+        frozenset(known),
+    )
+
+
+def _scan(
+    buf: Buffer,
+    pos: int,
+    end: int,
+    layout: Layout,
+    charset: bytes,
+    known: set[Known],
+    plain: dict[int, str] | None,
+    kept: frozenset[int],
+    depth: int = 0,
+    coded: Coded = None,
+) -> int:
+    """Collect from the data set at ``pos``; ``plain`` only at the top level. Returns where it ended."""
+    concept: str | None = None
+    while end - pos >= 8:
+        tag, vr, length, start = read_header(buf, pos, end, layout)
+        if tag == ITEM_END:
+            return start
+        if tag >= 0x7FE00000 and plain is not None:
+            break
+        inner = IMPLICIT_LITTLE if vr == b"UN" else layout
+        if tag == _CONCEPT:
+            concept = CONCEPT_CATEGORY.get(_code_value(buf, start, end, inner))
+        if length == UNDEFINED:
+            pos = _scan_items(buf, start, end, inner, charset, known, kept, depth + 1, CODED.get(tag))
+            continue
+        pos = start + length
+        if pos > end:
+            raise Refused("length-past-end")
+        if length and (vr == b"SQ" or (vr in _UNTYPED and _is_sequence(tag))):
+            known.update(_nested(bytes(buf[start:pos]), vr, inner, charset, kept, depth, CODED.get(tag)))
+            continue
+        if tag == _CHARSET:
+            charset = bytes(buf[start:pos]).rstrip(b" \0")
+        category = _category(tag, vr, coded, concept) if tag not in kept else None
+        if category is None and (plain is None or tag not in _PLAIN):
+            continue
+        text = charsets.decode(bytes(buf[start:pos]), charset).strip(" \0")
+        if plain is not None and tag in _PLAIN:
+            plain.setdefault(tag, text)
+        if category:
+            known.update(_known(category, text))
+    return pos
+
+
+def _known(category: str, text: str) -> Iterator[Known]:
+    for part in text.split("\\"):
+        value = part.strip()[:8] if category == "date" else part.strip()
+        if value.strip("^") and len(value) <= _LONGEST:
+            yield Known(category, value)
+
+
+def _category(tag: int, vr: bytes, coded: Coded, concept: str | None) -> str | None:
+    """What sort of identifier an element holds: every person name and every date is one."""
+    meant = dictionary().get(tag, (vr,))[0]
+    if vr == b"PN" or meant == b"PN":
+        return "name"
+    if vr in _DATED or (vr in _UNTYPED and meant in _DATED):
+        return "date"
+    if coded and tag in (_CODE_VALUE, _CODE_MEANING):
+        return coded[tag == _CODE_MEANING]
+    return concept if tag == _TEXT_VALUE else CATEGORY.get(tag)
+
+
+def _code_value(buf: Buffer, pos: int, end: int, layout: Layout) -> str:
+    """The code value in the first item at ``pos``; it is the first element of a code."""
+    if end - pos < 8:
+        return ""
+    pos = read_header(buf, pos, end, layout if layout.big else IMPLICIT_LITTLE)[3]
+    if end - pos < 8:
+        return ""
+    tag, _, length, start = read_header(buf, pos, end, layout)
+    return bytes(buf[start : start + length]).decode("latin-1").strip(" \0") if tag == _CODE_VALUE else ""
+
+
+def _is_sequence(tag: int) -> bool:
+    return dictionary().get(tag, (b"",))[0] == b"SQ"
+
+
+def _nested(
+    chunk: bytes,
+    written: bytes,
+    layout: Layout,
+    charset: bytes,
+    kept: frozenset[int],
+    depth: int,
+    coded: Coded,
+) -> frozenset[Known]:
+    """What the items of a sequence say; bytes written as UN may be no items at all."""
+    try:
+        if len(chunk) <= _NESTED_REMEMBERED:
+            return _remembered(chunk, layout, charset, kept, depth, coded)
+        return _nested_known(chunk, layout, charset, kept, depth, coded)
+    except Refused:
+        if written == b"UN":
+            return frozenset()
+        raise
+
+
+def _nested_known(
+    chunk: bytes, layout: Layout, charset: bytes, kept: frozenset[int], depth: int, coded: Coded
+) -> frozenset[Known]:
+    known: set[Known] = set()
+    _scan_items(chunk, 0, len(chunk), layout, charset, known, kept, depth + 1, coded)
+    return frozenset(known)
+
+
+_remembered = lru_cache(maxsize=4096)(_nested_known)
+
+
+def _scan_items(
+    buf: Buffer,
+    pos: int,
+    end: int,
+    layout: Layout,
+    charset: bytes,
+    known: set[Known],
+    kept: frozenset[int],
+    depth: int,
+    coded: Coded,
+) -> int:
+    if depth > _DEEPEST:
+        raise Refused("too-deep")
+    heads = layout if layout.big else IMPLICIT_LITTLE
+    while end - pos >= 8:
+        tag, _, length, start = read_header(buf, pos, end, heads)
+        if tag == SEQUENCE_END:
+            return start
+        if tag != ITEM:
+            raise Refused("malformed-sequence")
+        stop = end if length == UNDEFINED else min(start + length, end)
+        pos = _scan(buf, start, stop, layout, charset, known, None, kept, depth, coded)
+    return pos

@@ -1,0 +1,69 @@
+"""Private attributes: they go, but for those that their creator's list calls safe (PS3.15 E.3.10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from medsanitize.sanitize.dicom.actions import act
+from medsanitize.sanitize.dicom.object_state import Piece
+from medsanitize.sanitize.dicom.rules import Rule, Scope
+from medsanitize.sanitize.dicom.walk_state import Walk
+from medsanitize.sanitize.formats.dicom.transfer_syntax import NUMBER_SIZES, element
+
+PRIVATE: Piece = (b"", ("X:private",), ())
+_SAFE = Rule("C", "safe-private", "3")
+
+
+@dataclass(slots=True)
+class Privates:
+    """Private creators met in one data set, and the chunks of those whose block keeps something."""
+
+    creators: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+    written: set[int] = field(default_factory=set)
+
+
+def private_element(
+    walk: Walk,
+    scope: Scope,
+    privates: Privates,
+    tag: int,
+    vr: bytes,
+    start: int,
+    stop: int,
+    out: list[bytes],
+) -> Piece:
+    """Private elements go, but for those that their creator's list calls safe (PS3.15 E.3.10)."""
+    group, number = tag >> 16, tag & 0xFFFF
+    if 0x10 <= number <= 0xFF:
+        name = bytes(walk.buf[start:stop]).decode("latin-1").strip(" \0")
+        chunk = element(walk.target, tag, b"LO", bytes(walk.buf[start:stop]))
+        privates.creators.setdefault(group << 8 | number, (name, chunk))
+        return b"", (), ()
+    block = group << 8 | number >> 8
+    creator = privates.creators.get(block)
+    safe = walk.safe_private.get((group, creator[0], number & 0xFF)) if creator else None
+    if safe is None or creator is None or vr not in (b"", b"UN", safe.vr.encode()):
+        return PRIVATE
+    value = bytes(walk.buf[start:stop])
+    read_as = safe.vr.encode()
+    if read_as == b"SQ" or not _has_form(read_as, vr, safe.vm, value):
+        return PRIVATE
+    out_vr, new, why, links = act(walk.job, scope, _SAFE, tag, read_as, value)
+    if new is None:
+        return b"", (why,), links
+    if block not in privates.written:
+        privates.written.add(block)
+        out.append(creator[1])
+    return element(walk.target, tag, out_vr, new), (why,), links
+
+
+def _has_form(read_as: bytes, written: bytes, multiplicity: str, value: bytes) -> bool:
+    """Whether bytes can be the numbers they are documented to be, and are no text in their place."""
+    size = NUMBER_SIZES.get(read_as)
+    if size is None or not value:
+        return True
+    most = multiplicity.split("-")[-1]
+    if most.isdigit() and len(value) > size * int(most):
+        return False
+    shown = value.rstrip(b"\0")
+    return written == read_as or not (shown and shown.isascii() and shown.decode("ascii").isprintable())

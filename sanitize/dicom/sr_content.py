@@ -1,0 +1,104 @@
+"""Content items of reports that say who the subject, observers and requesters are: they go as a whole.
+
+Concepts are those of PS3.16: subject (TID 1007), observers (TID 1002 to 1004), procedure and request
+(TID 1005), device and person participants (TID 1020, 1021). The attributes that hold the same facts
+outside reports have rows of their own in Table E.1-1. Items that refer to others by their place in the
+tree (PS3.3 C.17.3.2.5) are told the new places.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from medsanitize.sanitize.formats.dicom.elements import ITEM_END, item_layout, read_header, skip_sequence
+from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout
+from medsanitize.sanitize.formats.file_type import Buffer
+
+CONTENT_SEQUENCE, REFERENCED_PLACE = 0x0040A730, 0x0040DB73
+_CONCEPT_NAME, _MEASURED_VALUE, _VALUE_TYPE = 0x0040A043, 0x0040A300, 0x0040A040
+_AGE = b"121033"
+_SUBJECT = b"121029 121030 121031 121034 121036 121041"
+_OBSERVERS = (
+    b"121005 121006 121007 121008 121009 121010 121011 121012 121013 121016 121017 110119 128774 121092 "
+    b"121093 121114 113870 113871 113872 113873 113874 113875 113877 113880"
+)
+_REQUEST = b"121020 121021 121022"
+_RULES = {
+    **dict.fromkeys(_SUBJECT.split(), "X:subject-context"),
+    **dict.fromkeys(_OBSERVERS.split(), "X:observer-context"),
+    **dict.fromkeys(_REQUEST.split(), "X:request-context"),
+}
+_CODE = re.compile(rb"(?<!\d)(1[12]\d{4})(?!\d)")
+_NUMBER = re.compile(rb"(?<![\d.])\d{2,}")
+_PLACES = re.compile(
+    rb"(?:institution|hospital|facility|clinic|organi[sz]ation|department|observer|operator|physician|author"
+    rb"|technologist|radiologist|patient)(?:'s)? (?:name|address|id|identifier|login name|number)"
+    rb"|\b(?:address|telephone|phone number|fax|e-?mail)\b",
+    re.IGNORECASE,
+)
+_OLDEST = 89
+
+Place = tuple[int, ...]
+"""Ordinals from the root's 1 down: what a reference within a tree is made of."""
+
+
+def concept_of(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> bytes:
+    """The concept name of the source's item at ``pos``, as bytes; what has none has no name."""
+    while pos < end:
+        tag, vr, length, start = read_header(buf, pos, end, source)
+        if tag > _CONCEPT_NAME or tag == ITEM_END:
+            break
+        items = item_layout(vr, source)
+        pos = skip_sequence(buf, start, end, items, depth) if length == UNDEFINED else start + length
+        if tag == _CONCEPT_NAME:
+            return bytes(buf[start:pos])
+    return b""
+
+
+def dropped_by(concept: bytes, item: list[bytes], layout: Layout, *, ages_kept: bool) -> str:
+    """The rule by which a content item goes; empty when it stays.
+
+    ``concept`` is the source's concept name, ``item`` the rewritten item. An age stays where the policy
+    keeps ages and no number of the item is over 89. A name under any other concept stays as an item whose
+    value Table E.1-1 replaces: a report without the item would say something else.
+    """
+    chunks = {read_header(chunk, 0, len(chunk), layout)[0]: chunk for chunk in item}
+    value_type = chunks.get(_VALUE_TYPE, b"")
+    codes = _CODE.findall(concept)
+    if _AGE in codes:
+        old = any(int(number) > _OLDEST for number in _NUMBER.findall(chunks.get(_MEASURED_VALUE, b"")))
+        return "X:subject-context" if old or not ages_kept else ""
+    for code in codes:
+        if code in _RULES:
+            return _RULES[code]
+    return "X:institution" if b"TEXT" in value_type and _PLACES.search(concept) else ""
+
+
+@dataclass(slots=True)
+class Tree:
+    """Places in a report's tree: of the item in hand, of what this walk drops, and of what the last one did.
+
+    ``dangling`` are items whose reference leads to a dropped one; they are dropped as well.
+    """
+
+    before: frozenset[Place] = frozenset()
+    here: Place = (1,)
+    dropped: set[Place] = field(default_factory=set)
+    dangling: set[Place] = field(default_factory=set)
+    refers: bool = False
+
+    def settled(self) -> bool:
+        """Whether the references written in this walk lead where they should."""
+        return not self.refers or self.before == self.dropped
+
+    def renumbered(self, place: Place) -> Place | None:
+        """A place in the source's tree as a place in the released one; ``None`` when it was dropped."""
+        new: list[int] = []
+        for depth, ordinal in enumerate(place):
+            above = place[:depth]
+            if (*above, ordinal) in self.before:
+                return None
+            gone = sum(1 for sibling in range(1, ordinal) if (*above, sibling) in self.before)
+            new.append(ordinal - gone)
+        return tuple(new)

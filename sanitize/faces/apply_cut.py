@@ -1,0 +1,122 @@
+"""Taking a face out of the pixels of one object: what the cuts cover becomes air."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+
+import numpy as np
+from medsanitize.sanitize.context import Cut
+from medsanitize.sanitize.faces.deface import blanked
+from medsanitize.sanitize.faces.frame_geometry import FrameAt, Unreadable, frames_of
+from medsanitize.sanitize.faces.volume import Mask
+from medsanitize.sanitize.formats.dicom import decode
+from medsanitize.sanitize.formats.dicom.frames import Stored
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
+from medsanitize.sanitize.quarantine import Refused
+from pydicom.filereader import read_dataset
+
+_AIR_HU = -1000.0
+
+
+def cut_face(
+    stored: Stored,
+    header: bytes,
+    syntax: TransferSyntax,
+    geometry: Geometry,
+    cuts: Sequence[Cut],
+    *,
+    is_ct: bool,
+) -> int:
+    """Set what the cuts cover to air, in the object's own transfer syntax.
+
+    Parameters
+    ----------
+    stored : Stored
+        The frames as they would be released; those that change are put into it.
+    header : bytes
+        The source's data set up to the pixel data, which says where each frame lies.
+    syntax : TransferSyntax
+    geometry : Geometry
+    cuts : sequence of Cut
+    is_ct : bool
+        Air is -1000 HU where the values are HU, otherwise the darkest value of the frame.
+
+    Returns
+    -------
+    int
+        Number of frames that were changed.
+
+    Raises
+    ------
+    Refused
+        ``face-not-removed`` where the frames have no place or cannot be written back without loss.
+    """
+    places = _places(header, syntax)
+    if len(places) != geometry.frames or any(at.plane is None for at in places):
+        raise _not_removed()
+    changed = 0
+    for index, at in enumerate(places):
+        mask = None if at.plane is None else blanked(cuts, at.plane)
+        if mask is None:
+            continue
+        if (
+            not decode.is_reversible(syntax)
+            or geometry.samples != 1
+            or geometry.floating
+            or geometry.high_bit != geometry.bits_stored - 1
+        ):
+            raise _not_removed()
+        new = _without(stored.frame(index), mask, at, syntax, geometry, is_ct)
+        if new is not None:
+            stored.put(index, new)
+            changed += 1
+    return changed
+
+
+def is_met(header: bytes, syntax: TransferSyntax, cuts: Sequence[Cut]) -> bool:
+    """Whether any of the cuts takes anything of any frame."""
+    return any(at.plane is not None and blanked(cuts, at.plane) is not None for at in _places(header, syntax))
+
+
+def _not_removed() -> Refused:
+    return Refused("face-not-removed", "pixels")
+
+
+def _places(header: bytes, syntax: TransferSyntax) -> list[FrameAt]:
+    layout = syntax.layout
+    try:
+        return frames_of(read_dataset(BytesIO(header), not layout.explicit, not layout.big))
+    except (Unreadable, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError):
+        raise _not_removed() from None
+
+
+def _without(
+    frame: bytes, mask: Mask, at: FrameAt, syntax: TransferSyntax, geometry: Geometry, is_ct: bool
+) -> bytes | None:
+    """One encoded frame with the mask set to air; None when nothing changes."""
+    samples = decode.decode(frame, syntax, geometry)
+    air = _air(samples, at, geometry, is_ct)
+    if bool((samples[mask] == air).all()):
+        return None
+    new = samples.copy()
+    new[mask] = air
+    written = decode.encode(new, frame, syntax, geometry)
+    if not np.array_equal(decode.decode(written, syntax, geometry), new):
+        raise _not_removed()
+    return written
+
+
+def _air(samples: decode.Samples, at: FrameAt, geometry: Geometry, is_ct: bool) -> decode.Samples:
+    """The stored value that stands for air, as the samples hold it."""
+    kind = samples.dtype
+    if not is_ct or at.rescale is None:
+        return np.asarray(samples.max() if geometry.photometric == "MONOCHROME1" else samples.min(), kind)
+    slope, intercept = at.rescale
+    bits = geometry.bits_stored
+    low = -(1 << (bits - 1)) if geometry.signed else 0
+    value = min(max(round((_AIR_HU - intercept) / slope), low), low + (1 << bits) - 1)
+    if kind.kind == "u":
+        value &= (1 << bits) - 1
+    return np.asarray(value).astype(kind)

@@ -1,0 +1,80 @@
+"""Where the frames of one object lie and what their values mean, single or enhanced multi-frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from medsanitize.sanitize.faces.slice_geometry import Plane, plane_of
+from pydicom.dataset import Dataset
+
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+
+
+class Unreadable(Exception):
+    """The header or the pixels cannot be read; carries no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameAt:
+    """One frame: its plane (None when none is stated), and slope and intercept where they are."""
+
+    plane: Plane | None
+    rescale: tuple[float, float] | None
+
+
+def frames_of(header: Dataset) -> list[FrameAt]:
+    """Every frame of an object (PS3.3 C.7.6.2, C.7.6.16).
+
+    Raises
+    ------
+    Unreadable
+        The header cannot be read.
+    """
+    try:
+        shared = _first(header, "SharedFunctionalGroupsSequence")
+        own = header.get("PerFrameFunctionalGroupsSequence") or []
+        count = max(1, int(header.get("NumberOfFrames") or 1))
+        rows, columns = int(header.get("Rows") or 0), int(header.get("Columns") or 0)
+        if count > 1 and count != len(own):
+            # Without functional groups no frame of several has a place of its own.
+            return [FrameAt(None, _rescale([header]))] * count
+        sources = [[own[i] if own else None, shared, header] for i in range(count)]
+        return [_frame([one for one in each if one is not None], rows, columns) for each in sources]
+    except _UNREADABLE:
+        raise Unreadable from None
+
+
+def _frame(sources: list[Dataset], rows: int, columns: int) -> FrameAt:
+    position, orientation, spacing = (
+        next(filter(None, (_values(source, group, keyword) for source in sources)), [])
+        for group, keyword in (
+            ("PlanePositionSequence", "ImagePositionPatient"),
+            ("PlaneOrientationSequence", "ImageOrientationPatient"),
+            ("PixelMeasuresSequence", "PixelSpacing"),
+        )
+    )
+    return FrameAt(plane_of(position, orientation, spacing, rows, columns), _rescale(sources))
+
+
+def _rescale(sources: list[Dataset]) -> tuple[float, float] | None:
+    for source in sources:
+        slope = _values(source, "PixelValueTransformationSequence", "RescaleSlope")
+        intercept = _values(source, "PixelValueTransformationSequence", "RescaleIntercept")
+        if slope and intercept and slope[0]:
+            return slope[0], intercept[0]
+    return None
+
+
+def _first(source: Dataset, keyword: str) -> Dataset | None:
+    items = source.get(keyword)
+    return items[0] if items else None
+
+
+def _values(source: Dataset, group: str, keyword: str) -> list[float]:
+    """The numbers of an attribute, within its functional group or by itself."""
+    value = (_first(source, group) or source).get(keyword)
+    if value is None or value == "":
+        return []
+    if isinstance(value, (int, float, str)):
+        return [float(value)]
+    return [float(part) for part in value]

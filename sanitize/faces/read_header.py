@@ -1,0 +1,146 @@
+"""What the search for faces reads from a header: the series, where the slice lies, what it says it shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from medsanitize.policies.model import Limits
+from medsanitize.sanitize.context import VOLUMES
+from medsanitize.sanitize.formats.dicom.elements import item_layout, read_header, skip_sequence
+from medsanitize.sanitize.formats.dicom.file import open_container
+from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.quarantine import Refused
+
+_CLASS, _MODALITY, _SERIES, _FRAME = 0x00080016, 0x00080060, 0x0020000E, 0x00200052
+_IMAGE_TYPE, _PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL = (
+    0x00080008,
+    0x00180015,
+    0x00081030,
+    0x0008103E,
+    0x00181030,
+)
+_POSITION, _ORIENTATION, _SPACING, _ROWS, _COLUMNS, _FRAMES = (
+    0x00200032,
+    0x00200037,
+    0x00280030,
+    0x00280010,
+    0x00280011,
+    0x00280008,
+)
+_WANTED = frozenset(
+    [
+        *(_CLASS, _MODALITY, _SERIES, _FRAME, _IMAGE_TYPE, _PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL),
+        *(_POSITION, _ORIENTATION, _SPACING, _ROWS, _COLUMNS, _FRAMES),
+    ]
+)
+_LONGEST = 1024
+
+_MODALITIES = frozenset(["CT", "MR", "PT"])
+_CAPTURES = "1.2.840.10008.5.1.4.1.1.7"
+_HEAD = tuple(
+    "HEAD BRAIN FACE FACIAL SKULL SINUS ORBIT NECK JAW CRAN NEURO MANDIB MAXILL DENTAL EAR IAC EYE NOSE "
+    "TONGUE CSPINE CERV WHOLE TEMPORAL".split()
+)
+_ELSEWHERE = frozenset(
+    "ABDOMEN CHEST THORAX PELVIS HAND FOOT KNEE HIP LEG ARM ELBOW WRIST ANKLE SHOULDER BREAST HEART LUNG "
+    "LIVER KIDNEY PROSTATE LSPINE TSPINE FEMUR TIBIA COLON PANCREAS UTERUS ABDOMENPELVIS CHESTABDOMEN "
+    "CHESTABDPELVIS CALF THIGH SSPINE LSSPINE COCCYX SACRUM RECTUM BLADDER".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceHeader:
+    """One image that may be part of a head.
+
+    ``series`` and ``frame_of_reference`` are UIDs, empty when absent. ``numbers`` are position (3 values),
+    orientation (6) and spacing (2), empty where the object keeps them per frame or not at all.
+    ``projection``: a scout, which lies in no plane. ``elsewhere``: its own words name another part.
+    """
+
+    series: str
+    frame_of_reference: str
+    modality: str
+    rows: int
+    columns: int
+    frames: int
+    numbers: tuple[tuple[float, ...], ...]
+    projection: bool
+    elsewhere: bool
+
+    def geometry(self) -> str:
+        """All but the UIDs, as the sealed state keeps it."""
+        facts = (self.modality, self.rows, self.columns, self.frames, self.numbers, self.elsewhere)
+        return json.dumps(facts)
+
+
+def read_slice(data: Buffer, limits: Limits) -> SliceHeader | None:
+    """Read what the search for faces needs; None when the object is no slice of a volume.
+
+    Never raises on content: what cannot be read here will be refused by the object function.
+    """
+    try:
+        container = open_container(data, limits)
+        layout = container.syntax.layout
+        if container.sop_class not in VOLUMES and container.sop_class not in ("", _CAPTURES):
+            return None
+        found = _scan(container.buf, container.start, layout, limits.depth)
+    except Refused:
+        return None
+    texts = {tag: value.decode("latin-1").strip(" \0") for tag, value in found.items()}
+    modality = texts.get(_MODALITY, "").upper()
+    volume = texts.get(_CLASS, container.sop_class) in VOLUMES
+    if _ROWS not in found or not (volume or modality in _MODALITIES):
+        return None
+    order = "big" if layout.big else "little"
+    kinds = texts.get(_IMAGE_TYPE, "").upper().split("\\")
+    return SliceHeader(
+        series=texts.get(_SERIES, ""),
+        frame_of_reference=texts.get(_FRAME, ""),
+        modality=modality if modality in _MODALITIES else "CT" if ".13.1." in texts.get(_CLASS, "") else "MR",
+        rows=int.from_bytes(found[_ROWS][:2], order),  # type: ignore[arg-type]
+        columns=int.from_bytes(found.get(_COLUMNS, b"")[:2], order),  # type: ignore[arg-type]
+        frames=_count(texts.get(_FRAMES, "")),
+        numbers=tuple(_numbers(texts.get(tag, "")) for tag in (_POSITION, _ORIENTATION, _SPACING)),
+        projection=modality == "CT" and any("LOCALIZER" in kind or "SCOUT" in kind for kind in kinds),
+        elsewhere=_elsewhere(texts),
+    )
+
+
+def _scan(buf: Buffer, pos: int, layout: Layout, depth: int) -> dict[int, bytes]:
+    """Values of the wanted elements of the top level, as far as it can be read."""
+    found: dict[int, bytes] = {}
+    end = len(buf)
+    while end - pos >= 8:
+        tag, vr, length, start = read_header(buf, pos, end, layout)
+        if tag > _SPACING:
+            break
+        if length == UNDEFINED:
+            pos = skip_sequence(buf, start, end, item_layout(vr, layout), depth)
+            continue
+        pos = start + length
+        if tag in _WANTED and length <= _LONGEST:
+            found.setdefault(tag, bytes(buf[start : min(pos, end)]))
+    return found
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split("\\")) if text else ()
+    except ValueError:
+        return ()
+
+
+def _count(text: str) -> int:
+    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 8 else 1
+
+
+def _elsewhere(texts: dict[int, str]) -> bool:
+    """Whether the object's words name a part without a face, and none of them one of the head."""
+    part = "".join(texts.get(_PART, "").split()).upper()
+    said = " ".join(texts.get(tag, "") for tag in (_PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL)).upper()
+    words = said.replace("_", " ").replace("-", " ").replace("/", " ").split()
+    if any(word.startswith(_HEAD) for word in words):
+        return False
+    return part in _ELSEWHERE or (not part and any(word in _ELSEWHERE for word in words))

@@ -1,0 +1,1 @@
+"""File formats, by bytes and limits alone: no policy and no patient is known here."""

@@ -1,0 +1,200 @@
+"""ZISRAW, the container of CZI: segments, directory entries and sub-blocks (ZEISS, CZI file format 1.2)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.quarantine import Refused
+
+SEGMENT, FIXED, ENTRY, DIMENSION = 32, 256, 32, 20
+"""Bytes of a segment's header, of the fixed part of what follows, of an entry, of a dimension."""
+_FILE = struct.Struct("<4i16s16siqqiq")
+_ENTRY = struct.Struct("<2siqiiB5xi")
+_DIMENSION = struct.Struct("<4siifi")
+_HEADER_BYTES = 512
+_MOST_BLOCKS = 1 << 21
+_NAMES = frozenset(b"XYCZTRSIHMBV")
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """One dimension of a sub-block: where it starts, its size, and its size as stored (X, Y: pixels)."""
+
+    name: bytes
+    start: int
+    size: int
+    coordinate: float
+    stored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One sub-block: its place in the file, pixel type, compression, pyramid level type, and extents."""
+
+    position: int
+    pixel_type: int
+    compression: int
+    pyramid: int
+    extents: tuple[Extent, ...]
+
+    def extent(self, name: bytes) -> Extent | None:
+        """The extent of a dimension."""
+        return next((one for one in self.extents if one.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Zisraw:
+    """What a CZI says of itself: its sub-blocks in the order of the directory, and its XML."""
+
+    blocks: tuple[Block, ...]
+    xml: bytes
+    attachments: int
+
+
+def looks_like_zisraw(data: Buffer) -> bool:
+    """Whether the first segment is a CZI's."""
+    return bytes(data[:10]) == b"ZISRAWFILE"
+
+
+def read_zisraw(data: Buffer) -> Zisraw:
+    """Read header, directory and metadata.
+
+    Raises
+    ------
+    Refused
+        ``czi-structure``; ``slide-several-files``: the image goes on in another file.
+    """
+    start, size = _segment(data, 0, b"ZISRAWFILE")
+    if size < _FILE.size:
+        raise _refused()
+    *_, part, directory, metadata, pending, attachments = _FILE.unpack_from(data, start)
+    if part:
+        raise Refused("slide-several-files", "structure")
+    if pending or not directory:
+        raise _refused()
+    return Zisraw(_blocks(data, directory), _xml(data, metadata), int(bool(attachments)))
+
+
+def data_of(data: Buffer, block: Block) -> tuple[int, int]:
+    """Offset and length of a sub-block's encoded pixels; its own entry must be the directory's."""
+    start, size = _segment(data, block.position, b"ZISRAWSUBBLOCK")
+    if size < 16 + ENTRY:
+        raise _refused()
+    metadata, attachment, length = struct.unpack_from("<iiq", data, start)
+    own, end = _entry(data, start + 16, start + size)
+    at = start + max(FIXED, end - start) + metadata
+    if own.extents != block.extents or (own.pixel_type, own.compression) != (
+        block.pixel_type,
+        block.compression,
+    ):
+        raise _refused()
+    if min(metadata, attachment, length) < 0 or at + length + attachment > len(data):
+        raise _refused()
+    return at, length
+
+
+def file_segment(guid: bytes, directory: int, metadata: int) -> bytes:
+    """The first segment of a new file."""
+    body = _FILE.pack(1, 0, 0, 0, guid, guid, 0, directory, metadata, 0, 0)
+    return segment(b"ZISRAWFILE", body.ljust(_HEADER_BYTES, b"\0"))
+
+
+def subblock_head(block: Block, position: int, length: int) -> bytes:
+    """All of a sub-block's segment before its ``length`` bytes of pixels: no metadata, no attachment."""
+    entry = entry_bytes(block, position)
+    fixed = (struct.pack("<iiq", 0, 0, length) + entry).ljust(FIXED, b"\0")
+    return _head(b"ZISRAWSUBBLOCK", len(fixed) + length) + fixed
+
+
+def entry_bytes(block: Block, position: int) -> bytes:
+    """A directory entry of schema DV."""
+    head = _ENTRY.pack(
+        b"DV", block.pixel_type, position, 0, block.compression, block.pyramid, len(block.extents)
+    )
+    return head + b"".join(
+        _DIMENSION.pack(one.name, one.start, one.size, one.coordinate, one.stored) for one in block.extents
+    )
+
+
+def directory_segment(blocks: list[tuple[Block, int]]) -> bytes:
+    """The directory of a new file: sub-blocks and their positions."""
+    body = struct.pack("<i", len(blocks)).ljust(128, b"\0")
+    return segment(b"ZISRAWDIRECTORY", body + b"".join(entry_bytes(block, at) for block, at in blocks))
+
+
+def metadata_segment(xml: bytes) -> bytes:
+    """The XML of a new file."""
+    return segment(b"ZISRAWMETADATA", struct.pack("<ii", len(xml), 0).ljust(FIXED, b"\0") + xml)
+
+
+def segment(name: bytes, body: bytes) -> bytes:
+    """A whole segment, padded to 32 bytes."""
+    return (_head(name, len(body)) + body).ljust(SEGMENT + -(-len(body) // 32) * 32, b"\0")
+
+
+def padding(length: int) -> bytes:
+    """What follows ``length`` bytes of a segment's body, so that the next one begins at a multiple of 32."""
+    return bytes(-length % 32)
+
+
+def _head(name: bytes, used: int) -> bytes:
+    return struct.pack("<16sqq", name, -(-used // 32) * 32, used)
+
+
+def _segment(data: Buffer, at: int, name: bytes) -> tuple[int, int]:
+    """Where a segment's body begins, and how many bytes of it are used."""
+    if at < 0 or at + SEGMENT > len(data):
+        raise _refused()
+    found, allocated, used = struct.unpack_from("<16sqq", data, at)
+    used = used or allocated
+    if found.rstrip(b"\0") != name or used < 0 or at + SEGMENT + used > len(data):
+        raise _refused()
+    return at + SEGMENT, used
+
+
+def _blocks(data: Buffer, position: int) -> tuple[Block, ...]:
+    start, size = _segment(data, position, b"ZISRAWDIRECTORY")
+    if size < 128:
+        raise _refused()
+    count = struct.unpack_from("<i", data, start)[0]
+    if not 0 < count <= _MOST_BLOCKS:
+        raise _refused()
+    at, blocks = start + 128, []
+    for _ in range(count):
+        block, at = _entry(data, at, start + size)
+        blocks.append(block)
+    if len({block.position for block in blocks}) != count:
+        raise _refused()
+    return tuple(blocks)
+
+
+def _entry(data: Buffer, at: int, end: int) -> tuple[Block, int]:
+    if at + ENTRY > end:
+        raise _refused()
+    schema, pixel, position, part, compression, pyramid, count = _ENTRY.unpack_from(data, at)
+    stop = at + ENTRY + DIMENSION * count
+    if schema != b"DV" or part or not 0 < count <= 16 or stop > end:
+        raise _refused()
+    extents = []
+    for number in range(count):
+        name, start, size, coordinate, stored = _DIMENSION.unpack_from(data, at + ENTRY + DIMENSION * number)
+        if name[0] not in _NAMES or name[1:].strip(b"\0") or size < 0 or stored < 0:
+            raise _refused()
+        extents.append(Extent(name[:1], start, size, coordinate, stored))
+    return Block(position, pixel, compression, pyramid, tuple(extents)), stop
+
+
+def _xml(data: Buffer, position: int) -> bytes:
+    if not position:
+        return b""
+    start, size = _segment(data, position, b"ZISRAWMETADATA")
+    length = struct.unpack_from("<i", data, start)[0] if size >= FIXED else -1
+    if length < 0 or FIXED + length > size:
+        raise _refused()
+    return bytes(data[start + FIXED : start + FIXED + length])
+
+
+def _refused() -> Refused:
+    return Refused("czi-structure", "structure")

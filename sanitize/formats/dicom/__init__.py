@@ -1,0 +1,1 @@
+"""The DICOM file format: elements, transfer syntaxes, pixel data."""

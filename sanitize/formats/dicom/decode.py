@@ -1,0 +1,257 @@
+"""Encoded frames to samples, and samples back where a transfer syntax can hold them without loss.
+
+Samples are those of the code stream: nothing is converted, scaled or shown. Arrays have shape
+(rows, columns) or (rows, columns, samples).
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from medsanitize.sanitize.formats.dicom import native
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
+from medsanitize.sanitize.formats.frame_header import Declared, declared
+from medsanitize.sanitize.quarantine import Refused
+from numpy.typing import NDArray
+
+Samples = NDArray[Any]
+
+_PREFIX = "1.2.840.10008.1.2."
+JPEG_LOSSLESS = (_PREFIX + "4.57", _PREFIX + "4.70")
+_REVERSIBLE = frozenset([_PREFIX + "5", _PREFIX + "8.1", _PREFIX + "4.80", _PREFIX + "4.90", *JPEG_LOSSLESS])
+"""Encapsulated syntaxes whose frames are decoded, changed and encoded again without loss."""
+_DCT = frozenset([0xC0, 0xC1, 0xC2])
+_LOSSLESS = 0xC3
+_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    SyntaxError,
+)
+
+
+def is_reversible(syntax: TransferSyntax) -> bool:
+    """Whether a decoded frame can be written back in the same syntax without loss."""
+    return syntax.codec == "native" or syntax.uid in _REVERSIBLE
+
+
+def check_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Declared | None:
+    """What the code stream declares, once it agrees with the header: nothing else is decoded.
+
+    Raises
+    ------
+    Refused
+        ``pixel-geometry-differs`` or ``pixels-undecodable``.
+    """
+    stated = declared(frame, syntax.codec)
+    if stated is not None:
+        size = (stated.rows, stated.columns, stated.samples)
+        if (
+            size != (geometry.rows, geometry.columns, geometry.samples)
+            or stated.bits > geometry.bits_allocated
+        ):
+            raise Refused("pixel-geometry-differs", "pixels")
+    return stated
+
+
+def decode(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
+    """The samples of one frame.
+
+    Parameters
+    ----------
+    frame : bytes
+        One frame as it is stored (native: in the byte order of the syntax).
+    syntax : TransferSyntax
+    geometry : Geometry
+        What the header says of the frame.
+
+    Raises
+    ------
+    Refused
+        ``pixels-undecodable``, or ``pixel-geometry-differs`` before anything is decoded.
+    """
+    stated = check_frame(frame, syntax, geometry)
+    try:
+        if stated is None:
+            return _plain(frame, syntax, geometry)
+        found = _stream(frame, syntax, geometry, stated)
+    except _ERRORS:
+        raise Refused("pixels-undecodable", "pixels") from None
+    wanted = (geometry.rows, geometry.columns, *((geometry.samples,) if geometry.samples > 1 else ()))
+    if found.shape != wanted:
+        raise Refused("pixel-geometry-differs", "pixels")
+    return found
+
+
+def encode(samples: Samples, old: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
+    """A frame that holds ``samples``, in the syntax and precision of ``old``.
+
+    Raises
+    ------
+    Refused
+        ``pixels-not-rewritten`` when the codec cannot do it.
+    """
+    stated = declared(old, syntax.codec)
+    try:
+        return _encoded(np.ascontiguousarray(samples), syntax, geometry, stated)
+    except _ERRORS:
+        raise Refused("pixels-not-rewritten", "pixels") from None
+
+
+def _plain(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
+    """Codecs without a header of their own: native, RLE, deflated frames."""
+    if syntax.codec == "rle":
+        return _rle(frame, geometry)
+    if syntax.codec == "deflated-frame":
+        return native.samples(zlib.decompress(frame, -zlib.MAX_WBITS), geometry, big=False)
+    if syntax.codec == "native":
+        return native.samples(frame, geometry, big=syntax.layout.big)
+    raise Refused("pixels-undecodable", "pixels")
+
+
+def _stream(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: Declared) -> Samples:
+    if syntax.codec == "jpeg2000":
+        from openjpeg.utils import decode as decode_stream
+
+        return np.asarray(decode_stream(frame))
+    if syntax.codec == "jpeg-ls":
+        return _jpeg_ls(frame, geometry, stated)
+    if stated.process in _DCT and stated.bits == 8:
+        return _jpeg(frame, stated)
+    if stated.process == _LOSSLESS or (stated.process == 0xC1 and stated.bits == 12):
+        return _gdcm(frame, syntax, geometry, stated)
+    raise Refused("pixels-undecodable", "pixels")
+
+
+def _rle(frame: bytes, geometry: Geometry) -> Samples:
+    """RLE holds one plane a sample, whatever Planar Configuration says (PS3.5 G.2)."""
+    from rle.utils import decode_frame  # type: ignore[attr-defined]
+
+    if geometry.bits_allocated not in (8, 16, 32, 64):
+        raise Refused("pixels-undecodable", "pixels")
+    raw = decode_frame(frame, geometry.rows * geometry.columns, geometry.bits_allocated, "<")
+    planes = np.frombuffer(raw, native.dtype(geometry)).reshape(-1, geometry.rows, geometry.columns)
+    if len(planes) != geometry.samples:
+        raise Refused("pixel-geometry-differs", "pixels")
+    return planes[0] if geometry.samples == 1 else np.ascontiguousarray(planes.transpose(1, 2, 0))
+
+
+def _jpeg_ls(frame: bytes, geometry: Geometry, stated: Declared) -> Samples:
+    import jpeg_ls  # type: ignore[import-untyped]
+
+    raw, facts = jpeg_ls.decode_buffer(frame)
+    cells = np.frombuffer(raw, "<u1" if stated.bits <= 8 else "<u2")
+    if geometry.samples == 1:
+        return cells.reshape(geometry.rows, geometry.columns)
+    if facts["interleave_mode"] == 0:
+        planes = cells.reshape(geometry.samples, geometry.rows, geometry.columns)
+        return np.ascontiguousarray(planes.transpose(1, 2, 0))
+    return cells.reshape(geometry.rows, geometry.columns, geometry.samples)
+
+
+def _jpeg(frame: bytes, stated: Declared) -> Samples:
+    """DCT frames of 8 bits; without Adobe's segment no colour transform is undone."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    with Image.open(BytesIO(frame), formats=("JPEG",)) as picture:
+        if stated.samples == 3 and stated.transform is None:
+            picture.draft("YCbCr", picture.size)
+        return np.asarray(picture)
+
+
+def _gdcm(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: Declared) -> Samples:
+    """Lossless JPEG and 12 bit extended JPEG. gdcm says what it cannot do on stderr."""
+    import gdcm  # type: ignore[import-untyped]
+
+    image = gdcm.Image()
+    _describe(gdcm, image, geometry, stated, syntax.uid)
+    fragment = gdcm.Fragment()
+    fragment.SetByteStringValue(frame)
+    fragments = gdcm.SequenceOfFragments.New()
+    fragments.AddFragment(fragment)
+    data = gdcm.DataElement(gdcm.Tag(0x7FE0, 0x0010))
+    data.SetValue(fragments.__ref__())
+    image.SetDataElement(data)
+    raw = image.GetBuffer().encode("utf-8", "surrogateescape")
+    return native.samples(raw, _stream_geometry(geometry, stated), big=False)
+
+
+def _describe(gdcm: Any, image: Any, geometry: Geometry, stated: Declared, uid: str) -> None:
+    """Tell gdcm the frame's shape; a colour model that it will not convert."""
+    image.SetNumberOfDimensions(2)
+    image.SetDimensions((geometry.columns, geometry.rows, 1))
+    name = "RGB" if geometry.samples == 3 else "MONOCHROME2"
+    kind = gdcm.PhotometricInterpretation.GetPIType(name)
+    image.SetPhotometricInterpretation(gdcm.PhotometricInterpretation(kind))
+    image.SetTransferSyntax(gdcm.TransferSyntax(gdcm.TransferSyntax.GetTSType(uid)))
+    allocated = 8 if stated.bits <= 8 else 16
+    signed = int(geometry.signed)
+    image.SetPixelFormat(gdcm.PixelFormat(geometry.samples, allocated, stated.bits, stated.bits - 1, signed))
+    if geometry.samples > 1:
+        image.SetPlanarConfiguration(0)
+
+
+def _stream_geometry(geometry: Geometry, stated: Declared) -> Geometry:
+    """The frame's geometry in the smallest container of its precision, colour by pixel."""
+    from dataclasses import replace
+
+    allocated = 8 if stated.bits <= 8 else 16
+    return replace(geometry, bits_allocated=allocated, planar=0, photometric="")
+
+
+def _encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, stated: Declared | None) -> bytes:
+    if syntax.codec == "native":
+        return native.packed(samples, geometry, big=syntax.layout.big)
+    if syntax.codec == "deflated-frame":
+        deflater = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+        raw = native.packed(samples, geometry, big=False)
+        return deflater.compress(raw + b"\0" * (len(raw) & 1)) + deflater.flush()
+    if syntax.codec == "rle":
+        from rle.utils import encode_frame  # type: ignore[attr-defined]
+
+        size = (geometry.rows, geometry.columns, geometry.samples, geometry.bits_allocated)
+        return bytes(encode_frame(samples.tobytes(), *size, "<"))
+    if stated is None or not is_reversible(syntax):
+        raise Refused("pixels-not-rewritten", "pixels")
+    if syntax.codec == "jpeg2000":
+        from openjpeg.utils import encode_array
+
+        mixed = geometry.photometric == "YBR_RCT"
+        return bytes(encode_array(samples, stated.bits, int(mixed), use_mct=mixed))
+    if syntax.codec == "jpeg-ls":
+        import jpeg_ls
+
+        size = (geometry.rows, geometry.columns, geometry.samples, stated.bits)
+        return bytes(jpeg_ls.encode_buffer(samples.tobytes(), *size, interleave_mode=2))
+    return _gdcm_encoded(samples, syntax, geometry, stated)
+
+
+def _gdcm_encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, stated: Declared) -> bytes:
+    """Lossless JPEG of the first-order predictor, which both of its syntaxes may hold."""
+    import gdcm
+
+    writer = gdcm.ImageWriter()  # it owns the image, so it must outlive the conversion
+    image = writer.GetImage()
+    _describe(gdcm, image, geometry, stated, _PREFIX + "1")
+    data = gdcm.DataElement(gdcm.Tag(0x7FE0, 0x0010))
+    data.SetByteStringValue(samples.tobytes())
+    image.SetDataElement(data)
+    changer = gdcm.ImageChangeTransferSyntax()
+    changer.SetTransferSyntax(gdcm.TransferSyntax(gdcm.TransferSyntax.GetTSType(syntax.uid)))
+    changer.SetInput(image)
+    if not changer.Change():
+        raise Refused("pixels-not-rewritten", "pixels")
+    fragments = changer.GetOutput().GetDataElement().GetSequenceOfFragments()
+    if fragments is None or fragments.GetNumberOfFragments() != 1:
+        raise Refused("pixels-not-rewritten", "pixels")
+    buffer = fragments.GetFragment(0).GetByteValue().GetBuffer()
+    return bytes(buffer.encode("utf-8", "surrogateescape"))

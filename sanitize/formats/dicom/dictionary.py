@@ -1,0 +1,44 @@
+"""What PS3.6 says of an attribute: its value representations and how many values it may have."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from medsanitize.sanitize.formats.dicom.transfer_syntax import BULK_VRS, NUMBER_SIZES, STRING_VRS
+
+
+@cache
+def dictionary() -> dict[int, tuple[bytes, ...]]:
+    """Public tags -> the VRs that PS3.6 allows them."""
+    from pydicom._dicom_dict import DicomDictionary
+
+    return {tag: tuple(vr.encode() for vr in row[0].split(" or ")) for tag, row in DicomDictionary.items()}
+
+
+@cache
+def most_values(tag: int) -> int | None:
+    """The largest number of values PS3.6 allows an attribute; ``None`` where it names no limit."""
+    from pydicom._dicom_dict import DicomDictionary
+
+    last = DicomDictionary[tag][1].split("-")[-1] if tag in DicomDictionary else "n"
+    return int(last) if last.isdigit() else None
+
+
+def effective_vr(tag: int, written: bytes) -> bytes | None:
+    """The VR to read a public element by: the dictionary's, or the written one where it is a choice.
+
+    ``None``: the written VR cannot hold the attribute. Unknown attributes keep the written VR.
+    """
+    allowed = dictionary().get(tag)
+    if allowed is None or written in allowed:
+        return written
+    if written in (b"UN", b""):
+        return allowed[0] if allowed[0] != b"NONE" else None
+    first = allowed[0]
+    if first in STRING_VRS and written in STRING_VRS:
+        return first
+    if NUMBER_SIZES.get(first, 0) and NUMBER_SIZES.get(first) == NUMBER_SIZES.get(written):
+        return written
+    if first in BULK_VRS and written in BULK_VRS:
+        return written
+    return None

@@ -1,0 +1,85 @@
+"""How elements, items and sequences lie in bytes, and how to pass over what nobody keeps (PS3.5 7)."""
+
+from __future__ import annotations
+
+from medsanitize.sanitize.formats.dicom.transfer_syntax import (
+    IMPLICIT_LITTLE,
+    LONG_VRS,
+    SHORT_VRS,
+    UNDEFINED,
+    Layout,
+)
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.quarantine import Refused
+
+ITEM, ITEM_END, SEQUENCE_END = 0xFFFEE000, 0xFFFEE00D, 0xFFFEE0DD
+
+
+def read_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[int, bytes, int, int]:
+    """Tag, VR (empty in implicit VR), length and start of the value of the element at ``pos``."""
+    if end - pos < 8:
+        raise Refused("truncated")
+    if not layout.explicit:
+        group, number, length = layout.tag.unpack_from(buf, pos)
+        return group << 16 | number, b"", length, pos + 8
+    group, number, vr, length = layout.short.unpack_from(buf, pos)
+    tag = group << 16 | number
+    if group == 0xFFFE:
+        return tag, b"", layout.length.unpack_from(buf, pos + 4)[0], pos + 8
+    if vr in LONG_VRS:
+        if end - pos < 12:
+            raise Refused("truncated")
+        return tag, vr, layout.length.unpack_from(buf, pos + 8)[0], pos + 12
+    if vr not in SHORT_VRS:
+        raise Refused("malformed-vr")
+    return tag, vr, length, pos + 8
+
+
+def item_layout(vr: bytes, source: Layout) -> Layout:
+    """The layout inside the items of a sequence written with ``vr``."""
+    # A sequence written as UN has implicit VR little endian items (PS3.5 6.2.2 note 2).
+    return IMPLICIT_LITTLE if vr == b"UN" else source
+
+
+def item_headers(source: Layout) -> Layout:
+    """The layout of item headers in a data set of layout ``source``."""
+    # Item headers carry no VR in any transfer syntax; IMPLICIT_LITTLE reads those of little endian.
+    return source if source.big else IMPLICIT_LITTLE
+
+
+def skip_sequence(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:
+    """Where the undefined-length sequence whose first item starts at ``pos`` ends."""
+    if depth < 0:
+        raise Refused("too-deep", "sequences")
+    while pos < end:
+        tag, _, length, pos = read_header(buf, pos, end, item_headers(source))
+        if tag == SEQUENCE_END:
+            return pos
+        if tag != ITEM:
+            raise Refused("malformed-sequence")
+        pos = _skip_item(buf, pos, end, source, depth) if length == UNDEFINED else pos + length
+    raise Refused("truncated")
+
+
+def _skip_item(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:
+    while pos < end:
+        tag, vr, length, pos = read_header(buf, pos, end, source)
+        if tag == ITEM_END:
+            return pos
+        pos = _skip_value(buf, pos, end, length, item_layout(vr, source), depth)
+    raise Refused("truncated")
+
+
+def _skip_value(buf: Buffer, pos: int, end: int, length: int, items: Layout, depth: int) -> int:
+    if length == UNDEFINED:
+        return skip_sequence(buf, pos, end, items, depth - 1)
+    if pos + length > end:
+        raise Refused("length-past-end")
+    return pos + length
+
+
+def skip_elements(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> None:
+    """Prove that the bytes up to ``end`` are elements, which nobody keeps."""
+    while pos < end:
+        _, vr, length, pos = read_header(buf, pos, end, source)
+        pos = _skip_value(buf, pos, end, length, item_layout(vr, source), depth)

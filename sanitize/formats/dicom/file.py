@@ -1,0 +1,184 @@
+"""The outside of a DICOM file: preamble, File Meta Information, transfer syntax, deflation (PS3.10 7).
+
+What is read here is never copied: the container of a released object is built from nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from medsanitize.policies.model import Limits
+from medsanitize.sanitize.formats.dicom.elements import read_header
+from medsanitize.sanitize.formats.dicom.transfer_syntax import (
+    EXPLICIT_BIG,
+    EXPLICIT_LITTLE,
+    IMPLICIT_LITTLE,
+    LONG_VRS,
+    SHORT_VRS,
+    TRANSFER_SYNTAXES,
+    UNDEFINED,
+    TransferSyntax,
+    element,
+)
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.quarantine import Refused
+
+IMPLEMENTATION_CLASS_UID = "2.25.183893275230571203349486218934716104325"
+IMPLEMENTATION_VERSION_NAME = "MEDSANITIZE"
+_PREAMBLE = 128
+_MOST_INFLATION = 1100
+_STEP = 1 << 20
+_FIRST_GROUPS = frozenset([0x0002, 0x0004, 0x0008])
+_GUESSES = {
+    EXPLICIT_LITTLE: "1.2.840.10008.1.2.1",
+    EXPLICIT_BIG: "1.2.840.10008.1.2.2",
+    IMPLICIT_LITTLE: "1.2.840.10008.1.2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """Where the data set lies and how it is encoded.
+
+    ``buf`` is the source, or the inflated data set; ``start`` the first byte of the data set in it.
+    ``sop_class`` and ``sop_instance`` are the File Meta Information's (may be empty).
+    """
+
+    buf: Buffer
+    start: int
+    syntax: TransferSyntax
+    sop_class: str
+    sop_instance: str
+    has_meta: bool
+
+
+def looks_like_dicom(buf: Buffer) -> bool:
+    """Whether the bytes begin as a DICOM file does, with or without preamble and meta information."""
+    return buf[_PREAMBLE : _PREAMBLE + 4] == b"DICM" or _guess(buf, 0) is not None
+
+
+def _guess(buf: Buffer, pos: int) -> TransferSyntax | None:
+    """The syntax of a bare data set, from the form of its first element."""
+    head = bytes(buf[pos : pos + 12])
+    if len(head) < 8:
+        return None
+    little, big = int.from_bytes(head[:2], "little"), int.from_bytes(head[:2], "big")
+    vr = head[4:6]
+    if vr in SHORT_VRS or vr in LONG_VRS:
+        if little in _FIRST_GROUPS:
+            return TRANSFER_SYNTAXES[_GUESSES[EXPLICIT_LITTLE]]
+        if big in _FIRST_GROUPS:
+            return TRANSFER_SYNTAXES[_GUESSES[EXPLICIT_BIG]]
+        return None
+    length = int.from_bytes(head[4:8], "little")
+    if (
+        little in _FIRST_GROUPS
+        and int.from_bytes(head[2:4], "little") < 0x2000
+        and length <= min(len(buf) - pos, 1024)
+    ):
+        return TRANSFER_SYNTAXES[_GUESSES[IMPLICIT_LITTLE]]
+    return None
+
+
+def open_container(buf: Buffer, limits: Limits) -> Container:
+    """Find the data set.
+
+    Raises
+    ------
+    Refused
+        ``not-dicom``, ``truncated``, ``unknown-transfer-syntax``, ``inflated-too-large`` ...
+    """
+    pos = _PREAMBLE + 4 if buf[_PREAMBLE : _PREAMBLE + 4] == b"DICM" else 0
+    meta, start = _read_meta(buf, pos)
+    uid = meta.get(0x00020010, "")
+    if uid:
+        syntax = TRANSFER_SYNTAXES.get(uid)
+        if syntax is None:
+            raise Refused("unknown-transfer-syntax", "meta")
+    else:
+        guess = _guess(buf, start)
+        if guess is None:
+            raise Refused("unknown-transfer-syntax" if pos else "not-dicom", "meta")
+        syntax = guess
+    classes = meta.get(0x00020002, ""), meta.get(0x00020003, "")
+    if syntax.deflated:
+        return Container(_inflate(buf, start, limits), 0, syntax, *classes, bool(meta))
+    return Container(buf, start, _really(buf, start, syntax), *classes, bool(meta))
+
+
+def _really(buf: Buffer, start: int, syntax: TransferSyntax) -> TransferSyntax:
+    """The syntax as encoded: writers that name an explicit one and write implicit are common."""
+    guess = _guess(buf, start)
+    if guess is None or syntax.codec != "native" or guess.layout == syntax.layout:
+        return syntax
+    return guess
+
+
+def _read_meta(buf: Buffer, pos: int) -> tuple[dict[int, str], int]:
+    """UI values of group 0002, always explicit VR little endian, and where the group ends."""
+    meta: dict[int, str] = {}
+    end = len(buf)
+    while end - pos >= 8 and bytes(buf[pos : pos + 2]) == b"\x02\x00":
+        tag, vr, length, start = read_header(buf, pos, end, EXPLICIT_LITTLE)
+        if length == UNDEFINED or start + length > end:
+            raise Refused("truncated", "meta")
+        if vr == b"UI":
+            meta[tag] = bytes(buf[start : start + length]).decode("latin-1").strip(" \0")
+        pos = start + length
+    return meta, pos
+
+
+def _inflate(buf: Buffer, start: int, limits: Limits) -> bytes:
+    """The deflated data set (PS3.5 A.5), never more than the limit and nothing hidden behind it."""
+    if (len(buf) - start) * _MOST_INFLATION > limits.inflated_bytes:
+        _measure(buf, start, limits)
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        data = inflater.decompress(bytes(buf[start:]), limits.inflated_bytes)
+    except zlib.error:
+        raise Refused("malformed-deflate") from None
+    if inflater.unconsumed_tail:
+        raise Refused("inflated-too-large")
+    if not inflater.eof:
+        raise Refused("truncated")
+    return data
+
+
+def _measure(buf: Buffer, start: int, limits: Limits) -> None:
+    """Inflate piece by piece, keeping none, so that a bomb is refused in little memory."""
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    size = 0
+    try:
+        for pos in range(start, len(buf), _STEP):
+            pending = bytes(buf[pos : pos + _STEP])
+            while pending and not inflater.eof:
+                size += len(inflater.decompress(pending, _STEP))
+                pending = inflater.unconsumed_tail
+                if size > limits.inflated_bytes:
+                    raise Refused("inflated-too-large")
+    except zlib.error:
+        raise Refused("malformed-deflate") from None
+
+
+def deflate(data: bytes) -> bytes:
+    """Deflate a data set again; padded to even length."""
+    deflater = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+    out = deflater.compress(data) + deflater.flush()
+    return out + b"\0" if len(out) & 1 else out
+
+
+def build_meta(syntax: TransferSyntax, sop_class: str, sop_instance: str) -> bytes:
+    """Preamble of zeros and File Meta Information with what PS3.10 requires and nothing else."""
+    rows = [(0x00020001, b"OB", b"\0\1")]
+    if sop_class:
+        rows.append((0x00020002, b"UI", sop_class.encode("ascii")))
+    rows += [
+        (0x00020003, b"UI", sop_instance.encode("ascii")),
+        (0x00020010, b"UI", syntax.uid.encode("ascii")),
+        (0x00020012, b"UI", IMPLEMENTATION_CLASS_UID.encode("ascii")),
+        (0x00020013, b"SH", IMPLEMENTATION_VERSION_NAME.encode("ascii")),
+    ]
+    body = b"".join(element(EXPLICIT_LITTLE, tag, vr, value) for tag, vr, value in rows)
+    length = element(EXPLICIT_LITTLE, 0x00020000, b"UL", len(body).to_bytes(4, "little"))
+    return bytes(_PREAMBLE) + b"DICM" + length + body

@@ -1,0 +1,323 @@
+"""Pixel data: never decoded here, yet every byte of it accounted for (PS3.5 8, A.4).
+
+Native pixel data is cut to Rows x Columns x Samples x Frames and bits outside Bits Stored are
+cleared; encapsulated frames lose metadata segments and slack by the codec's own module.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from medsanitize.sanitize.formats import jpeg2000, jpegxl
+from medsanitize.sanitize.formats.dicom import rle
+from medsanitize.sanitize.formats.dicom.elements import ITEM, SEQUENCE_END, read_header
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout, TransferSyntax, header
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.formats.jpeg import markers
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.result import Span
+
+PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA = 0x7FE00010, 0x7FE00008, 0x7FE00009
+_STREAMED = 1 << 20
+_CHUNK = 4 << 20
+_PIECE = bytes | Span
+
+
+@dataclass(slots=True)
+class Pixels:
+    """Released pixel data: its pieces and the rules that applied.
+
+    ``tag`` is the element's. Native pieces are its header and then the bytes of its value. ``frames`` are
+    the fragments of each encapsulated frame; ``table``: offsets of frames are written.
+    """
+
+    pieces: list[_PIECE]
+    rules: list[str]
+    end: int
+    tag: int = 0
+    frames: list[list[_PIECE]] = field(default_factory=list)
+    table: bool = False
+
+
+def write_pixels(
+    buf: Buffer,
+    pos: int,
+    end: int,
+    layout: Layout,
+    syntax: TransferSyntax,
+    geometry: Geometry | None,
+    *,
+    streamed: bool,
+) -> Pixels:
+    """Rewrite the pixel data element(s) at ``pos``.
+
+    ``streamed``: long unchanged runs come out as spans of the source instead of bytes.
+    """
+    result = Pixels([], [], pos)
+    while result.end < end:
+        tag, vr, length, start = read_header(buf, result.end, end, layout)
+        if tag in (PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA):
+            if geometry is None:
+                raise Refused("pixel-geometry-missing", "pixels")
+            result.tag = tag
+            if length == UNDEFINED:
+                _encapsulated(result, buf, start, end, layout, syntax, geometry, streamed)
+            else:
+                if syntax.codec != "native":
+                    raise Refused("native-pixels-in-encapsulated-syntax", "pixels")
+                _native(result, buf, (tag, vr or b"OW", length, start), end, layout, geometry, streamed)
+            return result
+        if tag >> 16 != 0x7FE0 or length == UNDEFINED or start + length > end:
+            return result
+        result.rules.append("X:offset-table")
+        result.end = start + length
+    return result
+
+
+def _native(
+    result: Pixels,
+    buf: Buffer,
+    head: tuple[int, bytes, int, int],
+    end: int,
+    layout: Layout,
+    geometry: Geometry,
+    streamed: bool,
+) -> None:
+    tag, vr, length, start = head
+    if start + length > end:
+        raise Refused("truncated", "pixels")
+    bits = {FLOAT_PIXEL_DATA: 32, DOUBLE_PIXEL_DATA: 64}.get(tag)
+    frame_bits = geometry.frame_bits if bits is None else geometry.rows * geometry.columns * bits
+    wanted = (frame_bits * geometry.frames + 7) // 8
+    if length - wanted >= max(frame_bits // 8, 2) and frame_bits:
+        raise Refused("more-pixels-than-frames", "pixels")
+    used = min(length, wanted)
+    pad = used & 1
+    # Bytes in big endian words: the last word holds the padding first, then the last sample (PS3.5 8.1.1).
+    swapped = (
+        layout.big and vr != b"OB" and bits is None and geometry.bits_allocated <= 8 and pad and length > used
+    )
+    last = buf[start + used : start + used + 1] if swapped else b""
+    used -= 1 if swapped else 0
+    if length > used + pad + len(last) or (pad and length > used and buf[start + used] != 0):
+        result.rules.append("C:pixel-slack")
+    if layout.explicit and vr not in (b"OB", b"OW", b"OF", b"OD", b"UN"):
+        raise Refused("malformed-vr", "pixels")
+    written = b"OW" if vr == b"UN" else vr
+    result.pieces.append(header(layout, tag, written, used + pad + len(last)))
+    masked = bits is None and geometry.bits_stored < geometry.bits_allocated
+    if masked and not _outside_bits_clear(buf, start, used, layout.big, geometry):
+        result.rules.append("C:bits-outside-bits-stored")
+        result.pieces += list(_with_bits_cleared(buf, start, used, layout.big, geometry))
+    else:
+        result.pieces.append(_run(buf, start, used, streamed))
+    if pad:
+        result.pieces.append(b"\0" + (bytes([last[0] & _masks(geometry)[0]]) if masked and last else last))
+    result.end = start + length
+
+
+def _run(buf: Buffer, start: int, length: int, streamed: bool) -> _PIECE:
+    if streamed and length >= _STREAMED:
+        return Span(start, length)
+    return buf[start : start + length]
+
+
+def _cells(buf: Buffer, start: int, length: int, geometry: Geometry) -> Iterator[bytes]:
+    size = geometry.bits_allocated // 8
+    if size not in (1, 2, 4):
+        raise Refused("bits-allocated", "pixels")
+    for at in range(start, start + length, _CHUNK):
+        yield buf[at : min(at + _CHUNK, start + length)]
+
+
+def _dtype(big: bool, geometry: Geometry) -> str:
+    return (">" if big else "<") + f"u{geometry.bits_allocated // 8}"
+
+
+def _masks(geometry: Geometry) -> tuple[int, int, int]:
+    """Used bits, bits below them, and bits above them, as masks of one cell."""
+    low = geometry.high_bit + 1 - geometry.bits_stored
+    if low < 0 or geometry.high_bit >= geometry.bits_allocated:
+        raise Refused("high-bit", "pixels")
+    used = ((1 << geometry.bits_stored) - 1) << low
+    below = (1 << low) - 1
+    return used, below, ((1 << geometry.bits_allocated) - 1) & ~(used | below)
+
+
+def _outside_bits_clear(buf: Buffer, start: int, length: int, big: bool, geometry: Geometry) -> bool:
+    """Whether bits above High Bit are zero or a sign extension, and bits below the used ones zero."""
+    import numpy as np
+
+    if geometry.bits_allocated == 1:
+        return True
+    _, below, above = _masks(geometry)
+    sign = 1 << geometry.high_bit
+    for chunk in _cells(buf, start, length, geometry):
+        cells = np.frombuffer(
+            chunk[: len(chunk) // (geometry.bits_allocated // 8) * (geometry.bits_allocated // 8)],
+            _dtype(big, geometry),
+        )
+        everything = int(np.bitwise_or.reduce(cells)) if cells.size else 0
+        if not everything & (above | below):
+            continue
+        if not geometry.signed or everything & below:
+            return False
+        negative = (cells & sign) != 0
+        high = cells & above
+        if bool(((high != 0) & ~(negative & (high == above))).any()):
+            return False
+    return True
+
+
+def _with_bits_cleared(
+    buf: Buffer, start: int, length: int, big: bool, geometry: Geometry
+) -> Iterator[bytes]:
+    import numpy as np
+
+    used, _, above = _masks(geometry)
+    sign = 1 << geometry.high_bit
+    for chunk in _cells(buf, start, length, geometry):
+        size = geometry.bits_allocated // 8
+        whole = len(chunk) // size * size
+        cells = np.frombuffer(chunk[:whole], _dtype(big, geometry)) & used
+        if geometry.signed:
+            cells = np.where(cells & sign, cells | above, cells)
+        yield cells.astype(_dtype(big, geometry)).tobytes() + bytes(len(chunk) - whole)
+
+
+def _encapsulated(
+    result: Pixels,
+    buf: Buffer,
+    start: int,
+    end: int,
+    layout: Layout,
+    syntax: TransferSyntax,
+    geometry: Geometry,
+    streamed: bool,
+) -> None:
+    if syntax.codec == "native":
+        raise Refused("encapsulated-pixels-in-native-syntax", "pixels")
+    if syntax.codec == "video":
+        raise Refused("video-metadata", "pixels")
+    table, fragments, stop = _fragments(buf, start, end, layout)
+    frames = _frames(buf, table, fragments, geometry.frames)
+    if len(frames) > geometry.frames:
+        raise Refused("more-pixels-than-frames", "pixels")
+    changed = 0
+    for frame in frames:
+        body = (
+            buf[frame[0][0] : frame[0][0] + frame[0][1]]
+            if len(frame) == 1
+            else b"".join(buf[a : a + n] for a, n in frame)
+        )
+        clean = strip_frame(body, syntax, geometry)
+        if clean is body:
+            result.frames.append([_run(buf, begin, size, streamed) for begin, size in frame])
+        else:
+            changed += 1
+            result.frames.append([clean])
+    result.table = bool(table) and len(frames) == geometry.frames
+    result.pieces = encapsulated(result.frames, layout, table=result.table)
+    result.rules += ["C:frame-metadata"] * changed
+    result.end = stop
+
+
+def encapsulated(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> list[_PIECE]:
+    """The pieces of a pixel data element of ``frames``, each a list of fragments (PS3.5 A.4).
+
+    ``table``: a Basic Offset Table is written, unless the offsets need more than its 32 bits.
+    """
+    pieces: list[_PIECE] = []
+    offsets: list[int] = []
+    at = 0
+    for fragments in frames:
+        offsets.append(at)
+        for fragment in fragments:
+            size = fragment.length if isinstance(fragment, Span) else len(fragment)
+            even = size + (size & 1)
+            pieces += [layout.tag.pack(0xFFFE, 0xE000, even), fragment]
+            if size & 1:
+                pieces.append(b"\0")
+            at += 8 + even
+    new_table = (
+        b"".join(layout.length.pack(offset) for offset in offsets) if table and at < UNDEFINED else b""
+    )
+    head = header(layout, PIXEL_DATA, b"OB", UNDEFINED)
+    first = layout.tag.pack(0xFFFE, 0xE000, len(new_table)) + new_table
+    return [head, first, *pieces, layout.tag.pack(0xFFFE, 0xE0DD, 0)]
+
+
+def _fragments(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[bytes, list[tuple[int, int]], int]:
+    """Basic Offset Table, (start, length) of each fragment, and where the element ends."""
+    items: list[tuple[int, int]] = []
+    while True:
+        if end - pos < 8:
+            raise Refused("truncated", "pixels")
+        group, number, length = layout.tag.unpack_from(buf, pos)
+        tag, pos = group << 16 | number, pos + 8
+        if tag == SEQUENCE_END:
+            break
+        if tag != ITEM:
+            raise Refused("encapsulated-structure", "pixels")
+        if pos + length > end:
+            raise Refused("truncated", "pixels")
+        items.append((pos, length))
+        pos += length
+    if len(items) < 2:
+        raise Refused("encapsulated-structure", "pixels")
+    first, size = items[0]
+    return buf[first : first + size], items[1:], pos
+
+
+_MAGIC = (b"\xff\xd8", b"\xff\x4f", b"\xff\x0a", b"\0\0\0\x0c")
+
+
+def _frames(
+    buf: Buffer, table: bytes, fragments: list[tuple[int, int]], frames: int
+) -> list[list[tuple[int, int]]]:
+    """Fragments grouped to frames: one each, all in one, by the offset table, or by how frames begin."""
+    if len(fragments) == frames:
+        return [[fragment] for fragment in fragments]
+    if frames == 1:
+        return [fragments]
+    base = fragments[0][0] - 8
+    starts = {int.from_bytes(table[i : i + 4], "little") for i in range(0, len(table) - 3, 4)}
+    grouped: list[list[tuple[int, int]]] = []
+    for fragment in fragments:
+        begin = fragment[0]
+        opens = begin - 8 - base in starts if starts else buf[begin : begin + 4].startswith(_MAGIC)
+        if opens or not grouped:
+            grouped.append([])
+        grouped[-1].append(fragment)
+    return grouped
+
+
+def strip_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
+    """One encapsulated frame without anything but its image; the same object when there was nothing else."""
+    codec = syntax.codec
+    if codec in ("jpeg", "jpeg-ls"):
+        return markers.strip_metadata(frame)
+    if codec == "jpeg2000":
+        return jpeg2000.strip_metadata(frame)
+    if codec == "rle":
+        segment = -(-geometry.rows * geometry.columns * min(geometry.bits_allocated, 8) // 8)
+        return rle.clear_slack(frame, segment, geometry.samples * -(-geometry.bits_allocated // 8))
+    if codec == "jpegxl":
+        return jpegxl.strip_metadata(frame)
+    return _deflated_frame(frame, geometry)
+
+
+def _deflated_frame(frame: bytes, geometry: Geometry) -> bytes:
+    """A frame of Deflated Image Frame Compression must hold one frame and nothing behind it."""
+    wanted = (geometry.frame_bits + 7) // 8
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        pixels = inflater.decompress(frame, wanted + 2)
+    except zlib.error:
+        raise Refused("malformed-deflate", "pixels") from None
+    if len(pixels) > wanted + (wanted & 1) or not inflater.eof or inflater.unused_data.strip(b"\0"):
+        raise Refused("deflated-frame-structure", "pixels")
+    return frame

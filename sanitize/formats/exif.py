@@ -1,0 +1,29 @@
+"""EXIF (CIPA DC-008): the one entry that changes how a picture looks, and what the others tell."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from medsanitize.sanitize.formats.ifd import read_directory, read_header
+from medsanitize.sanitize.quarantine import Refused
+
+ORIENTATION = 274
+
+
+def _minimal(orientation: int) -> bytes:
+    return b"MM\0*" + pack(">IHHHIHHI", 8, 1, ORIENTATION, 3, 1, orientation, 0, 0)
+
+
+MINIMAL_EXIF = {orientation: _minimal(orientation) for orientation in range(2, 9)}
+"""EXIF blocks that hold nothing but Orientation, by its value."""
+
+
+def orientation_of(exif: bytes) -> int:
+    """Orientation (1 to 8) that an EXIF block states; 1 where it states none."""
+    try:
+        header = read_header(exif)
+        directory, _ = read_directory(exif, header, header.first)
+    except Refused:
+        return 1
+    values = directory[ORIENTATION].numbers(header) if ORIENTATION in directory else ()
+    return values[0] if len(values) == 1 and 1 <= values[0] <= 8 else 1

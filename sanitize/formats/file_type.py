@@ -1,0 +1,23 @@
+"""Which sort of picture the bytes are, by their first bytes alone, and what bytes are read from."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Literal
+
+Buffer = bytes | mmap.mmap
+Format = Literal["png", "jpeg", "tiff"]
+
+SUFFIXES: dict[Format, str] = {"png": "png", "jpeg": "jpg", "tiff": "tif"}
+"""File name endings of released pictures."""
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+
+def sniff(data: Buffer) -> Format | None:
+    """The format of a picture, whatever it is called; ``None`` for anything else."""
+    head = bytes(data[:8])
+    if head == b"\x89PNG\r\n\x1a\n":
+        return "png"
+    if head[:3] == b"\xff\xd8\xff":
+        return "jpeg"
+    return "tiff" if head[:4] in _TIFF else None

@@ -1,0 +1,62 @@
+"""INI files of slides: sections of plain keys, read strictly and written from what is known alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from medsanitize.sanitize.quarantine import Refused
+
+_MOST_BYTES = 4 << 20
+WHOLE = re.compile(r"-?\d{1,10}")
+REAL = re.compile(r"-?\d{1,12}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
+Sections = dict[str, dict[str, str]]
+
+
+def read_ini(data: bytes) -> Sections:
+    """Sections and their keys; of a key written twice the first counts.
+
+    Raises
+    ------
+    Refused
+        ``slide-description-too-large``.
+    """
+    if len(data) > _MOST_BYTES:
+        raise Refused("slide-description-too-large", "description")
+    sections: Sections = {}
+    current: dict[str, str] = {}
+    for line in data.decode("utf-8-sig", "replace").splitlines():
+        line = line.strip()
+        if line.startswith("[") and line.endswith("]"):
+            current = sections.setdefault(line[1:-1], {})
+        elif "=" in line and not line.startswith((";", "#")):
+            key, value = line.split("=", 1)
+            current.setdefault(key.strip(), value.strip())
+    return sections
+
+
+def write_ini(sections: Mapping[str, Mapping[str, object]]) -> bytes:
+    """The text of an INI file, with a byte order mark, as 3DHISTECH writes it."""
+    lines: list[str] = []
+    for name, pairs in sections.items():
+        lines += [f"[{name}]", *(f"{key} = {value}" for key, value in pairs.items())]
+    return b"\xef\xbb\xbf" + "\r\n".join([*lines, ""]).encode("ascii")
+
+
+def kept(pairs: Mapping[str, str], forms: Mapping[str, re.Pattern[str]]) -> dict[str, object]:
+    """The pairs whose key is known and whose value has the form it must have."""
+    return {key: pairs[key] for key, form in forms.items() if form.fullmatch(pairs.get(key, ""))}
+
+
+def whole(pairs: Mapping[str, str], key: str, most: int) -> int:
+    """A number from 0 to ``most`` that must be there.
+
+    Raises
+    ------
+    Refused
+        ``slide-description``.
+    """
+    value = pairs.get(key, "")
+    if not re.fullmatch(r"\d{1,9}", value) or int(value) > most:
+        raise Refused("slide-description", "description")
+    return int(value)

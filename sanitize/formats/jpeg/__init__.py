@@ -1,0 +1,1 @@
+"""The JPEG file format: markers, tables, entropy-coded data."""

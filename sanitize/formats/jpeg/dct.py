@@ -1,0 +1,209 @@
+"""JPEG frames changed in their DCT coefficients: blanked blocks are flat, every other block stays as it is.
+
+Only sequential Huffman frames of 8 bits (T.81 processes 1 and 2) are changed; entropy coding is
+libjpeg's, reached through jpeglib. Chroma that a decoder interpolates may differ by a pixel around an area,
+since its neighbour changed; the coefficients do not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from medsanitize.sanitize.formats.dicom.image_pixel import Area, snapped
+from medsanitize.sanitize.formats.frame_header import declared
+from medsanitize.sanitize.quarantine import Refused
+from numpy.typing import NDArray
+
+_SEQUENTIAL = frozenset([0xC0, 0xC1])
+_RGB, _GREY = 2, 1
+_BLACK = {_GREY: (0,), _RGB: (0, 0, 0)}
+_BLACK_YCC = (0, 128, 128)
+_WHITE = (255,)
+_SOS = 0xDA
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """The quantised coefficients of one frame: (rows of blocks, columns of blocks, 64) a component."""
+
+    components: tuple[NDArray[np.int16], ...]
+    tables: NDArray[np.uint16]
+    table_of: tuple[int, ...]
+    size: tuple[int, int]
+    sampling: tuple[tuple[int, int], ...]
+    model: int
+
+    @property
+    def unit(self) -> tuple[int, int]:
+        """Width and height in pixels of what is coded together (T.81 A.2.3)."""
+        return 8 * max(h for _, h in self.sampling), 8 * max(v for v, _ in self.sampling)
+
+
+def is_editable(frame: bytes) -> bool:
+    """Whether `blank` can change the frame."""
+    stated = declared(frame, "jpeg")
+    return (
+        stated is not None and stated.process in _SEQUENTIAL and stated.bits == 8 and stated.samples in (1, 3)
+    )
+
+
+def blank(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
+    """One frame with the blocks that ``areas`` touch blanked.
+
+    Parameters
+    ----------
+    frame : bytes
+        For which `is_editable` holds.
+    areas : sequence of Area
+    white : bool
+        Whether the highest value is shown black (MONOCHROME1).
+
+    Raises
+    ------
+    Refused
+        ``pixels-not-rewritten`` unless the new frame, read again, has the blanked blocks flat, all others
+        equal, and the same tables, size and colour model.
+    """
+    with _files(frame) as (source, target, written):
+        old = _read(source)
+        values = _WHITE if white and old.model == _GREY else _BLACK.get(old.model, _BLACK_YCC)
+        wanted = _blanked(old, areas, values)
+        _write(source, target, old, wanted)
+        new = _with_application_segments(written(), frame)
+    with _files(new) as (source, _, _):
+        found = _read(source)
+    same = all(np.array_equal(a, b) for a, b in zip(found.components, wanted, strict=True))
+    tables = all(
+        np.array_equal(found.tables[a], old.tables[b])
+        for a, b in zip(found.table_of, old.table_of, strict=True)
+    )
+    if not same or not tables or (found.size, found.sampling) != (old.size, old.sampling):
+        raise Refused("pixels-not-rewritten", "pixels")
+    if found.model != old.model or declared(new, "jpeg") is None:
+        raise Refused("pixels-not-rewritten", "pixels")
+    return new
+
+
+def _blanked(old: _Blocks, areas: Sequence[Area], values: tuple[int, ...]) -> tuple[NDArray[np.int16], ...]:
+    """The coefficients with the areas flat: one DC value, no AC."""
+    width, height = old.unit
+    made = []
+    for index, blocks in enumerate(old.components):
+        blocks = blocks.copy()
+        step = int(old.tables[old.table_of[index], 0])
+        vertical, horizontal = old.sampling[index]
+        for area in areas:
+            left, top, right, bottom = snapped(area, old.size, width, height)
+            rows = slice(top // height * vertical, -(-bottom // height) * vertical)
+            columns = slice(left // width * horizontal, -(-right // width) * horizontal)
+            blocks[rows, columns] = 0
+            blocks[rows, columns, 0] = _level(values[index], step)
+        made.append(blocks)
+    return tuple(made)
+
+
+def _level(value: int, step: int) -> int:
+    """The DC coefficient that decodes to ``value``: 0 and 255 are reached exactly, by clamping."""
+    exact = (value - 128) * 8
+    return -(-exact // step) if exact > 0 else exact // step
+
+
+@contextmanager
+def _files(frame: bytes) -> Iterator[tuple[bytes, bytes, Any]]:
+    """Paths of a source and a target that exist in memory alone (or in a private folder), and the target's
+    reader: the library takes paths, and what it reads may identify somebody.
+    """
+    if hasattr(os, "memfd_create"):
+        source, target = os.memfd_create("jpeg"), os.memfd_create("jpeg")
+        try:
+            with os.fdopen(os.dup(source), "wb") as file:
+                file.write(frame)
+            yield (
+                f"/proc/self/fd/{source}".encode(),
+                f"/proc/self/fd/{target}".encode(),
+                lambda: os.pread(target, os.fstat(target).st_size, 0),
+            )
+        finally:
+            os.close(source)
+            os.close(target)
+        return
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:  # mode 0700
+        first, second = Path(folder, "source"), Path(folder, "target")
+        first.write_bytes(frame)
+        yield os.fsencode(first), os.fsencode(second), second.read_bytes
+
+
+def _library() -> Any:
+    from jpeglib._bind import CJpegLib  # type: ignore[import-untyped]
+
+    return CJpegLib.get()
+
+
+def _read(path: bytes) -> _Blocks:
+    library = _library()
+    dims, size, counts = (ctypes.c_int * 8)(), (ctypes.c_int * 2)(), (ctypes.c_int * 3)()
+    sampling, models, scans = (ctypes.c_int * 8)(), (ctypes.c_int * 2)(), (ctypes.c_int * 1)()
+    flags = (ctypes.c_uint * 1)()
+    asked = (path, dims, size, counts, sampling, models, None, None, None, None, scans, flags)
+    if library.read_jpeg_info(*asked) == 0 or counts[0] not in (1, 3):
+        raise Refused("pixels-undecodable", "pixels")
+    shapes = [(dims[2 * i], dims[2 * i + 1], 64) for i in range(counts[0])]
+    blocks = tuple(np.zeros(shape, np.int16) for shape in shapes)
+    tables, table_of = np.zeros((4, 64), np.uint16), np.zeros(4, np.int16)
+    pointers = [_pointer(one) for one in blocks] + [None] * (4 - len(blocks))
+    if library.read_jpeg_dct(path, *pointers, _pointer(tables), _pointer(table_of)) == 0:
+        raise Refused("pixels-undecodable", "pixels")
+    factors = tuple((sampling[2 * i], sampling[2 * i + 1]) for i in range(counts[0]))
+    assigned = tuple(int(one) for one in table_of[: counts[0]])
+    return _Blocks(blocks, tables, assigned, (size[0], size[1]), factors, models[1])
+
+
+def _write(source: bytes, target: bytes, old: _Blocks, wanted: tuple[NDArray[np.int16], ...]) -> None:
+    """Write ``wanted`` with the tables, component ids and sampling of the source."""
+    from jpeglib._bind import CJpegLib
+
+    size = (ctypes.c_int * 2)(*old.size)
+    dims = (ctypes.c_int * 8)(*(side for one in wanted for side in one.shape[:2]))
+    pointers = [_pointer(one) for one in wanted] + [None] * (4 - len(wanted))
+    masks = CJpegLib.flags_to_mask(["+OPTIMIZE_CODING"])
+    rest = (size, dims, None, old.model, len(wanted), None, ctypes.c_short(-1), None, 0, None, None, None)
+    if _library().write_jpeg_dct(source, target, *pointers, *rest, *masks) == 0:
+        raise Refused("pixels-not-rewritten", "pixels")
+
+
+def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def _with_application_segments(new: bytes, old: bytes) -> bytes:
+    """``new`` with the APPn segments of ``old`` in place of its own: decoders choose colours by them."""
+    kept = [segment for marker, segment in _segments(old)[0] if 0xE0 <= marker <= 0xEF]
+    segments, scan = _segments(new)
+    rest = [segment for marker, segment in segments if not 0xE0 <= marker <= 0xEF]
+    return b"".join([b"\xff\xd8", *kept, *rest, new[scan:]])
+
+
+def _segments(frame: bytes) -> tuple[list[tuple[int, bytes]], int]:
+    """(marker, segment) of everything before the first scan, and where that begins."""
+    found: list[tuple[int, bytes]] = []
+    pos = 2
+    while pos + 4 <= len(frame) and frame[pos] == 0xFF:
+        marker = frame[pos + 1]
+        if marker == _SOS:
+            return found, pos
+        if marker == 0xFF:
+            pos += 1
+            continue
+        stop = pos + 2 + int.from_bytes(frame[pos + 2 : pos + 4], "big")
+        found.append((marker, frame[pos:stop]))
+        pos = stop
+    raise Refused("pixels-undecodable", "pixels")

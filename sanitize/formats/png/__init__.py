@@ -1,0 +1,1 @@
+"""The PNG file format."""

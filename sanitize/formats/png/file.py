@@ -1,0 +1,237 @@
+"""PNG (ISO/IEC 15948): a new file of the chunks that decoding needs, and of nothing else."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import pack, unpack, unpack_from
+
+from medsanitize.sanitize.formats.exif import MINIMAL_EXIF, orientation_of
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.quarantine import Refused
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+_RULES = {
+    **dict.fromkeys((b"tEXt", b"zTXt", b"iTXt"), "X:png-text"),
+    **{b"eXIf": "X:exif", b"tIME": "X:png-time", b"iCCP": "X:color-profile"},
+}
+_LARGEST_CHROMATICITY = 200_000
+_LARGEST_GAMMA = 10_000_000
+_LARGEST_DENSITY = 10_000_000
+ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+"""First column, first row, column step and row step of each pass."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Header:
+    """IHDR."""
+
+    columns: int
+    rows: int
+    depth: int
+    color: int
+    interlaced: bool
+
+    @property
+    def bits(self) -> int:
+        """Bits of one pixel."""
+        return self.depth * CHANNELS[self.color]
+
+    def passes(self) -> list[tuple[int, int]]:
+        """(rows, bytes of a row) of the whole image, or of each pass that is not empty."""
+        if not self.interlaced:
+            return [(self.rows, (self.columns * self.bits + 7) // 8)]
+        sizes = [
+            (-(-(self.columns - x) // dx), -(-(self.rows - y) // dy))
+            for x, y, dx, dy in ADAM7
+            if self.columns > x and self.rows > y
+        ]
+        return [(rows, (columns * self.bits + 7) // 8) for columns, rows in sizes]
+
+    def chunk(self) -> bytes:
+        """IHDR as it is written."""
+        return _chunk(
+            b"IHDR",
+            pack(">IIBBBBB", self.columns, self.rows, self.depth, self.color, 0, 0, self.interlaced),
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Png:
+    """A PNG without metadata.
+
+    ``kept`` are the chunks before the image data, in order; ``stream`` is the zlib stream, ``filtered``
+    its content: every row with its filter byte.
+    """
+
+    header: Header
+    kept: tuple[tuple[bytes, bytes], ...]
+    stream: bytes
+    filtered: bytes
+    rules: tuple[str, ...]
+
+    @property
+    def palette(self) -> bytes:
+        """Three bytes an entry; empty where the samples are colours themselves."""
+        return dict(self.kept).get(b"PLTE", b"")
+
+    def write(self) -> bytes:
+        """The file."""
+        before = [_chunk(name, body) for name, body in self.kept]
+        return b"".join(
+            [_SIGNATURE, self.header.chunk(), *before, _chunk(b"IDAT", self.stream), _chunk(b"IEND", b"")]
+        )
+
+
+def read_png(data: Buffer, most_bytes: int) -> Png:
+    """Read a PNG; what is not needed to show it is left out.
+
+    Raises
+    ------
+    Refused
+        ``animated-png``, ``image-too-large`` (declared pixels above ``most_bytes``), ``png-structure`` or
+        ``png-truncated``.
+    """
+    chunks = list(read_chunks(data))
+    header = _header(chunks[0] if chunks else (b"", b""))
+    names = [name for name, _ in chunks]
+    if b"acTL" in names or b"fdAT" in names:
+        raise Refused("animated-png")
+    size = sum(rows * (1 + width) for rows, width in header.passes())
+    if size > most_bytes:
+        raise Refused("image-too-large", "pixels")
+    _check_order(names)
+    palette = _only(chunks, b"PLTE") if header.color == 3 else b""
+    if header.color == 3 and (len(palette) % 3 or not 3 <= len(palette) <= 3 * 2**header.depth):
+        raise Refused("png-structure")
+    rules = [_RULES.get(name, "X:png-chunk") for name in names if name not in _NEEDED | _NUMERIC]
+    if 8 + sum(12 + len(body) for _, body in chunks) < len(data):
+        rules.append("X:after-image")
+    stream, filtered, cut = _inflate(b"".join(body for name, body in chunks if name == b"IDAT"), size)
+    _check_filters(header, filtered)
+    kept = list(_kept(chunks, header, palette))
+    return Png(header, tuple(kept), stream, filtered, (*rules, *cut))
+
+
+_NEEDED = frozenset([b"IHDR", b"PLTE", b"IDAT", b"IEND", b"tRNS"])
+_NUMERIC = frozenset([b"sBIT", b"gAMA", b"cHRM", b"sRGB", b"pHYs"])
+
+
+def read_chunks(data: Buffer) -> Iterator[tuple[bytes, bytes]]:
+    """Every chunk up to IEND, its checksum verified."""
+    pos, end = 8, len(data)
+    while pos + 12 <= end:
+        length, name = unpack(">I4s", data[pos : pos + 8])
+        stop = pos + 8 + length
+        if stop + 4 > end:
+            raise Refused("png-truncated")
+        body = bytes(data[pos + 8 : stop])
+        if unpack(">I", data[stop : stop + 4])[0] != zlib.crc32(body, zlib.crc32(name)):
+            raise Refused("png-structure")
+        yield name, body
+        pos = stop + 4
+        if name == b"IEND":
+            return
+    raise Refused("png-truncated")
+
+
+def _header(chunk: tuple[bytes, bytes]) -> Header:
+    name, body = chunk
+    if name != b"IHDR" or len(body) != 13:
+        raise Refused("png-structure")
+    columns, rows, depth, color, compression, filters, interlace = unpack(">IIBBBBB", body)
+    sound = color in _DEPTHS and depth in _DEPTHS[color] and not compression and not filters
+    if not sound or interlace > 1 or not 0 < columns < 2**31 or not 0 < rows < 2**31:
+        raise Refused("png-structure")
+    return Header(columns, rows, depth, color, bool(interlace))
+
+
+def _check_order(names: list[bytes]) -> None:
+    """One run of IDAT, the palette before it, and no critical chunk that is not understood."""
+    first = names.index(b"IDAT") if b"IDAT" in names else -1
+    count = names.count(b"IDAT")
+    together = first > 0 and names[first : first + count] == [b"IDAT"] * count
+    critical = {name for name in names if not name[0] & 0x20} - _NEEDED
+    late = b"PLTE" in names[first:] or b"tRNS" in names[first:]
+    if not together or critical or late or names.count(b"IHDR") != 1 or names.count(b"PLTE") > 1:
+        raise Refused("png-structure")
+
+
+def _only(chunks: list[tuple[bytes, bytes]], wanted: bytes) -> bytes:
+    return next((body for name, body in chunks if name == wanted), b"")
+
+
+def _inflate(stream: bytes, size: int) -> tuple[bytes, bytes, list[str]]:
+    """The zlib stream and its content of ``size`` bytes, both without anything behind their end."""
+    inflater = zlib.decompressobj()
+    try:
+        content = inflater.decompress(stream, size)
+        more = inflater.decompress(inflater.unconsumed_tail, 1)
+        used = len(stream) - len(inflater.unused_data)
+    except zlib.error:
+        raise Refused("png-structure", "pixels") from None
+    if len(content) < size:
+        raise Refused("png-truncated", "pixels")
+    if more or not inflater.eof:
+        return zlib.compress(content, 6), content, ["X:after-image"]
+    return (stream, content, []) if used == len(stream) else (stream[:used], content, ["X:after-image"])
+
+
+def _check_filters(header: Header, filtered: bytes) -> None:
+    start = 0
+    for rows, width in header.passes():
+        stop = start + rows * (width + 1)
+        if max(filtered[start : stop : width + 1]) > 4:
+            raise Refused("png-structure", "pixels")
+        start = stop
+
+
+def _kept(chunks: list[tuple[bytes, bytes]], header: Header, palette: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Colour statements of numbers alone, then palette, transparency, density and orientation."""
+    for name, sound in (
+        (b"cHRM", _is_chromaticity),
+        (b"gAMA", _is_gamma),
+        (b"sBIT", lambda body: _is_sbit(body, header)),
+        (b"sRGB", lambda body: len(body) == 1 and body[0] < 4),
+    ):
+        body = _only(chunks, name)
+        if body and sound(body):
+            yield name, body
+    if palette:
+        yield b"PLTE", palette
+    transparent = _only(chunks, b"tRNS")
+    if transparent and _is_transparency(transparent, header, palette):
+        yield b"tRNS", transparent
+    density = _only(chunks, b"pHYs")
+    if len(density) == 9 and density[8] < 2 and max(unpack(">II", density[:8])) <= _LARGEST_DENSITY:
+        yield b"pHYs", density
+    orientation = orientation_of(_only(chunks, b"eXIf"))
+    if orientation > 1:
+        yield b"eXIf", MINIMAL_EXIF[orientation]
+
+
+def _is_chromaticity(body: bytes) -> bool:
+    return len(body) == 32 and max(unpack(">8I", body)) <= _LARGEST_CHROMATICITY
+
+
+def _is_gamma(body: bytes) -> bool:
+    return len(body) == 4 and 0 < unpack(">I", body)[0] <= _LARGEST_GAMMA
+
+
+def _is_sbit(body: bytes, header: Header) -> bool:
+    channels = 3 if header.color == 3 else CHANNELS[header.color]
+    return len(body) == channels and all(0 < bits <= header.depth or header.color == 3 for bits in body)
+
+
+def _is_transparency(body: bytes, header: Header, palette: bytes) -> bool:
+    if header.color == 3:
+        return len(body) <= len(palette) // 3
+    channels = {0: 1, 2: 3}.get(header.color, 0)
+    return 0 < len(body) == 2 * channels and max(unpack_from(f">{channels}H", body)) < 2**header.depth
+
+
+def _chunk(name: bytes, body: bytes) -> bytes:
+    return pack(">I", len(body)) + name + body + pack(">I", zlib.crc32(body, zlib.crc32(name)))

@@ -1,0 +1,1 @@
+"""The TIFF file format: reading, samples, pyramids, writing."""

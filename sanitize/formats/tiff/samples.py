@@ -1,0 +1,160 @@
+"""Samples of TIFF pages: taken out of their strips, and put back into strips without loss."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.sanitize.formats.png.samples import pack_bits, unpack_bits
+from medsanitize.sanitize.formats.tiff.file import DEFLATE, JPEG, NONE, Page, Tiff
+from medsanitize.sanitize.formats.tiff.strips import decoded_strip
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_STRIP_BYTES = 1 << 16
+
+
+def decode_page(tiff: Tiff, page: Page) -> NDArray[Any]:
+    """Samples as they are stored: rows x columns x channels; of a palette, its indices.
+
+    What JPEG strips hold is decoded to the colours that the page means (grey, RGB or CMYK).
+    """
+    import numpy as np
+
+    if page.compression == JPEG:
+        return _decode_jpeg(tiff, page)
+    heights = page.strip_rows()
+    inner = page.channels // page.planes
+    planes = []
+    for plane in range(page.planes):
+        strips = page.strips[plane * len(heights) : (plane + 1) * len(heights)]
+        raw = b"".join(
+            decoded_strip(strip, page.compression, rows * page.row_bytes)
+            for strip, rows in zip(strips, heights, strict=True)
+        )
+        planes.append(_samples(tiff, page, raw, inner))
+    return planes[0] if len(planes) == 1 else np.concatenate(planes, axis=2)
+
+
+def _samples(tiff: Tiff, page: Page, raw: bytes, channels: int) -> NDArray[Any]:
+    import numpy as np
+
+    table = np.frombuffer(raw, np.uint8).reshape(page.rows, page.row_bytes)
+    if page.bits < 8:
+        return unpack_bits(table, page.bits)[:, : page.columns, None]
+    kind = {1: "u", 2: "i", 3: "f"}[page.format]
+    samples = table.view(f"{tiff.order}{kind}{page.bits // 8}").reshape(page.rows, page.columns, channels)
+    samples = samples.astype(samples.dtype.newbyteorder("="))
+    if page.predictor == 2:
+        whole = samples.view(f"u{page.bits // 8}")
+        samples = np.cumsum(whole, axis=1, dtype=whole.dtype).view(samples.dtype)
+    return samples
+
+
+def _decode_jpeg(tiff: Tiff, page: Page) -> NDArray[Any]:
+    from io import BytesIO
+
+    import numpy as np
+    from PIL import Image
+
+    alone = Tiff(tiff.order, (replace(page, orientation=1),), ()).write()
+    with Image.open(BytesIO(alone)) as image:
+        decoded: NDArray[Any] = np.array(image)
+    return decoded.reshape(page.rows, page.columns, -1)
+
+
+def encode_page(tiff: Tiff, page: Page, samples: NDArray[Any]) -> Page:
+    """The same page with other samples; what was compressed is then deflated."""
+    photometric = page.photometric
+    if page.compression == JPEG and photometric == 6:
+        photometric = 2
+    rows_per_strip = max(1, min(page.rows, _STRIP_BYTES // max(1, page.row_bytes * page.planes)))
+    made = replace(
+        page,
+        photometric=photometric,
+        channels=samples.shape[2],
+        planar=1,
+        predictor=1,
+        rows_per_strip=rows_per_strip,
+        tables=b"",
+        subsampling=(),
+        colorimetry=((), ()),
+        compression=NONE if page.compression == NONE else DEFLATE,
+    )
+    strips = []
+    for top in range(0, page.rows, rows_per_strip):
+        part = samples[top : top + rows_per_strip]
+        if page.bits < 8:
+            raw = pack_bits(part[:, :, 0], page.bits).tobytes()
+        else:
+            raw = part.astype(part.dtype.newbyteorder(tiff.order)).tobytes()
+        strips.append(raw if made.compression == NONE else zlib.compress(raw, 6))
+    return replace(made, strips=tuple(strips))
+
+
+def without_unused(tiff: Tiff) -> Tiff:
+    """Clear what no viewer shows but bytes can hold: unused palette entries, and bits that fill up rows."""
+    pages, rules = [], list(tiff.rules)
+    for page in tiff.pages:
+        cleared = _clear(tiff, page)
+        if cleared is not page:
+            rules.append("X:unused-colors" if cleared.colors != page.colors else "X:fill-bits")
+        pages.append(cleared)
+    return replace(tiff, pages=tuple(pages), rules=tuple(rules))
+
+
+def _clear(tiff: Tiff, page: Page) -> Page:
+    import numpy as np
+
+    filled = page.bits < 8 and page.columns * page.bits % 8
+    if page.compression == JPEG or not (filled or page.photometric == 3):
+        return page
+    samples = decode_page(tiff, page)
+    if page.photometric == 3:
+        size = 2**page.bits
+        used = np.bincount(samples.ravel(), minlength=size) > 0
+        colors = np.array(page.colors).reshape(3, size) * used
+        if colors.ravel().tolist() != list(page.colors):
+            page = replace(page, colors=tuple(colors.ravel().tolist()))
+    if filled:
+        clean = pack_bits(samples[:, :, 0], page.bits).tobytes()
+        rows = page.strip_rows()
+        raw = b"".join(
+            decoded_strip(strip, page.compression, count * page.row_bytes)
+            for strip, count in zip(page.strips, rows, strict=True)
+        )
+        if clean != raw:
+            page = encode_page(tiff, page, samples)
+    return page
+
+
+def page_colors(tiff: Tiff, page: Page) -> NDArray[Any]:
+    """Samples with the palette resolved and white as the highest: rows x columns x channels."""
+    import numpy as np
+
+    samples = decode_page(tiff, page)
+    if page.photometric == 3:
+        palette = np.array(page.colors, np.uint16).reshape(3, -1).T
+        resolved: NDArray[Any] = palette[samples[:, :, 0]]
+        return resolved
+    if page.photometric == 0 and samples.dtype.kind == "u":
+        highest = 2**page.bits - 1
+        inverted: NDArray[Any] = (highest - samples).astype(samples.dtype)
+        return inverted
+    return samples
+
+
+def blank_pages(tiff: Tiff, masks: Mapping[int, NDArray[Any]]) -> Tiff:
+    """Blank the pixels of masks (rows x columns) by page number: every channel becomes zero.
+
+    JPEG pages are stored as what their decoder shows, without further loss.
+    """
+    pages = list(tiff.pages)
+    for number, mask in masks.items():
+        samples = decode_page(tiff, pages[number]).copy()
+        samples[mask] = 0
+        pages[number] = encode_page(tiff, pages[number], samples)
+    return without_unused(replace(tiff, pages=tuple(pages)))

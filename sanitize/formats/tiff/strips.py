@@ -1,0 +1,109 @@
+"""The codings of TIFF strips: how many bytes of a strip its pixels need, and what they are."""
+
+from __future__ import annotations
+
+import zlib
+
+from medsanitize.sanitize.quarantine import Refused
+
+_NONE, _LZW, _DEFLATE, _PACKBITS = 1, 5, 8, 32773
+_CLEAR, _END = 256, 257
+
+
+def encoded_length(strip: bytes, compression: int, size: int) -> int:
+    """Bytes of ``strip`` that code ``size`` bytes; what lies behind them is no part of the image.
+
+    Raises
+    ------
+    Refused
+        ``tiff-truncated`` when it codes fewer, ``tiff-structure`` when it codes more or cannot be read.
+    """
+    return _coded(strip, compression, size)[1]
+
+
+def decoded_strip(strip: bytes, compression: int, size: int) -> bytes:
+    """The ``size`` bytes that a strip codes; raises as ``encoded_length``."""
+    return _coded(strip, compression, size)[0]
+
+
+def _coded(strip: bytes, compression: int, size: int) -> tuple[bytes, int]:
+    content, used = {_NONE: _plain, _LZW: _lzw, _DEFLATE: _deflate, _PACKBITS: _packbits}[compression](
+        strip, size
+    )
+    if len(content) < size:
+        raise Refused("tiff-truncated", "pixels")
+    if len(content) > size:
+        raise Refused("tiff-structure", "pixels")
+    return content, used
+
+
+def _plain(strip: bytes, size: int) -> tuple[bytes, int]:
+    return strip[:size], size
+
+
+def _deflate(strip: bytes, size: int) -> tuple[bytes, int]:
+    inflater = zlib.decompressobj()
+    try:
+        content = inflater.decompress(strip, size)
+        more = inflater.decompress(inflater.unconsumed_tail, 1)
+    except zlib.error:
+        raise Refused("tiff-structure", "pixels") from None
+    if not inflater.eof and not more:
+        raise Refused("tiff-truncated", "pixels")
+    return content + more, len(strip) - len(inflater.unused_data)
+
+
+def _packbits(strip: bytes, size: int) -> tuple[bytes, int]:
+    out: list[bytes] = []
+    made = pos = 0
+    while made < size and pos < len(strip):
+        head = strip[pos]
+        if head < 128:
+            piece = strip[pos + 1 : pos + 2 + head]
+            pos += 2 + head
+        else:
+            piece = strip[pos + 1 : pos + 2] * (257 - head) if head > 128 else b""
+            pos += 2 if head > 128 else 1
+        out.append(piece)
+        made += len(piece)
+    return b"".join(out), min(pos, len(strip))
+
+
+def _lzw(strip: bytes, size: int) -> tuple[bytes, int]:
+    """LZW, codes from the high bit on, widths changed one code early (TIFF 6.0, section 13)."""
+    out: list[bytes] = []
+    table: list[bytes] = []
+    fresh = [bytes([one]) for one in range(256)] + [b"", b""]
+    width, made, pos, end, previous = 9, 0, 0, 8 * len(strip), b""
+    while made < size and pos + width <= end:
+        at = pos >> 3
+        code = (int.from_bytes(strip[at : at + 4].ljust(4, b"\0"), "big") >> (32 - width - (pos & 7))) & (
+            (1 << width) - 1
+        )
+        pos += width
+        if code == _END:
+            break
+        if code == _CLEAR:
+            table, width, previous = fresh.copy(), 9, b""
+            continue
+        if not table or code > len(table) or (code == len(table) and not previous) or len(table) > 4096:
+            raise Refused("tiff-structure", "pixels")
+        entry = table[code] if code < len(table) else previous + previous[:1]
+        out.append(entry)
+        made += len(entry)
+        if previous:
+            table.append(previous + entry[:1])
+            width = 9 if len(table) < 511 else 10 if len(table) < 1023 else 11 if len(table) < 2047 else 12
+        previous = entry
+    return b"".join(out), _lzw_end(strip, pos, width)
+
+
+def _lzw_end(strip: bytes, pos: int, width: int) -> int:
+    """Where the strip ends: behind the end code if it comes next, else behind the last code."""
+    at = pos >> 3
+    code = (int.from_bytes(strip[at : at + 4].ljust(4, b"\0"), "big") >> (32 - width - (pos & 7))) & (
+        (1 << width) - 1
+    )
+    if code == _END:
+        pos += width
+    return min(len(strip), (pos + 7) >> 3)

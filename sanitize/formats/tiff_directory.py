@@ -1,0 +1,149 @@
+"""One image file directory of TIFF 6.0, BigTIFF, EXIF or Hamamatsu NDPI: offsets held against the file.
+
+Sources: TIFF 6.0 (Adobe, 1992) section 2; the BigTIFF design (offsets and counts of 8 bytes, version 43).
+NDPI is little endian, with an offset of 8 bytes in the header and after each directory, and, behind that,
+the upper 32 bits of every entry's value.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.quarantine import Refused
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+MOST_ENTRIES: Final = 4096
+_JPEG: Final = re.compile(rb"\xff\xd8\xff[\xc0-\xfe]")
+BYTE, ASCII, SHORT, LONG, RATIONAL, UNDEFINED, LONG8, IFD8 = 1, 2, 3, 4, 5, 7, 16, 18
+_ONE, _TWO, _FOUR, _EIGHT = (1, 2, 6, 7), (3, 8), (4, 9, 11, 13), (5, 10, 12, 16, 17, 18)
+SIZES = {kind: size for kinds, size in ((_ONE, 1), (_TWO, 2), (_FOUR, 4), (_EIGHT, 8)) for kind in kinds}
+"""Field type -> bytes of one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a TIFF writes its numbers: byte order, and the width of offsets and counts."""
+
+    order: Literal["<", ">"]
+    kind: Literal["classic", "big", "ndpi"]
+
+    @property
+    def inline(self) -> int:
+        """Bytes that an entry holds itself."""
+        return 8 if self.kind == "big" else 4
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One entry: its type, how many values, and where their bytes begin.
+
+    ``high`` is what NDPI adds to a single LONG that the entry holds itself: its upper 32 bits.
+    """
+
+    type: int
+    count: int
+    start: int
+    high: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values."""
+        return SIZES[self.type] * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """One image file directory: where it begins and ends, and its entries."""
+
+    start: int
+    end: int
+    fields: dict[int, Field]
+
+
+def directory_at(data: Buffer, start: int, dialect: Dialect) -> tuple[Directory, int]:
+    """The directory at ``start`` and where the next one begins (0: there is none).
+
+    Raises
+    ------
+    Refused
+        ``tiff-structure``: something lies outside the file, or a tag is there twice.
+    """
+    big, ndpi, order = dialect.kind == "big", dialect.kind == "ndpi", dialect.order
+    head, entry, link = (8, 20, 8) if big else (2, 12, 8 if ndpi else 4)
+    if start + head > len(data):
+        raise Refused("tiff-structure", "structure")
+    count = struct.unpack_from(order + ("Q" if big else "H"), data, start)[0]
+    after = start + head + entry * count
+    end = after + link + (4 * count if ndpi else 0)
+    if not 0 < count <= MOST_ENTRIES or end > len(data):
+        raise Refused("tiff-structure", "structure")
+    high = struct.unpack_from(f"<{count}I", data, after + link) if ndpi else (0,) * count
+    fields: dict[int, Field] = {}
+    for number in range(count):
+        at = start + head + entry * number
+        tag, kind, values = struct.unpack_from(order + ("HHQ" if big else "HHI"), data, at)
+        if tag in fields:
+            raise Refused("tiff-structure", "structure")
+        if kind in SIZES:
+            fields[tag] = _field(data, at + (12 if big else 8), kind, values, high[number], dialect)
+    following = struct.unpack_from(order + ("Q" if big or ndpi else "I"), data, after)[0]
+    return Directory(start, end, fields), following
+
+
+def _field(data: Buffer, at: int, kind: int, count: int, high: int, dialect: Dialect) -> Field:
+    size = SIZES[kind] * count
+    if size <= dialect.inline:
+        return Field(kind, count, at, high if kind == LONG and count == 1 else 0)
+    where = struct.unpack_from(dialect.order + ("Q" if dialect.kind == "big" else "I"), data, at)[0]
+    where |= high << 32
+    if where + size > len(data):
+        raise Refused("tiff-structure", "structure")
+    return Field(kind, count, where)
+
+
+def is_jpeg(samples: bytes) -> bool:
+    """Whether what is said to be plain samples begins as a JPEG does, whose segments would stay unread."""
+    return _JPEG.match(samples) is not None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Values:
+    """Where the values of a file's tags lie. What a tag says must not be pixels as well: there it would stay.
+
+    Attributes
+    ----------
+    starts : (n,) uint64
+        Where the values begin, in order.
+    furthest : (n + 1,) uint64
+        How far the first k of them reach, for k from 0.
+    """
+
+    starts: NDArray[np.uint64]
+    furthest: NDArray[np.uint64]
+
+    def are_apart_from(self, offsets: ArrayLike, counts: ArrayLike) -> bool:
+        """Whether strips or tiles, ``(m,)`` where they begin and their bytes, hold no byte of a value."""
+        import numpy as np
+
+        starts, lengths = np.asarray(offsets, np.uint64), np.asarray(counts, np.uint64)
+        starts, lengths = starts[lengths > 0], lengths[lengths > 0]
+        before = np.searchsorted(self.starts, starts + lengths)
+        return not bool((self.furthest[before] > starts).any())
+
+
+def values_at(spans: ArrayLike) -> Values:
+    """Order the values of tags, ``(n, 2)``: where each begins, and its bytes."""
+    import numpy as np
+
+    found = np.asarray(spans, np.uint64).reshape(-1, 2)
+    found = found[found[:, 1] > 0]
+    found = found[np.argsort(found[:, 0])]
+    ends = found.sum(axis=1, dtype=np.uint64)
+    return Values(found[:, 0], np.concatenate([np.zeros(1, np.uint64), np.maximum.accumulate(ends)]))

@@ -1,0 +1,173 @@
+"""What a picture's own metadata says of people: names, numbers and dates, wherever text may be."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+
+from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.formats.file_type import Buffer, Format
+from medsanitize.sanitize.formats.ifd import Directory, read_directory, read_header
+from medsanitize.sanitize.formats.jpeg.file import metadata_segments
+from medsanitize.sanitize.formats.png.file import read_chunks
+from medsanitize.sanitize.formats.tiff_directory import ASCII
+from medsanitize.sanitize.quarantine import Refused
+
+_EXIF, _XMP, _IPTC, _PHOTOSHOP, _COMMENT = 34665, 700, 33723, 34377, 37510
+_PERSONS = frozenset([315, 40093, 42032])
+"""Artist, XPAuthor, CameraOwnerName."""
+_NUMBERS = frozenset([42033, 42037, 50735])
+"""Serial numbers of body, lens and camera."""
+_WIDE = range(40091, 40096)
+"""The texts that Windows writes, in UTF-16."""
+_PERSON_KEYWORDS = frozenset("author artist creator by-line patient name operator physician".split())
+_IPTC_PERSONS = frozenset([80, 85, 110, 118, 122])
+"""By-line, its title, credit, contact, writer."""
+_MOST_PAGES = 16
+_MOST_TEXT = 1 << 16
+_LONGEST_NAME = 80
+
+_CARET = re.compile(r"[^\W\d_][\w'-]*(?:\^[^\W\d_][\w'.-]*)+")
+_LABELLED = re.compile(
+    r"(?i)\b(?:patient(?:[ '._-]*s)?(?:[ ._-]*name)?|name|physician|doctor|operator|author|photographer)\b"
+    r"\s*[:=]\s*([^\W\d_][\w'., ^-]{2,60})"
+)
+_NUMBER = re.compile(r"\b(?:[A-Za-z]{1,6}[-_#:]?)?\d{5,14}\b")
+_LABELLED_NUMBER = re.compile(
+    r"(?i)\b(?:mrn|pid|acc(?:ession)?|patient[ _-]?id|id)\b(?:[ _-]*(?:no|number|nr))?[\s.:=#]+"
+    r"((?=[\w-]*\d)[\w-]{4,24})"
+)
+_DATE = re.compile(r"\b((?:18|19|20)\d\d)[:./-]?([01]\d)[:./-]?([0-3]\d)\b")
+_CREATOR = re.compile(r"<dc:creator>(.*?)</dc:creator>", re.DOTALL)
+_MARKUP = re.compile(r"<[^>]*>")
+
+Said = tuple[str, str]
+"""What sort of field (``person``, ``number`` or ``text``), and what it says."""
+
+
+def gather(data: Buffer, form: Format) -> frozenset[Known]:
+    """Identifiers that a picture's metadata names; as many as could be read of what is broken."""
+    known: set[Known] = set()
+    try:
+        for sort, text in {"png": _png, "jpeg": _jpeg, "tiff": _tiff}[form](data):
+            known.update(_known(sort, text[:_MOST_TEXT]))
+    except Refused:
+        pass  # the object function reads it again and names the rule
+    return frozenset(known)
+
+
+def _known(sort: str, text: str) -> Iterator[Known]:
+    text = text.strip("\0 \r\n\t")
+    if sort == "person" and 2 < len(text) <= _LONGEST_NAME and any(map(str.isalpha, text)):
+        yield Known("name", text)
+    if sort == "number" and any(map(str.isdigit, text)):
+        yield Known("id", text)
+    for found in (*_CARET.findall(text), *_LABELLED.findall(text)):
+        yield Known("name", found.strip(" .,-"))
+    for found in (*_NUMBER.findall(text), *_LABELLED_NUMBER.findall(text)):
+        yield Known("id", found)
+    for year, month, day in _DATE.findall(text):
+        if 1 <= int(month) <= 12 and 1 <= int(day) <= 31:
+            yield Known("date", year + month + day)
+
+
+def _png(data: Buffer) -> Iterator[Said]:
+    for name, body in read_chunks(data):
+        if name == b"eXIf":
+            yield from _exif(body)
+        if name not in (b"tEXt", b"zTXt", b"iTXt"):
+            continue
+        keyword, _, rest = body.partition(b"\0")
+        if name == b"zTXt":
+            rest = _inflated(rest[1:])
+        elif name == b"iTXt":
+            packed, parts = rest[:1] == b"\1", rest[2:].split(b"\0", 2)
+            rest = _inflated(parts[-1]) if packed else parts[-1]
+        text = _decoded(rest)
+        sort = "person" if _decoded(keyword).lower() in _PERSON_KEYWORDS else "text"
+        yield from _xmp(text) if keyword.startswith(b"XML:") else [(sort, text)]
+
+
+def _jpeg(data: Buffer) -> Iterator[Said]:
+    for name, body in metadata_segments(data):
+        if name == "exif":
+            yield from _exif(body[6:])
+        elif name == "xmp":
+            yield from _xmp(_decoded(body.partition(b"\0")[2]))
+        elif name == "photoshop":
+            yield from _photoshop(body[14:])
+        elif name in ("comment", "other"):
+            yield "text", _decoded(body)
+
+
+def _tiff(data: Buffer) -> Iterator[Said]:
+    header = read_header(data)
+    place = header.first
+    for _ in range(_MOST_PAGES):
+        if not place:
+            return
+        page, place = read_directory(data, header, place)
+        yield from _directory(page)
+        for inner in page[_EXIF].numbers(header)[:1] if _EXIF in page else ():
+            yield from _directory(read_directory(data, header, inner)[0])
+
+
+def _exif(block: bytes) -> Iterator[Said]:
+    try:
+        yield from _tiff(block)
+    except Refused:
+        return
+
+
+def _directory(page: Directory) -> Iterator[Said]:
+    for tag, entry in page.items():
+        value = entry.value[:_MOST_TEXT]
+        if tag == _XMP:
+            yield from _xmp(_decoded(value))
+        elif tag in (_IPTC, _PHOTOSHOP):
+            yield from _iptc(value) if tag == _IPTC else _photoshop(value)
+        elif tag in _WIDE:
+            yield "person" if tag in _PERSONS else "text", value.decode("utf-16-le", "replace")
+        elif tag == _COMMENT:
+            yield "text", _decoded(value[8:])
+        elif entry.type == ASCII:
+            sort = "person" if tag in _PERSONS else "number" if tag in _NUMBERS else "text"
+            yield sort, _decoded(value)
+
+
+def _xmp(text: str) -> Iterator[Said]:
+    for creator in _CREATOR.findall(text):
+        yield "person", _MARKUP.sub(" ", creator).strip()
+    yield "text", _MARKUP.sub("\n", text)
+
+
+def _photoshop(block: bytes) -> Iterator[Said]:
+    """Image resources: the IPTC one among them."""
+    place = block.find(b"8BIM\x04\x04")
+    if place >= 0:
+        yield from _iptc(block[place + 12 :])
+
+
+def _iptc(block: bytes) -> Iterator[Said]:
+    """Data sets of record 2 (IPTC-IIM 4.2), whatever surrounds them."""
+    place = block.find(b"\x1c\x02")
+    while place >= 0 and place + 5 <= len(block) and block[place : place + 1] == b"\x1c":
+        length = int.from_bytes(block[place + 3 : place + 5], "big")
+        text = _decoded(block[place + 5 : place + 5 + length])
+        yield "person" if block[place + 2] in _IPTC_PERSONS else "text", text
+        place += 5 + length
+
+
+def _inflated(packed: bytes) -> bytes:
+    try:
+        return zlib.decompressobj().decompress(packed, _MOST_TEXT)
+    except zlib.error:
+        return b""
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw[:_MOST_TEXT].decode("utf-8")
+    except UnicodeDecodeError:
+        return raw[:_MOST_TEXT].decode("latin-1")

@@ -1,0 +1,311 @@
+"""Which words of a text name somebody, by what they are and by what stands around them.
+
+Nothing here depends on the patient: the same text gives the same cuts, so a text is read once a run.
+"""
+
+from __future__ import annotations
+
+import re
+
+from medsanitize.policies.tables.vocabulary import cues, words
+from medsanitize.sanitize.text.lexicon import Kind
+from medsanitize.sanitize.text.person_names import labelled, pieces, signed
+from medsanitize.sanitize.text.tokens import Reading
+
+_NEAR = re.compile(r"[ \t.'’`´_^&+-]{0,3}")
+_WITHIN = re.compile(r"[ \t.,:'’`´_^=/-]{0,4}")
+_PARTICLES = frozenset(
+    "van von vander der den de da do dos das di del della du la le les el al bin ben ibn ter ten te zu zum "
+    "zur af av y e und and".split()
+)
+_GERMAN = frozenset("von der den zu zum zur und".split())
+_BY = frozenset("by per von par por da af av door przez".split())
+_CENTRES = frozenset("center centre centers centro zentrum centrum".split())
+_BY_NAME = frozenset(["title", "cue", "unknown-word", "doubtful-word", "eponym"])
+_MOST_NAMES = 4
+_MOST_DIGITS = 2
+_FARTHEST = 12
+_NAMELIKE = (Kind.UNKNOWN, Kind.DOUBTFUL, Kind.EPONYM)
+_CLINICAL = (Kind.SAFE, Kind.NAMED)
+
+
+def judge(reading: Reading) -> None:
+    """Cut what names somebody and what nobody can vouch for; leave open what a model must say."""
+    _institutions(reading)
+    labelled(reading)
+    signed(reading)
+    for place, word in enumerate(reading.words):
+        if word.folded in cues()["title"]:
+            _after_title(reading, place)
+        elif word.folded in cues()["by"] or word.folded in cues()["relation"]:
+            _after_cue(reading, place)
+    for place, word in enumerate(reading.words):
+        if place in reading.cut:
+            continue
+        if word.kind is Kind.UNKNOWN:
+            reading.cut[place] = "unknown-word"
+        elif word.kind is Kind.EPONYM:
+            _eponym(reading, place)
+    for place, word in enumerate(reading.words):
+        if place not in reading.cut and word.kind is Kind.DOUBTFUL:
+            _doubtful(reading, place)
+    _initials(reading)
+    pieces(reading)
+    _capitalised(reading)
+
+
+def _is_title(reading: Reading, place: int) -> bool:
+    """Whether a title is one here: ``Dr`` and ``DR.`` are, ``DR CHEST`` is digital radiography."""
+    word = reading.words[place]
+    if word.folded not in cues()["ambiguous title"]:
+        return True
+    if reading.text[word.end : word.end + 1] == "." or (word.titled and not reading.capitals):
+        return True
+    after = reading.words[place + 1] if place + 1 < len(reading.words) else None
+    if word.small and after is not None and after.kind in _NAMELIKE:
+        return True
+    return place > 0 and reading.words[place - 1].folded in cues()["by"]
+
+
+def _after_title(reading: Reading, place: int) -> None:
+    if not _is_title(reading, place):
+        return
+    taken, here = 0, place + 1
+    last = min(len(reading.words), place + _FARTHEST)
+    while here < last and taken < _MOST_NAMES and _WITHIN.fullmatch(reading.gap(here - 1)):
+        word = reading.words[here]
+        if word.folded in cues()["title"] and not taken:
+            here += 1
+            continue
+        if word.folded in _PARTICLES and not word.titled:
+            if not _namelike(reading, here + 1, first=True):
+                return
+        elif not _namelike(reading, here, first=not taken):
+            return
+        else:
+            taken += 1
+        reading.cut.setdefault(here, "title")
+        here += 1
+
+
+def _namelike(reading: Reading, place: int, *, first: bool) -> bool:
+    if not 0 <= place < len(reading.words):
+        return False
+    word = reading.words[place]
+    if word.kind in _NAMELIKE:
+        return True
+    if word.kind is Kind.NAMED:
+        as_name = word.titled or reading.capitals or reading.small
+        return as_name and (first or word.titled)
+    if len(word.text) == 1 and word.text.isalpha():
+        return word.text.isupper() and reading.text[word.end : word.end + 1] == "."
+    return first and word.kind is Kind.SAFE and word.titled and not reading.capitals
+
+
+def _after_cue(reading: Reading, place: int) -> None:
+    """``requested by LONG``, ``daughter Grace``: a word that may be a name, straight behind the cue."""
+    cue = reading.words[place]
+    here = place + 1
+    while here < len(reading.words) and here < place + 4 and _WITHIN.fullmatch(reading.gap(here - 1)):
+        word = reading.words[here]
+        if word.folded in cues()["given verb"] and (word.small or reading.capitals):
+            return
+        if word.folded in _PARTICLES and here + 1 < len(reading.words):
+            if not _name_follows(reading, here + 1):
+                return
+            reading.cut.setdefault(here, "cue")
+            here += 1
+            continue
+        named = word.kind is Kind.NAMED and word.titled and not reading.capitals and not reading.titles
+        named = named or (word.kind is Kind.NAMED and reading.capitals and _ends_order(reading, here))
+        named = named or (
+            here > place + 1 and here - 1 in reading.cut and word.titled and _foreign(reading, here)
+        )
+        doubtful = word.kind is Kind.DOUBTFUL and not (word.small and cue.folded in cues()["by"])
+        if not (named or doubtful or word.kind is Kind.UNKNOWN):
+            return
+        reading.cut.setdefault(here, "cue")
+        here += 1
+
+
+def _name_follows(reading: Reading, place: int) -> bool:
+    """Whether a name stands behind a particle: an odd word, or one that its language writes so."""
+    word = reading.words[place]
+    if word.folded in _PARTICLES and place + 1 < len(reading.words):
+        return _name_follows(reading, place + 1)
+    return (word.kind in _NAMELIKE and not word.small) or _foreign(reading, place)
+
+
+def _foreign(reading: Reading, place: int) -> bool:
+    """A titled word behind a particle that is not German, where nouns have capitals as well."""
+    word, particle = reading.words[place], reading.words[place - 1]
+    romance = particle.folded in _PARTICLES and particle.folded not in _GERMAN
+    romance = romance and word.folded not in cues()["title"] and word.folded not in words()
+    return word.titled and romance and not reading.capitals and not reading.titles
+
+
+def _ends_order(reading: Reading, place: int) -> bool:
+    """``REF BY LONG``: the last word of a line in capitals, behind the one for by."""
+    return reading.words[place - 1].folded in _BY and place + 1 == len(reading.words)
+
+
+def _institutions(reading: Reading) -> None:
+    """A kind of institution goes with the name beside it, and stays where it has none."""
+    for place in range(len(reading.words)):
+        if not _is_institution(reading, place):
+            continue
+        left = place
+        while left and _NEAR.fullmatch(reading.gap(left - 1)) and _names_place(reading, left - 1, place):
+            left -= 1
+        right = place
+        while right + 1 < len(reading.words) and right < place + 6 and _NEAR.fullmatch(reading.gap(right)):
+            step = right + 1
+            if reading.words[step].folded in _PARTICLES and step + 1 < len(reading.words):
+                step += 1
+            if not _names_place(reading, step, place):
+                break
+            right = step
+        around = [*range(left, place), *range(place + 1, right + 1)]
+        if any(_proper(reading, other, place) for other in around):
+            for other in range(left, right + 1):
+                reading.cut.setdefault(other, "institution")
+
+
+def _is_institution(reading: Reading, place: int) -> bool:
+    """``Hospital``; a centre only as in ``Medical Center`` or ``Centre Hospitalier``."""
+    if reading.words[place].kind is Kind.INSTITUTION:
+        return True
+    if reading.words[place].folded not in _CENTRES:
+        return False
+    beside = [
+        reading.words[other].folded for other in (place - 1, place + 1) if 0 <= other < len(reading.words)
+    ]
+    return any(word in cues()["institution part"] for word in beside)
+
+
+def _names_place(reading: Reading, place: int, near: int) -> bool:
+    word = reading.words[place]
+    if place < near - 5:
+        return False
+    part = word.folded in cues()["institution part"] or word.kind is Kind.INSTITUTION
+    return part or _proper(reading, place, near)
+
+
+def _proper(reading: Reading, place: int, near: int) -> bool:
+    word = reading.words[place]
+    if word.kind in (Kind.NUMBER, Kind.TERM):
+        return False
+    if word.kind in _NAMELIKE:
+        return not word.small or word.kind is Kind.UNKNOWN
+    if word.folded in cues()["institution part"]:
+        return (
+            word.titled
+            and not reading.capitals
+            and word.folded in ("mercy", "memorial", "saint", "san", "st")
+        )
+    if not word.titled or reading.capitals or word.kind not in _CLINICAL:
+        return False
+    return (place > 0 and not reading.titles) or (place > near and word.folded not in words())
+
+
+def _eponym(reading: Reading, place: int) -> None:
+    """Hodgkin stays in ``Hodgkin lymphoma`` and ``lymphome de Hodgkin``, not by itself."""
+    words, heads = reading.words, cues()["eponym head"]
+    before = [word.folded for word in words[max(0, place - 3) : place]]
+    while before and (before[-1] in _PARTICLES or before[-1] in ("von", "the", "of", "d", "m")):
+        if before.pop() == "m":
+            before.append("morbus")
+            break
+    after = list(words[place + 1 : place + 4])
+    while after and (
+        after[0].kind is Kind.EPONYM or after[0].folded in ("s", "like", "type", "sche", "scher", "schen")
+    ):
+        after.pop(0)
+    chain = words[place - 1] if place else None
+    if (
+        chain is not None
+        and place - 1 in reading.cut
+        and reading.cut[place - 1] in ("title", "cue", "unknown-word")
+    ):
+        reading.cut[place] = "eponym"
+        return
+    good = bool(after and (after[0].folded in heads or _is_graded(reading, place)))
+    good = good or bool(
+        before
+        and (
+            before[-1] in heads
+            or (len(before) > 1 and before[-2] in heads and before[-1] in cues()["eponym"])
+        )
+    )
+    if not good and words[place].small and len(words) > 1:
+        good = reading.stays(place - 1) and reading.stays(place + 1)
+    if not good:
+        reading.cut[place] = "eponym"
+
+
+def _is_graded(reading: Reading, place: int) -> bool:
+    """``Gleason 7``: a scale and its grade, not a name and a number."""
+    word, after = reading.words[place], reading.words[place + 1]
+    return word.folded in cues()["scale"] and after.kind is Kind.NUMBER and len(after.text) <= _MOST_DIGITS
+
+
+def _doubtful(reading: Reading, place: int) -> None:
+    """An ordinary word that is a name as well: it stays in a phrase of ordinary words, written as one."""
+    word = reading.words[place]
+    before, after = reading.stays(place - 1), reading.stays(place + 1)
+    before = before or (place - 1 in reading.open)
+    pair = any(
+        f"{reading.words[low].folded}-{reading.words[low + 1].folded}" in cues()["collocation"]
+        for low in (place - 1, place)
+        if 0 <= low < len(reading.words) - 1
+    )
+    alone = len(reading.words) == 1
+    verb = word.folded in cues()["given verb"] and (word.small or reading.capitals)
+    if pair or (verb and after):
+        return
+    starts = place == 0 or reading.text[: word.start].rstrip().endswith((".", ":", "!", "?", ";"))
+    if starts and after and reading.words[place + 1].folded in cues()["person verb"]:
+        reading.cut[place] = "doubtful-word"
+        return
+    edges = (before or place == 0) and (after or place == len(reading.words) - 1)
+    if word.small and not alone:
+        good = (
+            edges
+            or (before and not _cut_name(reading, place + 1))
+            or (after and not _cut_name(reading, place - 1))
+        )
+    elif reading.capitals:
+        good = before and after
+    else:
+        good = starts and after and reading.words[place + 1].small
+        good = good or (before and after and reading.titles and len(reading.words) > 2)
+    if good:
+        reading.open.add(place)
+    else:
+        reading.cut[place] = "doubtful-word"
+
+
+def _cut_name(reading: Reading, place: int) -> bool:
+    return 0 <= place < len(reading.words) and place in reading.cut
+
+
+def _initials(reading: Reading) -> None:
+    """``J. Smith``, ``Smith J.``: a letter with a full stop beside a word that went."""
+    for place, word in enumerate(reading.words):
+        if word.folded in cues()["title"] or place in reading.cut:
+            continue
+        if len(word.text) == 1 and word.text.isupper():
+            stop = reading.text[word.end : word.end + 1] == "."
+            left, right = (reading.cut.get(other) in _BY_NAME for other in (place - 1, place + 1))
+            if (stop and (left or right)) or (left and right):
+                reading.cut[place] = "initial"
+
+
+def _capitalised(reading: Reading) -> None:
+    """In a sentence, ``Long`` with a capital may be a name: the model is asked."""
+    if reading.capitals or len(reading.words) < 3 or reading.titles:
+        return
+    for place, word in enumerate(reading.words):
+        label = word.folded in cues()["label"] and reading.text[word.end : word.end + 1] in (".", ":")
+        if place and word.kind is Kind.NAMED and word.titled and place not in reading.cut and not label:
+            reading.open.add(place)

@@ -1,0 +1,270 @@
+"""The first layer of free text: what this patient and study are known to be called.
+
+``terms`` compiles the known values once a patient and study; ``known_spans`` finds them in a text,
+whatever their case, order, accents, separators or common misspelling. Words that are ordinary by themselves
+(Hospital, van, Avenue, single letters) are cut only beside a known word.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from medsanitize.policies.tables.vocabulary import words as vocabulary
+from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.text.date_patterns import Day, calendar_day, dates_in
+from medsanitize.sanitize.text.edit_distance import SHORTEST, Misspelt, misspelt
+from medsanitize.sanitize.text.folding import is_syllabic, origins, squeeze
+from medsanitize.sanitize.text.match_context import Cut, placed
+from medsanitize.sanitize.text.name_variants import Beside, Form, Initials, forms, misspellable
+from medsanitize.sanitize.text.ocr_matching import Skeleton, blurred_spans, skeletons
+from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, STREET_WORDS
+from medsanitize.sanitize.text.vocabulary_filter import Forbidden, forbidden
+
+__all__ = ["Cut", "Terms", "known_spans", "terms"]
+
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_WORD: Final = re.compile(r"[^\W_]+")
+_TWO_PARTS: Final = re.compile(r"[^\W\d_]++(?:['’`´-][^\W\d_]++)++")
+_POSSESSIVE: Final = re.compile(r"['’`´]s(?![^\W_])", re.IGNORECASE)
+_LINK: Final = re.compile(
+    r"(?:https?://|ftp://|www\.)[^\s<>\"]++|(?<![\w.+%-])[\w.+%-]++@[\w.-]++"
+    r"|(?<![^\s\"'=(])(?:file:|[A-Za-z]:)?[\\/](?:[^\s\\/]++[\\/])++[^\s\\/]*+",
+    re.IGNORECASE,
+)
+_CUES: Final = frozenset(
+    "pt pat patient patientin dr doctor doc prof mr mrs ms herr frau mme sr sra by per von par por tech "
+    "tec mta mtra rad radiographer operator initials init name".split()
+)
+_CUED: Final = re.compile(
+    rf"(?<![^\W_])(?:{'|'.join(sorted(_CUES))})[.:]?\s?+"
+    r"([^\W\d_]{2,4}+(?![^\W_])|[^\W\d_](?:[.\s]{1,2}[^\W\d_](?![^\W_])){1,3}+)",
+    re.IGNORECASE,
+)
+_UID: Final = re.compile(r"(?<![\d.])[0-2](?:\.\d++){5,}+")
+_BETWEEN: Final = re.compile(r"[\s.,;:'’`´\-_/^#&]{0,3}")
+_JOINED: Final = re.compile(r"[\s.,;:^_/'’\-]{0,3}")
+_MARKS: Final = frozenset("lrmfapshitvxyzbcdgwk")
+"""Single letters that images are marked with: as initials they need a comma or a full stop."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Terms:
+    """What a patient and study are called, compiled for matching; its repr shows no value."""
+
+    ban: Forbidden
+    forms: tuple[Form, ...]
+    automaton: Any
+    misspelt: Misspelt
+    beside: dict[str, frozenset[str]]
+    initials: frozenset[str]
+    dates: frozenset[Day]
+    uids: frozenset[str]
+    made: list[tuple[Skeleton, ...]] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return "Terms(...)"
+
+    def blurred(self) -> tuple[Skeleton, ...]:
+        """What noisy texts are searched for, made when first asked."""
+        if not self.made:
+            self.made.append(skeletons(self.forms))
+        return self.made[0]
+
+
+def terms(known: Iterable[Known]) -> Terms:
+    """Compile the known values of a patient and study.
+
+    Categories are those of ``Known``; unknown ones, empty values and values over 256 characters add nothing.
+    """
+    from ahocorasick_rs import AhoCorasick, Implementation
+
+    listed = sorted(set(known), key=lambda one: (one.category, one.value))
+    found: dict[str, Form] = {}
+    beside: dict[str, set[str]] = {}
+    initials: set[str] = set()
+    for one in listed:
+        for form in forms(one):
+            if isinstance(form, Form):
+                _add(found, form)
+            elif isinstance(form, Beside):
+                beside.setdefault(form.rule, set()).add(form.word)
+            elif isinstance(form, Initials):
+                initials.add(form.letters)
+    ordered = tuple(found.values())
+    days = (calendar_day(one.value.strip()) for one in listed if one.category == "date")
+    return Terms(
+        forbidden(listed),
+        ordered,
+        AhoCorasick([form.key for form in ordered], implementation=Implementation.ContiguousNFA),
+        misspelt((form.key, form.rule) for form in ordered if misspellable(form)),
+        {rule: frozenset(words) for rule, words in beside.items()},
+        frozenset(letters for letters in initials if letters not in vocabulary()),
+        frozenset(day for day in days if day),
+        frozenset(one.value.strip(" \0") for one in listed if one.category == "uid"),
+    )
+
+
+_RANK: Final = ("syllables", "word", "digits", "code", "phrase", "login")
+
+
+def _add(found: dict[str, Form], form: Form) -> None:
+    """Of equal spellings the one that counts in more places stays, with the breaks of both."""
+    other = found.get(form.key)
+    if other is None:
+        found[form.key] = form
+        return
+    first = min(other, form, key=lambda one: _RANK.index(one.shape))
+    found[form.key] = Form(first.key, first.rule, first.shape, other.breaks | form.breaks)
+
+
+def known_spans(text: str, terms: Terms, *, noisy: bool = False) -> tuple[Cut, ...]:
+    """Find everything in ``text`` that is one of the known identifiers.
+
+    Parameters
+    ----------
+    text : str
+    terms : Terms
+    noisy : bool
+        The text was read by OCR: characters that look alike, missing spaces and more slips count too.
+
+    Returns
+    -------
+    tuple of Cut
+        In order, not overlapping. Neighbouring cuts of one rule are one cut, with what joins them.
+    """
+    words = _LETTERS.findall(text.lower())
+    if not text.isascii():
+        words = [squeeze(word, wide=wide) for word in words for wide in (False, True)]
+    cuts = list(_spelt(text, terms))
+    if terms.misspelt.words and not terms.misspelt.fine.issuperset(words):
+        cuts.extend(_slipped(text, terms))
+    if terms.initials and not _CUES.isdisjoint(words):
+        cuts.extend(_cued(text, terms))
+    cuts.extend(Cut(start, end, "known-date") for start, end in dates_in(text, terms.dates, words))
+    if terms.uids and "." in text:
+        cuts.extend(Cut(*one.span(), "known-id") for one in _UID.finditer(text) if one[0] in terms.uids)
+    if noisy:
+        cuts.extend(blurred_spans(text, terms.blurred(), terms.dates))
+    if not cuts:
+        return ()
+    return _linked(text, _merged(text, _extended(text, _merged(text, cuts), terms)))
+
+
+def _spelt(text: str, terms: Terms) -> Iterator[Cut]:
+    """Exact spellings, separators aside."""
+    for wide in (False,) if text.isascii() else (False, True):
+        found = terms.automaton.find_matches_as_indexes(squeeze(text, wide=wide), overlapping=True)
+        if not found:
+            continue
+        places = origins(text, wide=wide)
+        for number, start, end in found:
+            cut = placed(text, terms.forms[number], places[start:end])
+            if cut:
+                yield cut
+
+
+def _slipped(text: str, terms: Terms) -> Iterator[Cut]:
+    """Words that no vocabulary has and that are known words but for a slip."""
+    found = _LETTERS.finditer(text)
+    spans = [one.span() for one in found]
+    if not {"'", "’", "`", "´", "-"}.isdisjoint(text):
+        spans += [one.span() for one in _TWO_PARTS.finditer(text)]
+    for start, end in spans:
+        rule = _slip(text[start:end], terms)
+        if rule:
+            yield Cut(start, end, rule)
+
+
+def _slip(word: str, terms: Terms) -> str:
+    """The rule of the known word that ``word`` is a slip of."""
+    if is_syllabic(word[0]):
+        return ""
+    for wide in (False,) if word.isascii() else (False, True):
+        key = squeeze(word, wide=wide)
+        if key in terms.misspelt.fine:
+            continue
+        if len(key) < SHORTEST or key in vocabulary() or key in INSTITUTION_WORDS or key in STREET_WORDS:
+            terms.misspelt.pass_over(key)
+            continue
+        rule = terms.misspelt.find(key)
+        if rule:
+            return rule
+    return ""
+
+
+def _cued(text: str, terms: Terms) -> Iterator[Cut]:
+    """Initials where something says that a person follows: ``pt JS``, ``Dr. J.S.``."""
+    for found in _CUED.finditer(text):
+        letters = found[1].replace(".", "").replace(" ", "")
+        if letters.isupper() and squeeze(letters) in terms.initials:
+            yield Cut(*found.span(1), "known-name")
+
+
+def _extended(text: str, cuts: list[Cut], terms: Terms) -> list[Cut]:
+    """Take in what belongs to each hit: initials, the rest of an address, the kind of institution."""
+    words = [found.span() for found in _WORD.finditer(text)]
+    starts, ends = [start for start, _ in words], [end for _, end in words]
+    extended = []
+    for cut in cuts:
+        start, end = cut.start, cut.end
+        before = bisect_right(ends, start) - 1
+        while before >= 0 and _belongs(text, words[before], (ends[before], start), cut.rule, terms):
+            start = starts[before]
+            before -= 1
+        after = bisect_left(starts, end)
+        while after < len(words) and _belongs(text, words[after], (end, starts[after]), cut.rule, terms):
+            end = ends[after]
+            after += 1
+        tail = _POSSESSIVE.match(text, end)
+        end = tail.end() if tail else end
+        if cut.rule == "known-name" and text[end : end + 1] == "." and not text[end - 2 : end - 1].isalpha():
+            end += 1
+        extended.append(Cut(start, end, cut.rule))
+    return extended
+
+
+def _belongs(text: str, word: tuple[int, int], gap: tuple[int, int], rule: str, terms: Terms) -> bool:
+    """Whether the word at ``word`` goes with a hit of ``rule`` across the separators at ``gap``."""
+    if not _BETWEEN.fullmatch(text, *gap):
+        return False
+    key = squeeze(text[slice(*word)])
+    if rule == "known-institution" and key in INSTITUTION_WORDS:
+        return True
+    if rule == "known-address" and key in STREET_WORDS and gap[0] < word[0]:
+        return True
+    if key not in terms.beside.get(rule, ()):
+        return False
+    if rule == "known-name" and key in _MARKS:
+        between = text[slice(*gap)]
+        return "," in between or "^" in between or text[word[1] : word[1] + 1] == "."
+    return True
+
+
+def _merged(text: str, cuts: Iterable[Cut]) -> list[Cut]:
+    """Overlapping cuts are one; so are neighbours of one rule with nothing but separators between them."""
+    merged: list[Cut] = []
+    for cut in sorted(cuts, key=lambda one: (one.start, -one.end, one.rule)):
+        last = merged[-1] if merged else None
+        if last and (
+            cut.start < last.end or (cut.rule == last.rule and _JOINED.fullmatch(text, last.end, cut.start))
+        ):
+            merged[-1] = Cut(last.start, max(last.end, cut.end), last.rule)
+        else:
+            merged.append(cut)
+    return merged
+
+
+def _linked(text: str, cuts: list[Cut]) -> tuple[Cut, ...]:
+    """E-mail addresses, URLs and paths with a known identifier in them go as a whole."""
+    if "@" in text or "/" in text or "\\" in text or "www." in text.lower():
+        ends = [cut.end for cut in cuts]
+        for found in _LINK.finditer(text):
+            first = bisect_right(ends, found.start())
+            if first < len(cuts) and cuts[first].start < found.end():
+                cuts = [*cuts, Cut(*found.span(), cuts[first].rule)]
+        cuts = _merged(text, cuts)
+    return tuple(cuts)

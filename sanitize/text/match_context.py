@@ -1,0 +1,115 @@
+"""Whether a spelling found in a text stands there as the identifier, or by chance."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from medsanitize.sanitize.text.name_variants import Form
+
+_UNIT: Final = re.compile(
+    r"\s?(?:[mcµu]?m|[mµu]?s(?:ec)?|min|k[vV]p?|m?[aA]s?|m[gl]|ml/s|[kM]?Hz|°|%|x\s?\d|/|G[yY]|HU|bpm|mmHg|T"
+    r"|days?|weeks?|months?|years?|images?|slices?|views?)(?![^\W_])|x\d|\.\d"
+)
+_APART: Final = re.compile(r"[\s.,;:'’`´\-_/^()\[\]#*|\\=+&]{1,3}")
+_RUNS: Final = re.compile(r"\+?\d++(?:[ .\-/_()]{1,3}+\d++)*+")
+_ABROAD: Final = re.compile(r"(?:\+\s?|00)\d{1,3}[\s().\-/0]{0,5}$|\(?\+?$")
+_ADDRESSES: Final = (
+    "さん",
+    "様",
+    "さま",
+    "氏",
+    "先生",
+    "君",
+    "医生",
+    "医師",
+    "医师",
+    "女士",
+    "小姐",
+    "씨",
+    "님",
+)
+_HEAD: Final = 12
+_LONG_NAME: Final = 9
+_LONG_CODE: Final = 12
+_FREE: Final = 7
+_FREE_CODE: Final = 5
+_CROSSING: Final = 6
+_BESIDE_LETTERS: Final = 5
+_SHORT: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A span of characters, half open, and the rule that found it."""
+
+    start: int
+    end: int
+    rule: str
+
+
+def placed(text: str, form: Form, places: list[int]) -> Cut | None:
+    """The cut for a spelling whose characters stand at ``places``, if they stand as its shape demands.
+
+    * ``syllables`` count anywhere.
+    * A ``word`` has no letter beside it, unless it is a name of nine letters or more in one piece. One of a
+      single character, as 森 and 王, may have a form of address behind it.
+    * ``digits`` are whole runs: from five on beside letters too, from six on with separators among them.
+    * A ``code`` and a ``phrase`` have no letter or digit beside them, unless a code of twelve in one piece;
+      a ``login`` is in one piece too.
+    """
+    start, end = places[0], places[-1] + 1
+    if form.shape == "syllables":
+        return Cut(start, end, form.rule)
+    if form.shape == "digits":
+        return _number(text, form, start, end)
+    before, after = text[start - 1 : start], text[end : end + 1]
+    whole = end - start == len(form.key)
+    if form.shape == "word":
+        addressed = len(form.key) == 1 and text.startswith(_ADDRESSES, end)
+        alone = not before.isalpha() and (not after.isalpha() or addressed)
+        long = whole and len(form.key) >= _LONG_NAME and form.rule == "known-name"
+    else:
+        alone = not before.isalnum() and not after.isalnum() and (whole or form.shape != "login")
+        long = whole and len(form.key) >= _LONG_CODE and form.shape == "code"
+    return Cut(start, end, form.rule) if (alone or long) and _holds_together(text, form, places) else None
+
+
+def _holds_together(text: str, form: Form, places: list[int]) -> bool:
+    """Whether the separators inside a match may stand inside this word: ``as a`` is no Asa."""
+    if places[-1] - places[0] < len(places):
+        return True
+    gaps = [place for place in range(1, len(places)) if places[place] - places[place - 1] > 1]
+    if any(not _APART.fullmatch(text, places[place - 1] + 1, places[place]) for place in gaps):
+        return False
+    if form.shape == "code":
+        return len(places) >= _FREE_CODE or all(text[places[place] - 1] in "-_" for place in gaps)
+    if form.shape == "phrase" or len(places) >= _FREE or len(gaps) == len(places) - 1:
+        return True
+    return all(place in form.breaks or text[places[place] - 1] in "'’`´-^_." for place in gaps)
+
+
+def _number(text: str, form: Form, start: int, end: int) -> Cut | None:
+    size = len(form.key)
+    inner = text[start:end]
+    if not inner.isdigit() and (size < _CROSSING or not _RUNS.fullmatch(inner)):
+        return None
+    while start and text[start - 1] == "0":
+        start -= 1
+    if form.rule == "known-phone":
+        head = text[max(0, start - _HEAD) : start]
+        abroad = _ABROAD.search(head)
+        start -= len(head) - abroad.start() if abroad else 0
+    before, after = text[start - 1 : start], text[end : end + 1]
+    if before.isdigit() or after.isdigit():
+        return None
+    if size < _BESIDE_LETTERS and (before.isalpha() or after.isalpha()):
+        return None
+    if size <= _SHORT and (_UNIT.match(text, end) or before in (".", "x", "/")):
+        return None
+    while start and text[start - 1].isalpha():
+        start -= 1
+    while end < len(text) and text[end].isalpha():
+        end += 1
+    return Cut(start, end, form.rule)

@@ -1,0 +1,275 @@
+"""From the values known of a patient and study to the forms in which a text may hold them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import accumulate
+from typing import Final, Literal
+
+from medsanitize.policies.tables.vocabulary import device_models
+from medsanitize.policies.tables.vocabulary import words as vocabulary
+from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.text.folding import is_syllabic, squeeze
+from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, NO_NAMES, PARTICLES, STREET_WORDS
+
+Shape = Literal["word", "code", "digits", "phrase", "login", "syllables"]
+
+LONGEST_VALUE: Final = 256
+"""Longer values are texts, not names or numbers."""
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_MIXED: Final = re.compile(r"[^\W_]+")
+_DIGITS: Final = re.compile(r"\d+")
+_EMAIL: Final = re.compile(r"([\w.+-]++)@[\w.-]+")
+_EXTENSION: Final = re.compile(r"\s*(?:x|ext\.?|extension|durchwahl|poste|#)\s*(?=\d)", re.IGNORECASE)
+_LEAST_NAME: Final = 3
+_LEAST_PAIR: Final = 4
+_LEAST_PHRASE: Final = 6
+_LEAST_PART: Final = 4
+_LEAST_NUMBER: Final = 3
+_LEAST_PHONE: Final = 6
+_LOCAL_PHONE: Final = 7
+_NOT_NAMES: Final = PARTICLES | NO_NAMES
+
+RULES: Final = {
+    "name": "known-name",
+    "id": "known-id",
+    "label": "known-id",
+    "phone": "known-phone",
+    "address": "known-address",
+    "place": "known-address",
+    "institution": "known-institution",
+    "organisation": "known-institution",
+    "text": "known-text",
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Form:
+    """One spelling, squeezed; ``shape`` says where it counts, ``breaks`` where its own words part."""
+
+    key: str
+    rule: str
+    shape: Shape
+    breaks: frozenset[int] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"Form({self.rule}, {self.shape})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Beside:
+    """A word that goes when it stands beside a hit of ``rule``, and not alone."""
+
+    word: str
+    rule: str
+
+    def __repr__(self) -> str:
+        return f"Beside({self.rule})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Initials:
+    """First letters of a person's names, in an order people write them in."""
+
+    letters: str
+
+    def __repr__(self) -> str:
+        return "Initials(...)"
+
+
+Found = Form | Beside | Initials
+
+
+@lru_cache(maxsize=8192)
+def forms(known: Known) -> tuple[Found, ...]:
+    """Give what to look for; nothing for dates and UIDs, which are looked up by value."""
+    return tuple(_forms(known))
+
+
+def _forms(known: Known) -> Iterator[Found]:
+    value = known.value.strip(" \0")
+    rule = RULES.get(known.category)
+    if rule is None or not value or len(value) > LONGEST_VALUE:
+        return
+    if known.category == "name":
+        yield from _person(value)
+    elif known.category in ("id", "label"):
+        yield from _number(value, rule, letters=known.category == "id")
+    elif known.category == "phone":
+        yield from _phone(value)
+    else:
+        generic = STREET_WORDS if rule == "known-address" else INSTITUTION_WORDS
+        yield from _phrase(value, rule, generic)
+
+
+def _person(value: str) -> Iterator[Found]:
+    for group in value.split("="):
+        parts = [part.strip() for part in group.split("^")] if "^" in group else _unmarked(group)
+        filled = [part for part in parts[:3] if part]
+        for part in filled:
+            yield from _component(part)
+        for part in parts[3:]:
+            yield from _words_of(part)
+        for order in _orders(filled):
+            yield from _form(order, "known-name", "word", _LEAST_PAIR)
+        yield from _logins(filled)
+        yield from _initials(filled)
+
+
+def _unmarked(name: str) -> list[str]:
+    if "," in name:
+        return [part.strip() for part in name.split(",")]
+    words = name.split()
+    return [words[-1], " ".join(words[:-1])] if len(words) > 1 else words
+
+
+def _component(part: str) -> Iterator[Found]:
+    yield from _words_of(part)
+    words = _LETTERS.findall(part)
+    if len(words) > 1:
+        yield from _form(words, "known-name", "word", _LEAST_PAIR)
+
+
+def _words_of(part: str) -> Iterator[Found]:
+    for word in _LETTERS.findall(part):
+        if squeeze(word) in _NOT_NAMES or (word.isascii() and len(word) < _LEAST_NAME):
+            yield Beside(squeeze(word), "known-name")
+        else:
+            yield from _form([word], "known-name", "word", _LEAST_NAME)
+
+
+def _orders(parts: list[str]) -> set[tuple[str, ...]]:
+    """Family and given names side by side, in either order."""
+    if len(parts) < 2 or all(squeeze(part) in NO_NAMES for part in parts):
+        return set()
+    family, given, *middle = parts
+    return {(family, given), (given, family), (family, given, *middle), (given, *middle, family)}
+
+
+def _logins(parts: list[str]) -> Iterator[Form]:
+    """The family name with the first letter of the given name in one word, as in ``jsmith``."""
+    family, first = parts[0] if parts else "", parts[1][:1] if len(parts) > 1 else ""
+    if len(squeeze(family)) >= _LEAST_PAIR and first.isalpha() and first.isascii():
+        for order in ((first, family), (family, first)):
+            yield from _form(order, "known-name", "login", _LEAST_PAIR)
+
+
+def _initials(parts: list[str]) -> Iterator[Found]:
+    letters = [squeeze(part)[:1] for part in parts]
+    for letter in letters:
+        if letter.isalpha() and letter.isascii():
+            yield Beside(letter, "known-name")
+    if len(letters) > 1:
+        family, given, *middle = letters
+        for order in ((given, family), (family, given), (given, *middle, family)):
+            yield Initials("".join(order))
+
+
+def _number(value: str, rule: str, *, letters: bool) -> Iterator[Found]:
+    whole = squeeze(value)
+    if not whole.strip("0") or (not letters and whole in _products()):
+        return
+    if any(map(str.isdigit, whole)):
+        if len(whole) >= _LEAST_PART or (len(whole) >= _LEAST_NUMBER and whole not in vocabulary()):
+            yield Form(whole, rule, "digits" if whole.isdigit() else "code")
+        for part in _MIXED.findall(value):
+            if len(part) >= _LEAST_PART and any(map(str.isdigit, part)):
+                key = squeeze(part)
+                yield Form(key, rule, "digits" if key.isdigit() else "code")
+        yield from _digit_runs(value, rule)
+    elif len(whole) > _LEAST_PART and whole not in vocabulary() and whole not in INSTITUTION_WORDS:
+        yield Form(whole, rule, "code")
+    if letters:
+        for word in _LETTERS.findall(value):
+            key = squeeze(word)
+            if len(key) >= _LEAST_PART and key not in vocabulary() and key not in NO_NAMES:
+                yield Form(key, rule, "code")
+
+
+@cache
+def _products() -> frozenset[str]:
+    """Names of makers and products, and their words: stations are called so, and texts may say them."""
+    named = {squeeze(model) for model in device_models()}
+    return frozenset(named | {squeeze(word) for model in device_models() for word in model.split()})
+
+
+def _digit_runs(value: str, rule: str) -> Iterator[Form]:
+    """Digits without the letters beside them, and without leading zeros; all of them in one."""
+    for digits in {"".join(_DIGITS.findall(value)), *_DIGITS.findall(value)}:
+        for number in {digits, digits.lstrip("0")}:
+            if len(number) >= _LEAST_PART and number.isascii():
+                yield Form(number, rule, "digits")
+
+
+def _phone(value: str) -> Iterator[Found]:
+    for found in _EMAIL.finditer(value):
+        yield Form(squeeze(found[0]), "known-phone", "phrase")
+        if len(squeeze(found[1])) > _LEAST_PART:
+            yield Form(squeeze(found[1]), "known-phone", "phrase")
+        value = value.replace(found[0], " ")
+    main = _EXTENSION.split(value)[0]
+    if main != value:
+        yield Form(squeeze(value), "known-phone", "phrase")
+    for number in _numbers(main):
+        yield Form(number, "known-phone", "digits")
+
+
+def _numbers(phone: str) -> set[str]:
+    """The digits of a phone number: all, without country code or leading zeros, and the local ones."""
+    digits = "".join(_DIGITS.findall(phone))
+    if len(digits) < _LEAST_PHONE or not digits.isascii():
+        return set()
+    bare = digits.lstrip("0")
+    numbers = {digits, bare}
+    if phone.lstrip(" (").startswith(("+", "00")):
+        numbers |= {bare[code:].lstrip("0") for code in (1, 2, 3)}
+    if len(digits) >= _LOCAL_PHONE + 3:
+        numbers.add(digits[-_LOCAL_PHONE:])
+    return {number for number in numbers if len(number) >= min(_LOCAL_PHONE, len(digits))}
+
+
+def _phrase(value: str, rule: str, generic: frozenset[str]) -> Iterator[Found]:
+    """A whole phrase, its parts between commas, and its words that are no ordinary ones."""
+    for part in {value, *re.split(r"[\\^,;\r\n]+", value)}:
+        words = _MIXED.findall(part)
+        plain = all(squeeze(word) in vocabulary() or len(word) < _LEAST_NAME for word in words)
+        if not plain and len(part.strip()) >= _LEAST_PHRASE:
+            yield from _form(words, rule, "phrase", _LEAST_NAME)
+    for word in _MIXED.findall(value):
+        yield from _phrase_word(word, rule, generic)
+
+
+def _phrase_word(word: str, rule: str, generic: frozenset[str]) -> Iterator[Found]:
+    key = squeeze(word)
+    if key.isdigit() and len(key) > _LEAST_PART:
+        yield Form(key, rule, "digits")
+    elif key.isalpha() and len(key) >= _LEAST_PART and not _is_ordinary(key, generic):
+        yield from _form([word], rule, "word", _LEAST_PART)
+    else:
+        yield Beside(key, rule)
+
+
+def _is_ordinary(key: str, generic: frozenset[str]) -> bool:
+    return key in generic or key in vocabulary() or key in NO_NAMES or key in PARTICLES
+
+
+def _form(words: list[str] | tuple[str, ...], rule: str, shape: Shape, least: int) -> Iterator[Form]:
+    plain = "".join(words).isascii()
+    for wide in (False,) if plain else (False, True):
+        keys = [squeeze(word, wide=wide) for word in words]
+        key = "".join(keys)
+        if not plain and any(map(is_syllabic, key)):
+            if len(key) > 1:
+                yield Form(key, rule, "syllables")
+            elif rule == "known-name":
+                yield Form(key, rule, "word", frozenset([1]))
+        elif len(key) >= least:
+            yield Form(key, rule, shape, frozenset(accumulate(map(len, keys))))
+
+
+def misspellable(form: Form) -> bool:
+    """Whether slips of the pen are looked for: names and places of letters."""
+    return form.shape == "word" and form.key.isalpha() and len(form.key) > 1

@@ -1,0 +1,180 @@
+"""Known identifiers in a text that OCR read: look-alike characters, lost spaces, a few wrong letters.
+
+Text and known values are reduced to skeletons in which characters that look alike are one. A known value
+is then looked for with as many errors as its length allows; a piece of it must be there without any.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
+from typing import Final
+
+from medsanitize.policies.tables.vocabulary import words as vocabulary
+from medsanitize.sanitize.text.date_patterns import Day, dates_in
+from medsanitize.sanitize.text.folding import squeeze
+from medsanitize.sanitize.text.match_context import Cut
+from medsanitize.sanitize.text.name_variants import Form
+
+_ALIKE: Final = {**dict.fromkeys("1i|!ı", "l"), **dict.fromkeys("68", "b"), **dict.fromkeys("9q", "g")} | {
+    "0": "o",
+    "5": "s",
+    "$": "s",
+    "2": "z",
+}
+_PAIRS: Final = {"rn": "m", "vv": "w", "cl": "d"}
+_DIGIT_OF: Final = str.maketrans("OoQDIl|!SsBZz", "0000111155822")
+_LIKE_DIGITS: Final = r"[\dOoQDIl|!SsBZz]"
+_DATE_LIKE: Final = re.compile(
+    rf"(?<![^\W_]){_LIKE_DIGITS}++(?:[.,\-/ ]{{1,2}}+{_LIKE_DIGITS}++)*+(?![^\W_])"
+)
+_WORD: Final = re.compile(r"[^\W_]+")
+_LEAST_WORD: Final = 4
+_LEAST_CODE: Final = 5
+_ANYWHERE: Final = 7
+_LEFT_OVER: Final = 1
+_SHORTEST: Final = 3
+_LONGEST_TEXT: Final = 4096
+"""OCR gives lines; of a longer text only the beginning is read with errors."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Skeleton:
+    """A known value reduced; ``pieces`` are what ``errors`` errors cannot all hit."""
+
+    key: str
+    errors: int
+    pieces: tuple[str, ...]
+    number: bool
+    rule: str
+
+    def __repr__(self) -> str:
+        return f"Skeleton({self.rule})"
+
+
+def skeletons(forms: Iterable[Form]) -> tuple[Skeleton, ...]:
+    """Reduce the forms that are long enough to be recognised with errors."""
+    made: dict[tuple[str, bool], Skeleton] = {}
+    for form in forms:
+        number = form.shape in ("digits", "code")
+        key = _reduced(form.key)[0]
+        if form.shape != "syllables" and len(key) >= (_LEAST_CODE if number else _LEAST_WORD):
+            errors = _errors(len(key), number)
+            made.setdefault((key, number), Skeleton(key, errors, _pieces(key, errors), number, form.rule))
+    return tuple(made.values())
+
+
+def blurred_spans(text: str, known: tuple[Skeleton, ...], dates: frozenset[Day]) -> Iterator[Cut]:
+    """Yield what in a line of OCR may be one of the known values."""
+    text = text[:_LONGEST_TEXT]
+    words = [found.span() for found in _WORD.finditer(text)]
+    reduced, starts, ends = _reduced(text)
+    for one in known:
+        if any(piece in reduced for piece in one.pieces):
+            for start, end, errors in _approximate(one.key, reduced, one.errors):
+                cut = _accepted(text, words, one, (starts[start], ends[end - 1]), errors)
+                if cut:
+                    yield cut
+    for found in _DATE_LIKE.finditer(text):
+        digits = found[0].translate(_DIGIT_OF)
+        for start, end in dates_in(digits, dates, ()):
+            yield Cut(found.start() + start, found.start() + end, "known-date")
+
+
+def _errors(size: int, number: bool) -> int:
+    if number:
+        return 0 if size < 6 else 1 if size < 9 else 2
+    return 0 if size < 5 else 1 if size < 9 else 2 if size < 13 else 3
+
+
+def _pieces(key: str, errors: int) -> tuple[str, ...]:
+    cuts = [len(key) * number // (errors + 1) for number in range(errors + 2)]
+    return tuple(key[low:high] for low, high in pairwise(cuts))
+
+
+def _reduced(text: str) -> tuple[str, list[int], list[int]]:
+    """The skeleton of a text, and for each of its characters where that began and ended in the text."""
+    made: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for place, char in enumerate(text):
+        lone = not char.isalnum() and not (
+            text[place - 1 : place].isalnum() or text[place + 1 : place + 2].isalnum()
+        )
+        letters = "" if lone else _ALIKE.get(char.lower()) or squeeze(char)
+        for letter in letters:
+            one = _ALIKE.get(letter, letter)
+            pair = _PAIRS.get(made[-1] + one) if made and ends[-1] == place else None
+            if pair:
+                made[-1], ends[-1] = pair, place + 1
+            else:
+                made.append(one)
+                starts.append(place)
+                ends.append(place + 1)
+    return "".join(made), starts, ends
+
+
+def _approximate(key: str, text: str, errors: int) -> Iterator[tuple[int, int, int]]:
+    """Places where ``key`` occurs with at most ``errors`` edits (Sellers), the best of each neighbourhood."""
+    if not errors:
+        start = text.find(key)
+        while start >= 0:
+            yield start, start + len(key), 0
+            start = text.find(key, start + 1)
+        return
+    costs = list(range(len(key) + 1))
+    begins = [0] * (len(key) + 1)
+    best: tuple[int, int, int] | None = None
+    for place, char in enumerate(text, 1):
+        corner, corner_begin = costs[0], begins[0]
+        costs[0], begins[0] = 0, place
+        for row, against in enumerate(key, 1):
+            change, begin = corner + (char != against), corner_begin
+            corner, corner_begin = costs[row], begins[row]
+            if corner + 1 < change:
+                change, begin = corner + 1, corner_begin
+            if costs[row - 1] + 1 < change:
+                change, begin = costs[row - 1] + 1, begins[row - 1]
+            costs[row], begins[row] = change, begin
+        if costs[-1] <= errors:
+            if best is None or costs[-1] < best[2]:
+                best = begins[-1], place, costs[-1]
+        elif best:
+            yield best
+            best = None
+    if best:
+        yield best
+
+
+def _accepted(
+    text: str, words: list[tuple[int, int]], one: Skeleton, span: tuple[int, int], errors: int
+) -> Cut | None:
+    """The cut for a value found with errors, unless what stands there is an ordinary word."""
+    start, end = span
+    begins = not text[start - 1 : start].isalnum()
+    stops = not text[end : end + 1].isalnum()
+    if one.number:
+        digits = sum(map(str.isdigit, text[start:end]))
+        good = (begins and stops) or (len(one.key) >= _ANYWHERE and (begins or stops))
+        return Cut(start, end, one.rule) if good and 2 * digits >= len(one.key) else None
+    if begins and stops and not errors:
+        return Cut(start, end, one.rule)
+    first = bisect_left(words, start, key=itemgetter(1))
+    touched = [word for word in words[first : bisect_left(words, end, key=itemgetter(0))] if word[1] > start]
+    if not touched:
+        return None
+    low, high = touched[0][0], touched[-1][1]
+    over = start - low + high - end
+    if len(one.key) <= _LEAST_WORD or (over > _LEFT_OVER and len(one.key) < _ANYWHERE):
+        return None
+    if all(_is_ordinary(squeeze(text[low:high])) for low, high in touched):
+        return None
+    return Cut(low, high, one.rule) if over <= _LEFT_OVER else Cut(start, end, one.rule)
+
+
+def _is_ordinary(word: str) -> bool:
+    return len(word) < _SHORTEST or word in vocabulary()

@@ -1,0 +1,351 @@
+"""The command overlap: exit codes, what it writes, and what it never says."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import medsanitize.verifiers.reid.overlap.fingerprint
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from medsanitize.cli import cli
+from medsanitize.pipeline.engines.base import LocalEngine
+from medsanitize.release.canonical_json import document_json
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.overlap import fingerprint_index
+from medsanitize.verifiers.reid.overlap.models import Models
+from PIL import Image
+
+
+class Coarse:
+    digest = "c" * 64
+    modality = Modality.RADIOGRAPH
+    dimension = 64
+
+    def embed(self, pictures: Any) -> Any:
+        small = [Image.fromarray(p.pixels).resize((8, 8), Image.Resampling.BOX) for p in pictures]
+        return np.stack([np.asarray(one, np.float32).reshape(-1) for one in small])
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look in this process, with a model that needs no weights."""
+    in_pool = LocalEngine.map
+
+    def in_process(self: LocalEngine, task: Any, batches: Any, *, isolate: bool = False) -> Iterator[Any]:
+        assert isolate
+        return in_pool(self, task, batches, isolate=False)
+
+    monkeypatch.setattr(LocalEngine, "map", in_process)
+    models = Models({Modality.RADIOGRAPH: Coarse(), Modality.SLIDE: Coarse()})  # type: ignore[dict-item]
+    for place in ("engines.fingerprint_workers", "jobs.compare_datasets"):
+        monkeypatch.setattr(f"medsanitize.pipeline.{place}.open_models", lambda _paths: models)
+
+
+def folder_of(root: Path, patients: list[int], visit: int = 0, split: str = "") -> Path:
+    """Two images of each patient, and a table of them."""
+    root.mkdir(exist_ok=True)
+    rows = []
+    for patient in patients:
+        face = np.random.default_rng(patient).random((8, 8)).repeat(6, 0).repeat(6, 1)
+        for number in (visit, visit + 1):
+            noise = np.random.default_rng([patient, number]).random((48, 48))
+            name = f"SECRETFILE{patient}-{number}.png"
+            Image.fromarray((255 * (0.6 * face + 0.4 * noise)).astype(np.uint8)).save(
+                root / name, compress_level=1
+            )
+            rows.append([name, f"SECRETPATIENT{patient}", split])
+    table = root / "labels.csv"
+    new = not table.exists()
+    with table.open("a", newline="") as file:
+        csv.writer(file).writerows([["file", "patient_id", "split"], *rows] if new else rows)
+    return root
+
+
+def ask(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(cli, ["overlap", "--workers", "1", *map(str, arguments)])
+
+
+def with_tables(*folders: Path) -> list[str | Path]:
+    tables = [(f"--labels-{letter}", one / "labels.csv") for letter, one in zip("abc", folders, strict=False)]
+    return [*folders, *(part for pair in tables for part in pair)]
+
+
+def test_exclusive_folders_end_with_0_and_say_what_that_rests_on(tmp_path: Path) -> None:
+    a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
+    done = ask(*with_tables(a, b))
+    assert done.exit_code == 0, done.output
+    assert "A and B are exclusive: none of 1,800 pairs of patients matched" in done.output
+
+
+def test_overlapping_folders_end_with_3_and_leave_pairs_for_the_holder_alone(tmp_path: Path) -> None:
+    a = folder_of(tmp_path / "a", list(range(60)))
+    b = folder_of(tmp_path / "b", [*range(100, 110), 7, 8, 9], visit=5)
+    out = tmp_path / "out"
+    done = ask(*with_tables(a, b), "--output", out, "--json")
+    facts = json.loads(done.stdout)
+    assert (done.exit_code, facts["verdict"], facts["exit_code"]) == (3, "overlapping", 3)
+    rows = pq.read_table(out / "pairs.parquet").to_pylist()
+    matched = {(row["patient_a"], row["patient_b"]) for row in rows if row["decision"] == "same patient"}
+    assert matched == {(f"SECRETPATIENT{number}",) * 2 for number in (7, 8, 9)}
+    assert rows[0]["false_non_match_bound"] >= rows[0]["false_non_match_rate"]
+    assert {path.stat().st_mode & 0o077 for path in (out / "pairs.parquet", out / "pairs.html")} == {0}
+    page = (out / "pairs.html").read_text()
+    assert "shows patients" in page
+    assert "data:image/png;base64," in page
+    assert "Orange: what made these two alike" in page
+    assert "http://" not in page.replace("http-equiv", "")
+
+
+def test_neither_patients_nor_files_are_named_in_the_terminal(tmp_path: Path) -> None:
+    a = folder_of(tmp_path / "a", list(range(20)))
+    b = folder_of(tmp_path / "b", [3, 4, 5], visit=5)
+    (b / "SECRETBAD.png").write_bytes(b"\x89PNG\r\n\x1a\nbad")
+    done = ask(*with_tables(a, b), "--output", tmp_path / "out", "--log-json")
+    assert "SECRET" not in done.output
+    assert "SECRET" not in (tmp_path / "out/overlap.json").read_text()
+
+
+def test_folders_without_names_of_patients_cannot_be_told_and_end_with_1(tmp_path: Path) -> None:
+    a, b = folder_of(tmp_path / "a", [1, 2, 3]), folder_of(tmp_path / "b", [4, 5])
+    done = ask(a, b)
+    assert done.exit_code == 1
+    assert "cannot be told: the model is not calibrated for radiographs" in done.output
+
+
+def test_a_link_out_of_a_folder_is_not_followed_and_leaves_a_doubt(tmp_path: Path) -> None:
+    a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
+    (b / "more").symlink_to(a)
+    done = ask(*with_tables(a, b))
+    assert done.exit_code == 1
+    assert "a link 1" in done.output
+
+
+def test_the_splits_of_a_table_are_checked_against_each_other(tmp_path: Path) -> None:
+    root = folder_of(tmp_path / "all", list(range(60)), split="train")
+    folder_of(root, list(range(200, 230)), split="test")
+    assert ask("--labels", root / "labels.csv", "--images", root).exit_code == 0
+    folder_of(root, [11], visit=7, split="test")
+    leaking = ask("--labels", root / "labels.csv", "--images", root)
+    assert leaking.exit_code == 3
+    assert "the table names 1 patients on both sides" in leaking.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["one"],
+        ["one", "two", "--labels", "t", "--images", "i"],
+        ["--labels", "t"],
+        ["one", "two", "--labels-c", "t"],
+    ],
+)
+def test_what_cannot_be_compared_is_refused(arguments: list[str]) -> None:
+    assert ask(*arguments).exit_code == 2
+
+
+def index(folder: Path, to: Path) -> Any:
+    arguments = [folder, "--labels", folder / "labels.csv", "--output", to, "--workers", "1"]
+    return CliRunner().invoke(cli, ["index", *map(str, arguments)])
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> tuple[Path, Path]:
+    """Two folders that share three patients, each with an index beside it: ``a`` and ``a-index``."""
+    folders = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", [100, 101, 7, 8], visit=5)
+    for one in folders:
+        assert index(one, Path(f"{one}-index")).exit_code == 0
+    return folders
+
+
+def test_an_index_takes_the_place_of_its_images(indexed: tuple[Path, Path], tmp_path: Path) -> None:
+    by_images = ask(*with_tables(*indexed), "--json", "--output", tmp_path / "1")
+    by_index = ask(*(f"{one}-index" for one in indexed), "--json", "--output", tmp_path / "2")
+    assert json.loads(by_index.stdout) == json.loads(by_images.stdout)
+    images, kept = (pq.read_table(tmp_path / name / "pairs.parquet") for name in "12")
+    assert kept.equals(images)
+    assert (tmp_path / "2/pairs.html").read_text() == (tmp_path / "1/pairs.html").read_text()
+
+
+def test_an_index_serves_where_its_images_are_gone(indexed: tuple[Path, Path]) -> None:
+    for one in indexed:
+        one.rename(f"{one}-elsewhere")
+    assert ask(*(f"{one}-index" for one in indexed)).exit_code == 3
+
+
+def test_images_that_changed_since_they_were_indexed_leave_a_doubt(tmp_path: Path) -> None:
+    a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
+    index(b, tmp_path / "i")
+    (b / "SECRETFILE100-0.png").write_bytes((a / "SECRETFILE3-0.png").read_bytes())
+    done = ask(a, "--labels-a", a / "labels.csv", tmp_path / "i", "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["verdict"], facts["sides"][1]["unread"]) == ("cannot tell", {"changed": 1})
+
+
+def test_an_image_that_changes_while_it_is_indexed_leaves_a_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
+    keep = fingerprint_index.keep
+
+    def late(*given: Any) -> None:
+        (b / "SECRETFILE100-0.png").write_bytes((a / "SECRETFILE3-0.png").read_bytes())
+        keep(*given)
+
+    monkeypatch.setattr("medsanitize.pipeline.jobs.compare_datasets.keep", late)
+    index(b, tmp_path / "i")
+    facts = json.loads(ask(a, "--labels-a", a / "labels.csv", tmp_path / "i", "--json").stdout)
+    assert (facts["verdict"], facts["sides"][1]["unread"]) == ("cannot tell", {"changed": 1})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "images.parquet",
+        "radiograph/retrieval/index.json",
+        "radiograph/retrieval/vectors.f32",
+        "radiograph/retrieval/rows.parquet",
+    ],
+)
+def test_an_index_that_was_changed_is_refused(indexed: tuple[Path, Path], name: str) -> None:
+    target = Path(f"{indexed[0]}-index") / name
+    content = bytearray(target.read_bytes())
+    content[len(content) // 2] ^= 1
+    target.write_bytes(bytes(content))
+    done = ask(*(f"{one}-index" for one in indexed))
+    assert done.exit_code == 4
+    assert "index" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "restated"),
+    [
+        ({"unread": {"a link": 1}}, False),
+        ({"no_images": 9}, False),
+        ({"digest": ""}, False),
+        ({"unread": []}, True),
+        ({"models": None}, True),
+        ({"files": {}}, True),
+        ({"files": {"images.parquet": "", "../x": ""}}, True),
+        ({"format": 2}, True),
+        ([], True),
+        (None, True),
+    ],
+)
+def test_an_index_that_says_something_else_of_itself_is_refused(
+    indexed: tuple[Path, Path], change: Any, restated: bool
+) -> None:
+    told = Path(f"{indexed[0]}-index") / "seen.json"
+    facts = json.loads(told.read_bytes())
+    if isinstance(change, dict):
+        rest = {key: value for key, value in {**facts, **change}.items() if key != "digest"}
+        honest = sha256(document_json(rest)).hexdigest()
+        change = {**rest, "digest": honest if restated else change.get("digest", facts["digest"])}
+    told.write_text(json.dumps(change))
+    assert ask(*(f"{one}-index" for one in indexed)).exit_code == 4
+
+
+def test_an_index_of_other_models_is_refused(
+    indexed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Coarse()
+    other.digest = "e" * 64
+    models = Models({Modality.RADIOGRAPH: other, Modality.SLIDE: other})  # type: ignore[dict-item]
+    for place in ("engines.fingerprint_workers", "jobs.compare_datasets"):
+        monkeypatch.setattr(f"medsanitize.pipeline.{place}.open_models", lambda _paths: models)
+    done = ask(*(f"{one}-index" for one in indexed))
+    assert done.exit_code == 2
+    assert "A is an index that other models made" in done.stderr
+
+
+@pytest.mark.parametrize("place", [".", "new", "../b", "../b/labels.csv", "../b-index"])
+def test_an_index_replaces_nothing_and_lies_beside_its_images(indexed: tuple[Path, Path], place: str) -> None:
+    before = {path: path.read_bytes() for path in indexed[0].parent.rglob("*") if path.is_file()}
+    done = index(indexed[0], indexed[0] / place)
+    assert done.exit_code == 2, done.output
+    assert {path: path.read_bytes() for path in indexed[0].parent.rglob("*") if path.is_file()} == before
+
+
+def test_a_folder_of_images_called_as_an_index_calls_its_own_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    victim = folder_of(tmp_path / "victim" / "radiograph", [1, 2]).parent
+    other = folder_of(tmp_path / "a", [3, 4])
+    assert index(other, victim).exit_code == 2
+    assert len(list((victim / "radiograph").glob("*.png"))) == 4
+
+
+def test_two_runs_do_not_make_one_index(indexed: tuple[Path, Path]) -> None:
+    (indexed[0].parent / "new.part").mkdir()
+    done = index(indexed[0], indexed[0].parent / "new")
+    assert done.exit_code == 2
+    assert "half made" in done.stderr
+
+
+def test_an_index_that_could_not_be_made_leaves_nothing(
+    indexed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("medsanitize.verifiers.reid.overlap.fingerprint_index.build_index", stopped)
+    assert index(indexed[0], indexed[0].parent / "new").exit_code != 0
+    assert not list(indexed[0].parent.glob("new*"))
+
+
+@pytest.mark.parametrize("place", ["a/labels.csv/x", "a/labels.csv/x/y", "/proc/x", "x" * 252])
+def test_a_place_that_no_folder_can_have_is_told(indexed: tuple[Path, Path], place: str) -> None:
+    done = index(indexed[1], indexed[0].parent / place)
+    assert done.exit_code == 2, done.output
+    assert "cannot be made" in done.stderr
+    compared = ask(*with_tables(*indexed), "--output", indexed[0].parent / place)
+    assert compared.exit_code == 2 or place == "x" * 252
+
+
+def test_what_overlap_writes_does_not_lie_in_a_dataset(indexed: tuple[Path, Path]) -> None:
+    for place in ("a", "a/new", "a-index"):
+        done = ask(*with_tables(*indexed), f"{indexed[0]}-index", "--output", indexed[0].parent / place)
+        assert done.exit_code == 2, done.output
+        assert "would lie in a dataset" in done.stderr
+
+
+def test_an_image_that_is_replaced_with_its_time_is_no_longer_what_was_indexed(tmp_path: Path) -> None:
+    a = folder_of(tmp_path / "a", [1, 2])
+    index(a, tmp_path / "i")
+    target = a / "SECRETFILE1-0.png"
+    before = target.stat()
+    target.write_bytes(target.read_bytes())
+    os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
+    facts = json.loads(ask(tmp_path / "i", a, "--json").stdout)
+    assert facts["sides"][0]["unread"] == {"changed": 1}
+
+
+def test_an_image_that_is_written_to_while_it_is_read_counts_as_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = folder_of(tmp_path / "a", [1, 2])
+    look = medsanitize.verifiers.reid.overlap.fingerprint._looked
+
+    def looked(image: Any) -> Any:
+        found = look(image)
+        if image.path.name == "SECRETFILE1-0.png":
+            image.path.touch()
+        return found
+
+    monkeypatch.setattr("medsanitize.verifiers.reid.overlap.fingerprint._looked", looked)
+    facts = json.loads(ask(a, folder_of(tmp_path / "b", [3]), "--json").stdout)
+    assert facts["sides"][0]["unread"]["changed"] == 1
+
+
+def test_an_index_is_for_its_owner_alone_and_nothing_of_it_is_printed(tmp_path: Path) -> None:
+    done = index(folder_of(tmp_path / "a", [1, 2, 3]), tmp_path / "i")
+    assert "6 images of 3 patients are in the index" in done.output
+    assert "SECRET" not in done.output
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "i", *(tmp_path / "i").rglob("*"))} == {0}

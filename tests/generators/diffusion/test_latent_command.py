@@ -1,0 +1,66 @@
+"""The command train generator, with the recipe that continuous integration uses, on phantoms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from medsanitize.cli import cli
+from medsanitize.generators.diffusion.generator import open_generator
+from medsanitize.generators.diffusion.preprocess import square
+from medsanitize.generators.phantoms.cohorts import write_chests
+from medsanitize.verifiers.reid.images.read import read_picture
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_chests(tmp_path_factory.mktemp("chests") / "images", range(45), size=48)
+
+
+def call(table: Path, model: Path, *arguments: str) -> Result:
+    given = ["--images", str(table.parent), "--labels", str(table), "--output", str(model), "--json"]
+    return CliRunner().invoke(cli, ["train", "generator", *given, *arguments])
+
+
+def test_tiny_learns_what_chests_look_like(table: Path, tmp_path: Path) -> None:
+    done = call(table, tmp_path / "model", "--split", "train", "--class", "finding", "--recipe", "tiny")
+    facts = json.loads(done.stdout)
+    assert done.exit_code == facts["exit_code"] == bool(facts["excluded"])
+    generator = open_generator(tmp_path / "model")
+    assert facts["digest"] == generator.digest
+    made = generator.sample([place % len(generator.classes) for place in range(8)], list(range(8)))
+    real = np.stack([square(read_picture(path), 32) for path in sorted(table.parent.glob("*/*.png"))])
+    mean = real.mean(0).ravel()
+    assert min(np.corrcoef(mean, image.ravel())[0, 1] for image in made) > 0.7
+    assert made.std(0).mean() > 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--recipe", "huge"), "There is no recipe of that name"),
+        (("--recipe", "tiny", "--prediction", "colour"), "There is no prediction of that name"),
+        (("--recipe", "tiny", "--class", "nothing"), "no column of that name"),
+        (("--recipe", "tiny", "--pipeline", "nowhere"), "The folder holds no model"),
+        (("--pipeline", "nowhere", "--prediction", "noise"), "--prediction means nothing with --pipeline"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    table: Path, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = call(table, tmp_path / "model", *arguments)
+    assert done.exit_code == 2
+    assert said in json.loads(done.stdout)["message"]

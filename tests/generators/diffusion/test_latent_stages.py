@@ -1,0 +1,80 @@
+"""The loop of a training, with a part that learns nothing: what is kept, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from medsanitize.errors import UsageError
+from medsanitize.generators.diffusion.accelerator import Machine, machine_for
+from medsanitize.generators.diffusion.training_loop import Pace, Place, run_stage
+from medsanitize.pipeline.runtime.progress import Silent
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.verifiers.reid.training.checkpoint import Position, group, read_checkpoint
+from numpy.typing import NDArray
+from torch import Tensor
+
+PACE = Pace(every=3, grids=100, patience=2, seed=0)
+
+
+class Part:
+    """A part whose loss on patients kept back falls for ever; its weights break, and a person stops it."""
+
+    name, number, steps, batch = "part", 0, 30, 1
+
+    def __init__(self, stops: Stop, breaks: int = -1) -> None:
+        self._stops, self._breaks = stops, breaks
+        self._weights, self._held = torch.zeros(2), 100.0
+
+    def choices(self) -> int:
+        return 1
+
+    def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
+        assert places
+        assert draw
+        if step == self._breaks:
+            self._weights[0] = float("nan")
+            self._stops.number = 2
+        return {"loss": torch.ones(())}
+
+    def held(self) -> float:
+        self._held -= 1
+        return self._held
+
+    def keep(self) -> None:
+        pass
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"part.weights": self._weights}
+
+    def images(self) -> NDArray[np.uint8]:
+        return np.zeros((1, 1, 8, 8), np.uint8)
+
+
+class Several(Machine):
+    """One of several processes; the others' loss on patients kept back gains nothing."""
+
+    def mean(self, values: Mapping[str, float]) -> dict[str, float]:
+        return dict.fromkeys(values, 1.0) if "held" in values else dict(values)
+
+
+def test_weights_that_are_no_numbers_never_replace_a_checkpoint(tmp_path: Path) -> None:
+    stops = Stop()
+    place = Place(tmp_path, "test", machine_for("no"), Silent(), stops)
+    with pytest.raises(UsageError, match="the training diverged") as told:
+        run_stage(Part(stops, breaks=3), Position(), {}, PACE, place)
+    stored = read_checkpoint(tmp_path, "test")
+    assert stored is not None
+    assert stored[0].step == 3
+    assert torch.equal(group(stored[1], "part")["weights"], torch.zeros(2))
+    assert "last good checkpoint stays" in told.value.remedy
+
+
+def test_all_processes_end_a_part_by_the_mean_of_their_losses(tmp_path: Path) -> None:
+    stops = Stop()
+    place = Place(tmp_path, "test", Several(machine_for("no").accelerator), Silent(), stops)
+    ended = run_stage(Part(stops), Position(), {}, PACE, place)
+    assert [(entry["step"], entry["held"]) for entry in ended.log] == [(3, 1.0), (6, 1.0), (9, 1.0)]

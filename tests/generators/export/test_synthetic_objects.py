@@ -1,0 +1,123 @@
+"""Synthetic images as objects: what they say, what they do not say, and that they are sound."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from medsanitize.generators.export.dicom import SOP_CLASSES, dicom_object
+from medsanitize.generators.export.png import png_object, sidecar
+from medsanitize.generators.export.provenance import Names, Said, names_of, seed_of
+from medsanitize.policies.model import Pseudonyms
+from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.verifiers.leaks.dicom_conformance import Expected
+from medsanitize.verifiers.leaks.dicom_reader import read
+from medsanitize.verifiers.leaks.identifier_search import build_search
+from medsanitize.verifiers.leaks.raster_files import audit_raster
+from medsanitize.verifiers.leaks.scan_object import audit_parsed
+from PIL import Image
+from pydicom import dcmread
+
+KEYS = derive(bytes(range(64)), scope="release:test")
+MODEL = "a" * 64
+SAID = Said("effusion", MODEL, "passed", 0.00099, "1.0")
+FORMS = sorted(SOP_CLASSES)
+
+
+def square(size: int = 33) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    return np.random.default_rng(5).integers(0, 256, (size, size), dtype=np.uint8)
+
+
+def names(seed: int = 3, form: str = "cr") -> Names:
+    return names_of(KEYS, Pseudonyms(), form, model=MODEL, label=0, seed=seed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [32, 33])
+def test_pydicom_reads_the_image_back(form: str, size: int) -> None:
+    found = dcmread(BytesIO(dicom_object(square(size), names(), SAID, form)))
+    assert np.array_equal(found.pixel_array, square(size))
+    assert found.SOPClassUID == SOP_CLASSES[form]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_bytes_do_not_depend_on_the_clock(form: str) -> None:
+    first = dicom_object(square(), names(), SAID, form)
+    time.sleep(1.1)
+    assert dicom_object(square(), names(), SAID, form) == first
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_it_says_that_it_is_synthetic_and_by_what(form: str) -> None:
+    found = dcmread(BytesIO(dicom_object(square(), names(), SAID, form)))
+    algorithm = found.DerivationAlgorithmSequence[0]
+    equipment = found.ContributingEquipmentSequence[0]
+    assert found.SyntheticData == "YES"
+    assert found.ImageType[0] == "DERIVED"
+    assert "Synthetic" in found.DerivationDescription
+    assert algorithm.AlgorithmFamilyCodeSequence[0].CodeValue == "123110"
+    assert all(part in algorithm.AlgorithmParameters for part in (MODEL, "passed", "0.00099"))
+    assert equipment.PurposeOfReferenceCodeSequence[0].CodeMeaning == "Synthesizing Equipment"
+    assert found.ImageComments.endswith("effusion")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_it_states_no_patient_and_no_date(form: str) -> None:
+    found = dcmread(BytesIO(dicom_object(square(), names(), SAID, form)))
+    dated = [element for element in found.iterall() if element.VR in ("DA", "TM", "DT", "AS")]
+    assert not any(element.value for element in dated)
+    assert found.PatientID == found.PatientName == names().patient
+    assert not any(found.get(one) for one in ("PatientSex", "AccessionNumber", "StudyID", "StudyDescription"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_audit_of_a_release_finds_nothing(form: str) -> None:
+    data = dicom_object(square(), names(), SAID, form)
+    expected = Expected(sha256=sha256(data).hexdigest(), pseudonym=names().patient)
+    assert audit_parsed(read(data), own=(), search=build_search(()), expected=expected) == ()
+
+
+@pytest.mark.system
+@pytest.mark.skipif(shutil.which("dciodvfy") is None, reason="dciodvfy is not installed")
+@pytest.mark.parametrize("form", FORMS)
+def test_dciodvfy_finds_no_error(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "object.dcm"
+    path.write_bytes(dicom_object(square(), names(), SAID, form))
+    told = subprocess.run(["dciodvfy", path], capture_output=True, text=True, check=False)
+    errors = [line for line in (told.stderr + told.stdout).splitlines() if line.startswith("Error")]
+    # Synthetic Data came into the standard in 2023, after the lists of older versions of the program.
+    assert [line for line in errors if "(0x0008,0x001c)" not in line] == []
+
+
+def test_names_are_those_of_model_class_and_seed_under_the_key() -> None:
+    other = names_of(derive(bytes(64), scope="x"), Pseudonyms(), "cr", model=MODEL, label=0, seed=3)
+    assert names() == names()
+    assert len({names().patient, names(4).patient, other.patient}) == 3
+    assert len({names().study, names().series, names().instance}) == 3
+
+
+def test_seeds_are_numbers_that_a_generator_takes() -> None:
+    seeds = [seed_of(KEYS, MODEL, 0, number) for number in range(100)]
+    assert len(set(seeds)) == 100
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_a_picture_is_nothing_but_pixels(tmp_path: Path) -> None:
+    path = tmp_path / "image.png"
+    path.write_bytes(png_object(square()))
+    with Image.open(path) as image:
+        assert np.array_equal(np.asarray(image), square())
+    assert audit_raster(path, search=build_search(())) == ()
+
+
+def test_the_file_beside_a_picture_says_what_it_is() -> None:
+    facts = json.loads(sidecar(SAID))
+    assert facts["synthetic"] is True
+    assert (facts["class"], facts["gate"], facts["model_sha256"]) == ("effusion", "passed", MODEL)

@@ -1,0 +1,121 @@
+"""What is measured of synthetic images beside a holdout: which images, how many, and why not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from medsanitize.generators.diffusion.preprocess import as_picture
+from medsanitize.generators.privacy_gate.splits import Side
+from medsanitize.generators.quality import evaluate as measured_module
+from medsanitize.generators.quality import metrics as quality_module
+from medsanitize.generators.quality import report as quality_page
+from medsanitize.generators.quality.evaluate import Measured, figures_section, measure
+from medsanitize.generators.quality.metrics import Sample
+from medsanitize.pipeline.runtime.progress import Silent
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.verifiers.reid.images.image import Picture
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_info, threadpool_limits
+
+SIZE = 16
+
+
+def squares(count: int, seed: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, (count, SIZE, SIZE)).astype(np.uint8)
+
+
+class Counted(list[Picture]):
+    """Pictures, and how many were read."""
+
+    read = 0
+
+    def __getitem__(self, place: object) -> Picture:  # type: ignore[override]
+        assert isinstance(place, int)
+        self.read += 1
+        return super().__getitem__(place)
+
+
+@pytest.fixture(autouse=True)
+def _network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pixels in place of the network's features: what they are worth is not tested here."""
+    for module in (quality_module, quality_page):
+        monkeypatch.setattr(
+            module, "features_of", lambda images, *_: images.reshape(len(images), -1).astype(np.float32)
+        )
+
+
+def side(count: int) -> Side:
+    """Patients of two images each, in two classes by turns."""
+    pictures = Counted(as_picture(one) for one in squares(count, 0))
+    patients = np.arange(count, dtype=np.int64) // 2
+    return Side(pictures, patients, patients % 2)
+
+
+def measured(synthetic: int, real: int, classes: NDArray[np.int64] | None = None) -> Measured:
+    made = Sample(squares(synthetic, 1), classes)
+    return measure(made, side(real), Silent(), Stop(), of_all=False, nearest=False)
+
+
+def test_of_more_images_than_are_compared_so_many_are_drawn_and_no_other_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measured_module, "MOST", 20)
+    holdout = side(60)
+    found = measure(Sample(squares(50, 1)), holdout, Silent(), Stop(), of_all=False, nearest=False)
+    assert found.quality is not None
+    assert (found.quality.real, found.quality.synthetic) == (20, 20)
+    assert isinstance(holdout.pictures, Counted)
+    assert holdout.pictures.read == 20
+
+
+def test_how_many_are_compared_at_most_is_stated() -> None:
+    assert "Of more than 1,000 images of a side" in figures_section(measured(12, 24), "some").text[-1]
+
+
+def test_the_same_images_give_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_module, "MOST", 20)
+    assert measured(50, 60).quality == measured(50, 60).quality
+
+
+def test_figures_are_made_on_one_thread_whatever_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[int]()
+
+    def counting(images: NDArray[np.uint8], *_: object) -> NDArray[np.float32]:
+        threads.update(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        return images.reshape(len(images), -1).astype(np.float32)
+
+    monkeypatch.setattr(quality_module, "features_of", counting)
+    with threadpool_limits(2, "blas"):
+        measured(12, 24)
+    assert threads == {1}
+
+
+def test_images_of_one_class_are_held_against_real_ones_of_that_class() -> None:
+    found = measured(12, 40, np.zeros(12, np.int64)).quality
+    assert found is not None
+    assert (found.real, found.patients) == (20, 10)
+
+
+def test_without_classes_all_real_images_are_compared() -> None:
+    found = measured(12, 40).quality
+    assert found is not None
+    assert found.real == 40
+
+
+def test_too_few_patients_are_said_in_place_of_the_figures() -> None:
+    section = figures_section(measured(12, 8), "some")
+    assert section.text[0].startswith("Not measured: Quality is measured on 6 patients")
+    assert section.tables == ()
+
+
+def test_a_figure_that_cannot_be_made_says_why_in_its_place() -> None:
+    table = figures_section(measured(12, 40, np.zeros(12, np.int64)), "some").tables[-1]
+    assert table.caption.startswith("Class agreement")
+    assert str(table.rows[0][0]).startswith("Not made: fewer than two classes")
+
+
+@pytest.mark.parametrize("nearest", [True, False])
+def test_real_images_are_shown_only_where_it_was_asked_for(nearest: bool) -> None:
+    found = measure(Sample(squares(12, 1)), side(24), Silent(), Stop(), of_all=False, nearest=nearest)
+    assert (found.beside is not None) == nearest
+    assert figures_section(found, "some").pictures == ()

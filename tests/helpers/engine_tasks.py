@@ -1,0 +1,89 @@
+"""Tasks that worker processes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.stages.audit import Audited, Target, audit_batch
+
+
+def double(_: Worker, batch: Sequence[int]) -> list[int]:
+    return [2 * number for number in batch]
+
+
+def die_of_seven(_: Worker, batch: Sequence[int]) -> list[int]:
+    if 7 in batch:
+        os._exit(3)
+    return list(batch)
+
+
+def die(_: Worker, batch: Sequence[int]) -> list[int]:
+    os._exit(len(batch))
+
+
+def linger(_: Worker, batch: Sequence[Path]) -> list[int]:
+    """Take a while over each item, and note that it was begun."""
+    return [_linger(path) for path in batch]
+
+
+def _linger(path: Path) -> int:
+    path.touch()
+    time.sleep(0.5)
+    return 0
+
+
+def audit_with_a_viewer_that_crashes(worker: Worker, batch: Sequence[Target]) -> list[Audited]:
+    """The audit, with a viewer that dies of Aperio's slides as native code does."""
+    if any(one.slide is not None and one.slide.stated.vendor == "aperio" for one in batch):
+        signal.raise_signal(signal.SIGSEGV)
+    return audit_batch(worker, batch)
+
+
+def kill_the_others(_: Worker, batch: Sequence[int]) -> list[int]:
+    """Kill the workers that wait for more: one of them waits for the pipe, the others for that one."""
+    time.sleep(0.5)
+    for one in _others():
+        os.kill(one, signal.SIGKILL)
+    return list(batch)
+
+
+def _others() -> list[int]:
+    """The processes that were forked from the same one as this."""
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if pid != os.getpid() and _parent_of(pid) == os.getppid()]
+
+
+def _parent_of(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def die_in_the_middle_of_an_answer(_: Worker, batch: Sequence[int]) -> list[int]:
+    """Be killed when half of what is said has been written, as a worker is whose machine has no memory."""
+    if 7 in batch:
+        frame = sys._getframe()
+        while "result_queue" not in frame.f_locals:
+            assert frame.f_back is not None
+            frame = frame.f_back
+        answers = frame.f_locals["result_queue"]
+        answers._wlock.acquire()
+        os.write(answers._writer.fileno(), struct.pack("!i", 1000) + b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return list(batch)
+
+
+def ignore_sigterm(told: Connection) -> None:
+    """Say so, and stay."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    told.send(True)
+    time.sleep(60)

@@ -1,0 +1,162 @@
+"""What a run on a test cluster does: driven from a process of its own, with tasks that its nodes can import.
+
+Called as ``python ray_tasks.py NAME ARGUMENTS``; prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from medsanitize.errors import MedsanitizeError
+from medsanitize.pipeline.engines import ray
+from medsanitize.pipeline.engines.base import Died
+from medsanitize.pipeline.engines.ray import RayEngine
+from medsanitize.pipeline.engines.shared_storage import inputs_of
+from medsanitize.pipeline.engines.worker import Setup, Worker
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.stages import sanitize
+from medsanitize.policies.load import load
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.pseudonyms import derive
+
+SANITIZE = sanitize.sanitize_batch
+
+
+def same(_: Worker, batch: Sequence[int]) -> list[int]:
+    return list(batch)
+
+
+def die_of_seven(_: Worker, batch: Sequence[int]) -> list[int]:
+    if 7 in batch:
+        os._exit(3)
+    return list(batch)
+
+
+def die(_: Worker, batch: Sequence[int]) -> list[int]:
+    os._exit(len(batch))
+
+
+def quote_a_value(_: Worker, batch: Sequence[int]) -> list[int]:
+    print("QUIXLEYVANE printed", file=sys.stderr)
+    raise ValueError(f"QUIXLEYVANE raised over {len(batch)}")
+
+
+def slowly(worker: Worker, batch: Sequence[Any]) -> list[Any]:
+    """Sanitise a batch slowly, and note who did it beside the policy."""
+    with open(worker.setup.policy.output.parent / "at-work", "a") as file:
+        file.write(f"{os.getpid()}\n")
+    time.sleep(0.5)
+    return SANITIZE(worker, batch)
+
+
+def linger(_: Worker, batch: Sequence[Path]) -> list[int]:
+    (batch[0] / "at-work").touch()
+    time.sleep(1)
+    return []
+
+
+def who(_: Worker, batch: Sequence[int]) -> list[str]:
+    time.sleep(0.3 * len(batch))
+    return [str(os.getpid()), os.environ.get("CUDA_VISIBLE_DEVICES", "none")]
+
+
+def one_at_a_time(*_: object, **__: object) -> int:
+    """In place of the stage's own rule."""
+    return 1
+
+
+def release(policy: Policy) -> dict[str, Any]:
+    """A whole run, in small batches that take a while."""
+    sanitize.sanitize_batch = slowly
+    sanitize.objects_of_a_batch = one_at_a_time
+    result = run(policy, Options(workers=2))
+    return {"ending": result.ending, "outcomes": result.outcomes}
+
+
+def calls(policy: Policy) -> dict[str, Any]:
+    """What an engine says of tasks that work, of one that kills its worker, and of one that raises."""
+    raised = ""
+    with RayEngine(setup_of(policy), 2, Stop()) as engine:
+        ordered = [one for (one,) in engine.map(same, ([number] for number in range(12)))]
+        after = list(engine.map(die_of_seven, ([number, number + 1] for number in range(0, 12, 2))))
+        try:
+            list(engine.map(quote_a_value, [[1]]))
+        except RuntimeError as error:
+            raised = str(error)
+    died = [one.item for one in after if isinstance(one, Died)]
+    lived = [number for one in after if not isinstance(one, Died) for number in one]
+    return {"ordered": ordered, "died": died, "lived": lived, "raised": raised}
+
+
+def loses_answers(policy: Policy) -> dict[str, Any]:
+    """Whoever has answered for three is gone before it is heard, as if what waited behind had killed it."""
+    take = RayEngine._take
+
+    def lost(engine: RayEngine, hand: Any, said: Any) -> None:
+        if len(hand.slots) > 1 and 3 in hand.slots[0].batch:
+            engine._lose(hand)
+        else:
+            take(engine, hand, said)
+
+    RayEngine._take = lost  # type: ignore[method-assign]
+    with RayEngine(setup_of(policy), 1, Stop()) as engine:
+        answers = list(engine.map(same, ([number] for number in range(6))))
+    return {"died": [one.item for one in answers if isinstance(one, Died)], "answers": len(answers)}
+
+
+def shares(policy: Policy) -> dict[str, Any]:
+    """Who works where every worker holds a part of a GPU."""
+    with RayEngine(setup_of(policy), None, Stop()) as engine:
+        told = [
+            one for one in engine.map(who, ([number] for number in range(8))) if not isinstance(one, Died)
+        ]
+    return {"workers": len({pid for pid, _ in told}), "gpus": sorted({gpu for _, gpu in told})}
+
+
+def dies(policy: Policy) -> dict[str, Any]:
+    """Every item kills its worker, and two such are too many."""
+    ray.DEATHS_IN_A_ROW = 2  # type: ignore[misc]
+    with RayEngine(setup_of(policy), 2, Stop()) as engine:
+        return {"results": len(list(engine.map(die, ([number] for number in range(99)))))}
+
+
+def lingers(policy: Policy) -> dict[str, Any]:
+    """Tasks that take longer than anybody waits for."""
+    with RayEngine(setup_of(policy), 1, Stop()) as engine:
+        return {"results": len(list(engine.map(linger, ([policy.output.parent] for _ in range(999)))))}
+
+
+def finds_another_input(policy: Policy) -> dict[str, Any]:
+    """Workers start when something else lies where the input was."""
+    inputs, export = inputs_of(policy), policy.output.parent / "export"
+    with RayEngine(setup_of(policy), 1, Stop(), inputs) as engine:
+        export.rename(export.with_name("hidden"))
+        export.mkdir()
+        (export / "below").touch()
+        return {"results": len(list(engine.map(same, [[1]])))}
+
+
+def setup_of(policy: Policy) -> Setup:
+    return Setup(policy, derive(bytes(range(64)), scope="project"), None, keep_links=False)
+
+
+def main() -> None:
+    name, policy = sys.argv[1:]
+    import ray_tasks  # by the name that the nodes know it by
+
+    try:
+        told = getattr(ray_tasks, name)(load(Path(policy)))
+    except MedsanitizeError as error:
+        told = {"error": str(error), "exit_code": error.exit_code}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The command attack linkage, on folders and on a release."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from medsanitize.cli import cli
+from PIL import Image
+
+from tests.helpers.hospital import make_export, prepare
+
+
+def call(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["attack", "linkage", *map(str, arguments)])
+    return done.exit_code, done.stdout + done.stderr
+
+
+def pictures(folder: Path, *, patients: range, visit: int) -> Path:
+    """One picture a patient, a little brighter each visit, and the table that a folder is asked for."""
+    folder.mkdir()
+    rows = ["file,patient_id"]
+    for patient in patients:
+        look = np.kron(np.random.default_rng(patient).integers(0, 200, (6, 6)), np.ones((16, 16)))
+        Image.fromarray((look + 5 * visit).astype(np.uint8)).save(folder / f"{patient}.png")
+        rows.append(f"{patient}.png,secret-{patient}")
+    (folder / "labels.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    base = tmp_path_factory.mktemp("linkage")
+    return (
+        pictures(base / "ours", patients=range(4), visit=0),
+        pictures(base / "theirs", patients=range(1, 7), visit=1),
+    )
+
+
+def test_patients_in_both_are_linked_and_the_page_names_nobody(
+    sides: tuple[Path, Path], tmp_path: Path
+) -> None:
+    code, text = call(sides[0], "--background", sides[1], "--json", "--output", tmp_path)
+    facts = json.loads(text.splitlines()[0])
+    assert code == facts["exit_code"] == 0
+    assert facts["whole"]["rs"]["of"] == facts["whole"]["rs"]["errors"] == 3
+    assert facts["crop"]["rs"]["of"] == 3
+    assert (facts["release"]["images"], facts["background"]["images"]) == (4, 6)
+    page = (tmp_path / "linkage.html").read_text()
+    assert page.count("<svg") == 4
+    for written in (page, (tmp_path / "linkage.json").read_text(), text):
+        assert "secret" not in written
+        assert ".png" not in written
+    assert not re.search(r"url\((?!#)|@import|https?://|<script|<img|<link", page)
+
+
+def test_what_cannot_be_read_is_counted(sides: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = pictures(tmp_path / "more", patients=range(3), visit=2)
+    (folder / "1.png").write_bytes(b"no picture")
+    code, text = call(folder, "--background", sides[0])
+    assert code == 1
+    assert "Left out: 1 images" in text
+    assert "2 of 2 patients linked" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--background", "nowhere"), "no table that says who"),
+        (("--policy", "policy.yaml"), "guidelines are asked of releases"),
+        ((), "no patient has two images"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_sentence(
+    sides: tuple[Path, Path], arguments: tuple[str, ...], said: str
+) -> None:
+    given = arguments if "--background" in arguments else (*arguments, "--background", str(sides[0]))
+    code, text = call(sides[0], *given)
+    assert code == 2
+    assert said in text
+
+
+def test_a_release_is_attacked_by_its_pseudonyms_and_asked_the_guidelines(tmp_path: Path) -> None:
+    make_export(tmp_path / "export")
+    prepare(tmp_path)
+    done = CliRunner().invoke(cli, ["run", str(tmp_path / "policy.yaml"), "--workers", "1", "--json"])
+    assert done.exit_code == 1
+    release = tmp_path / "release"
+    report = (release / "report.html").read_text()
+    assert "A2 Dissociate from patient records" in report
+    code, text = call(release, "--background", release, "--policy", tmp_path / "policy.yaml", "--json")
+    facts = json.loads(text.splitlines()[0])
+    assert code == 0  # a plan and a waveform are no images, and no images are missing
+    assert facts["itself"]
+    assert facts["whole"]["rs"]["of"] == 3
+    assert [one["code"] for one in facts["guidelines"]] == [f"A{n}" for n in range(1, 8)]
+    assert {one["code"]: one["result"] for one in facts["guidelines"]}["A6"] in ("not met", "needs a human")
+
+
+def test_a_policy_that_did_not_make_the_release_does_not_answer_for_it(tmp_path: Path) -> None:
+    make_export(tmp_path / "export")
+    prepare(tmp_path)
+    CliRunner().invoke(cli, ["run", str(tmp_path / "policy.yaml"), "--workers", "1"])
+    prepare(tmp_path, preset="research")
+    release = tmp_path / "release"
+    code, text = call(release, "--background", release, "--policy", tmp_path / "policy.yaml")
+    assert (code, "was not made by this policy" in " ".join(text.split())) == (2, True)

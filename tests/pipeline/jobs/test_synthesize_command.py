@@ -1,0 +1,298 @@
+"""The command synthesize: as many images as were asked for, judged; or what is missing, and why."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydicom
+import pytest
+from click.testing import CliRunner, Result
+from medsanitize.cli import cli
+from medsanitize.generators.privacy_gate import gate as gate_module
+from medsanitize.generators.quality.evaluate import Measured
+from medsanitize.pipeline.engines.base import LocalEngine
+from medsanitize.pipeline.jobs import synthesize as command
+from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.synthesis import draw
+
+from tests.helpers.hospital import tree
+from tests.helpers.synthetics import (
+    CLASSES,
+    Coarse,
+    Maker,
+    digest_of,
+    write_people,
+    write_table,
+    write_verifier,
+)
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("people")
+    rows = write_people(base / "parts", 300)
+    write_table(base / "labels.csv", rows)
+    write_table(base / "few.csv", [row for row in rows if row[2] != "calibration" or row[1].endswith("7")])
+    return base
+
+
+@pytest.fixture(scope="module")
+def gates() -> dict[Any, Any]:
+    return {}
+
+
+@pytest.fixture
+def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[str, Maker]:
+    """A generator and verifiers without weights, and gates that are calibrated once."""
+    held = {"now": Maker()}
+    monkeypatch.setattr(command, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(draw, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(command, "open_verifiers", lambda *_: (Coarse(), Coarse()))
+    monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: {})
+    calibrated = gate_module.prepare
+
+    def prepare_once(*sides: Any, **terms: Any) -> Any:
+        key = (held["now"], *(len(side.patients) for side in sides[:3]))
+        if key not in gates:
+            gates[key] = calibrated(*sides, **terms)
+        return gates[key]
+
+    monkeypatch.setattr(gate_module, "prepare", prepare_once)
+    return held
+
+
+@pytest.fixture
+def call(people: Path, tmp_path: Path, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run the command in this process; the quality of such images is not measured."""
+    assert generator
+    unmeasured = Measured(None, "They are patterns.", of_all=False)
+    monkeypatch.setattr(command, "quality_of", lambda *_, **__: unmeasured)
+    write_verifier(tmp_path / "verifier")
+
+    def run(
+        *more: str, output: str = "out", count: int = 40, table: str = "labels.csv", form: str = "--json"
+    ) -> Result:
+        arguments = ["synthesize", str(tmp_path), "--images", str(people), "--labels", str(people / table)]
+        arguments += ["--class", "label", "--verifier", str(tmp_path / "verifier")]
+        arguments += ["-n", str(count), "--bound", "0.1"]
+        arguments += ["--output", str(tmp_path / output), "--workers", "1", form, *more]
+        return CliRunner().invoke(cli, arguments)
+
+    return run
+
+
+def told(result: Result) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return facts
+
+
+def test_as_many_images_as_asked_for_are_written_with_what_they_are(call: Call, tmp_path: Path) -> None:
+    result = call()
+    assert result.exit_code == 0, result.output
+    facts = told(result)
+    images = sorted((tmp_path / "out" / "images").glob("*.png"))
+    assert (len(images), facts["written"], facts["shortfall"]) == (40, 40, 0)
+    assert facts["verdict"]["state"] == "passed"
+    beside = json.loads(images[0].with_suffix(".json").read_text())
+    assert (beside["gate"], beside["class"]) == ("passed", "clear")
+    assert (tmp_path / "out" / "labels.csv").read_text().count("effusion") == 20
+
+
+def test_a_seed_decides_every_byte(call: Call, tmp_path: Path) -> None:
+    for name, seed in (("one", "1"), ("again", "1"), ("two", "2")):
+        call("--seed", seed, "--form", "cr", output=name)
+    one, again, two = (
+        {key: value.split()[-1] for key, value in tree(tmp_path / name).items() if key.startswith("images/")}
+        for name in ("one", "again", "two")
+    )
+    assert one == again
+    assert not set(one.values()) & set(two.values())
+
+
+def test_images_that_match_are_removed_and_drawn_again(call: Call, generator: dict[str, Maker]) -> None:
+    generator["now"] = Maker(copied=40)
+    result = call("--bound", "0.3", count=120)
+    facts = told(result)
+    assert facts["removed"] > 0
+    assert facts["drawn_again"] >= facts["removed"]
+    assert (facts["written"], facts["shortfall"]) == (120, 0)
+
+
+def test_a_generator_that_copies_writes_no_image(
+    call: Call, generator: dict[str, Maker], tmp_path: Path
+) -> None:
+    generator["now"] = Maker(copied=2)
+    result = call()
+    assert result.exit_code == 3
+    assert told(result)["verdict"]["state"] == "failed"
+    assert not (tmp_path / "out" / "images").exists()
+    assert (tmp_path / "out" / "synthesis.html").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_cannot_be_told_is_said_in_every_image(call: Call, tmp_path: Path) -> None:
+    result = call("--form", "secondary-capture", table="few.csv")
+    assert result.exit_code == 1
+    data = pydicom.dcmread(next((tmp_path / "out" / "images").iterdir()))
+    assert "not calibratable" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
+    assert "match-bound=none" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
+
+
+def test_what_cannot_be_reached_is_said(
+    call: Call, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draw, "MOST_AGAIN", 0)
+    generator["now"] = Maker(copied=40)
+    result = call("--bound", "0.3", count=120)
+    facts = told(result)
+    assert result.exit_code == 1
+    assert facts["shortfall"] == facts["removed"] > 0
+    assert facts["written"] + facts["shortfall"] == 120
+
+
+def test_a_stopped_command_goes_on_where_it_was(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    call(output="whole", count=64)
+    real, made = draw.pixels_of, list[Any]()
+
+    def counted(folder: Path, device: str, part: Any) -> bytes:
+        made.append(part)
+        if len(made) == 3:
+            raise Stopped(2)
+        return real(folder, device, part)
+
+    monkeypatch.setattr(draw, "pixels_of", counted)
+    assert call(output="cut", count=64).exit_code == 130
+    assert call(output="cut", count=64).exit_code == 0
+    assert len(made) == 5
+    assert tree(tmp_path / "cut" / "images").keys() == tree(tmp_path / "whole" / "images").keys()
+    files = [
+        sorted(path for path in (tmp_path / name).rglob("*") if path.is_file()) for name in ("cut", "whole")
+    ]
+    assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+
+
+def test_balanced_asks_for_as_many_of_each_class(call: Call, people: Path) -> None:
+    rows = (people / "few.csv").read_text().splitlines()
+    clear = [row for row in rows if not (row.endswith("effusion") and "train" in row and "1-0" not in row)]
+    (people / "uneven.csv").write_text("\n".join(clear))
+    as_in_data = told(call(table="uneven.csv", output="a"))["by_class"]
+    balanced = told(call("--balanced", table="uneven.csv", output="b"))["by_class"]
+    assert as_in_data["clear"] > as_in_data["effusion"]
+    assert balanced == dict.fromkeys(CLASSES, 20)
+
+
+def test_a_folder_that_holds_something_is_left_alone(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("")
+    result = call()
+    assert result.exit_code == 2
+    assert "not empty" in told(result)["message"]
+
+
+def test_a_table_without_the_label_is_refused(call: Call) -> None:
+    result = call("--class", "finding")
+    assert result.exit_code == 2
+    assert "no column of that name" in told(result)["message"]
+
+
+def test_the_page_shows_pairs_and_says_that_it_shows_patients(call: Call, tmp_path: Path) -> None:
+    call()
+    page = (tmp_path / "out" / "synthesis.html").read_text()
+    assert "never publish" in page
+    assert page.count("data:image/png;base64,") > 40
+    assert str(tmp_path) not in page
+
+
+@pytest.mark.parametrize(
+    ("before", "confirmed"), [([], True), (["0" * 64], False), ("unknown", False), (None, False)]
+)
+def test_the_training_images_are_confirmed_where_the_generator_knows_no_others(
+    call: Call, people: Path, monkeypatch: pytest.MonkeyPatch, before: Any, confirmed: bool
+) -> None:
+    facts = {"images": digest_of(people / "labels.csv", "train"), "start": "0" * 64}
+    facts |= {} if before is None else {"images_before": before}
+    monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: facts)
+    assert told(call())["training_images_confirmed"] is confirmed
+
+
+def test_it_is_said_where_the_generator_may_know_others(call: Call) -> None:
+    assert "is all that it learnt from" in call(form="--log-json").output
+
+
+def test_a_model_that_learned_from_the_holdout_is_refused(call: Call, people: Path, tmp_path: Path) -> None:
+    write_verifier(tmp_path / "other", digest_of(people / "labels.csv", "holdout"))
+    result = call("--verifier", str(tmp_path / "other"))
+    assert result.exit_code == 2
+    assert "was trained on the holdout part" in told(result)["message"]
+
+
+def test_more_images_than_the_memory_holds_are_refused_before_anything_is_read(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draw, "memory", lambda: 10**9)
+    monkeypatch.setattr(command, "sides_of", lambda *_: pytest.fail("read"))
+    result = call(count=1_000_000)
+    assert result.exit_code == 2
+    assert "GB of memory, and this machine has 1.0 GB" in told(result)["message"]
+
+
+class Shelf:
+    """Keeps nothing, and gives what was never drawn."""
+
+    def get(self, name: str) -> bytes:
+        assert name
+        return bytes(draw.BATCH * 256 * 256)
+
+    def put(self, name: str, data: bytes) -> None:
+        pytest.fail(f"{name} was drawn: {len(data)} bytes")
+
+
+def test_drawn_images_are_held_once() -> None:
+    draws = [draw.Draw(0, place, place) for place in range(16 * draw.BATCH)]
+    with LocalEngine(draw.Maker(Path(), "cpu"), 1, Stop()) as engine:
+        sampler = draw.sampler_of(engine, draw.make_batch, Maker(size=256), Shelf(), lambda _: None)
+        tracemalloc.start()
+        try:
+            images = sampler(draws)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert most < 1.3 * images.nbytes
+
+
+class Broken:
+    """An engine whose worker died once: results come image by image."""
+
+    def map(self, task: Any, parts: Iterable[Sequence[draw.Draw]]) -> Iterator[bytes]:
+        for part in parts:
+            yield from (task(None, [one]) for one in part)
+
+
+def test_images_of_a_batch_that_killed_its_worker_are_put_together(tmp_path: Path) -> None:
+    def one(_worker: object, part: Sequence[draw.Draw]) -> bytes:
+        return Maker().sample([0], [part[0].seed]).tobytes()
+
+    draws = [draw.Draw(0, place, place) for place in range(20)]
+    engine: Any = Broken()
+    sampler = draw.sampler_of(engine, one, Maker(), command.Kept(tmp_path), lambda _: None)
+    assert np.array_equal(sampler(draws), Maker().sample([0] * 20, range(20)))
+
+
+def test_a_sheet_of_images_is_the_images_side_by_side() -> None:
+    from io import BytesIO
+
+    from medsanitize.generators.export.report import montage
+    from PIL import Image
+
+    images = np.arange(10, dtype=np.uint8)[:, None, None].repeat(4, 1).repeat(4, 2) * 20
+    with Image.open(BytesIO(montage(images))) as sheet:
+        assert sheet.size == (8 * 6 - 2, 2 * 6 - 2)
+        assert sheet.getpixel((6, 6)) == 180

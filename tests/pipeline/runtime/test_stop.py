@@ -1,0 +1,48 @@
+"""Which signals ask a run to stop."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+from medsanitize.pipeline.runtime.signals import Stopped, on_signals
+
+
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """Whatever a test does to SIGHUP is undone."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU])
+@pytest.mark.usefixtures("hangups")
+def test_a_signal_asks_for_a_stop_by_its_number(number: signal.Signals) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    with on_signals() as stop:
+        signal.raise_signal(number)
+        with pytest.raises(Stopped) as stopped:
+            stop.check()
+    assert stopped.value.number == number
+
+
+@pytest.mark.usefixtures("hangups")
+def test_the_end_of_a_session_that_nohup_ignores_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with on_signals() as stop:
+        signal.raise_signal(signal.SIGHUP)
+        stop.check()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+@pytest.mark.usefixtures("hangups")
+def test_handlers_are_what_they_were_afterwards() -> None:
+    def theirs(*_: object) -> None:
+        pass
+
+    signal.signal(signal.SIGHUP, theirs)
+    with on_signals():
+        pass
+    assert signal.getsignal(signal.SIGHUP) is theirs

@@ -1,0 +1,34 @@
+"""What the report says of text in pixels follows what was read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from medsanitize.pipeline.gates import _burned_in
+from medsanitize.pipeline.stages.evidence import Tally
+from medsanitize.policies.load import loads
+from medsanitize.policies.model import Policy
+
+
+def policy(preset: str) -> Policy:
+    text = (
+        f"version: 1\npreset: {preset}\nrelease: {{name: a, version: '1', mode: pseudonymous}}\n"
+        "inputs: [./in]\noutput: ./out\nstate: ./state\nkeys: {file: ./key}\n"
+    )
+    return loads(text, base=Path("/project"))
+
+
+@pytest.mark.parametrize(
+    ("preset", "read", "unread", "result"),
+    [
+        ("ps3.15-basic", 0, 3, "not made"),
+        ("research", 5, 0, "passed"),
+        ("research", 5, 1, "flagged"),
+    ],
+)
+def test_the_gate_of_burned_in_text(preset: str, read: int, unread: int, result: str) -> None:
+    tally = Tally(regions=2)
+    tally.checks["pixels"].update({"passed": read, "not made": unread})
+
+    assert _burned_in(policy(preset), tally).result == result

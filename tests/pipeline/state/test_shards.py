@@ -1,0 +1,205 @@
+"""A shard works where it sees what the inventory saw, and is merged into that inventory alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.engines import shared_storage
+from medsanitize.pipeline.engines.shared_storage import SEEN
+from medsanitize.pipeline.resume import open_shared, release_keys, state_path
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.state.shards import Shard, part_of, shard_files, sources_of
+from medsanitize.pipeline.storage import local
+from medsanitize.policies.model import Policy
+
+from tests.helpers.hospital import prepare, write_ct
+
+ONE = Options(workers=1)
+INVENTORY = Options(workers=1, inventory_only=True)
+
+
+def shard(number: int, count: int = 2) -> Options:
+    return Options(workers=1, shard=Shard(number, count))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_storage, "_WITHIN", 0.2)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Policy:
+    """Six objects of three patients, inventoried."""
+    for number in range(6):
+        write_ct(tmp_path / "export" / f"i{number}.dcm", number, f"P{number % 3}", number % 3)
+    policy = prepare(tmp_path)
+    assert run(policy, INVENTORY).ending == "inventory taken"
+    return policy
+
+
+def staged(policy: Policy) -> list[Path]:
+    return list(policy.output.rglob("*.dcm"))
+
+
+def test_a_node_on_which_an_input_is_not_mounted_leaves_the_shard_undone(project: Policy) -> None:
+    export, hidden = project.output.parent / "export", project.output.parent / "hidden"
+    export.rename(hidden)
+    export.mkdir()
+
+    with pytest.raises(EnvironmentFailure, match="does not see the inputs") as failure:
+        run(project, shard(1))
+    export.rmdir()
+    hidden.rename(export)
+
+    assert failure.value.exit_code == 5
+    assert not shard_files(state_path(project))
+    assert run(project, ONE).outcomes == {"released": 6, "dropped": 0, "quarantined": 0}
+
+
+def test_a_node_that_numbers_inodes_otherwise_leaves_the_shard_undone(
+    project: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = local._inode
+    monkeypatch.setattr(local, "_inode", lambda path: (real(path) or 0) + 1)
+
+    with pytest.raises(EnvironmentFailure, match="with the same inodes"):
+        run(project, shard(1))
+
+
+def test_a_node_on_which_the_output_is_not_mounted_leaves_the_shard_undone(project: Policy) -> None:
+    hidden = project.output.with_name("hidden")
+    project.output.rename(hidden)
+
+    with pytest.raises(EnvironmentFailure, match="does not write to the output folder"):
+        run(project, shard(1))
+    left = list(project.output.iterdir())
+    project.output.rmdir()
+    hidden.rename(project.output)
+
+    assert not left
+    assert run(project, ONE).outcomes["released"] == 6
+
+
+def test_an_output_that_goes_while_a_shard_is_at_work_ends_it(
+    project: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from medsanitize.pipeline.stages import sanitize
+
+    real, hidden = sanitize.sanitize_batch, project.output.with_name("hidden")
+
+    def unmounted(*arguments: object) -> object:
+        if project.output.exists():
+            project.output.rename(hidden)
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sanitize, "sanitize_batch", unmounted)
+    with pytest.raises(EnvironmentFailure, match="is gone"):
+        run(project, shard(1, 1))
+
+    assert not project.output.exists()
+
+
+def test_shards_may_still_begin_when_one_is_done_and_have_nothing_to_do_when_a_whole_run_judges(
+    project: Policy,
+) -> None:
+    for number in (1, 1, 2):
+        assert run(project, shard(number)).ending == "shard done"
+    assert len(list(project.output.glob(f".staging/{SEEN}*"))) == 1
+
+    assert run(project, ONE).ending == "published"
+    assert not list(project.output.rglob(".*"))
+
+
+def test_shards_after_a_run_that_awaits_approval_are_told_to_take_the_inventory(tmp_path: Path) -> None:
+    write_ct(tmp_path / "export" / "i.dcm", 1)
+    policy = prepare(
+        tmp_path, release='{name: chest-ct, version: "1.0", mode: pseudonymous, approve: required}'
+    )
+    run(policy, INVENTORY)
+    assert run(policy, ONE).ending == "awaiting approval"
+
+    with pytest.raises(UsageError, match="take the inventory again"):
+        run(policy, shard(1))
+    run(policy, INVENTORY)
+
+    assert run(policy, shard(1)).ending == "shard done"
+    assert run(policy, ONE).ending == "awaiting approval"
+
+
+def test_shards_of_an_inventory_that_was_given_up_are_not_merged_into_the_next(project: Policy) -> None:
+    run(project, shard(1, 1))
+    state_path(project).unlink()
+    shutil.rmtree(project.output / ".staging")
+
+    done = run(project, ONE)
+
+    assert (done.ending, done.outcomes["released"]) == ("published", 6)
+    assert not shard_files(state_path(project))
+
+
+def leave_shard_of_a_given_up_inventory(project: Policy, kept: Path) -> None:
+    """Take the inventory again while a shard of the one before is at work, which then ends."""
+    run(project, shard(1, 1))
+    late = shard_files(state_path(project))
+    for one in late:
+        shutil.copy(one, kept / one.name)
+    state_path(project).unlink()
+    shutil.rmtree(project.output / ".staging")
+    run(project, INVENTORY)
+    for one in late:
+        shutil.copy(kept / one.name, one)
+
+
+def test_a_shard_that_ends_after_its_inventory_was_given_up_is_not_merged(
+    project: Policy, tmp_path: Path
+) -> None:
+    leave_shard_of_a_given_up_inventory(project, tmp_path)
+
+    done = run(project, ONE)
+
+    assert (done.ending, done.outcomes["released"]) == ("published", 6)
+
+
+def test_a_shard_of_another_inventory_is_begun_anew(project: Policy, tmp_path: Path) -> None:
+    leave_shard_of_a_given_up_inventory(project, tmp_path)
+
+    assert run(project, shard(1, 1)).outcomes["released"] == 6
+    assert len(staged(project)) == 6
+
+
+def test_a_shard_spills_into_the_state_folder_alone(project: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SQLITE_TMPDIR", raising=False)
+
+    run(project, shard(1))
+
+    assert os.environ["SQLITE_TMPDIR"] == str(project.state)
+
+
+# -- a shard's share ----------------------------------------------------------------------
+
+
+def test_every_object_is_in_the_share_of_its_patient_alone(project: Policy) -> None:
+    main = open_shared(project, release_keys(project))
+    rows = main.db.execute("SELECT source, patient FROM objects").fetchall()
+    shares = {number: sorted(sources_of(main, Shard(number, 3))) for number in (1, 2, 3)}
+    main.close()
+
+    assert shares == {
+        number: sorted(source for source, patient in rows if part_of(patient, 3) == number)
+        for number in (1, 2, 3)
+    }
+
+
+def test_a_share_is_found_without_a_look_at_every_object(project: Policy) -> None:
+    main = open_shared(project, release_keys(project))
+    asked: list[str] = []
+    main.db.set_trace_callback(asked.append)
+    list(sources_of(main, Shard(1, 3)))
+    steps = [row[3] for row in main.db.execute(f"EXPLAIN QUERY PLAN {asked[0]}")]
+    main.close()
+
+    assert [step.split(" USING")[0] for step in steps] == ["SCAN theirs", "SEARCH main.objects"]

@@ -1,0 +1,372 @@
+"""The parts of reading a PACS: addresses, worklists, answers of several parts, patience."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.storage.pacs import association as associations
+from medsanitize.pipeline.storage.pacs import cfind_cget, retry
+from medsanitize.pipeline.storage.pacs.address import (
+    DimsePeer,
+    Instance,
+    WebService,
+    address_of,
+    instance_in,
+    parsed,
+    root_of,
+    service_in,
+    service_of,
+    wanted_in,
+)
+from medsanitize.pipeline.storage.pacs.check import check_pacs
+from medsanitize.pipeline.storage.pacs.match_keys import Answer
+from medsanitize.pipeline.storage.pacs.multipart import single_part
+from medsanitize.pipeline.storage.pacs.reader import PacsReader, reader
+from medsanitize.pipeline.storage.pacs.retry import NotGiven, Passing
+from medsanitize.pipeline.storage.pacs.worklist import read_worklist
+from medsanitize.pipeline.storage.protocol import SourceProblem
+from medsanitize.policies.inputs import DicomWeb, Dimse
+from pynetdicom import AE, evt
+
+from tests.helpers.hospital import prepare
+from tests.helpers.orthanc import free_port
+
+SERVICE = b"dimse://PACS@host:104/US/get"
+
+
+# -- addresses ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "service"),
+    [
+        (
+            DicomWeb(dicomweb="https://host/dicom-web/", token="TOKEN"),
+            WebService("https://host/dicom-web", "token", "TOKEN"),
+        ),
+        (DicomWeb(dicomweb="http://host:80"), WebService("http://host:80")),
+        (Dimse(dimse="PACS@host:104", calling="US"), DimsePeer("PACS", "host", 104, "US")),
+        (
+            Dimse(dimse="PACS@host:104", calling="US", retrieve="move", port=11112),
+            DimsePeer("PACS", "host", 104, "US", 11112),
+        ),
+    ],
+)
+def test_an_address_says_what_the_policy_said_of_the_service(
+    one: DicomWeb | Dimse, service: WebService | DimsePeer
+) -> None:
+    assert parsed(service_in(root_of(one))) == service
+
+
+@given(st.dictionaries(st.sampled_from(["StudyDate", "PatientName"]), st.text(min_size=1)))
+def test_an_address_says_what_is_wanted(query: dict[str, str]) -> None:
+    one = Dimse(dimse="PACS@host:104", worklist=Path("/a folder/list?#.csv"), query=query)
+    assert wanted_in(root_of(one)) == (one.worklist, query)
+
+
+def test_an_address_of_an_object_says_its_uids() -> None:
+    address = address_of(SERVICE, "1.2", "3.4", "5.6", "")
+    assert (service_in(address), instance_in(address)) == (SERVICE, Instance("1.2", "3.4", "5.6"))
+
+
+def test_a_secret_is_never_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    assert b"hush" not in service_of(DicomWeb(dicomweb="https://host/dicom-web", token="TOKEN"))
+
+
+# -- worklists ----------------------------------------------------------------------------
+
+
+def test_a_worklist_is_sorted_and_names_each_study_once(tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text("\ufeffAccessionNumber\nB2\n A1 \nB2\n\n", encoding="utf-8")
+    assert read_worklist(path) == ("AccessionNumber", ["A1", "B2"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "AccessionNumber\n",
+        "PatientID\nA\n",
+        "AccessionNumber,Other\nA,B\n",
+        "AccessionNumber\nA*\n",
+        "\0",
+    ],
+)
+def test_a_worklist_that_cannot_be_meant_is_refused_without_its_entries(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="worklist"):
+        read_worklist(path)
+
+
+@pytest.mark.parametrize("key", ["AccessionNumber", "StudyInstanceUID"])
+def test_a_worklist_and_a_query_that_choose_by_the_same_key_are_refused_before_anything_is_asked(
+    key: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text(f"{key}\n7\n")
+    one = Dimse(dimse="PACS@host:104", worklist=path, query={key: "24"})
+    with pytest.raises(UsageError, match=f"{key} is the column of a worklist and a key"):
+        list(PacsReader(SERVICE, Plain()).walk(root_of(one)))
+
+
+# -- answers of several parts -------------------------------------------------------------
+
+
+def multipart(*contents: bytes) -> bytes:
+    parts = (b"--x\r\nContent-Type: application/dicom\r\n\r\n" + one + b"\r\n" for one in contents)
+    return b"".join(parts) + b"--x--"
+
+
+TYPE = 'multipart/related; type="application/dicom"; boundary="x"'
+
+
+@given(st.binary())
+def test_the_one_part_of_an_answer_is_taken_out_byte_for_byte(content: bytes) -> None:
+    if b"\r\n--x" not in content:
+        assert single_part(TYPE, multipart(content)) == content
+
+
+@pytest.mark.parametrize("cut", [1, 2, 10, 30])
+def test_an_answer_that_was_cut_short_is_asked_for_again(cut: int) -> None:
+    with pytest.raises((Passing, NotGiven)):
+        single_part(TYPE, multipart(b"DICM" * 5)[:-cut])
+
+
+def test_an_answer_of_several_objects_is_none() -> None:
+    with pytest.raises(NotGiven):
+        single_part(TYPE, multipart(b"one", b"two"))
+
+
+def test_a_page_in_place_of_an_object_is_none() -> None:
+    with pytest.raises(NotGiven):
+        single_part("text/html", b"<html>sign in</html>")
+
+
+# -- associations -------------------------------------------------------------------------
+
+
+class Association(threading.Thread):
+    """A thread with messages, one of which it tries to take for itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dimse = SimpleNamespace(get_msg=lambda **_: (1, "an answer"))
+        self.taken: object = None
+
+    def run(self) -> None:
+        self.taken = self.dimse.get_msg(block=False)
+
+
+def test_an_answer_is_left_to_whoever_asked() -> None:
+    association = Association()
+    associations._serves_nobody(association)
+    association.start()
+    association.join()
+    assert (association.taken, association.dimse.get_msg(block=True)) == ((None, None), (1, "an answer"))
+
+
+# -- patience and the walk, with a peer made of plain functions ---------------------------
+
+
+class Plain:
+    """A peer whose answers are given; counts what it was asked."""
+
+    def __init__(
+        self,
+        find: Callable[[tuple[str, ...]], list[Answer]] = lambda _: [],
+        fetch: Callable[[int], bytes] = lambda _: b"",
+        *,
+        up: bool = True,
+    ) -> None:
+        self._find, self._fetch, self.up = find, fetch, up
+        self.asked = 0
+
+    def check(self) -> None:
+        if not self.up:
+            raise Passing("it is down")
+
+    def check_port(self) -> None:
+        pass
+
+    def find(self, above: tuple[str, ...], _keys: Mapping[str, str]) -> list[Answer]:
+        return self._find(above)
+
+    def fetch(self, _wanted: Instance) -> bytes:
+        self.asked += 1
+        return self._fetch(self.asked)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry.time, "sleep", lambda _: None)
+
+
+def failing(times: int, failure: Exception) -> Callable[[int], bytes]:
+    def fetch(asked: int) -> bytes:
+        if asked <= times:
+            raise failure
+        return b"object"
+
+    return fetch
+
+
+def opened(peer: Plain) -> bytes:
+    with PacsReader(SERVICE, peer).opened(address_of(SERVICE, "1", "2", "3", "")) as one:
+        return bytes(one.content)
+
+
+@pytest.mark.parametrize(
+    ("times", "failure"), [(len(retry.PAUSES), Passing("busy")), (len(retry.FEW), NotGiven("no"))]
+)
+def test_a_peer_that_fails_for_a_while_is_asked_again(times: int, failure: Exception) -> None:
+    assert opened(Plain(fetch=failing(times, failure))) == b"object"
+
+
+def test_an_object_that_a_peer_does_not_give_is_its_own_fault() -> None:
+    with pytest.raises(SourceProblem, match="not-given-by-peer"):
+        opened(Plain(fetch=failing(99, NotGiven("no"))))
+
+
+def test_an_object_that_brings_the_peer_down_each_time_is_its_own_fault() -> None:
+    with pytest.raises(SourceProblem, match="not-given-by-peer"):
+        opened(Plain(fetch=failing(99, Passing("aborted"))))
+
+
+@pytest.mark.parametrize("failure", [Passing("busy"), NotGiven("HTTP status 500")])
+def test_a_peer_that_stays_down_is_exit_5(failure: Exception) -> None:
+    with pytest.raises(EnvironmentFailure, match="cannot be used: it is down"):
+        opened(Plain(fetch=failing(99, failure), up=False))
+
+
+@pytest.mark.parametrize(
+    ("times", "failure"),
+    [(len(retry.PAUSES) + 1, Passing("busy")), (len(retry.FEW) + 1, NotGiven("no"))],
+)
+def test_an_object_is_asked_for_once_more_where_the_peer_is_well_again(
+    times: int, failure: Exception
+) -> None:
+    assert opened(Plain(fetch=failing(times, failure))) == b"object"
+
+
+def test_a_peer_that_falls_again_over_an_object_and_stays_down_is_exit_5() -> None:
+    peer = Plain()
+
+    def fetch(asked: int) -> bytes:
+        peer.up = asked <= len(retry.PAUSES) + 1
+        raise Passing("aborted")
+
+    peer._fetch = fetch
+    with pytest.raises(EnvironmentFailure, match="it is down"):
+        opened(peer)
+
+
+def test_a_refusal_ends_the_run_and_is_not_the_fault_of_an_object() -> None:
+    with pytest.raises(EnvironmentFailure, match="refuses access"):
+        opened(Plain(fetch=failing(99, EnvironmentFailure("The PACS refuses access"))))
+
+
+@pytest.mark.parametrize(
+    "who", [parsed(SERVICE), parsed(b"dicomweb+https://token:VARIABLE@pacs.example.org/dicom-web")]
+)
+def test_what_is_said_of_a_service_names_neither_it_nor_its_credential(who: WebService | DimsePeer) -> None:
+    said = f"{who} {who!r} {retry.unreachable(who, 'busy')}"
+    assert not [one for one in ("PACS@", "host", "104", "US/", "example", "VARIABLE") if one in said]
+
+
+def test_a_service_is_told_from_others_by_the_number_of_its_input() -> None:
+    with pytest.raises(EnvironmentFailure, match="The PACS of input 2 cannot be used"):
+        PacsReader(SERVICE, Plain(up=False), "The PACS of input 2").check()
+
+
+@pytest.mark.parametrize(("count", "name"), [(1, "The PACS cannot"), (2, "The PACS of input 2 cannot")])
+def test_before_anything_is_read_the_input_that_fails_is_numbered_where_there_are_several(
+    count: int, name: str, tmp_path: Path
+) -> None:
+    peers = [
+        f"{{dicomweb: 'http://127.0.0.1:1/{n}', query: {{StudyDate: '20200101'}}}}" for n in range(count)
+    ]
+    policy = prepare(tmp_path, inputs=f"[{tmp_path / 'export'}, {', '.join(peers)}]")
+    with pytest.raises(EnvironmentFailure, match=f"^{name} be used"):
+        check_pacs(policy)
+
+
+def test_a_peer_that_does_not_know_where_to_move_to_ends_the_run() -> None:
+    port, own = free_port(), free_port()
+    entity = AE("PACS")
+    for one in (cfind_cget._FIND, cfind_cget._MOVE):
+        entity.add_supported_context(one)
+
+    def nowhere(_event: object) -> Iterator[object]:
+        yield None, None
+
+    server = entity.start_server(("127.0.0.1", port), block=False, evt_handlers=[(evt.EVT_C_MOVE, nowhere)])
+    peer = reader(f"dimse://PACS@127.0.0.1:{port}/US/move:{own}".encode())
+    peer.check()
+    try:
+        with pytest.raises(EnvironmentFailure, match="does not know our AE title as a place to move to"):
+            peer._fetched(Instance("1", "2", "3"))
+    finally:
+        peer.peer.close()
+        server.shutdown()
+
+
+def listing(*levels: list[Answer]) -> Plain:
+    return Plain(find=lambda above: levels[len(above)])
+
+
+STUDY: Answer = {"StudyInstanceUID": ("1",), "StudyDate": ("20200101",), "NumberOfStudyRelatedSeries": ("1",)}
+SERIES: Answer = {"SeriesInstanceUID": ("2",), "NumberOfSeriesRelatedInstances": ("2",)}
+IMAGES: list[Answer] = [{"SOPInstanceUID": ("9",)}, {"SOPInstanceUID": ("10",), "SOPClassUID": ("1.2",)}]
+ROOT = SERVICE + b"?StudyDate=20200101"
+
+
+def walked(peer: Plain) -> list[tuple[bytes, str]]:
+    found = PacsReader(SERVICE, peer).walk(ROOT)
+    return [(one.path.partition(b"#")[2], one.sort) for one in found]
+
+
+def test_a_walk_is_sorted_by_uid_and_says_the_class() -> None:
+    assert walked(listing([STUDY], [SERIES], IMAGES)) == [(b"1/2/10/1.2", "file"), (b"1/2/9/", "file")]
+
+
+def test_a_series_that_lists_less_than_it_counts_has_a_row_that_says_so() -> None:
+    assert walked(listing([STUDY], [SERIES], IMAGES[:1])) == [(b"1/2/9/", "file"), (b"1/2", "short")]
+
+
+@pytest.mark.parametrize("below", [([],), ([SERIES], [])])
+def test_a_study_that_lists_nothing_is_not_silently_missing(below: tuple[list[Answer], ...]) -> None:
+    assert [sort for _, sort in walked(listing([STUDY], *below))] == ["short"]
+
+
+def test_a_peer_that_ignores_a_key_is_not_read() -> None:
+    other: Answer = {**STUDY, "StudyDate": ("20210101",)}
+    with pytest.raises(UsageError, match="does not match by StudyDate"):
+        walked(listing([STUDY, other], [SERIES], IMAGES))
+
+
+def test_a_peer_that_ignores_a_name_is_told_by_how_many_answers() -> None:
+    names: list[Answer] = [
+        {**STUDY, "StudyInstanceUID": (f"1.{i}",), "PatientName": (one,)} for i, one in enumerate("ABC")
+    ]
+    root = SERVICE + b"?PatientName=B"
+    with pytest.raises(UsageError, match="does not match by PatientName: 2 of its 3 answers"):
+        list(PacsReader(SERVICE, listing(names, [SERIES], IMAGES)).walk(root))
+
+
+@pytest.mark.parametrize("uid", ["", "1/2", "../1", "1#2"])
+def test_what_is_no_uid_goes_into_no_address(uid: str) -> None:
+    with pytest.raises(UsageError, match="no proper StudyInstanceUID"):
+        walked(listing([{**STUDY, "StudyInstanceUID": (uid,)}], [SERIES], IMAGES))

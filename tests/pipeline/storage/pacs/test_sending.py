@@ -1,0 +1,172 @@
+"""A release is sent whole, as it is and once, to a real archive."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pydicom
+import pytest
+from click.testing import CliRunner
+from medsanitize.cli import cli
+from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.pipeline.jobs.send_to_pacs import Sent, send
+from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.runtime.progress import Silent
+from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.release.manifest import read_rows
+
+from tests.helpers.hospital import prepare
+from tests.helpers.orthanc import VARIABLE, Orthanc
+
+LOGIN = ("login", VARIABLE)
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory, hospital: Path) -> Path:
+    policy = prepare(tmp_path_factory.mktemp("release"), inputs=f"[{hospital}]")
+    run(policy, Options(workers=1))
+    return Path(policy.output)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orthanc]:
+    """An Orthanc that is empty at first."""
+    one = Orthanc(tmp_path_factory.mktemp("receiver"))
+    one.start()
+    yield one
+    one.kill()
+
+
+@pytest.fixture
+def sends(release: Path, archive: Orthanc) -> Callable[..., Sent]:
+    """Send the release one way, web or dimse, to the emptied archive."""
+    archive.empty()
+
+    def way(how: str, stop: Stop | None = None) -> Sent:
+        if how == "web":
+            return send(release, archive.web, Silent(), stop or Stop(), credential=LOGIN)
+        return send(release, archive.peer, Silent(), stop or Stop())
+
+    return way
+
+
+def instances(release: Path) -> set[str]:
+    return {row.instance for row in read_rows(release)}
+
+
+@pytest.mark.parametrize("how", ["web", "dimse"])
+def test_every_object_of_a_release_arrives(
+    how: str, sends: Callable[..., Sent], release: Path, archive: Orthanc
+) -> None:
+    sent = sends(how)
+    assert (sent.sent, set(archive.objects())) == (sent.objects, instances(release))
+
+
+def test_what_arrives_by_web_is_the_released_file_byte_for_byte(
+    sends: Callable[..., Sent], release: Path, archive: Orthanc
+) -> None:
+    sends("web")
+    assert set(archive.objects().values()) == {
+        (release / row.path).read_bytes() for row in read_rows(release)
+    }
+
+
+def test_what_arrives_by_dimse_keeps_its_transfer_syntax(
+    sends: Callable[..., Sent], release: Path, archive: Orthanc
+) -> None:
+    sends("dimse")
+    arrived = {
+        uid: str(pydicom.dcmread(BytesIO(one), stop_before_pixels=True).file_meta.TransferSyntaxUID)
+        for uid, one in archive.objects().items()
+    }
+    assert arrived == {row.instance: row.transfer_syntax for row in read_rows(release)}
+
+
+@pytest.mark.parametrize("how", ["web", "dimse"])
+def test_sending_again_sends_what_is_missing_and_doubles_nothing(
+    how: str, sends: Callable[..., Sent], release: Path, archive: Orthanc
+) -> None:
+    first = sends(how)
+    archive.remove(min(instances(release)))
+    again = sends(how)
+    assert (again.sent, again.there) == (1, first.objects - 1)
+    assert len(archive.objects()) == first.objects
+
+
+def test_a_signal_stops_sending_between_two_objects(sends: Callable[..., Sent], archive: Orthanc) -> None:
+    stop = Stop()
+    stop.number = 15
+    with pytest.raises(Stopped):
+        sends("web", stop)
+    assert archive.objects() == {}
+
+
+def test_what_a_peer_refuses_is_counted_and_said(
+    release: Path, archive: Orthanc, sends: Callable[..., Sent]
+) -> None:
+    archive.kill()
+    archive.set(Jpeg2000TransferSyntaxAccepted=False)
+    archive.start()
+    try:
+        sent = sends("dimse")
+    finally:
+        archive.kill()
+        archive.set(Jpeg2000TransferSyntaxAccepted=True)
+        archive.start()
+    jpeg_2000 = sum(row.transfer_syntax.startswith("1.2.840.10008.1.2.4.9") for row in read_rows(release))
+    assert sent.refused == {"class or transfer syntax not accepted": jpeg_2000}
+    assert sent.sent == sent.objects - jpeg_2000
+
+
+@pytest.mark.usefixtures("sends")
+def test_a_release_that_was_changed_is_not_sent(tmp_path: Path, release: Path, archive: Orthanc) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(release, changed)
+    (changed / "report.html").write_text("other")
+    with pytest.raises(IntegrityError, match="nothing was sent"):
+        send(changed, archive.web, Silent(), Stop(), credential=LOGIN)
+    assert archive.objects() == {}
+
+
+def test_an_archive_that_is_down_is_exit_5(archive: Orthanc, sends: Callable[..., Sent]) -> None:
+    archive.kill()
+    try:
+        with pytest.raises(EnvironmentFailure, match="cannot be used"):
+            sends("dimse")
+    finally:
+        archive.start()
+
+
+@pytest.mark.parametrize("target", ["pacs.example.org", "A@b", "https://user:word@host/x", "A@b:99999"])
+def test_what_is_no_target_is_refused(target: str, release: Path) -> None:
+    with pytest.raises(UsageError):
+        send(release, target, Silent(), Stop())
+
+
+def test_credentials_do_not_travel_in_the_clear(release: Path) -> None:
+    with pytest.raises(UsageError, match="in the clear"):
+        send(release, "http://pacs.example.org/dicom-web", Silent(), Stop(), credential=LOGIN)
+
+
+@pytest.mark.parametrize("option", ["--token", "--login"])
+def test_a_secret_in_place_of_a_name_is_not_repeated(option: str, tmp_path: Path) -> None:
+    target = "https://pacs.example.org/dicom-web"
+    done = CliRunner().invoke(cli, ["send", str(tmp_path), target, option, "eyJhbGciOi.HUSH-hush"])
+    assert (done.exit_code, "eyJ" in done.output) == (2, False)
+
+
+@pytest.mark.parametrize("name", ["a.b", "1A", "A B", "steward:word", "A" * 129])
+def test_what_no_variable_is_called_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no name of an environment variable"):
+        send(tmp_path, "https://pacs.example.org/dicom-web", Silent(), Stop(), credential=("token", name))
+
+
+@pytest.mark.usefixtures("sends")
+def test_the_command_tells_what_it_sent(release: Path, archive: Orthanc) -> None:
+    done = CliRunner().invoke(cli, ["send", str(release), archive.web, "--login", VARIABLE, "--json"])
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["sent"], told["exit_code"]) == (0, told["objects"], 0)

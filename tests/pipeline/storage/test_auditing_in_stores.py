@@ -1,0 +1,166 @@
+"""A release audited where it lies: what is found is what an audit of its folder finds."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from medsanitize.cli import cli
+from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
+from medsanitize.pipeline.jobs.export_ledger import audit_with_state
+from medsanitize.pipeline.run import Options, run
+from medsanitize.policies.model import Policy
+from medsanitize.release import layout
+from medsanitize.sanitize.result import Check, Finding
+
+from tests.helpers.hospital import CANARIES, make_export, prepare
+from tests.helpers.s3_server import Answer, Front, web_server
+from tests.helpers.slide_exports import fill
+from tests.helpers.stores import Store
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    """A release of objects of one file, and of slides of one and of several."""
+    base = tmp_path_factory.mktemp("made")
+    made = prepare(base)
+    fill(made.inputs[0], ["aperio", "mirax"])
+    shutil.copytree(make_export(base / "few", objects=6), made.inputs[0] / "few")
+    run(made, Options(workers=1))
+    return made
+
+
+@pytest.fixture
+def address(store: Store, policy: Policy) -> str:
+    return store.fill(policy.output, "out")
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def policy_file(policy: Policy) -> Path:
+    return policy.state.parent / "policy.yaml"
+
+
+def a_data_file(policy: Policy, suffix: str = "dcm") -> str:
+    return min(str(path.relative_to(policy.output)) for path in (policy.output / "data").rglob(f"*.{suffix}"))
+
+
+@pytest.mark.parametrize("searched", [False, True], ids=["alone", "with the state"])
+def test_a_release_in_a_store_is_found_as_sound_as_its_folder(
+    address: str, policy: Policy, *, searched: bool
+) -> None:
+    named = policy_file(policy) if searched else None
+
+    there = audit_with_state(address, named)
+
+    assert there == audit_with_state(str(policy.output), named)
+    assert (there.passed, there.identifiers is Check.PASSED) == (True, searched)
+
+
+@pytest.mark.parametrize("fault", ["changed", "missing", "unlisted", "of a slide"])
+def test_what_is_wrong_is_found_as_in_a_folder(
+    fault: str, address: str, policy: Policy, store: Store, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(policy.output, tmp_path / "copy")
+    path = {"unlisted": "data/left.dcm", "of a slide": a_data_file(policy, "dat")}.get(fault)
+    path = path or a_data_file(policy)
+    if fault == "missing":
+        store.client.delete_object(Bucket=store.bucket, Key=f"out/{path}")
+        (folder / path).unlink()
+    else:
+        store.put(f"out/{path}", b"DICM")
+        (folder / path).write_bytes(b"DICM")
+
+    there = audit_with_state(address, None)
+
+    assert there == audit_with_state(str(folder), None)
+    assert not there.passed
+
+
+def test_a_known_name_in_the_evidence_is_found(address: str, policy: Policy, store: Store) -> None:
+    store.put(f"out/{layout.REPORT}", f"<p>{CANARIES[0]}^A</p>".encode())
+
+    found = audit_with_state(address, policy_file(policy))
+
+    assert (layout.REPORT, Finding("file", "audit:name")) in found.findings
+    assert found.identifiers is Check.FLAGGED
+
+
+def test_what_lies_beside_the_release_is_searched_too(address: str, policy: Policy, store: Store) -> None:
+    store.put("out/NOTES.txt", f"seen: {CANARIES[0]}^A".encode())
+
+    found = audit_with_state(address, policy_file(policy))
+
+    assert found.findings == (("NOTES.txt", Finding("file", "audit:name")),)
+
+
+def test_what_has_a_name_that_no_release_has_is_not_fetched(
+    address: str, policy: Policy, store: Store
+) -> None:
+    store.put("out/notes (old).txt", b"left behind")
+
+    found = audit_with_state(address, policy_file(policy))
+
+    assert found.findings == (("notes (old).txt", Finding("file", "audit:missing")),)
+
+
+def test_a_file_below_the_name_of_a_file_is_a_finding(address: str, policy: Policy, store: Store) -> None:
+    store.put(f"out/{a_data_file(policy)}/below.dcm", b"DICM")
+
+    found = audit_with_state(address, None)
+
+    assert (f"{a_data_file(policy)}/below.dcm", Finding("file", "audit:unlisted")) in found.findings
+
+
+def test_where_nothing_lies_there_is_no_release_to_audit(store: Store) -> None:
+    with pytest.raises(UsageError, match="No release"):
+        audit_with_state(f"s3://{store.bucket}/nothing", None)
+
+
+def test_nothing_that_was_fetched_is_left(address: str, scratch: Path) -> None:
+    audit_with_state(address, None)
+
+    assert list(scratch.iterdir()) == []
+
+
+def test_the_command_takes_an_address(address: str, policy: Policy) -> None:
+    done = CliRunner().invoke(cli, ["audit", address, "--policy", str(policy_file(policy))])
+
+    assert (done.exit_code, "Nothing was found." in done.output) == (0, True)
+
+
+def test_without_a_manifest_there_is_no_audit(address: str, store: Store) -> None:
+    store.client.delete_object(Bucket=store.bucket, Key=f"out/{layout.OBJECTS}")
+
+    with pytest.raises(IntegrityError, match="manifest"):
+        audit_with_state(address, None)
+
+
+def test_a_store_that_lets_nobody_in_is_no_finding(address: str, front: Front, scratch: Path) -> None:
+    front.instead = lambda _method, _path, _headers: Answer(403, [], b"")
+
+    with pytest.raises(EnvironmentFailure):
+        audit_with_state(address, None)
+
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_web_server_that_lists_its_folders_is_audited_too(policy: Policy, tmp_path: Path) -> None:
+    shutil.copytree(policy.output, tmp_path / "chest ct" / "1.0")
+    server = web_server(tmp_path)
+    try:
+        there = audit_with_state(f"http://127.0.0.1:{server.port}/chest%20ct/1.0/", None)
+    finally:
+        server.kill()
+
+    assert there == audit_with_state(str(policy.output), None)

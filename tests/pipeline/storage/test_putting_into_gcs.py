@@ -1,0 +1,115 @@
+"""Large files on their way into Google Cloud Storage: an upload that is lost is begun anew."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fsspec.config import conf
+from medsanitize.errors import EnvironmentFailure, MedsanitizeError, UsageError
+from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.storage import retry, upload
+from medsanitize.pipeline.storage.filesystem import file_system
+from medsanitize.pipeline.storage.gcs_upload import put_in_a_session
+from medsanitize.pipeline.storage.retry import Absent
+from medsanitize.pipeline.storage.upload import Target
+from medsanitize.release.layout import ROOT, SUMS
+
+from tests.helpers.gcs_server import BUCKET, Bucket, GcsServer
+
+# gcsfs hands parts of files to aiohttp as they are.
+pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+
+SLIDE = "data/a.svs"
+OTHER = "data/b.dcm"
+WHOLE = sorted([f"out/{name}" for name in (SLIDE, OTHER, SUMS, ROOT)])
+SIZE = 6 * 2**20
+"""More than gcsfs puts by one request."""
+LOST = pytest.mark.parametrize("status", [404, 410])
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    """The bucket that the program reaches through gcsfs."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(retry, "PATIENCE", 0.3)
+    monkeypatch.setattr(upload, "PART", 2**22)
+    server = GcsServer()
+    monkeypatch.setitem(conf, "gs", {"token": "anon", "endpoint_url": server.address})
+    file_system.cache_clear()
+    yield server.bucket
+    file_system.cache_clear()
+    server.close()
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """What looks like a release, with a slide of two parts."""
+    folder = tmp_path / "release"
+    (folder / "data").mkdir(parents=True)
+    (folder / SLIDE).write_bytes(os.urandom(SIZE))
+    (folder / OTHER).write_bytes(b"small")
+    digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (SLIDE, OTHER)}
+    (folder / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+    (folder / ROOT).write_text("{}\n")
+    return folder
+
+
+def put(release: Path) -> None:
+    Target(f"gs://{BUCKET}/out").put(release, Stop(), lambda _: None)
+
+
+def test_a_release_is_put_as_it_is(bucket: Bucket, release: Path) -> None:
+    put(release)
+    assert sorted(bucket.objects) == WHOLE
+    assert bucket.objects[f"out/{SLIDE}"] == (release / SLIDE).read_bytes()
+
+
+@LOST
+def test_an_upload_that_is_lost_in_the_middle_is_begun_anew(
+    bucket: Bucket, release: Path, status: int
+) -> None:
+    bucket.losses, bucket.status = 1, status
+    put(release)
+    assert (bucket.begun, sorted(bucket.objects)) == (2, WHOLE)
+
+
+@LOST
+def test_a_store_that_loses_every_upload_is_told_of_as_such(
+    bucket: Bucket, release: Path, status: int
+) -> None:
+    bucket.losses, bucket.status = 99, status
+    with pytest.raises(EnvironmentFailure, match="lost an upload"):
+        put(release)
+    assert (bucket.begun, f"out/{ROOT}" in bucket.objects) == (3, False)
+
+
+def test_an_upload_that_the_store_calls_invalid_is_begun_anew(bucket: Bucket, release: Path) -> None:
+    bucket.losses, bucket.status, bucket.said = 1, 410, "invalid upload"
+    put(release)
+    assert (bucket.begun, sorted(bucket.objects)) == (2, WHOLE)
+
+
+def test_a_request_that_the_store_calls_invalid_is_told_of_as_such(bucket: Bucket, release: Path) -> None:
+    bucket.status, bucket.said, bucket.refuses = 400, "invalid argument", True
+    with pytest.raises(MedsanitizeError) as told:
+        put(release)
+    assert told.value.exit_code != 70
+
+
+def test_a_bucket_that_is_not_there_is_told_of_as_such(bucket: Bucket, release: Path) -> None:
+    bucket.gone = True
+    with pytest.raises(UsageError, match="no such bucket"):
+        put(release)
+
+
+def test_a_bucket_that_is_removed_before_a_large_file_is_begun_is_told_of_as_such(
+    bucket: Bucket, release: Path
+) -> None:
+    """The name of a file may look like the address of an upload: it is quoted in what is asked."""
+    bucket.gone = True
+    with pytest.raises(Absent):
+        put_in_a_session(release / SLIDE, f"gs://{BUCKET}/upload_id=7", 2**22, {}, mode="create")

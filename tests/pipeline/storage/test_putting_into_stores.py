@@ -1,0 +1,225 @@
+"""A release on its way into a store: nothing is put over anything, and nothing but it becomes a release."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.storage import compare_listing, retry
+from medsanitize.pipeline.storage.upload import Target
+from medsanitize.release.layout import ROOT, SUMS
+
+from tests.helpers.s3_server import Answer, Front, Instead
+from tests.helpers.stores import Store
+
+DATA = ("data/p1/a.dcm", "data/p1/s/b.dcm", "data/p1-x/c.dcm", "data/p2/s/d.dcm")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "PATIENCE", 0.3)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.02)
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """What looks like a release of four objects."""
+    folder, sums = tmp_path / "release", []
+    for name in DATA:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(name.encode())
+        sums.append(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n")
+    (folder / SUMS).write_text("".join(sums))
+    (folder / ROOT).write_text("{}\n")
+    return folder
+
+
+def put(store: Store, release: Path, stop: Stop | None = None) -> None:
+    Target(f"s3://{store.bucket}/out").put(release, stop or Stop(), lambda _: None)
+
+
+def refusing(status: int, code: str, where: str, times: int, seen: list[str]) -> Instead:
+    """Refuse conditional puts; ``seen`` gets the paths of those without a condition."""
+    left = [times]
+
+    def instead(method: str, path: str, headers: Mapping[str, str]) -> Answer | None:
+        if method != "PUT":
+            return None
+        if headers.get("If-None-Match") is None:
+            seen.append(path)
+            return None
+        if where not in path or left[0] == 0:
+            return None
+        left[0] -= 1
+        return Answer(status, [], f"<Error><Code>{code}</Code><Message>m</Message></Error>".encode())
+
+    return instead
+
+
+@pytest.mark.parametrize("code", ["IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch"])
+def test_what_arrives_spoilt_is_put_again_and_still_over_nothing(
+    store: Store, front: Front, release: Path, code: str
+) -> None:
+    over: list[str] = []
+    front.instead = refusing(400, code, "/data/", 2, over)
+    put(store, release)
+    assert (store.keys("out/"), over) == (sorted(f"out/{name}" for name in (*DATA, SUMS, ROOT)), [])
+
+
+@pytest.mark.parametrize(("code", "told"), [("BadDigest", "kept failing"), ("EntityTooLarge", "answers")])
+def test_what_is_refused_each_time_is_not_put_without_the_condition(
+    store: Store, front: Front, release: Path, code: str, told: str
+) -> None:
+    over: list[str] = []
+    front.instead = refusing(400, code, "/data/", -1, over)
+    with pytest.raises(EnvironmentFailure, match=told):
+        put(store, release)
+    assert (store.keys("out/"), over) == ([f"out/{SUMS}"], [])
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(501, "NotImplemented"), (400, "InvalidArgument"), (400, "InvalidRequest")]
+)
+@pytest.mark.parametrize("where", [SUMS, ROOT])
+def test_a_store_that_knows_no_conditions_gets_neither_claim_nor_root_without_one(
+    store: Store, front: Front, release: Path, status: int, code: str, where: str
+) -> None:
+    over: list[str] = []
+    front.instead = refusing(status, code, where, -1, over)
+    with pytest.raises(UsageError, match="only if nothing is there"):
+        put(store, release)
+    assert (f"out/{where}" in store.keys("out/"), over) == (False, [])
+
+
+def test_data_may_be_put_without_a_condition_where_the_store_knows_none_for_them(
+    store: Store, front: Front, release: Path
+) -> None:
+    over: list[str] = []
+    front.instead = refusing(501, "NotImplemented", "/data/", -1, over)
+    put(store, release)
+    assert (len(store.keys("out/")), len(over)) == (len(DATA) + 2, len(DATA))
+
+
+def test_what_lies_there_is_listed_by_thousands_and_not_folder_by_folder(
+    store: Store, front: Front, release: Path
+) -> None:
+    put(store, release)
+    assert len([path for _, path in front.asked if "list-type" in path]) == 1
+
+
+@pytest.fixture
+def pages_of_two(front: Front, monkeypatch: pytest.MonkeyPatch) -> Front:
+    """A store that lists two names by one request."""
+    monkeypatch.setattr(compare_listing, "PAGE", 2)
+    return front
+
+
+@pytest.mark.usefixtures("pages_of_two")
+def test_a_list_of_several_pages_is_read_to_its_end(store: Store, front: Front, release: Path) -> None:
+    put(store, release)
+    pages = [path for _, path in front.asked if "list-type" in path]
+    assert (len(pages), f"out/{ROOT}" in store.keys("out/")) == (3, True)
+
+
+@pytest.mark.usefixtures("pages_of_two")
+@pytest.mark.parametrize(
+    "name", ["0", "data/p1/a.dcm/x", "data/p1//x", "data/p1/", "zzz", "data/p1-x/\u00e4"]
+)
+def test_what_is_not_of_the_release_keeps_it_from_becoming_one_wherever_it_lies(
+    store: Store, front: Front, release: Path, name: str
+) -> None:
+    front.before = lambda method, path: (
+        store.put(f"out/{name}", b"x") if method == "PUT" and path.endswith("d.dcm") else None
+    )
+    with pytest.raises(UsageError, match="exactly the files"):
+        put(store, release)
+    assert f"out/{ROOT}" not in store.keys("out/")
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_what_was_taken_away_meanwhile_keeps_the_rest_from_becoming_a_release(
+    store: Store, front: Front, release: Path, name: str
+) -> None:
+    def take(_method: str, path: str) -> None:
+        if "list-type" in path:
+            store.client.delete_object(Bucket=store.bucket, Key=f"out/{name}")
+
+    front.before = take
+    with pytest.raises(UsageError, match="exactly the files"):
+        put(store, release)
+
+
+def test_marks_of_folders_do_not_keep_a_release_from_becoming_one(
+    store: Store, front: Front, release: Path
+) -> None:
+    front.before = lambda method, path: (
+        store.put("out/data/", b"") if method == "PUT" and path.endswith("d.dcm") else None
+    )
+    put(store, release)
+    assert f"out/{ROOT}" in store.keys("out/")
+
+
+@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.usefixtures("pages_of_two")
+def test_a_signal_while_the_store_is_listed_stops_the_run_before_the_root_is_put(
+    store: Store, front: Front, release: Path, after: int
+) -> None:
+    stop, pages = Stop(), []
+
+    def ask(_method: str, path: str) -> None:
+        if "list-type" in path:
+            pages.append(path)
+            if len(pages) == after:
+                stop.number = signal.SIGTERM
+
+    front.before = ask
+    with pytest.raises(Stopped):
+        put(store, release, stop)
+    assert (len(pages), f"out/{ROOT}" in store.keys("out/")) == (after, False)
+
+
+def test_a_release_may_be_all_that_a_bucket_holds(store: Store, release: Path) -> None:
+    Target(f"s3://{store.bucket}").put(release, Stop(), lambda _: None)
+    assert store.keys("") == sorted((*DATA, SUMS, ROOT))
+
+
+def test_tries_that_take_longer_than_a_store_can_keep_silent_do_not_use_patience_up(
+    store: Store, front: Front, release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "SILENCE", 0.01)
+    throttled = refusing(503, "SlowDown", "/data/p1/a.dcm", 2, [])
+
+    def instead(method: str, path: str, headers: Mapping[str, str]) -> Answer | None:
+        answer = throttled(method, path, headers)
+        if answer is not None:
+            time.sleep(0.4)
+        return answer
+
+    front.instead = instead
+    put(store, release)
+    assert f"out/{ROOT}" in store.keys("out/")
+
+
+def test_tries_that_take_long_without_end_use_patience_up(
+    store: Store, front: Front, release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "SILENCE", 0.1)
+    tried: list[str] = []
+
+    def instead(method: str, path: str, _headers: Mapping[str, str]) -> Answer | None:
+        if method != "PUT" or not path.endswith("a.dcm"):
+            return None
+        tried.append(path)
+        time.sleep(0.2)
+        return Answer(503, [], b"")
+
+    front.instead = instead
+    with pytest.raises(EnvironmentFailure, match="kept failing"):
+        put(store, release)
+    assert len(tried) < 5

@@ -1,0 +1,329 @@
+"""Text drawn into real frames, the whole way through the object function with the real reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pydicom
+import pytest
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.burned_in import ocr_models
+from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.clean import Image, Order, clean
+from medsanitize.sanitize.context import Context, Decision
+from medsanitize.sanitize.dicom.inspect import peek
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.formats.dicom.frames import Stored
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from medsanitize.sanitize.formats.dicom.pixel_data import PIXEL_DATA, Pixels
+from medsanitize.sanitize.formats.dicom.transfer_syntax import EXPLICIT_LITTLE, TRANSFER_SYNTAXES
+from medsanitize.sanitize.pseudonyms import SubKeys
+from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.result import Check, Outcome, Sanitized, Span
+from numpy.typing import NDArray
+from PIL import Image as Pictures
+from PIL import ImageDraw, ImageFont
+from pydicom.dataset import Dataset
+from pydicom.encaps import encapsulate
+
+Real = Callable[[str], Dataset]
+Load = Callable[..., bytes]
+Frame = NDArray[Any]
+Run = Callable[..., tuple[Sanitized, Dataset]]
+Drawn = tuple[int, int, int, int]
+
+NAME, NUMBER, HARMLESS = "GRZBOWSKA ANNA", "MRN 4471902", "120 kVp"
+AT = {NAME: (20, 12), NUMBER: (20, 44), HARMLESS: (20, 340)}
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def run(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load) -> Run:
+    """Sanitise an object under ``research``; sanitisers are kept, since each loads the models."""
+    kept: dict[str, Sanitizer] = {}
+
+    def go(source: Dataset, *decisions: Decision, **rules: Any) -> tuple[Sanitized, Dataset]:
+        policy = make_policy("research", pixels={"faces": "ignore", **rules})
+        sanitizer = kept.setdefault(repr(rules), Sanitizer(policy, subkeys))
+        data = load_bytes(source)
+        done = sanitizer(data, Context("id:a", "key", peek(data).known, decisions=decisions))
+        pieces = (
+            data[one.offset : one.offset + one.length] if isinstance(one, Span) else one
+            for one in done.pieces
+        )
+        return done, pydicom.dcmread(BytesIO(b"".join(pieces)), force=True)
+
+    return go
+
+
+@pytest.fixture(scope="module")
+def still(real: Real) -> Callable[..., Dataset]:
+    """A secondary capture of a real slice, six times its size, with texts drawn into it."""
+
+    def make(*texts: str, value: int | None = None) -> Dataset:
+        source = real("MR_small.dcm")
+        frame = np.kron(source.pixel_array, np.ones((6, 6), np.int16))
+        for text in texts:
+            frame[glyphs(text, frame.shape)] = frame.max() if value is None else value
+        source.SOPClassUID = source.file_meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.7"
+        source.Modality, source.ConversionType, source.BurnedInAnnotation = "OT", "WSD", "NO"
+        source.PatientName, source.PatientID = "Grzbowska^Anna", "4471902"
+        source.Rows, source.Columns = frame.shape
+        source.PixelData = frame.astype("<i2").tobytes()
+        return source
+
+    return make
+
+
+def glyphs(text: str, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    picture = Pictures.new("L", (shape[1], shape[0]))
+    ImageDraw.Draw(picture).text(AT[text], text, 255, font=ImageFont.load_default(20))
+    return np.asarray(picture) > 100
+
+
+def is_hidden(text: str, frame: Frame) -> bool:
+    """Whether no pixel of the text's strokes stands out from those between them."""
+    mask = glyphs(text, frame.shape)
+    rows, columns = np.nonzero(mask)
+    inside = frame[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    return bool((inside == inside.flat[0]).all())
+
+
+@pytest.fixture(scope="module")
+def cleaned(still: Callable[..., Dataset], run: Run) -> tuple[Sanitized, Dataset, Dataset]:
+    """One object with a name, a number and a harmless text: what came back, as it was, as released."""
+    source = still(NAME, NUMBER, HARMLESS)
+    done, released = run(source)
+    return done, source, released
+
+
+def test_text_that_identifies_is_blanked_and_other_text_stays(
+    cleaned: tuple[Sanitized, Dataset, Dataset],
+) -> None:
+    done, source, released = cleaned
+
+    before, after = source.pixel_array, released.pixel_array
+    assert is_hidden(NAME, after)
+    assert is_hidden(NUMBER, after)
+    mask = glyphs(HARMLESS, after.shape)
+    assert np.array_equal(after[mask], before[mask])
+    assert np.array_equal(after[100:330], before[100:330])
+    assert done.record.pixels is Check.PASSED
+    assert done.record.pixel_regions_cleaned == done.record.rules["C:burned-in-text"] > 0
+
+
+def test_the_header_says_that_the_pixels_were_cleaned(cleaned: tuple[Sanitized, Dataset, Dataset]) -> None:
+    _, _, released = cleaned
+
+    codes = [item.CodeValue for item in released.DeidentificationMethodCodeSequence]
+    assert "113101" in codes
+    assert released.BurnedInAnnotation == "NO"
+
+
+def test_pixels_in_which_nothing_identifies_stay_as_they_are(still: Callable[..., Dataset], run: Run) -> None:
+    source = still(HARMLESS)
+
+    done, released = run(source)
+
+    assert released.PixelData == source.PixelData
+    assert done.record.pixels is Check.PASSED
+    assert done.record.pixel_regions_cleaned == 0
+
+
+def test_all_text_goes_where_the_policy_says_so(still: Callable[..., Dataset], run: Run) -> None:
+    _, released = run(still(NAME, HARMLESS), mask="all-text")
+
+    assert is_hidden(NAME, released.pixel_array)
+    assert is_hidden(HARMLESS, released.pixel_array)
+
+
+def test_dark_text_shown_inverted_is_found(still: Callable[..., Dataset], run: Run) -> None:
+    source = still(NAME, value=0)
+    source.PhotometricInterpretation = "MONOCHROME1"
+
+    _, released = run(source)
+
+    assert is_hidden(NAME, released.pixel_array)
+
+
+def test_a_line_that_the_review_keeps_stays_and_one_that_it_blanks_goes(
+    still: Callable[..., Dataset], run: Run
+) -> None:
+    source = still(NAME, HARMLESS)
+    keep = Decision("pixels/frame 1/box 10,5,240,40", "keep")
+    blank = Decision("pixels/frame 1/box 18,340,110,366", "blank")
+
+    _, released = run(source, keep, blank)
+
+    mask = glyphs(NAME, source.pixel_array.shape)
+    assert np.array_equal(released.pixel_array[mask], source.pixel_array[mask])
+    assert is_hidden(HARMLESS, released.pixel_array)
+
+
+def test_a_name_in_a_baseline_jpeg_is_blanked_block_by_block(still: Callable[..., Dataset], run: Run) -> None:
+    source = still(NAME)
+    frame = source.pixel_array.astype(np.float32)
+    grey = (frame * (255 / frame.max())).astype(np.uint8)
+    stream = BytesIO()
+    Pictures.fromarray(grey).save(stream, "JPEG", quality=90)
+    source.BitsAllocated, source.BitsStored, source.HighBit, source.PixelRepresentation = 8, 8, 7, 0
+    source.PixelData = encapsulate([stream.getvalue()])
+    source["PixelData"].VR = "OB"
+    source["PixelData"].is_undefined_length = True
+    source.file_meta.TransferSyntaxUID = "1.2.840.10008.1.2.4.50"
+
+    _, released = run(source)
+
+    assert released.file_meta.TransferSyntaxUID == "1.2.840.10008.1.2.4.50"
+    assert is_hidden(NAME, released.pixel_array)
+    assert np.array_equal(released.pixel_array[100:], np.asarray(Pictures.open(stream))[100:])
+
+
+def test_text_that_stands_still_goes_from_every_frame(still: Callable[..., Dataset], run: Run) -> None:
+    source = still(NAME)
+    frame = source.pixel_array.copy()
+    noise = np.random.default_rng(4).integers(0, 40, frame.shape, np.int16)
+    faint = np.where(glyphs(NAME, frame.shape), frame.max() // 2, frame)
+    source.NumberOfFrames = 2
+    source.PixelData = np.stack([frame, faint + noise]).astype("<i2").tobytes()
+
+    _, released = run(source)
+
+    assert all(is_hidden(NAME, one) for one in released.pixel_array)
+
+
+def test_doubts_hold_pictures_and_say_nothing_by_themselves(
+    cleaned: tuple[Sanitized, Dataset, Dataset],
+) -> None:
+    done, _, _ = cleaned
+
+    assert done.doubts
+    assert all(
+        one.after.startswith(b"\x89PNG") for one in done.doubts if one.rule == "burned-in-text-overview"
+    )
+    assert "GRZBOWSKA" not in repr(done.doubts)
+
+
+def test_objects_that_show_no_text_load_no_model(
+    real: Real, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(kind: str) -> None:
+        raise AssertionError(kind)
+
+    monkeypatch.setattr(ocr_models, "_session", refuse)
+
+    done, _ = run(real("CT_small.dcm"), look_at="at-risk", lossy="quarantine")
+
+    assert done.record.outcome is Outcome.RELEASED
+    assert done.record.pixels is Check.NOT_APPLICABLE
+
+
+class _Seeing:
+    """Reads a name in every frame, whatever it shows, and lower each time if it ``moves``."""
+
+    def __init__(self, *, moves: bool) -> None:
+        self.step, self.seen = 9 * moves, 0
+
+    def read(self, frame: Frame) -> tuple[TextBox, ...]:  # noqa: ARG002
+        top = min(self.step * self.seen, 27)
+        self.seen += 1
+        return (TextBox(10, top, 40, top + 5, NAME, 0.99),)
+
+    def read_changes(self, frame: Frame, area: object, changed: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return self.read(frame)
+
+    def read_closely(self, frame: Frame, boxes: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return ()
+
+
+def _noise() -> Image:
+    geometry = Geometry(40, 60, 1, 1, 8, 8, 7, False, "MONOCHROME2")
+    raw = np.random.default_rng(3).integers(0, 256, 2400, np.uint8).tobytes()
+    pixels = Pixels([b"head", raw], [], 0, PIXEL_DATA)
+    syntax = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
+    return Image(Stored(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
+
+
+def test_what_can_still_be_read_after_a_second_round_is_refused() -> None:
+    reader: Any = _Seeing(moves=True)
+
+    with pytest.raises(Refused) as refused:
+        clean(_noise(), Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20)
+
+    assert refused.value.rule == "burned-in-text-remains"
+    assert [doubt.place for doubt in refused.value.doubts] == ["pixels/frame 1/box 10,18,40,23"]
+
+
+def test_a_line_read_where_all_is_blank_now_is_not_refused() -> None:
+    reader: Any = _Seeing(moves=False)
+    assert (
+        clean(_noise(), Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20).regions == 1
+    )
+
+
+class _Cutting:
+    """Reads a name and a harmless line; once the name is blank, another text where the line stands."""
+
+    def __init__(self, later: str) -> None:
+        self.lines = [
+            (TextBox(2, 2, 30, 8, NAME, 0.99), TextBox(2, 20, 30, 26, "PORTABLE", 0.99)),
+            (TextBox(6, 20, 30, 26, later, 0.99),),
+        ]
+
+    def read(self, frame: Frame) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return self.lines.pop(0)
+
+    def read_changes(self, frame: Frame, area: object, changed: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return ()
+
+    def read_closely(self, frame: Frame, boxes: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return ()
+
+
+@pytest.mark.parametrize(("later", "areas"), [("ORTABLE", 1), ("ORBAN", 2)])
+def test_a_harmless_line_read_in_part_after_blanking_stays_and_another_text_in_its_place_goes(
+    later: str, areas: int
+) -> None:
+    reader: Any = _Cutting(later)
+    order = Order(lambda boxes: tuple(box for box in boxes if box.text != "PORTABLE"))
+
+    assert clean(_noise(), order, reader, decompress=True, most_bytes=1 << 20).regions == areas
+
+
+class _Amplified:
+    """Reads one line in the first rendering and others in the second, and specks close to any line."""
+
+    def __init__(self, first: tuple[TextBox, ...], second: tuple[TextBox, ...]) -> None:
+        self.lines = [first, second]
+        self.seen = 0
+
+    def read(self, frame: Frame) -> tuple[TextBox, ...]:
+        self.seen += 1
+        return self.lines[(self.seen - 1) % 2] if frame.std() > 1 else ()
+
+    def read_closely(self, frame: Frame, boxes: object) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return (TextBox(44, 10, 50, 15, "1", 0.7),) if self.seen == 2 else ()
+
+
+def _amplified(reader: Any) -> int:
+    """Areas blanked in a plain image with faint noise, in which all that is read identifies."""
+    raw = np.full((40, 60), 100, np.uint8)
+    raw[30:, :20] += np.random.default_rng(3).integers(0, 2, (10, 20), np.uint8)
+    raw[0, 0] = 255
+    geometry = Geometry(40, 60, 1, 1, 8, 8, 7, False, "MONOCHROME2")
+    syntax = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
+    pixels = Pixels([b"head", raw.tobytes()], [], 0, PIXEL_DATA)
+    image = Image(Stored(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
+    assert len(image.pictures(image.samples(raw.tobytes()), raw.tobytes())) == 2
+    return clean(image, Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20).regions
+
+
+def test_a_few_unsure_letters_in_an_amplified_rendering_alone_are_grain() -> None:
+    specks = (TextBox(10, 10, 20, 15, "II", 0.8), TextBox(22, 10, 30, 15, "1", 0.6))
+
+    assert _amplified(_Amplified((), specks)) == 0
+    assert _amplified(_Amplified((), (TextBox(10, 10, 20, 15, "LI", 0.95),))) > 0

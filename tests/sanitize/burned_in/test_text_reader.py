@@ -1,0 +1,211 @@
+"""Text drawn on real frames is found and read: small, faint, turned, at the edge, in later frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import pydicom
+import pytest
+from medsanitize.sanitize.burned_in.boxes import TextBox, grow
+from medsanitize.sanitize.burned_in.find_text import read_frames
+from medsanitize.sanitize.burned_in.ocr import Bounds, Frame, TextReader
+from medsanitize.sanitize.burned_in.rendering import renderings
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+from pydicom.data import get_testdata_file
+from pydicom.pixels import pixel_array
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("rapidocr")
+
+LINE = "KOWALSKA ANNA 48210077"
+
+
+@lru_cache
+def reader() -> TextReader:
+    return TextReader()
+
+
+@lru_cache
+def _slice() -> Image.Image:
+    dataset = pydicom.dcmread(str(get_testdata_file("MR_small.dcm", download=False)))
+    values = pixel_array(dataset).astype(float)
+    grey = np.clip((values - values.min()) / np.ptp(values) * 200, 0, 255).astype(np.uint8)
+    return Image.fromarray(grey)
+
+
+def anatomy(rows: int = 320, columns: int = 320) -> Frame:
+    """A real MR slice, enlarged."""
+    return np.asarray(_slice().resize((columns, rows), Image.Resampling.BICUBIC)).copy()
+
+
+def written(
+    frame: Frame, text: str, at: tuple[int, int], size: int, *, ink: float = 1.0, turned: int = 0
+) -> NDArray[np.bool_]:
+    """Draw ``text`` with its corner ``at`` (x, y), ``ink`` of the grey range above what is there."""
+    font = ImageFont.load_default(size)
+    width, height = (int(side) + 2 for side in font.getbbox(text)[2:])
+    drawn = Image.new("L", (width, height))
+    ImageDraw.Draw(drawn).text((1, 0), text, fill=255, font=font)
+    glyphs = np.asarray(drawn.rotate(turned, expand=True))
+    x, y = at
+    place = np.s_[y : y + glyphs.shape[0], x : x + glyphs.shape[1]]
+    level = frame[place].mean()
+    value = level + 255 * ink if level + 255 * ink <= 255 else max(0.0, level - 255 * ink)
+    share = glyphs / 255.0
+    frame[place] = np.round(frame[place] * (1 - share) + value * share).astype(np.uint8)
+    mask = np.zeros(frame.shape, bool)
+    mask[place] = glyphs > 110
+    return mask
+
+
+def covered(boxes: tuple[TextBox, ...], mask: NDArray[np.bool_]) -> float:
+    blank = np.zeros(mask.shape, bool)
+    for box in boxes:
+        area = grow(box, (mask.shape[0], mask.shape[1]))
+        blank[area.top : area.bottom, area.left : area.right] = True
+    return float((blank & mask).sum() / mask.sum())
+
+
+def letters(boxes: tuple[TextBox, ...]) -> str:
+    return "".join(char for box in boxes for char in box.text if char.isalnum())
+
+
+@pytest.mark.parametrize(
+    ("size", "ink", "turned"),
+    [(10, 0.7, 0), (13, 0.45, 0), (14, 0.45, 90), (14, 0.6, 270), (13, 0.7, 180), (22, 0.3, 0)],
+)
+def test_a_line_over_anatomy_is_covered_whole_and_read(size: int, ink: float, turned: int) -> None:
+    frame = anatomy()
+    mask = written(frame, LINE, (8, 8), size, ink=ink, turned=turned)
+    boxes = reader().read(frame)
+    assert covered(boxes, mask) > 0.99
+    assert LINE.replace(" ", "") in letters(boxes)
+
+
+def test_dark_text_on_a_bright_ground_at_the_edge_of_the_frame_is_read() -> None:
+    frame = np.full((240, 320), 244, np.uint8)
+    mask = written(frame, LINE, (0, 222), 14, ink=0.2)
+    boxes = reader().read(frame)
+    assert covered(boxes, mask) > 0.99
+    assert "KOWALSKA" in letters(boxes)
+
+
+def test_small_text_is_found_in_a_large_frame() -> None:
+    frame = anatomy(1100, 1400)
+    mask = written(frame, LINE, (1000, 900), 16, ink=0.5)
+    assert covered(reader().read(frame), mask) > 0.99
+
+
+class Blinded(TextReader):
+    """A reader that takes a whole frame for one large patch and sees lines only in parts of it."""
+
+    def __init__(self, patch: Bounds) -> None:
+        super().__init__()
+        self._models = reader()._models
+        self.patch = patch
+
+    def _look(self, frame: Frame, scale: float) -> list[Bounds]:
+        whole = max(frame.shape) == 320
+        return [self.patch] if whole else super()._look(frame, scale)
+
+
+def test_a_large_patch_in_which_nothing_is_read_is_looked_at_again() -> None:
+    frame = anatomy()
+    mask = written(frame, "2021-10-30 68Y", (60, 90), 12, ink=0.7)
+    boxes = Blinded((40, 40, 240, 190)).read(frame)
+    assert "20211030" in letters(boxes)
+    assert covered(tuple(box for box in boxes if box.height < 40), mask) > 0.99
+
+
+def test_a_line_one_step_above_a_plain_ground_is_read() -> None:
+    frame = np.full((200, 320), 244, np.uint8)
+    mask = written(frame, LINE, (8, 40), 14, ink=1 / 255)
+    frame[100, 100] = 0
+    pictures = renderings(frame, Geometry(200, 320, 1, 1, 8, 8, 7, False, "MONOCHROME2"), "MONOCHROME2", None)
+    assert max(covered(reader().read(one), mask) for one in pictures) > 0.99
+
+
+def test_a_plain_ground_without_faint_differences_is_shown_in_one_way() -> None:
+    frame = np.zeros((64, 64), np.uint8)
+    frame[20:30, 20:50] = 255
+    geometry = Geometry(64, 64, 1, 1, 8, 8, 7, False, "MONOCHROME2")
+    assert len(renderings(frame, geometry, "MONOCHROME2", None)) == 1
+
+
+def test_a_frame_without_contrast_has_no_text() -> None:
+    assert reader().read(np.full((64, 64), 7, np.uint8)) == ()
+
+
+def test_a_box_does_not_show_its_text() -> None:
+    assert "ANNA" not in repr(TextBox(0, 0, 9, 9, "ANNA", 1.0))
+
+
+class Counting(TextReader):
+    """A reader that remembers the shapes it was asked to read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._models = reader()._models
+        self.shapes: list[tuple[int, ...]] = []
+
+    def read(self, frame: Frame) -> tuple[TextBox, ...]:
+        self.shapes.append(frame.shape)
+        return super().read(frame)
+
+    def read_changes(self, frame: Frame, area: Bounds, changed: NDArray[np.bool_]) -> tuple[TextBox, ...]:
+        self.shapes.append((area[3] - area[1], area[2] - area[0]))
+        return super().read_changes(frame, area, changed)
+
+
+def cine() -> Iterator[Frame]:
+    """Three frames with one line, of which the last shows a second line."""
+    first = anatomy()
+    written(first, "PORTABLE", (8, 8), 16, ink=0.7)
+    last = first.copy()
+    written(last, LINE, (8, 280), 14, ink=0.7)
+    yield from (first, first.copy(), last)
+
+
+def test_frames_that_do_not_change_are_read_once_and_new_text_is_found_where_it_appears() -> None:
+    counting = Counting()
+    texts = [letters(boxes) for boxes in read_frames(counting, cine())]
+    assert counting.shapes[0] == (320, 320)
+    assert len(counting.shapes) == 2
+    assert counting.shapes[1][0] < 160
+    assert texts[0] == texts[1] == "PORTABLE"
+    assert "KOWALSKA" in texts[2]
+    assert "PORTABLE" in texts[2]
+
+
+def test_a_line_that_did_not_change_keeps_its_first_reading_whatever_changes_around_it() -> None:
+    first = np.zeros((120, 160), np.uint8)
+    written(first, "Harmonic Sector", (20, 50), 9, ink=0.6)
+    last = first.copy()
+    last[:40] = last[75:] = 90
+    boxes = tuple(read_frames(reader(), [first, last]))
+    assert boxes[0]
+    assert set(boxes[0]) <= set(boxes[1])
+    assert not any(box.top < 60 and box.bottom > 50 for box in set(boxes[1]) - set(boxes[0]))
+
+
+def test_text_that_fades_in_slowly_is_read() -> None:
+    empty, full = np.full((120, 200), 20, np.uint8), np.full((120, 200), 20, np.uint8)
+    written(full, "KOWALSKA", (20, 50), 16, ink=0.6)
+    steps = [
+        np.round(empty + (full.astype(float) - empty) * part).astype(np.uint8)
+        for part in np.arange(0, 1, 0.03)
+    ]
+    assert "KOWALSKA" in letters(tuple(read_frames(reader(), [*steps, full]))[-1])
+
+
+def test_reading_leaves_the_arithmetic_of_its_caller_as_it_is() -> None:
+    frame = anatomy()
+    written(frame, LINE, (20, 20), 14)
+
+    reader().read(frame)
+
+    assert np.float64(5e-324) * 1.0 > 0

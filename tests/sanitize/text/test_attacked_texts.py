@@ -1,0 +1,79 @@
+"""Identifiers that no header announced, in twelve languages, disguised and broken up: all go."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from medsanitize.policies.model import TextRules
+from medsanitize.policies.tables.vocabulary import cues, fold
+from medsanitize.sanitize.text.cleaner import TextCleaner
+from medsanitize.sanitize.text.known_identifiers import terms
+
+NOBODY = terms([])
+CLEANER = TextCleaner(TextRules(action="clean"))
+PLANTED = re.compile(r"\{([^}]*)\}")
+WORD = re.compile(r"[^\W_]+")
+LINES = [
+    line
+    for line in (Path(__file__).parent / "attacked_texts.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
+SECTIONS = ("title", "relation", "institution", "institution part")
+HARMLESS = frozenset(
+    "van von der den de da la le uhr uur no h hod hrs am anfang in of street high box calle avenida via "
+    "viale and patient c".split()
+).union(*(cues()[section] for section in SECTIONS))
+"""Words in braces that say nothing once the name or number beside them is gone."""
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_nothing_that_identifies_stays(part: int) -> None:
+    survivors = {}
+    for line in LINES[part::8]:
+        cleaned = CLEANER.clean(PLANTED.sub(lambda match: match[1], line), NOBODY).text
+        left = [fold(word) for word in WORD.findall(cleaned)]
+        for word in WORD.findall(PLANTED.sub(" ", line)):
+            if fold(word) in left:
+                left.remove(fold(word))
+        if set(left) - HARMLESS:
+            survivors[line] = cleaned
+
+    assert survivors == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Fallnr. 70012345 Thorax", "Fallnr. Thorax"),
+        ("CT Schädel Pat. SOMMER", "CT Schädel Pat."),
+        ("Patient: supine, arms raised", "Patient: supine, arms raised"),
+        ("Patient: Klein", "Patient:"),
+        ("a.p. stehend Pat. MENDOZA", "a.p. stehend Pat."),
+        ("Patiente vue par le Dr Marchand", "Patiente vue par le Dr"),
+        ("von der Leber unabhängig", "von der Leber unabhängig"),
+        ("Historia clínica 4471092 TC cerebral", "Historia clínica TC cerebral"),
+        ("guided by CT", "guided by CT"),
+        ("GUIDED BY US", "GUIDED BY US"),
+        ("daughter may call", "daughter may call"),
+        ("A.P. stehend", "A.P. stehend"),
+        ("Gleason 7", "Gleason 7"),
+    ],
+)
+def test_the_label_and_the_clinical_words_beside_it_stay(text: str, left: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == left
+
+
+def test_a_text_without_accents_is_read_as_the_one_with_them() -> None:
+    text = "Schaedel nativ, GEFAESSE, Rontgen, Echographie, oedeme, torax, akciger grafisi, kregoslupa"
+
+    assert CLEANER.clean(text, NOBODY).text == text
+
+
+def test_an_ending_makes_a_word_ordinary_and_no_name() -> None:
+    kept = "Digitalisierung issues, ossificazioni, calcificaciones, ossificações, verkalkungsbedingt"
+    names = "Petrovic Colosimi Sarkisian Demetrina Encarnación Conceição Hartung Fleischer Teteringen"
+
+    assert CLEANER.clean(kept, NOBODY).text == kept
+    assert CLEANER.clean(f"CHEST {names}", NOBODY).text == "CHEST"

@@ -1,0 +1,42 @@
+"""Words written into images stay, unless the patient or another word of the line says whose name it is."""
+
+from __future__ import annotations
+
+import pytest
+from medsanitize.policies.model import TextRules
+from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.text.cleaner import TextCleaner
+from medsanitize.sanitize.text.known_identifiers import terms
+
+CLEANER, NOBODY = TextCleaner(TextRules()), terms(())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ASSIS",
+        "BIPEDESTACION",
+        "Page 1/3",
+        "RAO 30",
+        "PSV 45 cm/s",
+        "STOJAC",
+        "VLEŽE",
+        "HOJRE",
+        "LVIDd 4.5 cm",
+    ],
+)
+def test_a_position_setting_or_measure_in_an_image_identifies_nobody(line: str) -> None:
+    assert not CLEANER.identifying(line, NOBODY, noisy=True)
+
+
+def test_a_patient_with_the_name_of_a_mark_is_found() -> None:
+    assert CLEANER.identifying("ASSIS", terms([Known("name", "ASSIS^MARIA")]), noisy=True)
+
+
+@pytest.mark.parametrize("line", ["ASSIS GRZBOWSKA", "Page, Larkington"])
+def test_a_mark_beside_a_strange_word_identifies(line: str) -> None:
+    assert CLEANER.identifying(line, NOBODY, noisy=True)
+
+
+def test_in_a_sentence_a_mark_that_is_a_name_is_cut_as_before() -> None:
+    assert CLEANER.identifying("ASSIS", NOBODY, noisy=False)

@@ -1,0 +1,73 @@
+"""Texts that lost most of their words are asked of every object, and a person is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import pydicom
+import pytest
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Context, Decision
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.pseudonyms import SubKeys
+from medsanitize.sanitize.result import Sanitized
+
+from tests.helpers.joined import joined
+
+TEXT = "CT abdomen Marcin Kowalczyk Katarzyna Nowakowska Hashimoto"
+OTHER = "CT thorax Oyelaran Adebayo Nwankwo Fitzgerald Abernathy Yamazaki"
+
+
+@pytest.fixture
+def scan(
+    lenient: Policy,
+    subkeys: SubKeys,
+    real: Callable[[str], pydicom.Dataset],
+    load_bytes: Callable[..., bytes],
+    context_of: Callable[..., Context],
+) -> Callable[..., tuple[Sanitized, pydicom.Dataset]]:
+    """Sanitise slices of one patient with one sanitiser, each under decisions of its own."""
+    sanitizer = Sanitizer(lenient, subkeys)
+
+    def run(number: int, *decisions: Decision) -> tuple[Sanitized, Any]:
+        data = real("CT_small.dcm")
+        data.SOPInstanceUID = data.file_meta.MediaStorageSOPInstanceUID = f"1.2.3.{number}"
+        data.StudyDescription = TEXT
+        data.SeriesDescription = OTHER
+        content = load_bytes(data)
+        done = sanitizer(content, replace(context_of(content, lenient), decisions=decisions))
+        return done, pydicom.dcmread(BytesIO(joined(done, content)))
+
+    return run
+
+
+def test_a_doubt_is_told_of_every_object_it_is_in(scan: Callable[..., Any]) -> None:
+    first, second = scan(1)[0], scan(2)[0]
+    assert len(first.doubts) == len(set(first.doubts)) > 0
+    assert first.doubts == second.doubts
+
+
+def test_two_texts_have_two_places(scan: Callable[..., Any]) -> None:
+    doubts = scan(1)[0].doubts
+    assert len({doubt.place for doubt in doubts}) == len(doubts) == 2
+    assert not [doubt for doubt in doubts if "Kowalczyk" in doubt.place]
+
+
+def test_a_decision_holds_for_its_text_alone_and_for_its_object_alone(scan: Callable[..., Any]) -> None:
+    places = {doubt.text.split("\n")[0].removeprefix("before: "): doubt.place for doubt in scan(1)[0].doubts}
+    kept = scan(2, Decision(places[TEXT], "keep"))[1]
+    blanked = scan(3, Decision(places[TEXT], "blank"))[1]
+    untouched = scan(4)[1]
+    assert (kept.StudyDescription, blanked.get("StudyDescription", "")) == (TEXT, "")
+    assert "Adebayo" not in kept.SeriesDescription
+    assert "Kowalczyk" not in untouched.StudyDescription
+    assert "CT" in untouched.StudyDescription
+
+
+def test_what_was_decided_is_no_doubt_any_more(scan: Callable[..., Any]) -> None:
+    first = scan(1)[0].doubts
+    after = scan(2, *(Decision(doubt.place, "blank") for doubt in first))[0].doubts
+    assert after == ()

@@ -1,0 +1,178 @@
+"""The whole evaluation and its page, on vectors made up here."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.calibration import calibrate
+from medsanitize.verifiers.reid.evaluation.evaluate import Evaluation, evaluate
+from medsanitize.verifiers.reid.evaluation.report import evaluation_page
+from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores
+from medsanitize.verifiers.reid.labels import Labels
+
+MODELS = {"retrieval": "packaged ImageNet features", "modality": "radiograph"}
+
+
+def cohort(patients: int = 24, noise: float = 0.5) -> tuple[Labels, Any]:
+    rng = np.random.default_rng(1)
+    people = np.repeat(np.arange(patients), rng.integers(1, 4, patients))
+    vectors = (rng.normal(size=(patients, 4))[people] + noise * rng.normal(size=(len(people), 4))).astype(
+        "f4"
+    )
+    days = np.where(rng.random(len(people)) < 0.2, np.nan, rng.integers(0, 900, len(people)))
+    labels = Labels(
+        paths=tuple(Path(f"secret-{n}.png") for n in range(len(people))),
+        patients=tuple(f"patient-{one}" for one in people),
+        views=tuple(rng.choice(["AP", "PA", ""], len(people)).tolist()),
+        offset_days=days,
+        extra={"finding": tuple(rng.choice([f"f{n}" for n in range(15)], len(people)).tolist())},
+        excluded={"not readable: not-an-image": 2},
+    )
+    return labels, vectors
+
+
+@pytest.fixture(scope="module")
+def measured() -> Evaluation:
+    labels, vectors = cohort()
+    return evaluate(labels, distance_scores(vectors), None, models=MODELS)
+
+
+def brute_decisions(measured: Evaluation, labels: Labels, scores: Any) -> dict[str, float]:
+    made = measured.verification.decisions
+    assert made is not None
+    people = np.unique(labels.patients, return_inverse=True)[1]
+    first, second = np.triu_indices(len(people), 1)
+    same = people[first] == people[second]
+    above = scores[first, second].astype(float) >= made.thresholds[0]
+    recall, false = above[same].mean(), above[~same].mean()
+    precision = recall / (recall + false)
+    return {
+        "recall": recall,
+        "specificity": 1 - false,
+        "accuracy": (recall + 1 - false) / 2,
+        "precision": precision,
+        "f1": 2 * precision * recall / (precision + recall),
+    }
+
+
+def test_the_numbers_lie_in_their_intervals(measured: Evaluation) -> None:
+    for block, names in (
+        (measured.retrieval, ("precision_at_1", "r_precision", "map_at_r")),
+        (measured.verification, ("auc",)),
+        (measured.verification.decisions, ("accuracy", "specificity", "recall", "precision", "f1")),
+    ):
+        for name in names:
+            low, high = block.intervals[name]  # type: ignore[union-attr]
+            assert low <= getattr(block, name) <= high
+            assert low < high
+
+
+def test_decisions_at_a_models_threshold_are_counted_over_all_pairs() -> None:
+    labels, vectors = cohort()
+    scores = distance_scores(vectors)
+    people = np.array(labels.patients)
+    first, second = np.triu_indices(len(people), 1)
+    calibration = calibrate(scores[first, second], people[first], people[second])
+    found = evaluate(labels, scores, None, models=MODELS, calibration=calibration, target=0.1)
+    made = found.verification.decisions
+    assert made is not None
+    assert made.calibrated_on == "model"
+    assert made.thresholds == (calibration.for_false_match(0.1).threshold,)
+    for name, value in brute_decisions(found, labels, scores).items():
+        assert getattr(made, name) == pytest.approx(value)
+    same = int((people[first] == people[second]).sum())
+    assert (made.matched + made.missed, made.rejected + made.confused) == (same, len(first) - same)
+
+
+def test_without_a_calibration_each_half_sets_the_threshold_of_the_other(measured: Evaluation) -> None:
+    made = measured.verification.decisions
+    assert made is not None
+    assert made.calibrated_on == "other half"
+    assert len(made.thresholds) == 2
+    assert made.rejected + made.confused < measured.verification.impostor_pairs
+    assert "needs 598 patients, and there are 12" in made.not_calibratable
+
+
+def test_the_curve_falls_one_way_and_rises_the_other(measured: Evaluation) -> None:
+    thresholds, false, missed = (list(column) for column in zip(*measured.verification.curve, strict=True))
+    assert thresholds == sorted(thresholds)
+    assert false == sorted(false, reverse=True)
+    assert missed == sorted(missed)
+    assert missed[0] == 0
+
+
+def test_subgroups_add_up_and_few_enough_are_named(measured: Evaluation) -> None:
+    kinds: dict[str, list[Any]] = {}
+    for one in measured.subgroups:
+        kinds.setdefault(one.kind, []).append(one)
+    assert len(kinds) == 5
+    for kind, parts in kinds.items():
+        whole = measured.retrieval.queries if "query" in kind else measured.verification.genuine_pairs
+        assert sum(one.count for one in parts) == whole
+        assert len(parts) <= 12
+    times = kinds["time between the images"]
+    mean = sum(one.auc * one.count for one in times) / sum(one.count for one in times)
+    assert mean == pytest.approx(measured.verification.auc)
+    order = ["same day", "up to 30 days", "up to 1 year", "1 to 2 years", "2 to 5 years", "not stated"]
+    assert [one.name for one in times] == [name for name in order if name in {one.name for one in times}]
+
+
+def test_mates_of_another_day_need_both_days() -> None:
+    labels, vectors = cohort()
+    none = Labels(labels.paths, labels.patients, labels.views, np.full(len(labels), np.nan))
+    assert evaluate(none, distance_scores(vectors), None, models=MODELS).retrieval_other_day is None
+
+
+def test_the_result_is_strict_json_that_names_nobody(measured: Evaluation) -> None:
+    text = json.dumps(measured.to_json(), allow_nan=False)
+    facts = json.loads(text)
+    assert facts["retrieval"]["precision_at_1"] == measured.retrieval.precision_at_1
+    assert facts["verification"]["auc"] == measured.verification.auc
+    assert facts["excluded"] == {"not readable: not-an-image": 2}
+    assert facts["intervals"]["draws"] == 10_000
+    assert "secret" not in text
+    assert "patient-" not in text
+
+
+def test_the_page_is_whole_and_names_nobody(measured: Evaluation) -> None:
+    page = evaluation_page(measured).decode()
+    assert not re.search(r"url\((?!#)|@import|https?://|<script|<img|<link", page)
+    assert "secret" not in page
+    assert "patient-" not in page
+    assert page.count("<svg") == 2 + 5
+    assert "Left out: 2 (not readable: not-an-image: 2)." in page
+    assert f"{measured.retrieval.precision_at_1:.4f}" in page
+    assert evaluation_page(measured).decode() == page
+
+
+def test_verifier_scores_take_the_place_of_distances_for_pairs_only(measured: Evaluation) -> None:
+    labels, vectors = cohort()
+    scores = distance_scores(vectors)
+    other = np.exp(scores / 3)
+    found = evaluate(labels, scores, other, models=MODELS)
+    assert found.verification.score == "verifier"
+    assert found.retrieval == measured.retrieval
+    assert found.verification.auc == pytest.approx(measured.verification.auc, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("patients", "said"),
+    [(("a", "b", "c"), "one image of each patient only"), (("a",) * 3, "one patient only")],
+)
+def test_what_cannot_be_measured_is_a_clear_error(patients: tuple[str, ...], said: str) -> None:
+    labels = Labels((Path("x"),) * 3, patients, ("",) * 3, np.full(3, np.nan))
+    with pytest.raises(UsageError, match=said):
+        evaluate(labels, distance_scores(np.eye(3, dtype=np.float32)), None, models=MODELS)
+
+
+def test_with_few_patients_no_threshold_is_set_and_the_page_says_so() -> None:
+    labels = Labels((Path("x"),) * 4, ("a", "a", "b", "c"), ("",) * 4, np.full(4, np.nan))
+    found = evaluate(labels, distance_scores(np.eye(4, dtype=np.float32)), None, models=MODELS)
+    assert found.verification.decisions is None
+    assert "No threshold was set" in evaluation_page(found).decode()

@@ -1,0 +1,156 @@
+"""The checklist A1 to A7: what makes each of them met, not met or a human's to answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from medsanitize.policies.load import loads
+from medsanitize.release.manifest import ObjectRow, write_objects
+from medsanitize.sanitize.result import Check
+from medsanitize.verifiers.reid.calibration import Rate
+from medsanitize.verifiers.reid.linkage.holub_guidelines import Facts, checklist, facts_of
+
+BEST = Facts(
+    anonymous=True,
+    kept=(),
+    licence=True,
+    patients=80,
+    objects=160,
+    slides=0,
+    unsearched=0,
+    unread=0,
+    uncompared=0,
+    found_before=0,
+    matched=0,
+    undecided=0,
+    blocks=0,
+    shared_blocks=0,
+    without_block=0,
+)
+NOBODY = Rate(0.0, 0, 80, 0.0, 0.037)
+SOME = Rate(0.1, 8, 80, 0.05, 0.17)
+
+
+def standing(code: str, linked: Rate | None = None, **changes: Any) -> str:
+    return {one.code: one.result for one in checklist(replace(BEST, **changes), linked, linked)}[code]
+
+
+@pytest.mark.parametrize(
+    ("code", "linked", "changes", "result"),
+    [
+        ("A1", None, {}, "met"),
+        ("A1", None, {"kept": ("true dates",)}, "not met"),
+        ("A1", None, {"unsearched": 1}, "needs a human"),
+        ("A1", None, {"unread": 1}, "needs a human"),
+        ("A2", None, {}, "needs a human"),
+        ("A2", None, {"anonymous": False}, "not met"),
+        ("A3", NOBODY, {"matched": 1}, "not met"),
+        ("A3", NOBODY, {"undecided": 1}, "needs a human"),
+        ("A3", NOBODY, {}, "met"),
+        ("A3", Rate(0.0, 0, 2, 0.0, 0.776), {}, "needs a human"),
+        ("A3", SOME, {}, "not met"),
+        ("A3", NOBODY, {"found_before": 1}, "not met"),
+        ("A3", NOBODY, {"uncompared": 1}, "needs a human"),
+        ("A3", None, {}, "needs a human"),
+        ("A4", None, {}, "met"),
+        ("A4", None, {"slides": 9, "blocks": 3, "shared_blocks": 2}, "needs a human"),
+        ("A4", None, {"slides": 9, "without_block": 9}, "needs a human"),
+        ("A4", SOME, {"slides": 9}, "not met"),
+        ("A5", NOBODY, {}, "needs a human"),
+        ("A6", None, {}, "needs a human"),
+        ("A6", None, {"patients": 4}, "not met"),
+        ("A7", None, {}, "needs a human"),
+        ("A7", None, {"licence": False}, "not met"),
+    ],
+)
+def test_each_guideline_stands_as_the_facts_say(
+    code: str, linked: Rate | None, changes: dict[str, Any], result: str
+) -> None:
+    assert standing(code, linked, **changes) == result
+
+
+def test_an_attack_of_slides_with_themselves_says_nothing_of_other_data() -> None:
+    found = {one.code: one for one in checklist(replace(BEST, slides=9), None, SOME)}
+    assert found["A3"].result == "needs a human"
+    assert "not attacked" in found["A3"].why
+    assert found["A4"].result == "not met"
+
+
+def test_images_that_took_no_part_in_an_attack_leave_other_data_to_a_human() -> None:
+    found = {one.code: one for one in checklist(BEST, NOBODY, left=3)}
+    assert found["A3"].result == "needs a human"
+    assert "3 images took no part in it." in found["A3"].why
+
+
+def test_an_attack_of_radiographs_says_nothing_of_slides() -> None:
+    found = {one.code: one for one in checklist(replace(BEST, slides=9), SOME)}
+    assert (found["A3"].result, found["A4"].result) == ("not met", "needs a human")
+
+
+def test_what_is_open_is_told_in_whole_sentences() -> None:
+    why = checklist(replace(BEST, unread=1))[0].why
+    assert why == "1 object may show text that was not read."
+
+
+def test_all_seven_are_there_in_order_and_say_why() -> None:
+    found = checklist(BEST, SOME)
+    assert [one.code for one in found] == [f"A{n}" for n in range(1, 8)]
+    assert all(one.why.endswith(".") for one in found)
+    assert "linked 8 of 80 patients" in found[2].why
+    assert "at most 17.0 %" in found[2].why
+
+
+POLICY = """\
+version: 1
+preset: research
+release: {name: a, version: "1.0", mode: pseudonymous, license: CC-BY-4.0}
+inputs: [./in]
+output: ./out
+state: ./state
+keys: {env: A_KEY}
+dicom: {options: {retain_uids: true}}
+"""
+
+
+def row(number: int, **changes: Any) -> ObjectRow:
+    path = f"data/P{number // 2}/2.25.1/2.25.2/2.25.{number}.svs"
+    ids = (path, "slide", "SM", "", "", f"P{number // 2}", "2.25.1", "2.25.2", f"2.25.{number}")
+    return replace(ObjectRow(f"o{number}", *ids, 1, "0" * 64), **changes)
+
+
+def test_what_overlap_could_not_tell_counts_where_the_policy_asks_for_it(tmp_path: Path) -> None:
+    write_objects([row(0), row(1, check_overlap=Check.PASSED)], tmp_path, metadata={})
+    asks = POLICY + "registry: {path: ./registry, key: {env: B_KEY}}\noverlap: {action: flag}\n"
+    found = [facts_of(loads(text, base=tmp_path), tmp_path).undecided for text in (POLICY, asks)]
+    assert found == [0, 1]
+
+
+def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
+    rows = [
+        row(0, slide_block="B1", check_registry=Check.PASSED),
+        row(1, slide_block="B1", check_registry=Check.FLAGGED, check_identifiers=Check.PASSED),
+        row(2, slide_block="B2", check_pixels=Check.PASSED, check_overlap=Check.FLAGGED),
+        row(3, check_pixels=Check.NOT_APPLICABLE),
+    ]
+    write_objects(rows, tmp_path, metadata={})
+    found = facts_of(loads(POLICY, base=tmp_path), tmp_path)
+    assert found == Facts(
+        anonymous=False,
+        kept=("UIDs",),
+        licence=True,
+        patients=2,
+        objects=4,
+        slides=4,
+        unsearched=3,
+        unread=2,
+        uncompared=2,
+        found_before=1,
+        matched=1,
+        undecided=0,
+        blocks=2,
+        shared_blocks=1,
+        without_block=1,
+    )

@@ -1,0 +1,107 @@
+"""What linked two images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.models.config import Config, Kind
+from medsanitize.verifiers.reid.models.gradcam import Attended, attend, packaged_attended
+from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing, prepare
+from medsanitize.verifiers.reid.models.pretrained import DEVIATION, MEAN, imagenet_weights
+from medsanitize.verifiers.reid.models.scoring import Scoring
+from numpy.typing import NDArray
+
+SIZE = 192
+NETWORKS = {
+    Scoring.NONE: {
+        "name": "lite0-moments", "sizes": [SIZE, 128], "groups": [4], "kept": [16], "regions": 3,
+        "products": 32, "scrambled": 256, "coarse": 8,
+    },
+    Scoring.MATCH: {
+        "name": "lite0-match", "size": SIZE, "group": 4, "kept": 16, "grid": 6, "reach": 1, "cohort": 4,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=list(NETWORKS))
+def model(request: pytest.FixtureRequest) -> Attended:
+    """A model that learned from a few pictures what textures have in common."""
+    import torch
+    from medsanitize.verifiers.reid.models.networks.build import build_network
+    from medsanitize.verifiers.reid.training.second_order_pooling import (
+        learn_cells,
+        learn_coarse,
+        learn_products,
+    )
+
+    facts = NETWORKS[request.param]
+    how = Preprocessing(SIZE, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION)
+    network: Any = build_network(facts).eval()
+    network.backbone.load_state_dict(imagenet_weights())
+    images = torch.from_numpy(np.stack([prepare(picture(100 + n, 200 + n), how) for n in range(16)]))
+    with torch.no_grad():
+        if request.param is Scoring.MATCH:
+            learn_cells(network.cells, network.cells.pool(network.backbone(images)[0][4]))
+        for scale, rescaling in zip(
+            getattr(network, "scales", ()), getattr(network, "rescalings", ()), strict=True
+        ):
+            maps = network.backbone(rescaling(images))[0][4]
+            pooled = scale.branches[0].cells.pool(maps)
+            learn_cells(scale.branches[0].cells, pooled)
+            learn_products(scale.branches[0], pooled)
+            learn_coarse(scale.coarse[0], pooled, 0.75)
+        dimension = network(images[:1]).shape[1]
+    kind = Kind.VERIFICATION if request.param is Scoring.MATCH else Kind.RETRIEVAL
+    return Attended(Config(kind, Modality.RADIOGRAPH, facts, dimension, how, request.param), network, {})
+
+
+def texture(seed: int, side: int = 192) -> NDArray[np.float32]:
+    """Blobs and lines of a few pixels, different for every seed."""
+    draw = np.random.default_rng(seed)
+    coarse = draw.random((side // 8, side // 8))
+    return np.asarray(np.kron(coarse, np.ones((8, 8))) * 0.8 + draw.random((side, side)) * 0.2, np.float32)
+
+
+def picture(own: int, shared: int) -> Picture:
+    """Something shared at the lower right, something of its own elsewhere."""
+    pixels = texture(own)
+    pixels[96:, 96:] = texture(shared)[96:, 96:]
+    return Picture(pixels, Modality.RADIOGRAPH)
+
+
+def test_the_heat_lies_where_two_images_are_the_same(model: Attended) -> None:
+    """A quarter of each is shared, and heat that knew nothing would put a quarter there."""
+    half, shares = SIZE // 2, []
+    for pair in range(4):
+        heat = attend(model, picture(2 * pair, 20 + pair), picture(2 * pair + 1, 20 + pair)).heat
+        shares += list(heat[:, half:, half:].sum((1, 2)) / heat.sum((1, 2)))
+    assert np.mean(shares) > 0.33
+
+
+def test_maps_are_arrays_over_what_the_network_saw(model: Attended) -> None:
+    found = attend(model, picture(1, 9), picture(2, 9))
+    assert found.heat.shape == found.squares.shape == (2, SIZE, SIZE)
+    assert found.heat.dtype == found.squares.dtype == np.float32
+    assert found.heat.min() >= 0
+    assert found.heat.max((1, 2)) == pytest.approx(1)
+
+
+def test_exchanging_the_images_exchanges_the_maps(model: Attended) -> None:
+    one, other = picture(1, 9), picture(2, 9)
+    there, back = attend(model, one, other), attend(model, other, one)
+    assert np.allclose(there.heat, back.heat[::-1], atol=1e-3)
+
+
+def test_an_image_of_another_kind_is_refused(model: Attended) -> None:
+    slide = Picture(np.zeros((8, 8, 3), np.float32), Modality.SLIDE)
+    with pytest.raises(UsageError, match="slide"):
+        attend(model, picture(1, 9), slide)
+
+
+def test_the_packaged_features_can_be_asked_as_well() -> None:
+    found = attend(packaged_attended(Modality.RADIOGRAPH), picture(1, 9), picture(2, 9))
+    assert found.heat.max((1, 2)) == pytest.approx(1)

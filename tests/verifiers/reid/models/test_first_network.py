@@ -1,0 +1,26 @@
+"""Whichever network a process opens first, the thread that reads text counts values next to zero as zero."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import numpy as np, onnx
+from onnx import TensorProto, helper
+from medsanitize.sanitize import networks
+from medsanitize.verifiers.reid.models.onnx_session import open_session
+
+ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("in", "out")]
+graph = helper.make_graph([helper.make_node("Identity", ["in"], ["out"])], "same", ends[:1], ends[1:])
+model = helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)])
+open_session(model.SerializeToString(), 1)
+tiny = np.full(16, 1e-38, np.float32)
+print(float(networks._APART.submit(lambda: (tiny * np.float32(0.01)).max()).result()))
+print(float((tiny * np.float32(0.01)).max()) > 0)
+"""
+
+
+def test_text_is_read_fast_after_a_model_of_images_was_opened() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0.0", "True"]

@@ -1,0 +1,370 @@
+"""The comparison of datasets: what is found, what is concluded, and when nothing may be."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.calibration import calibrate
+from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.overlap.connected_components import connected
+from medsanitize.verifiers.reid.overlap.dataset import Image as Item
+from medsanitize.verifiers.reid.overlap.dataset import Side, split_sides
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import gather
+from medsanitize.verifiers.reid.overlap.fingerprint import Look, look_at
+from medsanitize.verifiers.reid.overlap.fingerprint_index import keep, open_kept
+from medsanitize.verifiers.reid.overlap.models import Models
+from medsanitize.verifiers.reid.overlap.overlap import Overlap, overlap
+from medsanitize.verifiers.reid.overlap.perceptual_hash import fingerprint
+from medsanitize.verifiers.reid.overlap.result_files import write_pairs
+from medsanitize.verifiers.reid.overlap.verdict import poisson_tail
+from PIL import Image
+
+SIZE = 64
+SHARED = range(5, 11)
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A retrieval model: the picture at 8 x 8 pixels. Good enough for patients that are noise."""
+
+    digest: str = "c" * 64
+    modality: Modality = Modality.RADIOGRAPH
+    dimension: int = 64
+
+    def embed(self, pictures: Sequence[Picture]) -> Any:
+        small = [Image.fromarray(p.pixels).resize((8, 8), Image.Resampling.BOX) for p in pictures]
+        return np.stack([np.asarray(one, np.float32).reshape(-1) for one in small])
+
+
+@dataclass(frozen=True)
+class Judge(Coarse):
+    """A verification model on the same vectors."""
+
+    digest: str = "d" * 64
+    calls: list[int] = field(default_factory=list)
+
+    def score(self, one: Any, other: Any) -> Any:
+        self.calls.append(len(one))
+        return np.exp(-4 * np.linalg.norm(one - other, axis=1)).astype(np.float32)
+
+
+MODELS = Models({Modality.RADIOGRAPH: Coarse(), Modality.SLIDE: Coarse(modality=Modality.SLIDE)})
+
+
+def picture(patient: int, visit: int) -> Any:
+    """A face of noise for each patient, shifted grey and noise for each visit: no two are copies."""
+    of_patient = np.random.default_rng(patient).random((8, 8)).repeat(8, 0).repeat(8, 1)
+    of_visit = np.random.default_rng([patient, visit]).random((SIZE, SIZE))
+    return (255 * (0.55 * of_patient + 0.45 * of_visit)).astype(np.uint8)
+
+
+def folder_of(root: Path, patients: range, visits: int = 2, split: str = "") -> Path:
+    """Pictures and a table of them."""
+    root.mkdir(parents=True, exist_ok=True)
+    table = root / "labels.csv"
+    rows = []
+    for patient in patients:
+        for visit in range(visits):
+            name = f"{split}p{patient}v{visit}.png"
+            Image.fromarray(picture(patient, visit)).save(root / name, compress_level=1)
+            rows.append({"file": name, "patient_id": f"SECRET{patient}", "split": split})
+    fresh = not table.exists()
+    with table.open("a", newline="") as file:
+        writer = csv.DictWriter(file, ["file", "patient_id", "split"])
+        if fresh:
+            writer.writeheader()
+        writer.writerows(rows)
+    return root
+
+
+def side_of(root: Path, title: str, *, labelled: bool = True) -> Side:
+    found = sorted(root.glob("*.png"))
+    return Side(title, tuple(Item(p, p.name, p.name.split("v")[0] if labelled else "") for p in found))
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two datasets that share nobody, and one that shares six patients (other visits) with the first."""
+    base = tmp_path_factory.mktemp("sides")
+    apart = {"a": range(70), "b": range(100, 165), "few": range(200, 220)}
+    made = {name: folder_of(base / name, patients) for name, patients in apart.items()}
+    made["c"] = folder_of(base / "c", range(300, 340))
+    for patient in SHARED:
+        Image.fromarray(picture(patient, 9)).save(made["c"] / f"x{patient}v9.png")
+    return made
+
+
+_LOOKS: dict[Path, Look] = {}
+
+
+def visit(batches: Any) -> Any:
+    """Look at each file once in this module: the vectors of both models are the same."""
+    for batch in batches:
+        new = [image for image in batch if image.path not in _LOOKS]
+        _LOOKS.update(zip((image.path for image in new), look_at(new, MODELS), strict=True))
+        yield [replace(one, second=one.vector) for one in (_LOOKS[image.path] for image in batch)]
+
+
+def of(places: dict[str, Path], *names: str, **options: Any) -> Overlap:
+    sides = [side_of(places[name], name.upper()) for name in names]
+    return overlap(*sides, models=options.pop("models", MODELS), visit=visit, **options)
+
+
+def test_datasets_that_share_nobody_are_exclusive_with_the_bound(places: dict[str, Path]) -> None:
+    found = of(places, "a", "b")
+    verdict = found.comparisons[0].verdict
+    assert found.result == "exclusive"
+    assert verdict.most_shared == 0
+    assert verdict.miss is not None
+    assert verdict.miss <= 0.05
+    assert verdict.sentence.startswith("A and B are exclusive: none of 4,550 pairs of patients matched")
+
+
+def test_shared_patients_are_found_by_other_visits_and_no_others(places: dict[str, Path]) -> None:
+    found = of(places, "a", "c")
+    names = {
+        (found.sides[0].names[p.patients[0]], found.sides[1].names[p.patients[1]])
+        for p in found.pairs
+        if p.matched
+    }
+    assert found.result == "overlapping"
+    assert names == {(f"p{patient}", f"x{patient}") for patient in SHARED}
+
+
+def test_matches_connect_patients_into_groups(places: dict[str, Path]) -> None:
+    groups = {p.group for p in of(places, "a", "c").pairs if p.matched}
+    assert groups == {1, 2, 3, 4, 5, 6}
+    assert connected([((0, 1), (1, 1)), ((1, 1), (2, 5)), ((0, 9), (1, 2))]) == {
+        (0, 1): 1,
+        (1, 1): 1,
+        (2, 5): 1,
+        (0, 9): 2,
+        (1, 2): 2,
+    }
+
+
+def test_every_two_of_three_sides_are_compared(places: dict[str, Path]) -> None:
+    found = of(places, "a", "b", "c")
+    assert [one.titles for one in found.comparisons] == [("A", "B"), ("A", "C"), ("B", "C")]
+    assert found.result == "overlapping"
+
+
+def test_a_verification_model_decides_where_there_is_one(places: dict[str, Path]) -> None:
+    judge = Judge()
+    found = of(places, "a", "c", models=replace(MODELS, verification={Modality.RADIOGRAPH: judge}))
+    assert sum(judge.calls)
+    assert found.result == "overlapping"
+    assert {p.patients[0] for p in found.pairs if p.matched} == {
+        found.sides[0].names.index(f"p{patient}") for patient in SHARED
+    }
+    assert all(0 <= p.score <= 1 for p in found.pairs if p.score is not None)
+
+
+def test_the_table_says_from_which_score_and_within_which_distance_a_pair_is_sure(
+    places: dict[str, Path], tmp_path: Path
+) -> None:
+    found = of(places, "a", "b", "c", models=replace(MODELS, verification={Modality.RADIOGRAPH: Judge()}))
+    write_pairs(found, tmp_path / "pairs.parquet")
+    rows = pq.read_table(tmp_path / "pairs.parquet").to_pylist()
+    sure = [row for row in rows if row["decision"] == "same patient"]
+    assert sure
+    assert all(row["score"] >= row["threshold"] for row in sure)
+    assert all(row["distance"] <= row["threshold_distance"] for row in sure)
+
+
+def test_of_many_pairs_the_verification_model_sees_near_ones_and_finds_the_same(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = replace(MODELS, verification={Modality.RADIOGRAPH: Judge()})
+    whole = of(places, "a", "c", models=models)
+    monkeypatch.setattr("medsanitize.verifiers.reid.overlap.score_pairs.EVERY_PAIR_UP_TO", 0)
+    near = of(places, "a", "c", models=models)
+    assert [p for p in near.pairs if p.matched] == [p for p in whole.pairs if p.matched]
+
+
+def test_a_copy_in_another_format_is_the_same_image(places: dict[str, Path], tmp_path: Path) -> None:
+    folder_of(tmp_path / "d", range(400, 405))
+    for number, name in ((3, "copy.tif"), (4, "copy.jpg")):
+        Image.fromarray(picture(number, 0)).resize((96, 96)).save(tmp_path / "d" / name)
+    Image.fromarray(picture(1, 0)).save(tmp_path / "d" / "copy.bmp.png", compress_level=9)
+    shutil.copy(places["a"] / "p2v0.png", tmp_path / "d" / "same.png")
+    files = sorted(one for one in (tmp_path / "d").iterdir() if one.suffix != ".csv")
+    other = Side("D", tuple(Item(path, path.name) for path in files))
+    found = overlap(side_of(places["a"], "A"), other, models=MODELS, visit=visit)
+    bases = {files[p.images[1]].name: p.basis for p in found.pairs if p.decision == "same image"}
+    assert bases == {"copy.tif": "look", "copy.jpg": "look", "copy.bmp.png": "pixels", "same.png": "bytes"}
+    assert "1 pairs of images have the same bytes" in found.comparisons[0].verdict.sentence
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n" + b"cut", b"\xff\xd8\xff cut"])
+def test_with_an_image_that_cannot_be_read_nothing_is_exclusive(
+    places: dict[str, Path], tmp_path: Path, content: bytes
+) -> None:
+    bad = tmp_path / "SECRETNAME.png"
+    bad.write_bytes(content)
+    sides = side_of(places["a"], "A"), side_of(places["b"], "B")
+    found = overlap(
+        sides[0],
+        replace(sides[1], images=(*sides[1].images, Item(bad, bad.name))),
+        models=MODELS,
+        visit=visit,
+    )
+    verdict = found.comparisons[0].verdict
+    assert found.result == "cannot tell"
+    assert "1 images could not be read" in verdict.sentence
+    assert "SECRET" not in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "patient", "result"),
+    [("scan.png", "", "cannot tell"), ("scan", "SECRET1", "cannot tell"), ("note.txt", "", "cannot tell")],
+)
+def test_text_in_place_of_an_image_leaves_a_doubt(
+    places: dict[str, Path], tmp_path: Path, name: str, patient: str, result: str
+) -> None:
+    pointer = tmp_path / name
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n")
+    one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
+    more = replace(other, images=(*other.images, Item(pointer, name, patient)))
+    found = overlap(one, more, models=MODELS, visit=visit)
+    assert found.result == result
+
+
+def test_pages_that_are_not_compared_leave_a_doubt(places: dict[str, Path], tmp_path: Path) -> None:
+    pages = [Image.fromarray(picture(500, visit)) for visit in (0, 1)]
+    pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
+    one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
+    more = replace(other, images=(*other.images, Item(tmp_path / "x.tif", "x.tif", "x")))
+    found = overlap(one, more, models=MODELS, visit=visit)
+    assert found.result == "cannot tell"
+    assert found.sides[1].unread == {"further-pages": 1}
+    assert len(found.sides[1].vectors[Modality.RADIOGRAPH].images) == 131
+
+
+def test_a_text_that_stands_for_nothing_leaves_no_doubt(places: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("Thank you for your interest in these images.")
+    one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
+    more = replace(other, images=(*other.images, Item(tmp_path / "note.txt", "note.txt")))
+    assert overlap(one, more, models=MODELS, visit=visit).result == "exclusive"
+
+
+def test_a_side_of_which_nothing_has_a_look_is_compared_all_the_same(
+    places: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\ncut")
+    blind = Side("D", (Item(tmp_path / "bad.png", "bad.png"),))
+    found = overlap(side_of(places["a"], "A"), blind, models=MODELS, visit=visit)
+    assert found.result == "cannot tell"
+
+
+def test_what_was_not_even_opened_leaves_a_doubt(places: dict[str, Path]) -> None:
+    sides = side_of(places["a"], "A"), replace(side_of(places["b"], "B"), unread={"image not there": 2})
+    found = overlap(*sides, models=MODELS, visit=visit)
+    assert found.result == "cannot tell"
+    assert "image not there 2" in found.comparisons[0].verdict.sentence
+
+
+def test_without_a_calibration_nothing_is_decided(places: dict[str, Path]) -> None:
+    sides = [side_of(places[name], name, labelled=False) for name in ("a", "b")]
+    found = overlap(*sides, models=MODELS, visit=visit)
+    assert found.result == "cannot tell"
+    assert "the model is not calibrated for radiographs" in found.comparisons[0].verdict.sentence
+    assert {p.decision for p in found.pairs} == {"undecided"}
+
+
+def test_too_few_patients_to_calibrate_give_a_bound_and_no_claim(places: dict[str, Path]) -> None:
+    some = [one for one in side_of(places["b"], "B").images if one.patient in ("p100", "p101")]
+    found = overlap(side_of(places["few"], "A"), Side("B", tuple(some)), models=MODELS, visit=visit)
+    verdict = found.comparisons[0].verdict
+    assert verdict.result == "cannot tell"
+    assert verdict.most_shared == 1
+    assert "at most 1 patients are in both" in verdict.sentence
+
+
+def test_a_model_that_tells_nobody_apart_claims_nothing(places: dict[str, Path]) -> None:
+    rng = np.random.default_rng(0)
+    first, second = (
+        np.r_[np.arange(100), rng.integers(0, 100, 900)],
+        np.r_[np.arange(100), rng.integers(0, 100, 900)],
+    )
+    useless = calibrate(-rng.random(1000), first, second)
+    found = of(places, "a", "b", calibrations={Modality.RADIOGRAPH: useless})
+    assert found.result == "cannot tell"
+
+
+def test_datasets_of_different_kinds_of_images_cannot_be_told_apart(places: dict[str, Path]) -> None:
+    def other_kind(batches: Any) -> Any:
+        for batch in batches:
+            found = look_at(batch, MODELS)
+            slides = batch[0].path.parent == places["b"]
+            yield [replace(one, modality=Modality.SLIDE) if slides else one for one in found]
+
+    sides = side_of(places["a"], "A"), side_of(places["b"], "B")
+    found = overlap(*sides, models=MODELS, visit=other_kind)
+    assert found.result == "cannot tell"
+    assert "no images of one kind are on both sides" in found.comparisons[0].verdict.sentence
+
+
+def test_splits_of_a_table_are_compared_and_names_on_both_sides_leak(tmp_path: Path) -> None:
+    folder_of(tmp_path, range(40), split="train")
+    folder_of(tmp_path, range(38, 70), visits=1, split="test")
+    sides = split_sides(tmp_path / "labels.csv", tmp_path)
+    found = overlap(*sides, models=MODELS, same_ids=True)
+    assert [side.title for side in sides] == ["test", "train"]
+    assert found.result == "overlapping"
+    assert found.comparisons[0].evidence.ids == 2
+
+
+def test_a_table_of_one_split_is_refused(tmp_path: Path) -> None:
+    folder_of(tmp_path, range(2), split="train")
+    with pytest.raises(UsageError, match="fewer than two splits"):
+        split_sides(tmp_path / "labels.csv", tmp_path)
+
+
+def test_one_side_alone_and_a_side_of_no_images_are_refused(places: dict[str, Path]) -> None:
+    with pytest.raises(UsageError, match="nothing to compare"):
+        overlap(side_of(places["a"], "A"), models=MODELS)
+    with pytest.raises(UsageError, match="B holds no image"):
+        overlap(side_of(places["a"], "A"), Side("B", ()), models=MODELS)
+
+
+def test_the_outcome_is_the_same_whoever_looks_and_in_whatever_batches(places: dict[str, Path]) -> None:
+    def one_at_a_time(batches: Any) -> Any:
+        for batch in batches:
+            yield [look_at([image], MODELS)[0] for image in batch]
+
+    sides = side_of(places["a"], "A"), side_of(places["c"], "C")
+    assert overlap(*sides, models=MODELS).pairs == overlap(*sides, models=MODELS, visit=one_at_a_time).pairs
+
+
+def test_a_flat_picture_has_no_fingerprint() -> None:
+    assert fingerprint(np.zeros((50, 40), np.float32)) is None
+    assert fingerprint(np.full((50, 40, 3), 0.7, np.float32)) is None
+
+
+def test_the_chance_of_so_many_matches_is_that_of_poisson() -> None:
+    assert poisson_tail(0, 3.0) == 1.0
+    assert poisson_tail(1, 0.5) == pytest.approx(1 - np.exp(-0.5))
+    assert poisson_tail(2, 1.0) == pytest.approx(1 - 2 * np.exp(-1))
+
+
+def test_what_two_models_saw_comes_back_from_an_index(places: dict[str, Path], tmp_path: Path) -> None:
+    models = Models(MODELS.retrieval, {Modality.RADIOGRAPH: Judge()})
+    side = side_of(places["few"], "few")
+    seen = gather(side, look_at(side.images, models))
+    (tmp_path / "i").mkdir()
+    keep(seen, tmp_path / "i", models)
+    vectors = open_kept(tmp_path / "i", side.title, models).vectors[Modality.RADIOGRAPH]
+    saw = seen.vectors[Modality.RADIOGRAPH]
+    assert saw.second is not None
+    assert vectors.second is not None
+    assert np.array_equal(np.hstack([vectors.first, vectors.second]), np.hstack([saw.first, saw.second]))

@@ -1,0 +1,90 @@
+"""A calibration in a file serves the models it is of and no others: by theirs, nothing might match."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of, unseen_by
+from medsanitize.verifiers.reid.calibration import Calibration, calibrate
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.overlap.calibration_file import Given, read_given
+from medsanitize.verifiers.reid.overlap.models import Models, Paths
+
+CHEST, SLIDE = Modality.RADIOGRAPH, Modality.SLIDE
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a comparison asks of a model before it looks: its digest."""
+
+    digest: str
+
+
+def models(retrieval: str = "r", verifier: str | None = None) -> Models:
+    found: Any = {CHEST: Named(retrieval), SLIDE: Named("s")}
+    return Models(found, {CHEST: Named(verifier)} if verifier else {})  # type: ignore[dict-item]
+
+
+@pytest.fixture(scope="module")
+def scores() -> Calibration:
+    first, second = np.arange(20), np.r_[np.arange(10), np.arange(10) + 1]
+    return calibrate(np.linspace(0, 1, 20), first, second)
+
+
+@pytest.mark.parametrize(("digest", "opened"), [("r", models()), ("r+v", models(verifier="v"))])
+def test_a_calibration_serves_the_models_it_is_of(
+    digest: str, opened: Models, scores: Calibration, tmp_path: Path
+) -> None:
+    (tmp_path / "c.json").write_text(Given(CHEST, digest, scores).to_json())
+    assert calibrations_of(tmp_path / "c.json", opened) == {CHEST: scores}
+
+
+@pytest.mark.parametrize(
+    ("digest", "opened"),
+    [("r+v", models()), ("r", models(verifier="v")), ("other", models()), ("r+w", models(verifier="v"))],
+    ids=["of a verifier", "of distances", "another model", "another verifier"],
+)
+def test_a_calibration_of_other_scores_is_refused(
+    digest: str, opened: Models, scores: Calibration, tmp_path: Path
+) -> None:
+    (tmp_path / "c.json").write_text(Given(CHEST, digest, scores).to_json())
+    with pytest.raises(UsageError, match="other models"):
+        calibrations_of(tmp_path / "c.json", opened)
+
+
+def test_a_calibration_that_names_no_model_is_refused(scores: Calibration) -> None:
+    with pytest.raises(UsageError, match="which models"):
+        read_given(scores.to_json())
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"models": "r"}', '{"calibration": {}, "modality": "x", "models": "r"}']
+)
+def test_a_damaged_calibration_is_refused(text: str) -> None:
+    with pytest.raises(IntegrityError):
+        read_given(text)
+
+
+def outcome(result: str, *held: Modality) -> Any:
+    return SimpleNamespace(result=result, sides=[SimpleNamespace(vectors=dict.fromkeys(held))])
+
+
+def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named() -> None:
+    named: Any = {CHEST: Named("r")}
+    assert unseen_by(Paths((Path("model"),)), Models(named), outcome("exclusive", SLIDE)) == (CHEST,)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [outcome("exclusive", CHEST), outcome("overlapping", SLIDE), outcome("cannot tell")],
+    ids=["it saw images", "an overlap stands", "nothing was seen"],
+)
+def test_what_is_found_all_the_same_is_told(found: Any) -> None:
+    named: Any = {CHEST: Named("r")}
+    assert unseen_by(Paths((Path("model"),)), Models(named), found) == ()

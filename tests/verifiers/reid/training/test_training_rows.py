@@ -1,0 +1,76 @@
+"""Rows of a stopped training are taken from the disk, and none is computed twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.training.dataset import Examples
+from medsanitize.verifiers.reid.training.feature_cache import kept_rows, name_of
+from numpy.typing import NDArray
+
+
+class _Listener:
+    def __init__(self) -> None:
+        self.told = 0
+        self.number = 0
+
+    def stage(self, name: str, total: int | None) -> None: ...
+
+    def advance(self, count: int) -> None:
+        self.told += count
+
+    def say(self, text: str) -> None: ...
+
+    def check(self) -> None: ...
+
+
+class _Stop(Exception): ...
+
+
+def rows_until(last: int, computed: list[int], file: Path) -> NDArray[np.float32]:
+    """Ten rows in threes, each its own number; the machine stops when the row ``last`` is asked for."""
+
+    def compute(places: range) -> NDArray[np.float32]:
+        if last in places:
+            raise _Stop
+        computed.extend(places)
+        return np.repeat(np.array(places, np.float32), 4).reshape(-1, 4)
+
+    return kept_rows(file, (10, 4), 3, compute, _Listener(), _Listener())
+
+
+def test_a_stopped_computation_goes_on_after_the_last_whole_batch(tmp_path: Path) -> None:
+    file, computed = tmp_path / "new" / "one.rows", list[int]()
+    with pytest.raises(_Stop):
+        rows_until(7, computed, file)
+    with file.open("ab") as torn:
+        torn.write(b"torn")
+
+    rows = rows_until(-1, computed, file)
+
+    assert computed == list(range(10))
+    assert rows[:, 0].tolist() == list(range(10))
+
+
+def test_whole_rows_are_not_computed_again(tmp_path: Path) -> None:
+    computed: list[int] = []
+    rows_until(-1, computed, tmp_path / "one.rows")
+    rows_until(0, computed, tmp_path / "one.rows")
+    assert len(computed) == 10
+
+
+def test_rows_are_for_their_owner_alone(tmp_path: Path) -> None:
+    rows_until(-1, [], tmp_path / "one.rows")
+    assert (tmp_path / "one.rows").stat().st_mode & 0o077 == 0
+
+
+def test_other_images_another_order_and_another_network_have_other_names() -> None:
+    paths = (Path("a.png"), Path("b.png"))
+    one = Examples(paths, np.array([0, 1]), Modality.RADIOGRAPH, "d1")
+    turned = Examples(paths[::-1], np.array([1, 0]), Modality.RADIOGRAPH, "d1")
+    changed = Examples(paths, np.array([0, 1]), Modality.RADIOGRAPH, "d2")
+    names = {name_of(one, "n"), name_of(one, "m"), name_of(turned, "n"), name_of(changed, "n")}
+    assert len(names) == 4

@@ -1,0 +1,1 @@
+"""What maintainers run; none of it is part of the wheel."""

@@ -1,0 +1,43 @@
+"""Make the mean that the packaged features of radiographs are centred by, from phantoms alone.
+
+    python -m medsanitize.tools.chest_mean
+
+It says what chests have in common to the network, and holds nothing of any patient. Run it again when the
+phantoms or the features change, and put the digest it prints into ``verifiers/reid/models/pretrained.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+from medsanitize.generators.phantoms.chest import chest_phantom
+from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.models import pretrained
+from medsanitize.verifiers.reid.models.onnx_session import embed, open_session
+
+PATIENTS = 40
+
+
+def write_mean(file: Path) -> str:
+    """Write the mean of the features of forty phantom patients; the digest of the file."""
+    from medsanitize.verifiers.reid.models.networks.build import build_network
+    from medsanitize.verifiers.reid.models.onnx_export import to_onnx
+    from safetensors.numpy import save
+
+    config = pretrained.RADIOGRAPH
+    network = build_network({**config.network, "centred": False}).eval()
+    network.get_submodule("backbone").load_state_dict(pretrained.imagenet_weights())
+    session = open_session(to_onnx(network, config.preprocessing.size), 1)
+    pictures = [
+        Picture(chest_phantom(patient, 0, size=256), Modality.RADIOGRAPH) for patient in range(PATIENTS)
+    ]
+    vectors = embed(session, pictures, config.preprocessing, config.dimension)
+    data = save({"mean": vectors.mean(0, dtype=np.float64).astype(np.float16)})
+    file.write_bytes(data)
+    return hashlib.sha256(data).hexdigest()
+
+
+if __name__ == "__main__":
+    print(write_mean(Path(pretrained.__file__).parent / pretrained.CHEST_MEAN))

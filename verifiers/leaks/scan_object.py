@@ -1,0 +1,213 @@
+"""Does a released object, or a file of evidence, still carry what is known?
+
+Three nets, each blind where another sees:
+
+1. *run-wide* (`medsanitize.verifiers.leaks.identifier_search`): the identifiers of all patients, in
+   every byte;
+2. *own patient* (`medsanitize.verifiers.leaks.patient_search`): every token of the object's own
+   patient, in its text;
+3. *structure* (`medsanitize.verifiers.leaks.dicom_conformance`): whatever an object may not be made of.
+"""
+
+from __future__ import annotations
+
+import mmap
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from medsanitize.errors import IntegrityError
+from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.result import Finding
+from medsanitize.verifiers.leaks.dicom_conformance import (
+    NATIVE,
+    Expected,
+    check_container,
+    check_elements,
+    check_subject,
+)
+from medsanitize.verifiers.leaks.dicom_reader import (
+    DEFLATED,
+    MAPPED_BYTES,
+    PIXEL_DATA,
+    Malformed,
+    Parsed,
+    read,
+)
+from medsanitize.verifiers.leaks.identifier_search import CHUNK, OVERLAP, Hit, Search, stands_alone
+from medsanitize.verifiers.leaks.patient_search import matcher, search_texts
+from medsanitize.verifiers.leaks.prefilter import LONG
+
+__all__ = ["Expected", "Search", "audit_file", "audit_object", "audit_parsed"]
+
+_BINARY: Final = frozenset(
+    [b"OB", b"OW", b"OD", b"OF", b"OL", b"OV", b"US", b"SS", b"FL", b"FD", b"UL", b"SL"]
+)
+_NUMERIC: Final = frozenset([b"IS", b"DS", b"TM", b"AS", b"DA", b"DT"])
+_LEAST_IN_NATIVE: Final = LONG
+_LEAST_IN_COMPRESSED: Final = 7
+_LEAST_DIGITS_IN_EVIDENCE: Final = 8
+_PIXEL_GROUP: Final = 0x7FE0
+
+
+def audit_object(
+    path: Path, *, own: Collection[Known], search: Search, expected: Expected
+) -> tuple[Finding, ...]:
+    """Look at one released object as an attacker would.
+
+    Parameters
+    ----------
+    path : Path
+        The released file.
+    own : collection of Known
+        What is known of its patient and study, less the categories that the policy keeps. A frozenset
+        is fastest: what is derived from it is kept for the patient's next object.
+    search : Search
+        The run-wide net.
+    expected : Expected
+        What the object is held to.
+
+    Returns
+    -------
+    tuple of Finding
+        Place and rule (``audit:name``, ``audit:uid``, ``audit:structure`` ...), sorted, never a value.
+    """
+    try:
+        parsed = read(path)
+    except Malformed as problem:
+        return (Finding("file", f"audit:malformed-{problem.rule}"),)
+    return audit_parsed(parsed, own=own, search=search, expected=expected)
+
+
+def audit_parsed(
+    parsed: Parsed, *, own: Collection[Known], search: Search, expected: Expected
+) -> tuple[Finding, ...]:
+    """Audit an object that `medsanitize.verifiers.leaks.dicom_reader.read` has read; see `audit_object`."""
+    findings = set(check_container(parsed, expected))
+    structural, texts = check_elements(parsed, expected)
+    findings.update(structural)
+    findings.update(check_subject(parsed, expected))
+    if own:
+        known = matcher(own, search.vocabulary, search.matchers)
+        pseudonym = (expected.pseudonym or "").encode("utf-8")
+        for index, category in search_texts(parsed, texts, known, pseudonym, expected.allowed_dates):
+            findings.add(Finding(parsed.path(index), f"audit:{category}"))
+    findings.update(_search_bytes(parsed, search, expected))
+    return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
+
+
+def _search_bytes(parsed: Parsed, search: Search, expected: Expected) -> Iterator[Finding]:
+    hits = list(_hits(parsed, search))
+    if hits:
+        innermost = _Places(parsed)
+        for hit in hits:
+            place = innermost.of(hit, expected)
+            if place is not None:
+                yield Finding(place, f"audit:{hit.rule}")
+    if parsed.transfer_syntax == DEFLATED:
+        yield from audit_bytes(parsed.raw, search)
+
+
+def _hits(parsed: Parsed, search: Search) -> Iterator[Hit]:
+    """All hits that count: within large native samples those that `_Places` lets stand."""
+    samples = _large_samples(parsed)
+    if samples is None:
+        yield from search.hits(parsed.buffer)
+        return
+    start, end = samples
+    yield from search.hits(parsed.buffer, 0, start + OVERLAP)
+    yield from search.hits_in_samples(parsed.buffer, start, end)
+    yield from search.hits(parsed.buffer, end - OVERLAP)
+
+
+def _large_samples(parsed: Parsed) -> tuple[int, int] | None:
+    """Where native Pixel Data lie that are worth a search of their own."""
+    if parsed.transfer_syntax not in NATIVE:
+        return None
+    for tag, vr, start, end, item in parsed.elements:
+        if tag == PIXEL_DATA and item < 0 and vr in _BINARY and end - start > CHUNK:
+            return start, end
+    return None
+
+
+class _Places:
+    """Finds the innermost element around a hit; built only when there is one."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.parsed = parsed
+        self.starts = [element[2] for element in parsed.elements]
+
+    def of(self, hit: Hit, expected: Expected) -> str | None:
+        """Return the place of a hit, or None when it is chance."""
+        parsed = self.parsed
+        index = bisect_right(self.starts, hit.start) - 1
+        while index >= 0 and parsed.elements[index][3] <= hit.start:
+            index -= 1
+        if index < 0 or hit.end > parsed.elements[index][3]:
+            # across elements: chance, unless in the preamble or around a delimiter that hides it
+            return "file" if hit.end <= 132 and stands_alone(parsed.buffer, hit, 0, 128) else None
+        tag, vr, start, end, _ = parsed.elements[index]
+        if hit.rule == "uid":
+            return parsed.path(index)
+        if tag in expected.kept_attributes or (vr == b"UI" and expected.uid_prefix is None):
+            return None
+        if hit.digits and vr in _NUMERIC:
+            return None
+        if vr in _BINARY and tag >> 16 == _PIXEL_GROUP and parsed.transfer_syntax not in NATIVE:
+            if hit.length < _LEAST_IN_COMPRESSED or not hit.one_case:
+                return None
+        elif vr in _BINARY and (hit.length < _LEAST_IN_NATIVE or not hit.one_case) and end - start > 256:
+            return None
+        if not stands_alone(parsed.buffer, hit, start, end):
+            return None
+        if expected.pseudonym and parsed.buffer[start:end].rstrip(b" \0") == expected.pseudonym.encode(
+            "utf-8"
+        ):
+            return None
+        return "pixels" if tag >> 16 == _PIXEL_GROUP else parsed.path(index)
+
+
+def audit_file(path: Path, search: Search) -> tuple[Finding, ...]:
+    """Search a file of evidence (manifest, report, JSON, log) for the identifiers of the run.
+
+    Parquet is searched as it lies and as the text it holds. Ids of digits alone count from 8 digits
+    on, for counts and sizes are numbers too. Findings have the place ``file``.
+    """
+    with path.open("rb") as file:
+        head = file.read(MAPPED_BYTES + 1)
+        if len(head) <= MAPPED_BYTES:
+            findings = set(audit_bytes(head, search))
+        else:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                findings = set(audit_bytes(mapped, search))
+    if path.suffix == ".parquet":
+        for text in _parquet_texts(path):
+            findings.update(audit_bytes(text, search))
+    return tuple(sorted(findings, key=lambda finding: finding.rule))
+
+
+def audit_bytes(data: bytes | mmap.mmap, search: Search) -> Iterator[Finding]:
+    """Search bytes that are no DICOM object."""
+    for hit in search.hits(data):
+        if hit.digits and hit.length < _LEAST_DIGITS_IN_EVIDENCE:
+            continue
+        if stands_alone(data, hit, 0, len(data)):
+            yield Finding("file", f"audit:{hit.rule}")
+
+
+def _parquet_texts(path: Path) -> Iterator[bytes]:
+    """Yield the text columns of a Parquet file, a batch at a time, one value a line."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from medsanitize.release.parquet_io import batches_of
+
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in batches_of(file, 1024):
+                for column in batch.columns:
+                    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+                        distinct = column.unique().to_pylist()
+                        yield "\x1e".join(value for value in distinct if value).encode("utf-8")
+    except pa.ArrowException:
+        raise IntegrityError("A table of the release cannot be read", "Do not publish it") from None

@@ -1,0 +1,245 @@
+"""Released slides read again: by OpenSlide and tifffile, against their source, and byte by byte.
+
+Outside the tiles every byte is searched for what a slide may say of people; inside them for what is known.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from medsanitize.release.multi_file_objects import digest_of_parts
+from medsanitize.sanitize.result import Finding, Part, Slide
+from medsanitize.verifiers.leaks.identifier_search import OVERLAP, Hit, Search, stands_alone
+from medsanitize.verifiers.leaks.prefilter import LONG
+from medsanitize.verifiers.leaks.slide_hidden_data import (
+    Tokens,
+    coded,
+    hidden_in,
+    identifying,
+    profile_mark,
+    tile_faults,
+)
+from medsanitize.verifiers.leaks.slide_layout import Tiles, Unsound, texts_of, tiles_of
+from medsanitize.verifiers.leaks.slide_macro import Part as Kept
+from medsanitize.verifiers.leaks.slide_rendering import differences
+from medsanitize.verifiers.leaks.slide_single_pass import Pass, sums_of
+
+STRUCTURE: Final = Finding("structure", "audit:structure")
+_LEAST_OF_SOURCE: Final = 10
+_BESIDE: Final = 16
+"""Bytes before a value that tell whether it stands alone."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Staged:
+    """A slide to audit: its main file, what the run states of it, and its source where there is one.
+
+    ``parts`` are empty for a slide of one file; ``sources`` are the files of the source, the main one first.
+    ``metadata``: comments and application segments of JPEG tiles stayed, as the policy asked. ``macro``: the
+    part of the picture of the whole glass that the policy keeps.
+    """
+
+    main: Path
+    sha256: str
+    stated: Slide
+    parts: tuple[Part, ...] = ()
+    sources: tuple[Path, ...] = ()
+    metadata: bool = False
+    macro: Kept | None = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All released files, the main one first."""
+        if not self.parts:
+            return (self.main,)
+        stem = str(self.main).removesuffix(self.parts[0].name)
+        return tuple(Path(stem + part.name) for part in self.parts)
+
+    def __repr__(self) -> str:
+        return f"Staged({len(self.files)} files)"
+
+
+def audit_slide(staged: Staged, *, search: Search) -> tuple[Finding, ...]:
+    """Look at one released slide as an attacker would, and as a viewer.
+
+    Parameters
+    ----------
+    staged : Staged
+    search : Search
+        The run-wide net.
+
+    Returns
+    -------
+    tuple of Finding
+        ``audit:digest``, ``audit:structure``, ``audit:picture``, ``audit:date`` and its like for what is
+        hidden, ``audit:name`` and its like for what is known, ``audit:viewer`` when OpenSlide or tifffile
+        see something else than in the source; sorted, never a value.
+    """
+    return read_slide(staged, search=search)[0]
+
+
+def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Audit a slide as `audit_slide` does; digests of its tiles (`tile_digests`) come of the same pass."""
+    findings: set[Finding] = set()
+    sums: dict[Path, str] = {}
+    joined: list[bytes] = []
+    with ThreadPoolExecutor(1) as viewer:
+        # Decoding does not hold the interpreter's lock: the viewer looks while the bytes are searched.
+        looked_at = (staged.main, staged.stated, staged.sources, staged.macro)
+        seen = viewer.submit(lambda: list(differences(*looked_at)))
+        try:
+            findings.update(_in_bytes(staged, search, sums, joined))
+        except Unsound:
+            findings.add(STRUCTURE)
+        findings.update(seen.result())
+    findings.update(_digests(staged, sums))
+    ordered = sorted(findings, key=lambda finding: (finding.place, finding.rule))
+    return tuple(ordered), _of_tiles(staged.main, joined)
+
+
+def _in_bytes(
+    staged: Staged, search: Search, sums: dict[Path, str], joined: list[bytes]
+) -> Iterator[Finding]:
+    """What is found in every file, each read once; digests go to ``sums``, sums of tiles to ``joined``."""
+    layouts = tiles_of(staged.main, staged.files[1:])
+    texts = list(texts_of(staged.sources[0], staged.sources[1:])) if staged.sources else []
+    tokens = identifying(texts)
+    net = search.with_words(word for word in (*tokens, *coded(texts)) if len(word) >= _LEAST_OF_SOURCE)
+    for path, tiles in layouts.items():
+        if path.stat().st_size == 0:
+            yield STRUCTURE
+            continue
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            one = Pass(data, tiles.base)
+            gaps = _gaps(tiles.every, len(data))
+            yield from _known(data, gaps, chain(_outside(data, gaps, net), one.hits(net)))
+            sums[path] = one.sha256
+            joined.append(one.tiles)
+            yield from _search(data, tiles, tokens, metadata=staged.metadata)
+
+
+def tile_digest(main: Path, others: Sequence[Path]) -> str | None:
+    """The first of `tile_digests`, which stands for the slide; None where the tiles cannot be found."""
+    return next(iter(tile_digests(main, others)), None)
+
+
+def tile_digests(main: Path, others: Sequence[Path]) -> tuple[str, ...]:
+    """A digest of the tiles of the largest level, in order, whatever file they lie in.
+
+    Of JPEG tiles what follows the header counts, so that comments, and tables here or there, change nothing.
+
+    Returns
+    -------
+    tuple of str
+        64 hexadecimal digits each: of the whole slide, and where it is a list of scans (AFI) of more than
+        one channel, of each channel. Empty where the tiles cannot be found. For the holder's eyes alone: an
+        uncleaned copy of the slide has the same.
+    """
+    joined = []
+    try:
+        layouts = tiles_of(main, others)
+    except Unsound:
+        return ()
+    for path, tiles in layouts.items():
+        if tiles.base:
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                joined.append(sums_of(data, tiles.base))
+    return _of_tiles(main, joined)
+
+
+def _of_tiles(main: Path, joined: Sequence[bytes]) -> tuple[str, ...]:
+    """Of all files together; of a list of scans, then of each."""
+    several = [one for one in joined if one]
+    apart = several if main.suffix.lower() == ".afi" and len(several) > 1 else []
+    return tuple(sha256(one).hexdigest() for one in (b"".join(several), *apart) if one)
+
+
+def _digests(staged: Staged, sums: Mapping[Path, str]) -> Iterator[Finding]:
+    """Every file is there, is no link, and has the digest that the record states.
+
+    ``sums`` are digests of files that were read already.
+    """
+    files = staged.files
+    if any(path.is_symlink() or not path.is_file() for path in files):
+        yield Finding("file", "audit:missing")
+        return
+    found = [sums.get(path) or _digest(path) for path in files]
+    if staged.parts:
+        stated = [part.sha256 for part in staged.parts]
+        if found != stated or digest_of_parts(staged.parts) != staged.sha256:
+            yield Finding("file", "audit:digest")
+    elif found != [staged.sha256]:
+        yield Finding("file", "audit:digest")
+
+
+def _digest(path: Path) -> str:
+    import hashlib
+
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _search(data: mmap.mmap, tiles: Tiles, tokens: Tokens, *, metadata: bool) -> Iterator[Finding]:
+    marks = [mark for place in tiles.profiles if (mark := profile_mark(data, place)) is not None]
+    unmarked = _gaps(sorted([*tiles.every, *marks]), len(data))
+    outside = b"\xfe\xfd".join(data[start:end] for start, end in unmarked)
+    for rule in hidden_in(outside, tokens):
+        yield Finding("description", f"audit:{rule}")
+    for rule in tile_faults(data, tiles, metadata=metadata):
+        yield Finding("tiles", f"audit:{rule}")
+
+
+def _gaps(ranges: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    gaps, reached = [], 0
+    for start, end in (*ranges, (size, size)):
+        if start > reached:
+            gaps.append((reached, start))
+        reached = max(reached, end)
+    return gaps
+
+
+def _outside(data: mmap.mmap, gaps: Sequence[tuple[int, int]], net: Search) -> Iterator[Hit]:
+    """What is known of anybody, short or long, that begins outside the tiles."""
+    windows: list[tuple[int, int]] = []
+    for start, end in gaps:
+        begin, stop = max(start - _BESIDE, 0), min(end + OVERLAP, len(data))
+        if windows and begin <= windows[-1][1]:
+            begin = windows.pop()[0]
+        windows.append((begin, stop))
+    for begin, stop in windows:
+        for hit in net.hits(data[begin:stop]):
+            yield replace(hit, start=begin + hit.start, end=begin + hit.end)
+
+
+def _known(data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[Hit]) -> Iterator[Finding]:
+    """What is known of anybody; in tiles only where chance does not make it."""
+    from bisect import bisect_right
+
+    starts = [start for start, _ in gaps]
+    for hit in hits:
+        if hit.rule == "source-text":
+            yield Finding("tiles", "audit:source-text")
+            continue
+        number = bisect_right(starts, hit.start) - 1
+        inside = number < 0 or hit.start >= gaps[number][1]
+        if inside and hit.rule != "uid" and (hit.length < LONG or not hit.one_case):
+            continue
+        if stands_alone(data, hit, 0, len(data)):
+            yield Finding("tiles" if inside else "description", f"audit:{hit.rule}")
+
+
+def stated_of(row: Any) -> Slide:
+    """What a manifest row states of a slide."""
+    levels = tuple(
+        (int(width), int(height))
+        for width, _, height in (one.partition("x") for one in str(row.slide_levels).split(","))
+    )
+    macros = str(row.slide_macros or "")
+    return Slide(str(row.slide_vendor), levels, row.slide_mpp, row.slide_objective, macros=macros)

@@ -1,0 +1,1 @@
+"""Whether images show the same patient: models, indexes, comparison, attacks."""

@@ -1,0 +1,142 @@
+"""Reading images and turning them into vectors, on threads; what cannot be read is counted."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.errors import UnreadablePicture, UsageError
+from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.read import Part, read_picture
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.models.protocols import Encoder
+    from numpy.typing import NDArray
+
+_BATCH: Final = 16
+_SAMPLE: Final = 25
+
+Told = Callable[[int], None]
+
+
+def _silent(count: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors of the images that could be read.
+
+    Attributes
+    ----------
+    vectors
+        One array an encoder, ``(len(places), dimension)``.
+    places
+        Which of the given images each row is.
+    excluded
+        Images that are not in it, by reason.
+    """
+
+    vectors: tuple[NDArray[np.float32], ...]
+    places: NDArray[np.intp]
+    excluded: Mapping[str, int]
+
+
+def embed_files(
+    paths: Sequence[Path],
+    encoders: Sequence[Encoder],
+    *,
+    part: Part = Part.WHOLE,
+    done: Told = _silent,
+) -> Embedded:
+    """Embed images by one or more encoders, each image read once.
+
+    Images of another kind than the encoders are made for, and those that cannot be read, are counted.
+
+    Raises
+    ------
+    UsageError
+        When no image is left, or the encoders are made for images of different kinds.
+    """
+    import numpy as np
+
+    modality = _one_modality(encoders)
+    chunks = [range(start, min(start + _BATCH, len(paths))) for start in range(0, len(paths), _BATCH)]
+
+    def work(chunk: range) -> tuple[list[int], list[NDArray[np.float32]], Counter[str]]:
+        read = [(place, _read(paths[place], part, modality)) for place in chunk]
+        kept = [(place, one) for place, one in read if isinstance(one, Picture)]
+        reasons = Counter(one for _, one in read if isinstance(one, str))
+        pictures = [one for _, one in kept]
+        return [place for place, _ in kept], [one.embed(pictures) for one in encoders], reasons
+
+    places: list[int] = []
+    parts: list[list[NDArray[np.float32]]] = []
+    excluded: Counter[str] = Counter()
+    threads = min(os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1, 8)
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for chunk, (kept, vectors, reasons) in zip(chunks, pool.map(work, chunks), strict=True):
+            places += kept
+            parts.append(vectors)
+            excluded += reasons
+            done(len(chunk))
+    finally:
+        # Whoever stops the command must not wait for images that nobody will ask for.
+        pool.shutdown(cancel_futures=True)
+    if not places:
+        reasons_told = ", ".join(f"{reason}: {count}" for reason, count in sorted(excluded.items()))
+        raise UsageError(f"No image can be compared ({reasons_told})", "Check the images and the model")
+    return Embedded(
+        tuple(np.concatenate([part[n] for part in parts]) for n in range(len(encoders))),
+        np.array(places, dtype=np.intp),
+        dict(sorted(excluded.items())),
+    )
+
+
+def modality_of(paths: Sequence[Path]) -> Modality:
+    """Return of what kind most of the first images are; a folder without a model is asked so.
+
+    Raises
+    ------
+    UsageError
+        When none of them can be read.
+    """
+    found = Counter(one.modality for one in islice(_readable(paths), _SAMPLE))
+    if not found:
+        raise UsageError("None of the images can be read", "Give DICOM, slides, PNG, JPEG or TIFF")
+    return found.most_common(1)[0][0]
+
+
+def _readable(paths: Sequence[Path]) -> Iterator[Picture]:
+    for path in paths:
+        one = _read(path, Part.WHOLE, None)
+        if isinstance(one, Picture):
+            yield one
+
+
+def _read(path: Path, part: Part, modality: Modality | None) -> Picture | str:
+    """A picture, or why there is none."""
+    try:
+        picture = read_picture(path, part=part)
+    except UnreadablePicture as refused:
+        return f"not readable: {refused.rule}"
+    if modality is not None and picture.modality is not modality:
+        return f"a {picture.modality}, and the model is for a {modality}"
+    return picture
+
+
+def _one_modality(encoders: Sequence[Encoder]) -> Modality:
+    kinds = {one.modality for one in encoders}
+    if len(kinds) != 1:
+        raise UsageError(
+            "The two models are made for images of different kinds", "Give two that are made for the same"
+        )
+    return kinds.pop()

@@ -1,0 +1,169 @@
+"""The whole evaluation: from vectors and labels to numbers with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.calibration import Calibration
+from medsanitize.verifiers.reid.evaluation.bootstrap import COVERAGE, DRAWS, SEED, Interval, intervals
+from medsanitize.verifiers.reid.evaluation.operating_point import Decisions, decide
+from medsanitize.verifiers.reid.evaluation.pairwise_auc import AllPairs, add_up
+from medsanitize.verifiers.reid.evaluation.retrieval_metrics import Queries, Retrieval, rank, summarise
+from medsanitize.verifiers.reid.evaluation.subgroups import Subgroup, subgroups
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.labels import Labels
+    from numpy.typing import NDArray
+
+_STEPS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Over all pairs of the images.
+
+    Attributes
+    ----------
+    score
+        ``verifier``, or ``distance`` (negative Euclidean distance of the retrieval vectors).
+    curve
+        ``(threshold, false match rate, false non-match rate)`` over all pairs, ascending thresholds.
+    decisions
+        None where too few patients have two images to set a threshold.
+    """
+
+    score: str
+    auc: float
+    genuine_pairs: int
+    impostor_pairs: int
+    intervals: dict[str, Interval]
+    decisions: Decisions | None
+    curve: tuple[tuple[float, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Everything that was measured; it names no image and no patient.
+
+    ``retrieval_by_score`` ranks by the verifier's score, where there is one.
+    """
+
+    images: int
+    patients: int
+    excluded: Mapping[str, int]
+    models: Mapping[str, str]
+    retrieval: Retrieval
+    retrieval_other_day: Retrieval | None
+    retrieval_by_score: Retrieval | None
+    verification: Verification
+    subgroups: tuple[Subgroup, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON types."""
+        facts = asdict(self)
+        facts["intervals"] = {
+            "coverage": COVERAGE,
+            "draws": DRAWS,
+            "drawn": "patients, with replacement",
+            "seed": SEED,
+        }
+        return facts
+
+
+def evaluate(
+    labels: Labels,
+    distances: NDArray[np.float32],
+    pair_scores: NDArray[np.float32] | None,
+    *,
+    models: Mapping[str, str],
+    calibration: Calibration | None = None,
+    target: float = 0.01,
+) -> Evaluation:
+    """Measure.
+
+    Parameters
+    ----------
+    labels : Labels
+        One entry a row of the scores.
+    distances : array, shape (images, images)
+        Scores that the search ranks by (`distance_scores`).
+    pair_scores : array or None
+        The verifier's scores; without one, ``distances`` are the pair scores.
+    models : mapping
+        What to say of the models in the result.
+    calibration : Calibration, optional
+        Came with the model whose scores the pairs have.
+    target : float
+        False match rate of the threshold.
+
+    Raises
+    ------
+    UsageError
+        When no patient has two images, or there is one patient only.
+    """
+    import numpy as np
+
+    patients = np.unique(np.array(labels.patients), return_inverse=True)[1]
+    queries = rank(distances, patients)
+    retrieval = summarise(queries, patients)
+    people = int(patients.max()) + 1
+    if retrieval is None or people < 2:
+        raise _nothing("one image of each patient" if retrieval is None else "one patient")
+    scores = distances if pair_scores is None else pair_scores
+    pairs = add_up(scores, patients)
+    decided = decide(pairs, scores, patients, calibration, target)
+    return Evaluation(
+        images=len(labels),
+        patients=people,
+        excluded=labels.excluded,
+        models=models,
+        retrieval=retrieval,
+        retrieval_other_day=summarise(_other_day(distances, patients, labels), patients),
+        retrieval_by_score=None if pair_scores is None else summarise(rank(pair_scores, patients), patients),
+        verification=Verification(
+            score="distance" if pair_scores is None else "verifier",
+            auc=pairs.auc,
+            genuine_pairs=len(pairs.genuine.scores),
+            impostor_pairs=pairs.impostors,
+            intervals=intervals(people, lambda drawn: {"auc": pairs.auc_of(drawn)}),
+            decisions=decided and decided[0],
+            curve=_curve(pairs),
+        ),
+        subgroups=subgroups(labels, patients, queries, pairs, decided and decided[1]),
+    )
+
+
+def _nothing(there_is: str) -> UsageError:
+    return UsageError(
+        f"There is {there_is} only: nothing can be measured",
+        "Add patients, at least some with two images or more",
+    )
+
+
+def _other_day(distances: NDArray[np.float32], patients: NDArray[np.intp], labels: Labels) -> Queries:
+    """The search for images of another day alone: both days known, and not the same."""
+    days = labels.offset_days
+    # A day that is not known (NaN) differs from every other: it must not count.
+    return rank(
+        distances,
+        patients,
+        lambda query: (days != days[query]) & (days == days) & (days[query] == days[query]),
+    )
+
+
+def _curve(pairs: AllPairs) -> tuple[tuple[float, float, float], ...]:
+    """Rates of error with the score of a genuine pair as threshold, thinned to so many of them."""
+    import numpy as np
+
+    scores = pairs.genuine.scores
+    # The first of equal scores: all of them are at or above the threshold.
+    firsts = np.searchsorted(scores, np.unique(scores))
+    chosen = np.unique(firsts[np.linspace(0, len(firsts) - 1, min(_STEPS, len(firsts))).astype(int)])
+    false_match = 1 - pairs.genuine.lower[chosen] / pairs.impostors
+    false_non_match = chosen / len(scores)
+    columns = (scores[chosen].astype(float), false_match, false_non_match)
+    return tuple(zip(*(column.tolist() for column in columns), strict=True))

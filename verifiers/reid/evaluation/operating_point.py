@@ -1,0 +1,109 @@
+"""Decisions at a threshold that was set by a target rate, on patients that are not those decided on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.calibration import Calibration
+from medsanitize.verifiers.reid.evaluation.bootstrap import SEED, Interval, intervals, quadratic, ratio
+from medsanitize.verifiers.reid.evaluation.pairwise_auc import AllPairs, count_above
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Decisions at the threshold. Genuine and impostor pairs weigh the same, as in a balanced test set.
+
+    Attributes
+    ----------
+    thresholds
+        A pair that scores at least this is called one patient; two where each half set the other's.
+    calibrated_on
+        ``model``: the calibration that came with it. ``other half``: one half of the patients sets the
+        threshold of the other, and impostor pairs across the halves are left out.
+    target
+        False match rate, over pairs of patients, that the threshold was set for.
+    not_calibratable
+        What the bound of that rate would need; empty where it holds.
+    matched, missed, rejected, confused
+        Pairs: genuine above and below the threshold, impostor below and above.
+    """
+
+    thresholds: tuple[float, ...]
+    calibrated_on: str
+    target: float
+    not_calibratable: str
+    accuracy: float
+    specificity: float
+    recall: float
+    precision: float
+    f1: float
+    matched: int
+    missed: int
+    rejected: int
+    confused: int
+    intervals: dict[str, Interval]
+
+
+def decide(
+    pairs: AllPairs,
+    scores: NDArray[np.float32],
+    patients: NDArray[np.intp],
+    calibration: Calibration | None,
+    target: float,
+) -> tuple[Decisions, NDArray[np.bool_]] | None:
+    """Decide on every pair; also return which genuine pairs matched.
+
+    Without a calibration each half of the patients sets the threshold of the other. None where a half has
+    no patient of two images.
+    """
+    import numpy as np
+
+    people = len(pairs.sizes)
+    half = np.random.default_rng(SEED).permutation(people) % 2
+    if calibration is not None:
+        points, half = [calibration.for_false_match(target)] * 2, np.zeros(people, dtype=np.int64)
+    else:
+        try:
+            points = [pairs.calibration(half != one).for_false_match(target) for one in (0, 1)]
+        except UsageError:
+            return None
+    threshold = np.array([point.threshold for point in points])[half]
+    compared = pairs.sizes * (half[:, None] == half)
+    above = count_above(scores, patients, threshold) * (compared > 0)
+    matched = pairs.genuine.scores >= threshold[pairs.genuine.patients]
+    own = np.bincount(pairs.genuine.patients, minlength=people).astype(np.float64)
+    own_above = np.bincount(pairs.genuine.patients, weights=matched, minlength=people)
+
+    def numbers(drawn: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        recall = ratio(drawn @ own_above, drawn @ own)
+        false = ratio(quadratic(drawn, above), quadratic(drawn, compared))
+        precision = ratio(recall, recall + false)
+        return {
+            "accuracy": (recall + 1 - false) / 2,
+            "specificity": 1 - false,
+            "recall": recall,
+            "precision": precision,
+            "f1": 2 * ratio(precision * recall, precision + recall),
+        }
+
+    values = {name: float(np.nan_to_num(one[0])) for name, one in numbers(np.ones((1, people))).items()}
+    confused, impostors = round(float(above.sum()) / 2), round(float(compared.sum()) / 2)
+    found = Decisions(
+        thresholds=tuple(point.threshold for point in points[: 1 if calibration else 2]),
+        calibrated_on="other half" if calibration is None else "model",
+        target=target,
+        not_calibratable=next((one.not_calibratable for one in points if one.not_calibratable), ""),
+        **values,
+        matched=int(matched.sum()),
+        missed=int((~matched).sum()),
+        rejected=impostors - confused,
+        confused=confused,
+        intervals=intervals(people, numbers),
+    )
+    return found, matched

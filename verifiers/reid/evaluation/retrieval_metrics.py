@@ -1,0 +1,122 @@
+"""Does a search with one image of a patient find the others: P@1, R-precision, mAP@R.
+
+Definitions as in Packhäuser et al. 2022: of a query with R other images of its patient (mates), P@1 is
+whether the nearest image is a mate, R-precision the share of mates among the R nearest, and AP@R
+``(1/R) sum_{i<=R} P@i rel@i``. Images without a mate are no queries; they stay in the gallery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medsanitize.verifiers.reid.evaluation.bootstrap import Interval, intervals, ratio
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """One entry a query.
+
+    Attributes
+    ----------
+    images
+        Place of the query among the images.
+    precision_at_1, r_precision, average_precision
+        What it reached.
+    """
+
+    images: NDArray[np.intp]
+    precision_at_1: NDArray[np.float64]
+    r_precision: NDArray[np.float64]
+    average_precision: NDArray[np.float64]
+
+    def of(self, chosen: NDArray[np.bool_]) -> Queries:
+        """Return the queries whose image is chosen; ``chosen`` has one entry an image."""
+        keep = chosen[self.images]
+        return Queries(
+            self.images[keep],
+            self.precision_at_1[keep],
+            self.r_precision[keep],
+            self.average_precision[keep],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Means over queries, with 95 % intervals over patients by name of the number."""
+
+    queries: int
+    precision_at_1: float
+    r_precision: float
+    map_at_r: float
+    intervals: dict[str, Interval]
+
+
+def rank(
+    scores: NDArray[np.float32],
+    patients: NDArray[np.intp],
+    differs: Callable[[int], NDArray[np.bool_]] | None = None,
+) -> Queries:
+    """Search with every image for its mates among all others.
+
+    Parameters
+    ----------
+    scores : array, shape (images, images)
+        Higher is more alike. Of equal scores the image that comes first counts as nearer.
+    patients : array of int, shape (images,)
+        Who each image shows.
+    differs : callable, optional
+        Of a query, which images may count as mates; the patient's others are then left out of its gallery.
+    """
+    import numpy as np
+
+    found: list[tuple[int, float, float, float]] = []
+    for query in range(len(scores)):
+        same = patients == patients[query]
+        mates = same.copy() if differs is None else same & differs(query)
+        mates[query] = False
+        count = int(mates.sum())
+        if not count:
+            continue
+        gallery = np.flatnonzero(mates | ~same)
+        alike = scores[query, gallery]
+        # Whoever reaches the R-th best score, in the order of the score, then of the images.
+        near = np.flatnonzero(alike >= np.partition(alike, len(alike) - count)[len(alike) - count])
+        nearest = near[np.argsort(-alike[near], kind="stable")[:count]]
+        hits = mates[gallery[nearest]].astype(np.float64)
+        precision = np.cumsum(hits) / np.arange(1, count + 1)
+        found.append((query, hits[0], hits.mean(), float(precision @ hits) / count))
+    columns = np.array(found, dtype=np.float64).reshape(-1, 4).T
+    return Queries(columns[0].astype(np.intp), columns[1], columns[2], columns[3])
+
+
+def summarise(queries: Queries, patients: NDArray[np.intp]) -> Retrieval | None:
+    """Average over queries; None when there is no query."""
+    import numpy as np
+
+    if not len(queries.images):
+        return None
+    who = patients[queries.images]
+    values = {
+        "precision_at_1": queries.precision_at_1,
+        "r_precision": queries.r_precision,
+        "map_at_r": queries.average_precision,
+    }
+    people = int(patients.max()) + 1
+    counts = np.bincount(who, minlength=people).astype(np.float64)
+    sums = {name: np.bincount(who, weights=one, minlength=people) for name, one in values.items()}
+    found = intervals(
+        people, lambda drawn: {name: ratio(drawn @ one, drawn @ counts) for name, one in sums.items()}
+    )
+    return Retrieval(
+        queries=len(who),
+        precision_at_1=float(values["precision_at_1"].mean()),
+        r_precision=float(values["r_precision"].mean()),
+        map_at_r=float(values["map_at_r"].mean()),
+        intervals=found,
+    )

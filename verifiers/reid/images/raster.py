@@ -1,0 +1,125 @@
+"""Pictures of PNG, JPEG and TIFF files."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import UnreadablePicture
+from medsanitize.verifiers.reid.images.grayscale import scaled
+from medsanitize.verifiers.reid.images.image import Modality, Picture
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MOST_BYTES = 512 << 20
+"""Largest picture, as numbers of 32 bits."""
+_FORMATS = ("PNG", "JPEG", "TIFF")
+_NEW_SUBFILE_TYPE = 254
+_PHOTOMETRIC = 262
+_COLOURED = 0.12
+_SHARE = 0.05
+
+
+def read_raster(path: Path) -> Picture:
+    """The first page of a file, upright as its EXIF orientation says.
+
+    Grey stays grey, and so do colour files whose channels are equal. What is in colour is taken for a slide
+    (more than 5 % of the pixels have channels that differ by more than 0.12): radiographs have none, stains
+    have. Grey samples of more than 8 bits are shown between their 0.5th and 99.5th percentile, since nothing
+    says what their range is; transparent pixels as what lies behind: white in colour, black in grey.
+
+    Raises
+    ------
+    UnreadablePicture
+        ``not-an-image``, ``too-large`` (before anything is decoded) or ``pixels-undecodable``.
+    """
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(path, formats=_FORMATS) as image:
+                if image.width * image.height * _channels(image.mode) * 4 > MOST_BYTES:
+                    raise UnreadablePicture("too-large", "pixels")
+                pixels = _pixels(ImageOps.exif_transpose(image), _is_inverted(image))
+                further = _further(image)
+    except UnidentifiedImageError:
+        raise UnreadablePicture("not-an-image") from None
+    except Image.DecompressionBombError:
+        raise UnreadablePicture("too-large", "pixels") from None
+    except (OSError, SyntaxError, ValueError, LookupError, ArithmeticError, RuntimeError, TypeError):
+        raise UnreadablePicture("pixels-undecodable", "pixels") from None
+    shown = plain(pixels)
+    modality = Modality.SLIDE if _is_stained(shown) else Modality.RADIOGRAPH
+    return Picture(shown, modality, further=further)
+
+
+def plain(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same picture with one channel where three say the same."""
+    import numpy as np
+
+    if pixels.ndim == 3:
+        first = pixels[..., 0]
+        if np.array_equal(first, pixels[..., 1]) and np.array_equal(first, pixels[..., 2]):
+            return np.ascontiguousarray(first)
+    return pixels
+
+
+def _further(image: Any) -> int:
+    """Pages after the first that are no smaller version of another one (NewSubfileType, TIFF 6.0 p. 36)."""
+    count = 0
+    for number in range(1, getattr(image, "n_frames", 1)):
+        image.seek(number)
+        count += not int(getattr(image, "tag_v2", {}).get(_NEW_SUBFILE_TYPE, 0)) & 1
+    return count
+
+
+def _channels(mode: str) -> int:
+    """Numbers of one decoded pixel."""
+    return 1 if mode in ("1", "L", "I", "F") or mode.startswith("I;") else 4 if "A" in mode.upper() else 3
+
+
+def _is_inverted(image: Any) -> bool:
+    """Whether Pillow left WhiteIsZero to us: it inverts 8 bits only."""
+    tags = getattr(image, "tag_v2", {})
+    return image.mode not in ("1", "L") and tags.get(_PHOTOMETRIC) == 0
+
+
+def _pixels(image: Any, inverted: bool) -> NDArray[np.float32]:
+    import numpy as np
+
+    if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
+        found = scaled(np.asarray(image))
+        return 1 - found if inverted else found
+    if image.mode in ("1", "L"):
+        return _unit(image.convert("L"))
+    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+        return _opaque(_unit(image.convert("RGBA")))
+    return _unit(image.convert("RGB"))
+
+
+def _unit(image: Any) -> NDArray[np.float32]:
+    import numpy as np
+
+    return np.asarray(image, np.float32) / np.float32(255)
+
+
+def _opaque(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What is seen of RGBA: in colour upon white, in grey upon black."""
+    import numpy as np
+
+    colours, alpha = pixels[..., :3], pixels[..., 3:]
+    behind = np.float32(1 if _is_stained(plain(colours * alpha)) else 0)
+    return colours * alpha + behind * (1 - alpha)
+
+
+def _is_stained(pixels: NDArray[np.float32]) -> bool:
+    import numpy as np
+
+    if pixels.ndim == 2:
+        return False
+    spread = pixels.max(axis=2) - pixels.min(axis=2)
+    return bool(np.count_nonzero(spread > _COLOURED) > _SHARE * spread.size)

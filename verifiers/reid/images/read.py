@@ -1,0 +1,105 @@
+"""A picture of any image that can be compared, chosen by its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UnreadablePicture
+from medsanitize.verifiers.reid.images.image import Modality, Picture
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Part(StrEnum):
+    """How much of an image is looked at.
+
+    WHOLE is all of it. CROP leaves the outline out: of a slide 224 pixels in the middle of the tissue, of a
+    radiograph the central half of its rows and columns.
+    """
+
+    WHOLE = "whole"
+    CROP = "crop"
+
+
+def read_picture(path: Path, *, part: Part = Part.WHOLE) -> Picture:
+    """Read one image as a model sees it.
+
+    What it is its bytes say: DICOM (the middle frame, as a viewer shows it), a slide (DICOM of modality
+    SM, or what OpenSlide knows), PNG, JPEG or TIFF (the first page). Slides are 512 pixels long,
+    everything else has the resolution it has.
+
+    Parameters
+    ----------
+    path : Path
+        A file; of slides of several files the main one.
+    part : Part
+        All of it, or the middle alone.
+
+    Raises
+    ------
+    UnreadablePicture
+        With the place and the rule, never a file's name: see the readers of each kind.
+    """
+    from medsanitize.verifiers.reid.images.slide import central_crop
+
+    try:
+        picture = _whole(path)
+    except OSError:
+        raise UnreadablePicture("file-not-readable") from None
+    if min(picture.pixels.shape[:2]) < 1:
+        raise UnreadablePicture("no-pixels", "pixels")
+    if picture.modality is Modality.SLIDE:
+        picture = replace(picture, pixels=_as_slide(picture.pixels))
+    if part is Part.WHOLE:
+        return picture
+    if picture.modality is Modality.SLIDE:
+        return replace(picture, pixels=central_crop(picture.pixels))
+    return replace(picture, pixels=_central_half(picture.pixels))
+
+
+def _whole(path: Path) -> Picture:
+    from medsanitize.sanitize.formats.dicom.file import looks_like_dicom
+    from medsanitize.sanitize.formats.file_type import sniff
+    from medsanitize.verifiers.reid.images.dicom import read_dicom
+    from medsanitize.verifiers.reid.images.raster import read_raster
+    from medsanitize.verifiers.reid.images.slide import is_slide, read_slide
+
+    with path.open("rb") as file:
+        head = file.read(4096)
+    form = sniff(head)
+    # The preamble of a DICOM file may be that of a TIFF file as well (PS3.10 7.1).
+    if head[128:132] == b"DICM" or (form is None and looks_like_dicom(head)):
+        picture = read_dicom(path)
+        return Picture(read_slide(path), Modality.SLIDE) if picture is None else picture
+    if form != "png" and is_slide(path):
+        return Picture(read_slide(path), Modality.SLIDE)
+    if head[:10] == b"ZISRAWFILE":
+        raise UnreadablePicture("slide-not-readable", "slide")
+    if form is None:
+        raise UnreadablePicture("not-an-image")
+    return read_raster(path)
+
+
+def _as_slide(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A picture of a slide that came in another file, in the size and the channels of slides."""
+    import numpy as np
+    from medsanitize.verifiers.reid.images.slide import EDGE, reduced
+
+    if pixels.ndim == 2:
+        pixels = np.repeat(pixels[..., None], 3, axis=2)
+    if max(pixels.shape[:2]) <= EDGE:
+        return pixels
+    return reduced(np.rint(pixels * 255).astype(np.uint8))
+
+
+def _central_half(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+    import numpy as np
+
+    rows, columns = pixels.shape[:2]
+    top, left = rows // 4, columns // 4
+    return np.ascontiguousarray(pixels[top : top + -(-rows // 2), left : left + -(-columns // 2)])

@@ -1,0 +1,159 @@
+"""An index on disk: vectors, the table of what they belong to, and the digest of each file.
+
+``index.json`` is written last and names every other file with its SHA-256. All of them are digested before
+any library opens one, because faiss trusts what it reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.canonical_json import document_json
+from medsanitize.release.checksums import digest_file
+from medsanitize.verifiers.reid.index.ivf import shard_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+ABOUT: Final = "index.json"
+VECTORS: Final = "vectors.f32"
+ROWS: Final = "rows.parquet"
+_SHARDS: Final = "inverted-*.faiss"
+_FORMAT: Final = 2
+_DAMAGED: Final = ("The index is damaged", "Build it again")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an index says of itself.
+
+    Attributes
+    ----------
+    dimension, count
+        Length and number of the vectors.
+    model
+        Digest of the model that made them; vectors of another one cannot be compared.
+    files
+        File name to SHA-256.
+    probes
+        Lists of the inverted file that a search visits; 0 where the search is exact.
+    recall
+        Share of ``measured`` queries whose nearest vector a search found; 1 where exact.
+    """
+
+    dimension: int
+    count: int
+    model: str
+    files: dict[str, str]
+    probes: int = 0
+    recall: float = 1.0
+    measured: int = 0
+
+    @property
+    def shards(self) -> int:
+        """Files of inverted lists; none where the search is exact."""
+        return len(self.files) - len((VECTORS, ROWS))
+
+
+def write_parts(
+    folder: Path, batches: Iterable[tuple[NDArray[np.float32], pa.RecordBatch]], dimension: int
+) -> int:
+    """Write vectors and their rows as they come; the number of a vector is the number of its row.
+
+    Raises
+    ------
+    UsageError
+        When there is no vector at all, or a batch is not of this dimension or not finite.
+    """
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    count, writer = 0, None
+    with storage():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        (folder / ABOUT).unlink(missing_ok=True)
+        with _private(folder / VECTORS) as file:
+            try:
+                for vectors, rows in batches:
+                    if vectors.shape != (rows.num_rows, dimension) or not np.isfinite(vectors).all():
+                        raise UsageError(
+                            "Embeddings are not of the stated length, or not finite",
+                            "Embed the images again with one model",
+                        )
+                    if writer is None:
+                        _private(folder / ROWS).close()
+                        writer = pq.ParquetWriter(folder / ROWS, rows.schema, write_page_checksum=True)
+                    file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
+                    writer.write_batch(rows)
+                    count += rows.num_rows
+            finally:
+                if writer is not None:
+                    writer.close()
+    if not count:
+        raise UsageError("There is nothing to index", "Give at least one image that can be read")
+    return count
+
+
+def _private(path: Path) -> Any:
+    """A new file that only its owner may read: embeddings can be turned back into images."""
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb")
+
+
+def remove_shards(folder: Path) -> None:
+    """Remove the inverted lists of an index that was here before."""
+    for path in folder.glob(_SHARDS):
+        path.unlink()
+
+
+def write_about(folder: Path, about: About) -> None:
+    """Finish an index: digest its files and write what it says of itself."""
+    names = [VECTORS, ROWS, *sorted(path.name for path in folder.glob(_SHARDS))]
+    files = {name: digest_file(folder / name) for name in names}
+    facts = {**asdict(about), "files": files, "format": _FORMAT}
+    write_atomic(folder / ABOUT, document_json(facts))
+    with storage():
+        (folder / ABOUT).chmod(0o600)
+
+
+def read_about(folder: Path, digest: str | None = None) -> About:
+    """Read what an index says, and digest every file that it names; ``digest`` is that of what it says.
+
+    Raises
+    ------
+    IntegrityError
+        When something is missing, changed, or of another size than stated.
+    """
+    try:
+        content = (folder / ABOUT).read_bytes()
+        facts: dict[str, Any] = json.loads(content)
+        known = digest in (None, sha256(content).hexdigest()) and facts.pop("format") == _FORMAT
+        about = About(**facts)
+        named = {VECTORS, ROWS, *(shard_name(number) for number in range(about.shards))}
+        whole = known and set(about.files) == named and bool(about.shards) == bool(about.probes)
+        for name, digest in sorted(about.files.items()) if whole else ():
+            whole = whole and digest_file(folder / name) == digest
+        size = (folder / VECTORS).stat().st_size if whole else -1
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        raise IntegrityError(*_DAMAGED) from None
+    if not whole or size != 4 * about.count * about.dimension:
+        raise IntegrityError(*_DAMAGED)
+    return about
+
+
+def map_vectors(folder: Path, about: About) -> NDArray[np.float32]:
+    """The vectors, ``(count, dimension)``, read from disk as they are needed."""
+    import numpy as np
+
+    return np.memmap(folder / VECTORS, dtype="<f4", mode="r", shape=(about.count, about.dimension))

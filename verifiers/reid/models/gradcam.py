@@ -1,0 +1,192 @@
+"""What linked two images: Grad-CAM (Selvaraju et al. 2017) of the likeness of a pair.
+
+The likeness is what the model answers with: for vectors of unit length their inner product, which grows as
+their distance shrinks, or what a pair is scored by. Its gradient at the maps inside the network, times the
+maps, summed over the channels at each place (so Draelos and Carin 2020: averaging the gradient first loses
+the place), is what each place contributed; what contributed against the likeness is left out. Lengths that
+the network divides by are held fixed (Stylianou et al. 2019): else what two images share would count for
+nothing, because more of it only makes both vectors longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import IntegrityError
+from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.models.config import Config, read_config
+from medsanitize.verifiers.reid.models.load import matching_of
+from medsanitize.verifiers.reid.models.model_folder import CONFIG, WEIGHTS, read_folder
+from medsanitize.verifiers.reid.models.onnx_session import check_modality
+from medsanitize.verifiers.reid.models.preprocess import prepare
+from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_weights
+from medsanitize.verifiers.reid.models.scoring import BIAS, WEIGHT, Scoring
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+# The last maps at 1/16 of the side: later ones see half the chest at every place.
+_GROUP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Attended:
+    """A network that can be asked for its gradients.
+
+    Attributes
+    ----------
+    config
+        What it is.
+    network
+        In evaluation mode.
+    score
+        Weights of the score of a pair by name; empty for retrieval.
+    """
+
+    config: Config
+    network: nn.Module
+    score: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Two images as the network saw them, and what linked them.
+
+    Attributes
+    ----------
+    squares
+        ``(2, size, size)`` float32 in [0, 1], grey: after borders are cut, contrast made even and scaling.
+    heat
+        ``(2, size, size)`` float32 in [0, 1], at the same places; 1 is the place that contributed most.
+    """
+
+    squares: NDArray[np.float32]
+    heat: NDArray[np.float32]
+
+
+def open_attended(folder: Path) -> Attended:
+    """The network of a model folder, every byte compared with its digest; errors as ``open_retrieval``."""
+    from medsanitize.verifiers.reid.models.networks.build import build_network
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    files = read_folder(folder)
+    config = read_config(files.content[CONFIG])
+    network = build_network(config.network).eval()
+    try:
+        weights = load(files.content[WEIGHTS])
+        score = {name: weights.pop(name) for name in (WEIGHT, BIAS) if name in weights}
+        network.load_state_dict(weights)
+    except (SafetensorError, RuntimeError):
+        raise IntegrityError("The model's weights are not its network's", "Fetch or train it again") from None
+    return Attended(config, network, score)
+
+
+def packaged_attended(modality: Modality) -> Attended:
+    """The network behind ``packaged_retrieval``."""
+    from medsanitize.verifiers.reid.models.networks.build import build_network
+
+    config = default_config(modality)
+    network = build_network(config.network).eval()
+    network.load_state_dict(packaged_weights(modality))
+    return Attended(config, network, {})
+
+
+def attend(model: Attended, one: Picture, other: Picture) -> Attention:
+    """Where each of two pictures is like the other, in the model's eyes.
+
+    Raises
+    ------
+    UsageError
+        If a picture is of another modality than the model is made for.
+    """
+    import numpy as np
+    import torch
+
+    config = model.config
+    check_modality([one, other], config.modality)
+    prepared = np.stack([prepare(picture, config.preprocessing) for picture in (one, other)])
+    images = torch.from_numpy(prepared)
+    seen: list[Tensor] = []
+
+    def keep(_layer: nn.Module, _given: object, maps: Tensor) -> None:
+        seen.append(maps)
+
+    layer = model.network.get_submodule(_layer_of(config))
+    hook = layer.register_forward_hook(keep)
+    try:
+        with torch.enable_grad(), _fixed_lengths():
+            vectors = model.network(images.requires_grad_())
+            likeness = _likeness(model)(vectors[:1], vectors[1:])
+            slopes = torch.autograd.grad(likeness.sum(), seen)
+    finally:
+        hook.remove()
+    side = config.preprocessing.size
+    heat = torch.zeros(2, side, side)
+    for slope, maps in zip(slopes, seen, strict=True):
+        contributed = (slope * maps).sum(1, keepdim=True).relu().detach()
+        heat += torch.nn.functional.interpolate(contributed, (side, side), mode="bilinear")[:, 0]
+    heat /= heat.amax((1, 2), keepdim=True).clamp(min=1e-30)
+    return Attention(_grey(prepared, config), heat.numpy())
+
+
+def _fixed_lengths() -> AbstractContextManager[object]:
+    """Within it, ``F.normalize`` divides by a length that has no gradient."""
+    from torch.nn import functional
+    from torch.overrides import TorchFunctionMode
+
+    class FixedLengths(TorchFunctionMode):
+        def __torch_function__(
+            self, function: Any, _types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+        ) -> Any:
+            keywords = dict(kwargs or {})
+            if function is not functional.normalize:
+                return function(*args, **keywords)
+            vectors, dim = args[0], keywords.get("dim", 1)
+            return vectors / vectors.detach().norm(dim=dim, keepdim=True).clamp(min=1e-12)
+
+    return FixedLengths()
+
+
+def _layer_of(config: Config) -> str:
+    """Whose maps are looked at."""
+    name = str(config.network.get("name"))
+    if name == "lite0-projected":
+        return f"features.backbone.groups.{_GROUP}"
+    return f"backbone.groups.{_GROUP}" if name.startswith("lite0") else "backbone"
+
+
+def _grey(prepared: NDArray[np.float32], config: Config) -> NDArray[np.float32]:
+    import numpy as np
+
+    how = config.preprocessing
+    mean, deviation = (np.array(three, np.float32)[:, None, None] for three in (how.mean, how.deviation))
+    return np.asarray(np.clip((prepared * deviation + mean).mean(1), 0, 1), np.float32)
+
+
+def _likeness(model: Attended) -> Callable[[Tensor, Tensor], Tensor]:
+    """The model's answer on a pair of vectors, up to a function that only grows."""
+    import torch
+
+    if (matching := matching_of(model.config)) is not None:
+        from medsanitize.verifiers.reid.models.networks.match import outside
+
+        shape = (-1, matching.channels, matching.grid**2)
+        beyond = outside(matching.grid, matching.reach)
+
+        def match(one: Tensor, other: Tensor) -> Tensor:
+            first, second = (vectors[:, :-2].reshape(shape) for vectors in (one, other))
+            found = first.transpose(1, 2) @ second + beyond
+            return found.amax(2).mean(1) + found.amax(1).mean(1)
+
+        return match
+    if model.config.scoring is Scoring.SIGMOID_DIFFERENCE:
+        weight = model.score[WEIGHT].reshape(-1)
+        return lambda one, other: (torch.sigmoid(one) - torch.sigmoid(other)).abs() @ weight
+    return lambda one, other: (one * other).sum(1)

@@ -1,0 +1,175 @@
+"""Opening a model folder for use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.verifiers.reid.models.config import Config, Kind, read_config
+from medsanitize.verifiers.reid.models.model_folder import (
+    CALIBRATION,
+    CONFIG,
+    GRAPH,
+    TRAINING,
+    WEIGHTS,
+    ModelFiles,
+    read_folder,
+)
+from medsanitize.verifiers.reid.models.onnx_model import (
+    GraphClassification,
+    GraphRetrieval,
+    GraphVerification,
+)
+from medsanitize.verifiers.reid.models.onnx_session import open_session
+from medsanitize.verifiers.reid.models.protocols import Classification, Retrieval, Verification
+from medsanitize.verifiers.reid.models.region_matching import Matching
+from medsanitize.verifiers.reid.models.scoring import BIAS, WEIGHT, Scoring
+
+# The layer that makes classes of a classification model's vectors.
+CLASS_WEIGHT, CLASS_BIAS = "classes.weight", "classes.bias"
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
+    """A retrieval model from its folder, every byte compared with its digest.
+
+    Parameters
+    ----------
+    folder
+        What ``train retrieval`` wrote.
+    threads
+        Of one session; a pipeline with a worker a core leaves it at 1.
+
+    Raises
+    ------
+    UsageError
+        If the folder holds no model, or one that answers something else.
+    IntegrityError
+        If anything in it was changed, is missing or was added, or cannot be understood.
+    """
+    files = read_folder(folder)
+    config = _config(files, Kind.RETRIEVAL)
+    session = open_session(files.content[GRAPH], threads)
+    return GraphRetrieval(files.digest, config.modality, config.dimension, config.preprocessing, session)
+
+
+def open_verification(folder: Path, *, threads: int = 1) -> Verification:
+    """A verification model from its folder; parameters and errors as ``open_retrieval``."""
+    files = read_folder(folder)
+    config = _config(files, Kind.VERIFICATION)
+    return GraphVerification(
+        files.digest,
+        config.modality,
+        config.dimension,
+        config.preprocessing,
+        open_session(files.content[GRAPH], threads),
+        config.scoring,
+        _score_weights(files.content[WEIGHTS], config),
+        matching_of(config),
+    )
+
+
+def open_classification(folder: Path, *, threads: int = 1) -> Classification:
+    """A classification model from its folder; parameters and errors as ``open_retrieval``."""
+    files = read_folder(folder)
+    config = _config(files, Kind.CLASSIFICATION)
+    weight, bias = _class_weights(files.content[WEIGHTS], config)
+    return GraphClassification(
+        files.digest,
+        config.modality,
+        config.dimension,
+        config.preprocessing,
+        open_session(files.content[GRAPH], threads),
+        config.classes,
+        weight,
+        bias,
+    )
+
+
+def _class_weights(data: bytes, config: Config) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The layer that makes classes of vectors, of the shape that the configuration asks for."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    count = len(config.classes)
+    try:
+        weights = load(data)
+        shapes = (weights[CLASS_WEIGHT].shape, weights[CLASS_BIAS].shape)
+        if count >= 2 and shapes == ((count, config.dimension), (count,)):
+            return weights[CLASS_WEIGHT], weights[CLASS_BIAS]
+    except (SafetensorError, KeyError):
+        pass
+    raise IntegrityError("The model has no weights for its classes", "Fetch or train it again")
+
+
+def matching_of(config: Config) -> Matching | None:
+    """How the vectors of a model are matched place by place; None where they are not.
+
+    Raises
+    ------
+    IntegrityError
+        If the configuration's network makes other vectors than the matching takes.
+    """
+    if config.scoring is not Scoring.MATCH:
+        return None
+    try:
+        facts = {name: int(config.network[name]) for name in ("kept", "grid", "reach")}
+    except (KeyError, TypeError, ValueError):
+        facts = {"kept": 0, "grid": 0, "reach": 0}
+    matching = Matching(facts["kept"], facts["grid"], facts["reach"])
+    if min(facts.values()) < 1 or matching.dimension != config.dimension:
+        raise IntegrityError("The model's vectors cannot be matched", "Fetch or train it again")
+    return matching
+
+
+def _score_weights(data: bytes, config: Config) -> dict[str, NDArray[np.float32]]:
+    """The weights of the score, of the shape that its kind asks for."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    length = {Scoring.SIGMOID_DIFFERENCE: config.dimension, Scoring.DISTANCE: 1, Scoring.MATCH: 1}.get(
+        config.scoring
+    )
+    try:
+        weights = load(data)
+        if (weights[WEIGHT].size, weights[BIAS].size) == (length, 1):
+            return {name: weights[name] for name in (WEIGHT, BIAS)}
+    except (SafetensorError, KeyError):
+        pass
+    raise IntegrityError("The model has no weights for the score of a pair", "Fetch or train it again")
+
+
+def stored_calibration(folder: Path) -> bytes | None:
+    """The bytes of the model's calibration.json, checked like all its files; None where it has none."""
+    return read_folder(folder).content.get(CALIBRATION)
+
+
+def _config(files: ModelFiles, kind: Kind) -> Config:
+    config = read_config(files.content[CONFIG])
+    if config.kind is not kind:
+        raise UsageError(
+            f"The folder holds a {config.kind} model, and a {kind} model is needed",
+            f"Give the folder that train {kind} wrote",
+        )
+    return config
+
+
+def trained_on(folder: Path) -> str:
+    """Digest of the images that a model was trained on; empty where its folder does not say it.
+
+    Raises
+    ------
+    UsageError, IntegrityError
+        When the folder is no model's, or was changed.
+    """
+    try:
+        return str(json.loads(read_folder(folder).content.get(TRAINING, b"{}")).get("images", ""))
+    except (ValueError, AttributeError):
+        raise IntegrityError(
+            "training.json of a model is damaged", "Fetch or train the model again"
+        ) from None

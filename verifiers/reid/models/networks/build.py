@@ -1,0 +1,44 @@
+"""From the name and arguments in config.json to a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from medsanitize.errors import IntegrityError
+from medsanitize.verifiers.reid.models.networks.densenet import DenseFeatures
+from medsanitize.verifiers.reid.models.networks.lite import LiteFeatures, LiteProjected
+from medsanitize.verifiers.reid.models.networks.match import LiteMatch
+from medsanitize.verifiers.reid.models.networks.moments import LiteMoments
+from medsanitize.verifiers.reid.models.networks.siamese import SiameseRetrieval, SiameseVerification
+from torch import nn
+
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "densenet": DenseFeatures,
+    "lite0-features": LiteFeatures,
+    "lite0-match": LiteMatch,
+    "lite0-moments": LiteMoments,
+    "lite0-projected": LiteProjected,
+    "siamese-retrieval": SiameseRetrieval,
+    "siamese-verification": SiameseVerification,
+}
+
+
+def build_network(facts: Mapping[str, Any]) -> nn.Module:
+    """The network that ``{"name": ..., its arguments}`` describes, with weights yet to be loaded.
+
+    Raises
+    ------
+    IntegrityError
+        If no network has this name or takes these arguments.
+    """
+    arguments = dict(facts)
+    maker = NETWORKS.get(str(arguments.pop("name", "")))
+    try:
+        if maker is not None:
+            return maker(**arguments)
+    except (TypeError, ValueError, IndexError):
+        pass
+    raise IntegrityError(
+        "The model's network is not one this version knows", "Use the version that trained it"
+    )

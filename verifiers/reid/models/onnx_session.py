@@ -1,0 +1,86 @@
+"""Running an ONNX graph on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.sanitize.onnx import open_network
+from medsanitize.verifiers.reid.models.preprocess import Preprocessing, prepare
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.images.image import Modality, Picture
+    from numpy.typing import NDArray
+
+# Fits the caches of one core better than larger ones. Short batches are filled up, so that a vector does
+# not depend on how many pictures came with it.
+BATCH = 4
+
+
+def open_session(graph: bytes, threads: int) -> Any:
+    """An ONNX Runtime session on ``threads`` threads.
+
+    Raises
+    ------
+    IntegrityError
+        If the bytes are no graph, or one that wants other files or operators that are not standard.
+    """
+    import onnxruntime  # type: ignore[import-untyped]
+
+    _check(graph)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # Threads that wait actively would take the cores of the other workers.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 4
+    return open_network(graph, options)
+
+
+def _check(graph: bytes) -> None:
+    """A graph may name files beside it, and operators of others; ours does neither."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = onnx.load_model_from_string(graph)
+        onnx.checker.check_model(model)
+    except (DecodeError, onnx.checker.ValidationError):
+        raise IntegrityError("The network of the model is no ONNX graph", "Fetch or train it again") from None
+    tensors = model.graph.initializer
+    outside = any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors)
+    if outside or model.functions or any(node.domain for node in model.graph.node):
+        raise IntegrityError(
+            "The network of the model leans on other files or operators", "Fetch or train it again"
+        )
+
+
+def check_modality(pictures: Sequence[Picture], modality: Modality) -> None:
+    """Raise UsageError if a picture is of another kind than the model is made for."""
+    for picture in pictures:
+        if picture.modality is not modality:
+            raise UsageError(
+                f"The model is made for pictures of the kind {modality}, and one is a {picture.modality}",
+                f"Use a model for {picture.modality} pictures",
+            )
+
+
+def embed(
+    session: Any, pictures: Sequence[Picture], how: Preprocessing, dimension: int
+) -> NDArray[np.float32]:
+    """Vectors of pictures, ``(n, dimension)`` float32, in batches of one size."""
+    import numpy as np
+
+    vectors = np.empty((len(pictures), dimension), np.float32)
+    batch = np.zeros((BATCH, 3, how.size, how.size), np.float32)
+    for start in range(0, len(pictures), BATCH):
+        part = pictures[start : start + BATCH]
+        for place, picture in enumerate(part):
+            batch[place] = prepare(picture, how)
+        (result,) = session.run(["vectors"], {"images": batch})
+        vectors[start : start + len(part)] = result[: len(part)]
+    if not np.isfinite(vectors).all():
+        raise IntegrityError("The model gave a vector that is no number", "Train or fetch the model again")
+    return vectors

@@ -1,0 +1,201 @@
+"""From a picture to the numbers a network takes; every choice is plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import IntegrityError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.images.image import Picture
+    from numpy.typing import NDArray
+
+# ITU-R BT.601: how much of each channel makes grey.
+LUMA = (0.299, 0.587, 0.114)
+# Of rows or columns: from where, how many are seen, and how many pixels they become.
+Window = tuple[float, float, int]
+# Pixels; finer than that, borders are not looked for.
+LARGEST = 512
+
+
+class Fit(StrEnum):
+    """How a picture becomes a square."""
+
+    STRETCH = "stretch"
+    """Both sides are scaled to the size, whatever the shape was."""
+    CROP = "crop"
+    """The shorter side is scaled to the size and the middle is kept."""
+    PAD = "pad"
+    """The longer side is scaled to the size and black is added evenly around the rest."""
+
+
+class Channels(StrEnum):
+    """What the three channels hold."""
+
+    GREY = "grey"
+    """The same grey image three times."""
+    COLOUR = "colour"
+    """Red, green, blue."""
+
+
+class Look(StrEnum):
+    """What of a picture's processing is taken away."""
+
+    AS_IS = "as-is"
+    """Nothing."""
+    EVEN = "even"
+    """Uniform borders are cut, and contrast is made even by tiles; see ``models.radiographs``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """What is done to a picture before the network, in this order: channels, look, fit, normalise.
+
+    Attributes
+    ----------
+    size
+        Side of the square, pixels.
+    fit, channels
+        See there. Scaling is bilinear with an antialiasing triangle as wide as the scale (Pillow's).
+    mean, deviation
+        Of each channel, on the scale [0, 1]: a value becomes ``(value - mean) / deviation``.
+    look
+        See there. Borders are looked for at ``LARGEST`` pixels, contrast is made even in the square.
+    """
+
+    size: int
+    fit: Fit
+    channels: Channels
+    mean: tuple[float, float, float]
+    deviation: tuple[float, float, float]
+    look: Look = Look.AS_IS
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> Preprocessing:
+        """From plain data; IntegrityError where a fact is missing or of another kind."""
+        try:
+            return cls(
+                size=int(facts["size"]),
+                fit=Fit(facts["fit"]),
+                channels=Channels(facts["channels"]),
+                mean=_three(facts["mean"]),
+                deviation=_three(facts["deviation"]),
+                look=Look(facts["look"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise IntegrityError(
+                "The model's preprocessing cannot be understood", "Train or fetch the model again"
+            ) from None
+
+
+def _three(values: Any) -> tuple[float, float, float]:
+    one, two, three = (float(value) for value in values)
+    return one, two, three
+
+
+def prepare(picture: Picture, how: Preprocessing) -> NDArray[np.float32]:
+    """One picture as ``(3, size, size)`` float32."""
+    import numpy as np
+
+    mean = np.array(how.mean, np.float32)[:, None, None]
+    deviation = np.array(how.deviation, np.float32)[:, None, None]
+    pixels = _channels(picture.pixels, how.channels)
+    if how.look is Look.EVEN:
+        from medsanitize.verifiers.reid.models.radiograph_normalization import even_contrast
+
+        square = np.stack([even_contrast(plane) for plane in _square(_within_borders(pixels), how)])
+    else:
+        square = _square(pixels, how)
+    return np.asarray((square - mean) / deviation, np.float32)
+
+
+def _within_borders(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What uniform borders enclose, looked for at one scale: it must not depend on the detector's pixels."""
+    from medsanitize.verifiers.reid.models.radiograph_normalization import content
+
+    rows, columns = pixels.shape[:2]
+    scale = min(1.0, LARGEST / max(rows, columns))
+    small = (max(1, round(rows * scale)), max(1, round(columns * scale)))
+    seen = _weights(rows, 0, rows, small[0]) @ pixels.mean(2) if scale < 1 else pixels.mean(2)
+    seen = (_weights(columns, 0, columns, small[1]) @ seen.T).T if scale < 1 else seen
+    top, bottom, left, right = content(seen)
+    edges = (round(edge * rows / small[0]) for edge in (top, bottom))
+    sides = (round(edge * columns / small[1]) for edge in (left, right))
+    return pixels[slice(*edges), slice(*sides)]
+
+
+def _channels(pixels: NDArray[np.float32], channels: Channels) -> NDArray[np.float32]:
+    """Grey or RGB as the network wants it: ``(rows, columns, 1 or 3)``."""
+    import numpy as np
+
+    if pixels.ndim == 3 and channels is Channels.GREY:
+        pixels = pixels @ np.array(LUMA, np.float32)
+    return np.ascontiguousarray(pixels if pixels.ndim == 3 else pixels[..., None], np.float32)
+
+
+def _square(pixels: NDArray[np.float32], how: Preprocessing) -> NDArray[np.float32]:
+    """``(1 or 3, size, size)``, with black around what does not fill it."""
+    import numpy as np
+
+    size, (rows, columns, channels) = how.size, pixels.shape
+    of_rows, of_columns = _window(rows, columns, how)
+    inner, down, across = _scaled(pixels, of_rows, of_columns), of_rows[2], of_columns[2]
+    if (down, across) == (size, size):
+        return inner
+    square = np.zeros((channels, size, size), np.float32)
+    above, before = (size - down) // 2, (size - across) // 2
+    square[:, above : above + down, before : before + across] = inner
+    return square
+
+
+def _scaled(pixels: NDArray[np.float32], of_rows: Window, of_columns: Window) -> NDArray[np.float32]:
+    """``(rows, columns, channels)`` to ``(channels, fewer rows, fewer columns)``: a sparse product a side."""
+    import numpy as np
+
+    rows, columns, channels = pixels.shape
+    down = _weights(rows, *of_rows) @ pixels.reshape(rows, -1)
+    turned = down.reshape(-1, columns, channels).transpose(1, 2, 0).reshape(columns, -1)
+    across = _weights(columns, *of_columns) @ turned
+    return np.ascontiguousarray(across.reshape(-1, channels, len(down)).transpose(1, 2, 0))
+
+
+def _window(rows: int, columns: int, how: Preprocessing) -> tuple[Window, Window]:
+    """What is seen of rows and of columns."""
+    size = how.size
+    if how.fit is Fit.CROP:
+        side = min(rows, columns)
+        return ((rows - side) / 2, side, size), ((columns - side) / 2, side, size)
+    if how.fit is Fit.PAD:
+        scale = size / max(rows, columns)
+        return (0, rows, max(1, round(rows * scale))), (0, columns, max(1, round(columns * scale)))
+    return (0, rows, size), (0, columns, size)
+
+
+@lru_cache(maxsize=256)
+def _weights(length: int, start: float, seen: float, target: int) -> Any:
+    """What each of ``target`` pixels takes of ``length``: a triangle as wide as the scale.
+
+    A sparse ``(target, length)`` matrix; the same numbers as Pillow's bilinear resize of floats.
+    """
+    import numpy as np
+    from scipy import sparse  # type: ignore[import-untyped]
+
+    scale = seen / target
+    reach = max(scale, 1.0)
+    centres = start + (np.arange(target) + 0.5) * scale
+    first = np.maximum((centres - reach + 0.5).astype(np.int64), 0)
+    places = first[:, None] + np.arange(int(2 * reach) + 2)
+    shares = np.maximum(1 - np.abs(places + 0.5 - centres[:, None]) / reach, 0) * (places < length)
+    shares /= shares.sum(1, keepdims=True)
+    taken = shares > 0
+    rows = np.broadcast_to(np.arange(target)[:, None], places.shape)[taken]
+    values = shares[taken].astype(np.float32)
+    return sparse.csr_matrix((values, (rows, places[taken])), shape=(target, length))

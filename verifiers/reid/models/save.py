@@ -1,0 +1,112 @@
+"""Writing a trained network as a model folder, its ONNX graph compared with torch first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medsanitize.errors import MedsanitizeError
+from medsanitize.verifiers.reid.models.config import Config
+from medsanitize.verifiers.reid.models.model_folder import CONFIG, GRAPH, TRAINING, WEIGHTS, write_folder
+from medsanitize.verifiers.reid.models.onnx_session import BATCH, open_session
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Of a vector's length: what float32 sums in another order may differ by, with room to spare.
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A network with its weights, and its ONNX graph that was compared with it.
+
+    Attributes
+    ----------
+    config
+        What it is; its network facts rebuild it, ``deviation`` is what the comparison found.
+    weights
+        State of the network by name.
+    graph
+        ONNX.
+    """
+
+    config: Config
+    weights: Mapping[str, Tensor]
+    graph: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """What is known of how a model came to be.
+
+    Attributes
+    ----------
+    training
+        Provenance as plain data: recipe, counts and digests; no file name and no patient.
+    documents
+        Further files of the folder by name: calibration, card, log, curves.
+    """
+
+    training: Mapping[str, Any]
+    documents: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def export(config: Config, weights: Mapping[str, Tensor]) -> Exported:
+    """Make the ONNX graph of a network and compare it with torch on random images.
+
+    Raises
+    ------
+    MedsanitizeError
+        If ONNX Runtime and torch disagree by more than the tolerance.
+    """
+    import numpy as np
+    import torch
+    from medsanitize.verifiers.reid.models.networks.build import build_network
+    from medsanitize.verifiers.reid.models.onnx_export import to_onnx
+
+    network = build_network(config.network).eval()
+    network.load_state_dict({name: tensor.detach().cpu() for name, tensor in weights.items()})
+    size = config.preprocessing.size
+    graph = to_onnx(network, size)
+    images = torch.randn(BATCH, 3, size, size, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = network(images).numpy()
+    (found,) = open_session(graph, 1).run(["vectors"], {"images": images.numpy()})
+    lengths = np.maximum(np.linalg.norm(expected, axis=1), 1e-12)
+    deviation = float((np.linalg.norm(found - expected, axis=1) / lengths).max())
+    if not deviation <= TOLERANCE:
+        raise MedsanitizeError(
+            f"ONNX Runtime and torch disagree by {deviation:.1e} of a vector's length",
+            "Report this: the model was not written",
+        )
+    return Exported(replace(config, deviation=deviation), weights, graph)
+
+
+def save_model(folder: Path, exported: Exported, score: Mapping[str, Tensor], papers: Papers) -> str:
+    """Write the folder and return the model's digest.
+
+    Parameters
+    ----------
+    score
+        Weights of the score of a pair by name; empty for retrieval.
+
+    Raises
+    ------
+    UsageError
+        If a model is there already.
+    """
+    from safetensors.torch import save
+
+    weights = {**exported.weights, **score}
+    content = {
+        CONFIG: exported.config.to_bytes(),
+        GRAPH: exported.graph,
+        WEIGHTS: save({name: weights[name].detach().cpu().contiguous() for name in sorted(weights)}),
+        TRAINING: (json.dumps(papers.training, indent=1, sort_keys=True) + "\n").encode(),
+        **papers.documents,
+    }
+    return write_folder(folder, content)

@@ -1,0 +1,55 @@
+"""The score of a pair of vectors: 1 is the same patient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from medsanitize.verifiers.reid.models.region_matching import Matching
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Scoring(StrEnum):
+    """How two vectors become one number."""
+
+    NONE = "none"
+    """Not at all: the model answers retrieval only."""
+    SIGMOID_DIFFERENCE = "sigmoid-difference"
+    """A weighted sum of ``|sigmoid(z1) - sigmoid(z2)|`` through a sigmoid (Packhäuser et al. 2022)."""
+    DISTANCE = "distance"
+    """The Euclidean distance, one weight and a bias through a sigmoid."""
+    MATCH = "match"
+    """How well the images match place by place (`Matching`), one weight and a bias through a sigmoid."""
+
+
+WEIGHT, BIAS = "score.weight", "score.bias"
+
+
+def pair_scores(
+    scoring: Scoring,
+    weights: Mapping[str, NDArray[np.float32]],
+    one: NDArray[np.float32],
+    other: NDArray[np.float32],
+    matching: Matching | None = None,
+) -> NDArray[np.float32]:
+    """Score each row of ``one`` with the same row of ``other``, in [0, 1]; MATCH needs a matching."""
+    import numpy as np
+
+    if matching is not None:
+        apart = matching.match(one, other)[:, None]
+    elif scoring is Scoring.DISTANCE:
+        apart = np.linalg.norm(one - other, axis=1, keepdims=True)
+    else:
+        apart = np.abs(_sigmoid(one) - _sigmoid(other))
+    return _sigmoid(apart @ weights[WEIGHT].reshape(-1) + weights[BIAS].reshape(()))
+
+
+def _sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """1 / (1 + exp(-x)) without overflow."""
+    import numpy as np
+
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * values)), np.float32)

@@ -1,0 +1,340 @@
+"""Two sides compared: every match with its reason, and what may be concluded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.overlap.connected_components import connected
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, Vectors
+from medsanitize.verifiers.reid.overlap.exact_matches import equal, same_look, tells_apart
+from medsanitize.verifiers.reid.overlap.models import Models
+from medsanitize.verifiers.reid.overlap.permutation_test import Exchanged, chance_of_as_many
+from medsanitize.verifiers.reid.overlap.score_pairs import Scored, score_pairs, score_within
+from medsanitize.verifiers.reid.overlap.thresholds import Limit
+from medsanitize.verifiers.reid.overlap.verdict import Evidence, Verdict, conclude
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.models.protocols import Verification
+    from numpy.typing import NDArray
+
+Basis = Literal["bytes", "pixels", "look", "id", "score"]
+Decision = Literal["same image", "same patient", "possibly same patient", "different", "undecided"]
+_BY_SCORE: Final = ("same patient", "possibly same patient")
+CLOSEST: Final = 50
+"""Pairs that did not match and are told all the same: the most alike ones, for a person to look at."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Pair:
+    """An image of one side and an image of another.
+
+    Attributes
+    ----------
+    sides
+        Numbers of the sides.
+    images
+        Numbers of the images within their sides.
+    patients
+        Numbers of the patients within their sides.
+    basis
+        What the decision rests on.
+    decision
+        What it is.
+    modality, distance, score
+        What the models said; None where they did not look.
+    bits
+        In how many bits the fingerprints differ, where they are alike; None elsewhere.
+    group
+        Number of the group of patients that matches connect; 0 where nothing matched.
+    """
+
+    sides: tuple[int, int]
+    images: tuple[int, int]
+    patients: tuple[int, int]
+    basis: Basis
+    decision: Decision
+    modality: Modality | None = None
+    distance: float | None = None
+    score: float | None = None
+    bits: int | None = None
+    group: int = 0
+
+    @property
+    def matched(self) -> bool:
+        """Whether the pair says that the two sides share a patient, or may do so."""
+        return self.decision == "same image" or self.decision in _BY_SCORE
+
+    @property
+    def nodes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Both patients, each with its side."""
+        return (self.sides[0], self.patients[0]), (self.sides[1], self.patients[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides and what was found.
+
+    Attributes
+    ----------
+    titles
+        What they are called.
+    evidence, verdict
+        Counts, and the conclusion.
+    """
+
+    titles: tuple[str, str]
+    evidence: Evidence
+    verdict: Verdict
+
+
+def compare(
+    sides: tuple[Seen, Seen],
+    numbers: tuple[int, int],
+    models: Models,
+    limits: Mapping[Modality, Limit],
+    *,
+    same_ids: bool,
+) -> tuple[Comparison, tuple[Pair, ...]]:
+    """Compare two sides.
+
+    Parameters
+    ----------
+    sides : (Seen, Seen)
+        What was seen of them.
+    numbers : (int, int)
+        Their places among all sides.
+    models : Models
+        Those that looked.
+    limits : mapping
+        Threshold and rates by modality; one that is not there leaves pairs undecided.
+    same_ids : bool
+        Whether one name of a patient means one patient on both sides (they come from one table).
+
+    Returns
+    -------
+    tuple of Comparison, tuple of Pair
+        Pairs: matches and the closest others; no pair of images twice.
+    """
+    trusted = tells_apart(sides[0]) and tells_apart(sides[1])
+    named = tuple(_ids(sides, numbers)) if same_ids else ()
+    equal_or_named: dict[tuple[int, int], Pair] = {}
+    for pair in (*_copies(sides, numbers, trusted=trusted), *named):
+        equal_or_named.setdefault(pair.images, pair)
+    told = {
+        modality: _by_model(sides, numbers, modality, models.verification.get(modality), limits.get(modality))
+        for modality in Modality
+        if all(modality in side.vectors for side in sides)
+    }
+    evidence = _evidence(sides, equal_or_named.values(), len(named), told, limits)
+    found = dict(equal_or_named)
+    for one in told.values():
+        for pair in one.pairs:
+            found[pair.images] = _joined(found.get(pair.images), pair)
+    titles = (sides[0].title, sides[1].title)
+    ordered = tuple(found[places] for places in sorted(found))
+    return Comparison(titles, evidence, conclude(*titles, evidence)), ordered
+
+
+def _evidence(
+    sides: tuple[Seen, Seen],
+    without_models: Iterable[Pair],
+    named: int,
+    told: Mapping[Modality, _Told],
+    limits: Mapping[Modality, Limit],
+) -> Evidence:
+    """Count what a verdict rests on."""
+    decided = Counter((pair.decision, pair.basis) for pair in without_models)
+    judged = {modality: one for modality, one in told.items() if modality in limits}
+    unread = Counter(sides[0].unread) + Counter(sides[1].unread)
+    return Evidence(
+        copies={basis: decided["same image", basis] for basis in ("bytes", "pixels", "look")},
+        ids=named,
+        matched={modality: len(one.matched) for modality, one in judged.items()},
+        sure={modality: len(one.sure) for modality, one in judged.items()},
+        compared={modality: one.compared for modality, one in told.items()},
+        limits=dict(limits),
+        unread=dict(sorted(unread.items())),
+        apart=_apart(sides, frozenset(told)),
+        look_alike=decided["undecided", "look"],
+        complete=all(one.complete for one in judged.values()),
+        exchanged={modality: one.exchanged[0] for modality, one in judged.items() if one.matched},
+        sure_exchanged={modality: one.exchanged[1] for modality, one in judged.items() if one.matched},
+    )
+
+
+def grouped(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
+    """The same pairs, the best first, with the group of patients that each belongs to."""
+    groups = connected(pair.nodes for pair in pairs if pair.matched)
+    known = (replace(pair, group=groups.get(pair.nodes[0], 0) if pair.matched else 0) for pair in pairs)
+    return tuple(sorted(known, key=_rank))
+
+
+def _rank(pair: Pair) -> tuple[object, ...]:
+    order = ("same image", *_BY_SCORE, "undecided", "different").index(pair.decision)
+    basis = ("bytes", "pixels", "look", "id", "score").index(pair.basis)
+    return order, basis, -(pair.score if pair.score is not None else 0.0), pair.sides, pair.images
+
+
+def _copies(sides: tuple[Seen, Seen], numbers: tuple[int, int], *, trusted: bool) -> Iterator[Pair]:
+    one, other = sides
+    for basis, places in (
+        ("bytes", equal(one.digests, other.digests)),
+        ("pixels", equal(one.pixels, other.pixels)),
+    ):
+        for images in places:
+            yield _pair(sides, numbers, images, basis, "same image")  # type: ignore[arg-type]
+    for images, bits in same_look(one, other).items():
+        decision: Decision = "same image" if trusted else "undecided"
+        yield replace(_pair(sides, numbers, images, "look", decision), bits=bits)
+
+
+def _ids(sides: tuple[Seen, Seen], numbers: tuple[int, int]) -> Iterator[Pair]:
+    """One pair a patient that both sides name: the first image of each."""
+    firsts = [_first_images(side) for side in sides]
+    for name in sorted(firsts[0].keys() & firsts[1].keys()):
+        yield _pair(sides, numbers, (firsts[0][name], firsts[1][name]), "id", "same patient")
+
+
+def _first_images(side: Seen) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for image, patient in enumerate(side.patients.tolist()):
+        if patient >= 0 and side.names[patient]:
+            found.setdefault(side.names[patient], image)
+    return found
+
+
+def _pair(
+    sides: tuple[Seen, Seen],
+    numbers: tuple[int, int],
+    images: tuple[int, int],
+    basis: Basis,
+    decision: Decision,
+) -> Pair:
+    patients = (int(sides[0].patients[images[0]]), int(sides[1].patients[images[1]]))
+    return Pair(numbers, images, patients, basis, decision)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Told:
+    """What the models said of one kind of image; see `Evidence` for what is counted.
+
+    ``matched`` and ``sure`` are pairs of patients; of each, ``exchanged`` says what dividing at random makes.
+    """
+
+    pairs: tuple[Pair, ...]
+    matched: frozenset[tuple[int, int]]
+    sure: frozenset[tuple[int, int]]
+    compared: int
+    complete: bool
+    exchanged: tuple[Exchanged, Exchanged]
+
+
+def _by_model(
+    sides: tuple[Seen, Seen],
+    numbers: tuple[int, int],
+    modality: Modality,
+    verifier: Verification | None,
+    limit: Limit | None,
+) -> _Told:
+    """Let the models compare one kind of image."""
+    one, other = (side.vectors[modality] for side in sides)
+    scored = score_pairs(one, other, verifier, within=limit.within if limit is not None else 0.0)
+    pairs = tuple(_scored(scored, (one, other), numbers, modality, limit))
+    matched = frozenset(pair.patients for pair in pairs if pair.decision in _BY_SCORE)
+    sure = frozenset(pair.patients for pair in pairs if pair.decision == "same patient")
+    exchanged = _exchanged((matched, sure), (one, other), verifier, limit) if limit and matched else None
+    return _Told(
+        pairs,
+        matched,
+        sure,
+        compared=len(set(one.patients.tolist())) * len(set(other.patients.tolist())),
+        complete=scored.complete,
+        exchanged=exchanged or (Exchanged(), Exchanged()),
+    )
+
+
+def _scored(
+    scored: Scored,
+    vectors: tuple[Vectors, Vectors],
+    numbers: tuple[int, int],
+    modality: Modality,
+    limit: Limit | None,
+) -> Iterator[Pair]:
+    """Matches by score, and the closest of the others."""
+    for place in _chosen(scored, limit).tolist():
+        i, j = int(scored.first[place]), int(scored.second[place])
+        score = float(scored.score[place])
+        decision: Decision = "undecided"
+        if limit is not None:
+            decision = "possibly same patient" if score >= limit.possible.threshold else "different"
+            if limit.reaches_sure(score, float(scored.distance[place])):
+                decision = "same patient"
+        yield Pair(
+            sides=numbers,
+            images=(int(vectors[0].images[i]), int(vectors[1].images[j])),
+            patients=(int(vectors[0].patients[i]), int(vectors[1].patients[j])),
+            basis="score",
+            decision=decision,
+            modality=modality,
+            distance=float(scored.distance[place]),
+            score=score,
+        )
+
+
+def _exchanged(
+    across: tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]],
+    vectors: tuple[Vectors, Vectors],
+    verifier: Verification | None,
+    limit: Limit,
+) -> tuple[Exchanged, Exchanged]:
+    """Matches, and sure ones, within the sides, and how often chance gives as many across as there are."""
+    inside: tuple[list[set[tuple[int, int]]], ...] = ([], [])
+    complete = True
+    for one in vectors:
+        scored = score_within(one, verifier, within=limit.within)
+        complete = complete and scored.complete
+        possible = scored.score >= limit.possible.threshold
+        sure = (scored.score >= limit.sure.threshold) & (scored.distance <= limit.sure_within)
+        for found, matched in zip(inside, (possible, sure), strict=True):
+            places = (one.patients[rows[matched]].tolist() for rows in (scored.first, scored.second))
+            found.append({(min(a, b), max(a, b)) for a, b in zip(*places, strict=True)})
+    sizes = (len(set(vectors[0].patients.tolist())), len(set(vectors[1].patients.tolist())))
+    told = []
+    for pairs, (first, second) in zip(across, inside, strict=True):
+        # Matches within that were not looked for would have spoken for chance.
+        chance = chance_of_as_many(pairs, (first, second), sizes) if complete else 1.0
+        told.append(Exchanged(len(first) + len(second), chance))
+    return told[0], told[1]
+
+
+def _chosen(scored: Scored, limit: Limit | None) -> NDArray[np.int64]:
+    import numpy as np
+
+    order = np.lexsort((scored.second, scored.first, -scored.score))
+    matches = int((scored.score >= limit.possible.threshold).sum()) if limit is not None else 0
+    return order[: matches + CLOSEST]
+
+
+def _joined(before: Pair | None, pair: Pair) -> Pair:
+    """One pair for what two ways found: the surer way, with what the model said."""
+    if before is None:
+        return pair
+    if before.decision == "undecided":
+        return replace(pair, bits=before.bits)
+    return replace(before, modality=pair.modality, distance=pair.distance, score=pair.score)
+
+
+def _apart(sides: tuple[Seen, Seen], modalities: frozenset[Modality]) -> int:
+    """Patients of whom no image could be compared by a model with the other side."""
+    count = 0
+    for side in sides:
+        all_of = set(side.patients.tolist()) - {-1}
+        for modality in modalities:
+            all_of -= set(side.vectors[modality].patients.tolist())
+        count += len(all_of)
+    return count

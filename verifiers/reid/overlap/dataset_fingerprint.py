@@ -1,0 +1,200 @@
+"""What was seen of all images of a side, as arrays that can be compared at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.index.search import Search, search_in
+from medsanitize.verifiers.reid.index.vector_spool import Spill
+from medsanitize.verifiers.reid.overlap.dataset import Image, Side
+from medsanitize.verifiers.reid.overlap.fingerprint import NO_IMAGE, Look
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Vectors:
+    """Embeddings of one modality: row n belongs to image ``images[n]`` of patient ``patients[n]``.
+
+    ``search`` holds those of the retrieval model, ``second`` those of the verification model or None.
+    """
+
+    images: NDArray[np.int64]
+    patients: NDArray[np.int64]
+    search: Search
+    second: NDArray[np.float32] | None
+
+    @property
+    def first(self) -> NDArray[np.float32]:
+        """Embeddings of the retrieval model, ``(n, dimension)``."""
+        return self.search.vectors
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Seen:
+    """A side after every image was visited.
+
+    Attributes
+    ----------
+    title, images
+        As in the side.
+    patients
+        Number of each image's patient; an image whose patient is unknown is a patient of its own, and what
+        is no data of anybody (texts, tables) has -1.
+    names
+        What each patient is called; empty where unknown. For the holder alone.
+    digests, pixels, prints
+        Digests of bytes and of pixels, and fingerprints, by image; None where there is none.
+    stamps
+        Of the files of each image, see `look.stamp_of`.
+    vectors
+        Embeddings by modality.
+    unread
+        Images of which not everything was compared, by reason.
+    no_images
+        Objects that are no images: they were compared byte by byte, and there is nothing else to compare.
+    """
+
+    title: str
+    images: tuple[Image, ...]
+    patients: NDArray[np.int64]
+    names: tuple[str, ...]
+    digests: tuple[bytes | None, ...]
+    pixels: tuple[bytes | None, ...]
+    prints: tuple[bytes | None, ...]
+    stamps: tuple[str, ...]
+    vectors: Mapping[Modality, Vectors]
+    unread: Mapping[str, int]
+    no_images: int
+
+
+def gather(side: Side, looks: Iterable[Look], scratch: Path | None = None) -> Seen:
+    """Put together what was seen, in the order of the side's images; ``scratch`` as in `seen_of`.
+
+    Raises
+    ------
+    UsageError
+        When the side has no image at all.
+    """
+    seen = seen_of(side.title, zip(side.images, looks, strict=True), side.unread, scratch)
+    if len(seen.images) == seen.no_images and not side.unread:
+        raise UsageError(f"{side.title} holds no image", "Name a release, or a folder of images")
+    return seen
+
+
+def seen_of(
+    title: str,
+    visited: Iterable[tuple[Image, Look]],
+    left: Mapping[str, int],
+    scratch: Path | None = None,
+) -> Seen:
+    """Put together images and what was seen of each, one after the other.
+
+    Parameters
+    ----------
+    title : str
+        What messages call the side.
+    visited : iterable of (Image, Look)
+        In the order of the images.
+    left : mapping
+        Counts what could not even be looked at, by reason.
+    scratch : Path, optional
+        Where embeddings lie in a file without a name, by default where temporary files do.
+
+    Raises
+    ------
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    import numpy as np
+
+    images, patients = list[Image](), _Patients()
+    digests, pixels, prints = (list[bytes | None]() for _ in range(3))
+    stamps = list[str]()
+    vectors: dict[Modality, _Embedded] = {}
+    troubles, no_images = Counter(left), 0
+    for image, look in visited:
+        no_data = look.digest is None and look.trouble == NO_IMAGE
+        patients.add("" if no_data else image.patient or look.patient, counts=not no_data)
+        if look.modality is not None:
+            vectors.setdefault(look.modality, _Embedded(scratch)).add(len(images), look)
+        images.append(image)
+        digests.append(look.digest)
+        pixels.append(look.pixels)
+        prints.append(look.print)
+        stamps.append(look.stamp)
+        if look.trouble == NO_IMAGE:
+            no_images += 1
+        elif look.trouble:
+            troubles[look.trouble] += 1
+    codes = np.array(patients.codes, np.int64)
+    return Seen(
+        title=title,
+        images=tuple(images),
+        patients=codes,
+        names=tuple(patients.names),
+        digests=tuple(digests),
+        pixels=tuple(pixels),
+        prints=tuple(prints),
+        stamps=tuple(stamps),
+        vectors={modality: vectors[modality].vectors(codes) for modality in Modality if modality in vectors},
+        unread=dict(sorted(troubles.items())),
+        no_images=no_images,
+    )
+
+
+class _Patients:
+    """Numbers patients as they come; who is unknown is a patient of its own, and no data is nobody's."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def add(self, name: str, *, counts: bool) -> None:
+        if not counts:
+            self.codes.append(-1)
+            return
+        if not name or name not in self._numbers:
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+        self.codes.append(self._numbers[name])
+
+
+class _Embedded:
+    """Embeddings of one modality as they come."""
+
+    def __init__(self, scratch: Path | None) -> None:
+        self._scratch = scratch
+        self._images: list[int] = []
+        self._first, self._second = Spill(scratch), Spill(scratch)
+
+    def add(self, image: int, look: Look) -> None:
+        import numpy as np
+
+        self._images.append(image)
+        self._first.append(np.asarray(look.vector))
+        if look.second is not None:
+            self._second.append(look.second)
+
+    def vectors(self, patients: NDArray[np.int64]) -> Vectors:
+        import numpy as np
+
+        second = self._second.array()
+        if len(second) not in (0, len(self._images)):
+            raise ValueError("a verification model looks at all images or at none")
+        images = np.array(self._images, np.int64)
+        return Vectors(
+            images=images,
+            patients=patients[images],
+            search=search_in(self._first.array(), self._scratch),
+            second=second if len(second) else None,
+        )

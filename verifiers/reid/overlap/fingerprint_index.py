@@ -1,0 +1,299 @@
+"""What was seen of a dataset, kept in a folder, so that it need not be looked at for every comparison.
+
+``seen.json`` is written last and names the models, the table of images and each index of embeddings with
+its digest, and has one of its own. Everything is digested before it is used. For the holder alone:
+embeddings can be turned back into images, and the table says who is in which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.canonical_json import document_json
+from medsanitize.release.checksums import digest_file
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.index.index import build_index, open_index
+from medsanitize.verifiers.reid.index.index_folder import ABOUT
+from medsanitize.verifiers.reid.index.search import EXACT_UP_TO
+from medsanitize.verifiers.reid.overlap.dataset import Image
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, Vectors
+from medsanitize.verifiers.reid.overlap.fingerprint import CHANGED, GONE, UNKNOWN, stamp_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from medsanitize.verifiers.reid.overlap.models import Models
+    from numpy.typing import NDArray
+
+SEEN: Final = "seen.json"
+_IMAGES: Final = "images.parquet"
+_FORMAT: Final = 1
+_AT_ONCE: Final = 4096
+_NO_LISTS: Final = 1 << 62
+"""Vectors that are only ever looked up by row need no lists, however many they are."""
+_FIELDS: Final = {"format": int, "models": str, "unread": dict, "no_images": int, "files": dict}
+_DAMAGED: Final = ("An index of images is damaged", "Make it again with medsanitize index")
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether a folder holds what was seen of a dataset."""
+    return (folder / SEEN).is_file()
+
+
+# -- writing ------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def new_index(output: Path) -> Iterator[Path]:
+    """A private folder to make an index in; it takes the name ``output`` in the end, and is gone otherwise.
+
+    Nothing that is there is ever replaced or removed.
+
+    Raises
+    ------
+    UsageError
+        When something is at ``output``, or another run makes it.
+    EnvironmentFailure
+        When the disk fails.
+    """
+    output = Path(os.path.abspath(output))
+    part = output.with_name(output.name + ".part")
+    _make(output, part)
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, part, ignore_errors=True)
+        yield part
+        undo.pop_all()
+    try:
+        part.rename(output)
+    except OSError:
+        raise UsageError(
+            "The index is made, but something else has taken its place",
+            "It has its name and .part: rename it",
+        ) from None
+
+
+def _make(output: Path, part: Path) -> None:
+    try:
+        empty = output.is_dir() and not output.is_symlink() and not any(output.iterdir())
+        if os.path.lexists(output) and not empty:
+            raise UsageError("Something is at the place of the index", "Name a new folder, or remove it")
+        with storage():
+            part.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(part):
+            raise UsageError(
+                "The index is half made: by a run that is still at it, or by one that was killed",
+                "Remove the folder with its name and .part, if nothing is at work on it",
+            )
+        with storage():
+            part.mkdir(mode=0o700)
+    except OSError:
+        raise UsageError("The folder for the index cannot be made", "Name one within a folder") from None
+
+
+def keep(seen: Seen, folder: Path, models: Models) -> None:
+    """Write what was seen into an empty folder.
+
+    Raises
+    ------
+    UsageError
+        When no model could look at any image.
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    import pyarrow.parquet as pq
+
+    if not seen.vectors:
+        raise UsageError("No image could be looked at by a model", "Name a folder of radiographs or slides")
+    with storage():
+        os.close(os.open(folder / _IMAGES, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+        pq.write_table(_table(seen), folder / _IMAGES, write_page_checksum=True)
+    files = {_IMAGES: digest_file(folder / _IMAGES)}
+    for modality, vectors in seen.vectors.items():
+        with storage():
+            (folder / modality.value).mkdir(mode=0o700)
+        first, second = _places(modality)
+        parts = [(first, vectors.first, EXACT_UP_TO)]
+        parts += [] if vectors.second is None else [(second, vectors.second, _NO_LISTS)]
+        for place, numbers, most in parts:
+            rows, model = _rows(vectors, numbers), models.digest(modality)
+            build_index(folder / place, rows, dimension=numbers.shape[1], model=model, exact_up_to=most)
+            files[str(place / ABOUT)] = digest_file(folder / place / ABOUT)
+    facts = {
+        "format": _FORMAT,
+        "models": models.identity,
+        "unread": dict(seen.unread),
+        "no_images": seen.no_images,
+        "files": files,
+    }
+    write_atomic(folder / SEEN, document_json({**facts, "digest": _digest(facts)}))
+    with storage():
+        (folder / SEEN).chmod(0o600)
+
+
+def _places(modality: Modality) -> tuple[Path, Path]:
+    """Folders of the retrieval model's vectors and of the verification model's."""
+    return Path(modality.value) / "retrieval", Path(modality.value) / "verification"
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(document_json(dict(facts))).hexdigest()
+
+
+def _table(seen: Seen) -> pa.Table:
+    """The images in their order, with all that was seen of them but embeddings."""
+    import pyarrow as pa
+
+    paths = [_bytes((image.path, *image.parts)) for image in seen.images]
+    return pa.table(
+        {
+            "paths": pa.array(paths, pa.list_(pa.binary())),
+            "name": pa.array([os.fsencode(image.name) for image in seen.images], pa.binary()),
+            "patient": pa.array(seen.patients, pa.int64()),
+            "who": pa.array([seen.names[n] if n >= 0 else "" for n in seen.patients.tolist()], pa.string()),
+            "digest": pa.array(seen.digests, pa.binary()),
+            "pixels": pa.array(seen.pixels, pa.binary()),
+            "print": pa.array(seen.prints, pa.binary()),
+            "stamp": pa.array(seen.stamps, pa.string()),
+        }
+    )
+
+
+def _bytes(paths: Iterable[Path]) -> list[bytes]:
+    return [os.fsencode(path.absolute()) for path in paths]
+
+
+def _rows(
+    vectors: Vectors, numbers: NDArray[np.float32]
+) -> Iterator[tuple[NDArray[np.float32], pa.RecordBatch]]:
+    import pyarrow as pa
+
+    for start in range(0, len(numbers), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        yield numbers[part], pa.RecordBatch.from_pydict({"image": pa.array(vectors.images[part], pa.int64())})
+
+
+# -- reading ------------------------------------------------------------------------------
+
+
+def open_kept(folder: Path, title: str, models: Models) -> Seen:
+    """Open what `keep` wrote. Of images that have changed since they were looked at, nothing is known.
+
+    Parameters
+    ----------
+    folder : Path
+    title : str
+        What messages call the side.
+    models : Models
+        Those of the comparison.
+
+    Raises
+    ------
+    IntegrityError
+        When something of it was changed.
+    UsageError
+        When other models looked, or another version of medsanitize did.
+    """
+    import pyarrow as pa
+
+    facts = _facts(folder)
+    if facts["models"] != models.identity:
+        raise UsageError(
+            f"{title} is an index that other models made, or another version of medsanitize",
+            "Name the models it was made with, or make it again with these",
+        )
+    try:
+        return _seen(folder, title, _images(folder, facts["files"][_IMAGES]), facts, models)
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise IntegrityError(*_DAMAGED) from None
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    possible = {_IMAGES, *(str(place / ABOUT) for one in Modality for place in _places(one))}
+    try:
+        facts: dict[str, Any] = json.loads((folder / SEEN).read_bytes())
+        whole = facts.pop("digest") == _digest(facts) and facts["format"] == _FORMAT
+        whole = whole and all(type(facts[name]) is kind for name, kind in _FIELDS.items())
+        whole = whole and _IMAGES in facts["files"] and set(facts["files"]) <= possible
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        raise IntegrityError(*_DAMAGED) from None
+    if not whole:
+        raise IntegrityError(*_DAMAGED)
+    return facts
+
+
+def _images(folder: Path, digest: str) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = (folder / _IMAGES).read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError("the table of images was changed")
+    return pq.read_table(pa.BufferReader(content))
+
+
+def _seen(folder: Path, title: str, table: pa.Table, facts: dict[str, Any], models: Models) -> Seen:
+    import numpy as np
+
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    patients = np.array(columns["patient"], np.int64)
+    names = [""] * (int(patients.max(initial=-1)) + 1)
+    for number, who in zip(patients.tolist(), columns["who"], strict=True):
+        if number >= 0:
+            names[number] = who
+    images = tuple(
+        _image(paths, name, names[number] if number >= 0 else "")
+        for paths, name, number in zip(columns["paths"], columns["name"], patients.tolist(), strict=True)
+    )
+    stamps = tuple(columns["stamp"])
+    unread = Counter(facts["unread"]) + Counter({CHANGED: _changed(images, stamps)})
+    return Seen(
+        title=title,
+        images=images,
+        patients=patients,
+        names=tuple(names),
+        digests=tuple(columns["digest"]),
+        pixels=tuple(columns["pixels"]),
+        prints=tuple(columns["print"]),
+        stamps=stamps,
+        vectors={
+            modality: _vectors(folder, modality, facts["files"], patients, models.digest(modality))
+            for modality in Modality
+            if str(_places(modality)[0] / ABOUT) in facts["files"]
+        },
+        unread=dict(sorted(unread.items())),
+        no_images=facts["no_images"],
+    )
+
+
+def _image(paths: list[bytes], name: bytes, patient: str) -> Image:
+    main, *parts = (Path(os.fsdecode(path)) for path in paths)
+    return Image(main, os.fsdecode(name), patient, tuple(parts))
+
+
+def _changed(images: Iterable[Image], stamps: Iterable[str]) -> int:
+    """How many images are there and are not what was looked at; what had no stamp then counts already."""
+    known = ((one, then) for one, then in zip(images, stamps, strict=True) if then not in (GONE, UNKNOWN))
+    return sum(stamp_of((one.path, *one.parts)) not in (GONE, then) for one, then in known)
+
+
+def _vectors(
+    folder: Path, modality: Modality, files: Mapping[str, str], patients: NDArray[np.int64], model: str
+) -> Vectors:
+    first, second = _places(modality)
+    found = open_index(folder / first, model=model, digest=files[str(first / ABOUT)])
+    images, other = found.rows()["image"].to_numpy(), None
+    if str(second / ABOUT) in files:
+        other = open_index(folder / second, model=model, digest=files[str(second / ABOUT)]).searched.vectors
+    if images.min(initial=0) < 0 or (other is not None and len(other) != len(images)):
+        raise ValueError("both models look at the same images")
+    return Vectors(images, patients[images], found.searched, other)

@@ -1,0 +1,145 @@
+"""Whether datasets are mutually exclusive: the whole comparison, for two sides or more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.calibration import Calibration
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.overlap.compare import Comparison, Pair, compare, grouped
+from medsanitize.verifiers.reid.overlap.dataset import Image, Side
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, gather
+from medsanitize.verifiers.reid.overlap.fingerprint import Look, look_at
+from medsanitize.verifiers.reid.overlap.models import Models
+from medsanitize.verifiers.reid.overlap.thresholds import Limit, limits_of
+from medsanitize.verifiers.reid.overlap.verdict import Result, worst
+
+TARGET: Final = 1e-3
+"""False match rate of two patients that a threshold is chosen for."""
+BATCH: Final = 16
+
+Visit = Callable[[Iterable[Sequence[Image]]], Iterator[Sequence[Look]]]
+"""Looks at batches of images, in order; the pipeline's is done by several processes."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Overlap:
+    """The outcome of comparing all sides with each other.
+
+    Attributes
+    ----------
+    result
+        The worst verdict.
+    sides, comparisons, pairs
+        What was seen, the conclusion of every two sides, and the pairs of images, the best first.
+    limits
+        Threshold and rates by modality.
+    models
+        Digests of the models by modality.
+    """
+
+    result: Result
+    sides: tuple[Seen, ...]
+    comparisons: tuple[Comparison, ...]
+    pairs: tuple[Pair, ...]
+    limits: Mapping[Modality, Limit]
+    models: Mapping[Modality, str]
+
+
+def overlap(
+    *sides: Side | Seen,
+    models: Models,
+    calibrations: Mapping[Modality, Calibration] | None = None,
+    target: float = TARGET,
+    same_ids: bool = False,
+    visit: Visit | None = None,
+    scratch: Path | None = None,
+) -> Overlap:
+    """Compare datasets: bytes, pixels, look, then the models, and conclude.
+
+    Parameters
+    ----------
+    *sides : Side or Seen
+        Two or more; what was seen of one before is not looked at again.
+    models : Models
+        Those that look; calibrations that came with them serve where there is no better one.
+    calibrations : mapping, optional
+        By modality, of the score that decides (of the verification model where there is one, else of the
+        negated distance).
+    target : float
+        Wanted false match rate of two patients, between 0 and 1.
+    same_ids : bool
+        Whether one name of a patient means one patient on all sides.
+    visit : callable, optional
+        Who looks at the images; without it, this process.
+    scratch : Path, optional
+        Where embeddings lie in files without a name, by default where temporary files do.
+
+    Raises
+    ------
+    UsageError
+        When there are fewer than two sides, or one holds no image.
+    """
+    if len(sides) < 2:
+        raise UsageError("There is nothing to compare with", "Name at least two datasets")
+    visit = visit or (lambda batches: (look_at(batch, models) for batch in batches))
+    seen = tuple(
+        side if isinstance(side, Seen) else gather(side, looks_of(side, visit), scratch) for side in sides
+    )
+    both = tuple(combinations(range(len(seen)), 2))
+    return _concluded(seen, both, models, calibrations or {}, target, same_ids=same_ids)
+
+
+def against(
+    ours: Seen,
+    theirs: Sequence[Seen],
+    *,
+    models: Models,
+    calibrations: Mapping[Modality, Calibration],
+    target: float,
+) -> Overlap:
+    """Compare what was seen of one dataset with each of others, not these with each other.
+
+    See `overlap` for the parameters.
+    """
+    seen = (ours, *theirs)
+    both = tuple((0, other) for other in range(1, len(seen)))
+    return _concluded(seen, both, models, calibrations, target, same_ids=False)
+
+
+def _concluded(
+    seen: tuple[Seen, ...],
+    both: Sequence[tuple[int, int]],
+    models: Models,
+    calibrations: Mapping[Modality, Calibration],
+    target: float,
+    *,
+    same_ids: bool,
+) -> Overlap:
+    limits = limits_of(seen, models, calibrations, target)
+    comparisons, pairs = [], list[Pair]()
+    for one, other in both:
+        comparison, found = compare((seen[one], seen[other]), (one, other), models, limits, same_ids=same_ids)
+        comparisons.append(comparison)
+        pairs.extend(found)
+    looked = sorted({modality for side in seen for modality in side.vectors})
+    return Overlap(
+        result=worst([one.verdict.result for one in comparisons]),
+        sides=seen,
+        comparisons=tuple(comparisons),
+        pairs=grouped(tuple(pairs)),
+        limits=limits,
+        models={modality: models.digest(modality) for modality in looked},
+    )
+
+
+def looks_of(side: Side, visit: Visit) -> Iterator[Look]:
+    """What is seen of the images of a side, in their order."""
+    batches = (side.images[start : start + BATCH] for start in range(0, len(side.images), BATCH))
+    for looks in visit(batches):
+        yield from looks

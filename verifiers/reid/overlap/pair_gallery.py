@@ -1,0 +1,156 @@
+"""A page of the closest pairs, side by side, to look at. It shows patients: for the holder alone."""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.errors import UnreadablePicture
+from medsanitize.release.atomic_io import storage
+from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.models.gradcam import Attended, attend, open_attended, packaged_attended
+from medsanitize.verifiers.reid.overlap.compare import Pair
+from medsanitize.verifiers.reid.overlap.dataset import Image
+from medsanitize.verifiers.reid.overlap.models import Paths
+from medsanitize.verifiers.reid.overlap.overlap import Overlap
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FIGURE: Final = "pairs.html"
+_SHOWN: Final = 40
+_EXPLAINED: Final = 10
+_SIDE: Final = 320
+_HEAD: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>Closest pairs</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
+.keep { background: #b00020; color: #fff; padding: .6rem 1rem; }
+figure { margin: 1.5rem 0; border-top: 1px solid #ccc; padding-top: 1rem; }
+img { max-width: 48%; margin-right: 1%; background: #000; vertical-align: top; }
+figcaption { margin-bottom: .5rem; }
+.match { color: #b00020; font-weight: 600; }
+code { overflow-wrap: anywhere; }
+</style></head><body>
+<h1>Closest pairs</h1>
+<p class="keep">This page shows patients. It is for the holder of the images alone: never publish it.</p>
+"""
+_HEAT = (1.0, 0.35, 0.0)
+_OPAQUE = 0.7
+
+
+def write_figure(found: Overlap, models: Paths, path: Path) -> None:
+    """Write the page: verdicts, then matches and the pairs nearest to one, at most forty.
+
+    The first ten that ``models`` scored are shown once more as the network saw them, tinted where they are
+    alike in its eyes.
+
+    Raises
+    ------
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    verdicts = "".join(f"<p>{html.escape(one.verdict.sentence)}</p>\n" for one in found.comparisons)
+    shown = found.pairs[:_SHOWN]
+    count = f"<p>{len(shown)} of {len(found.pairs)} pairs, the most alike first.</p>\n"
+    scored = [pair for pair in shown if pair.score is not None][:_EXPLAINED]
+    figures = "".join(
+        _figure(found, number, pair, models if pair in scored else None)
+        for number, pair in enumerate(shown, 1)
+    )
+    with storage():
+        path.unlink(missing_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(f"{_HEAD}{verdicts}{count}{figures}</body></html>\n")
+
+
+def _figure(found: Overlap, number: int, pair: Pair, models: Paths | None) -> str:
+    images = [found.sides[side].images[image] for side, image in zip(pair.sides, pair.images, strict=True)]
+    titles = [found.sides[side].title for side in pair.sides]
+    said = [f"by {pair.basis}"]
+    said += [f"score {pair.score:.4f}"] if pair.score is not None else []
+    said += [f"fingerprints differ in {pair.bits} bits"] if pair.bits is not None else []
+    said += [f"group {pair.group}"] if pair.group else []
+    mark = ' class="match"' if pair.matched else ""
+    names = " and ".join(
+        f"{html.escape(title)}: <code>{html.escape(image.name)}</code>"
+        for title, image in zip(titles, images, strict=True)
+    )
+    caption = f"{number}. <span{mark}>{pair.decision}</span>, {', '.join(said)}<br>{names}"
+    pictures = [_read(image) for image in images]
+    shown = "".join(
+        _picture(picture, f"image of {title}") for title, picture in zip(titles, pictures, strict=True)
+    )
+    return f"<figure><figcaption>{caption}</figcaption>{shown}{_links(models, *pictures)}</figure>\n"
+
+
+def _links(models: Paths | None, one: Picture | None, other: Picture | None) -> str:
+    """Both images as the network saw them, with what linked them."""
+    if models is None or one is None or other is None:
+        return ""
+    shown = "".join(_png(pixels, "where the images are alike") for pixels in linked(models, one, other))
+    return f"<p>Orange: what made these two alike in the eyes of the network.</p>{shown}"
+
+
+def _read(image: Image) -> Picture | None:
+    from medsanitize.verifiers.reid.images.read import read_picture
+
+    try:
+        return read_picture(image.path)
+    except UnreadablePicture:
+        return None
+
+
+def _picture(picture: Picture | None, label: str) -> str:
+    import numpy as np
+
+    if picture is None:
+        return "<em>cannot be shown</em>"
+    return _png(np.clip(picture.pixels * 255 + 0.5, 0, 255).astype(np.uint8), label)
+
+
+def _png(pixels: NDArray[np.uint8], label: str) -> str:
+    from PIL import Image as Pillow
+
+    small = Pillow.fromarray(pixels)
+    small.thumbnail((_SIDE, _SIDE))
+    stream = BytesIO()
+    small.save(stream, "PNG")
+    data = base64.b64encode(stream.getvalue()).decode()
+    return f'<img alt="{html.escape(label)}" src="data:image/png;base64,{data}">'
+
+
+@lru_cache(maxsize=4)
+def deciding_network(paths: Paths, modality: Modality) -> Attended:
+    """The network that decided on pairs of a modality: to verify, else to find, else the packaged one."""
+    for folder in (*paths.verification, *paths.retrieval):
+        opened = open_attended(folder)
+        if opened.config.modality is modality:
+            return opened
+    return packaged_attended(modality)
+
+
+def linked(paths: Paths, one: Picture, other: Picture) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Two pictures as the network saw them, tinted where each is like the other.
+
+    Returns
+    -------
+    tuple of two arrays of uint8, shape (size, size, 3)
+    """
+    import numpy as np
+
+    found = attend(deciding_network(paths, one.modality), one, other)
+    heat = _OPAQUE * found.heat[..., None]
+    tinted = found.squares[..., None] * (1 - heat) + np.array(_HEAT, np.float32) * heat
+    first, second = np.rint(tinted.clip(0, 1) * 255).astype(np.uint8)
+    return first, second

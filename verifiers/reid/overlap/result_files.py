@@ -1,0 +1,139 @@
+"""What a comparison leaves behind: a table of pairs and a result; the table is for the holder alone."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from medsanitize.release.atomic_io import storage
+from medsanitize.verifiers.reid.calibration import Point
+from medsanitize.verifiers.reid.overlap.compare import Comparison, Pair
+from medsanitize.verifiers.reid.overlap.overlap import Overlap
+from medsanitize.verifiers.reid.overlap.thresholds import Limit
+
+PAIRS: Final = "pairs.parquet"
+
+
+def result_json(found: Overlap) -> dict[str, Any]:
+    """The result without names of patients or files; rates as they were at the threshold."""
+    return {
+        "verdict": found.result,
+        "comparisons": [_comparison(one) for one in found.comparisons],
+        "sides": [
+            {
+                "title": side.title,
+                "images": len(side.images) - side.no_images,
+                "no_images": side.no_images,
+                "patients": len(side.names),
+                "unread": dict(side.unread),
+            }
+            for side in found.sides
+        ],
+        "limits": {modality.value: _limit(limit) for modality, limit in sorted(found.limits.items())},
+        "models": {modality.value: digest for modality, digest in sorted(found.models.items())},
+        "groups": max((pair.group for pair in found.pairs), default=0),
+    }
+
+
+def _comparison(one: Comparison) -> dict[str, Any]:
+    seen, verdict = one.evidence, one.verdict
+    return {
+        "sides": list(one.titles),
+        "verdict": verdict.result,
+        "sentence": verdict.sentence,
+        "miss_bound": verdict.miss,
+        "most_shared_patients": verdict.most_shared,
+        "copies": dict(seen.copies),
+        "ids": seen.ids,
+        "matched_patient_pairs": {modality.value: count for modality, count in seen.matched.items()},
+        "matched_within_sides": {modality.value: one.within for modality, one in seen.exchanged.items()},
+        "as_many_by_chance": {modality.value: one.chance for modality, one in seen.exchanged.items()},
+        "sure_patient_pairs": {modality.value: count for modality, count in seen.sure.items()},
+        "compared_patient_pairs": {modality.value: count for modality, count in seen.compared.items()},
+        "unread": dict(seen.unread),
+    }
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    return {
+        "possible": _cost(limit.possible),
+        "sure": _cost(limit.sure)
+        | {"distance": limit.sure_within if math.isfinite(limit.sure_within) else None},
+        "candidate_distance": limit.within if math.isfinite(limit.within) else None,
+        "candidate_miss": limit.candidate_miss,
+        "calibrated_on": limit.source,
+        "not_calibratable": limit.not_calibratable,
+    }
+
+
+def _cost(point: Point) -> dict[str, Any]:
+    rates = {"false_match": point.false_match, "false_non_match": point.false_non_match}
+    return {"threshold": point.threshold} | {
+        name: {"share": rate.share, "errors": rate.errors, "of": rate.of, "upper": rate.upper}
+        for name, rate in rates.items()
+    }
+
+
+def write_pairs(found: Overlap, path: Path) -> None:
+    """Write one row a pair, the best first, for the owner of the file alone: it names patients and files.
+
+    Raises
+    ------
+    EnvironmentFailure
+        When the disk is full or fails.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [_row(found, pair) for pair in found.pairs]
+    with storage():
+        path.unlink(missing_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            table = pa.Table.from_pylist(rows, schema=_schema())
+            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    texts = (
+        "side_a",
+        "image_a",
+        "patient_a",
+        "side_b",
+        "image_b",
+        "patient_b",
+        "basis",
+        "decision",
+        "modality",
+    )
+    numbers = ("distance", "score", "threshold", "threshold_distance", "false_match_rate")
+    more = ("false_match_bound", "false_non_match_rate", "false_non_match_bound")
+    return pa.schema(
+        [(name, pa.string()) for name in texts]
+        + [(name, pa.float64()) for name in (*numbers, *more)]
+        + [("bits", pa.int32()), ("group", pa.int32())]
+    )
+
+
+def _row(found: Overlap, pair: Pair) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for letter, side, image, patient in zip("ab", pair.sides, pair.images, pair.patients, strict=True):
+        seen = found.sides[side]
+        row |= {f"side_{letter}": seen.title, f"image_{letter}": seen.images[image].name}
+        row[f"patient_{letter}"] = seen.names[patient] or None
+    row |= {"basis": pair.basis, "decision": pair.decision, "bits": pair.bits, "group": pair.group}
+    row |= {"modality": pair.modality, "distance": pair.distance, "score": pair.score}
+    limit = found.limits.get(pair.modality) if pair.modality is not None else None
+    if limit is not None:
+        sure = pair.basis == "score" and pair.decision == "same patient"
+        point = limit.sure if sure else limit.possible
+        row["threshold"] = point.threshold
+        row["threshold_distance"] = limit.sure_within if sure and math.isfinite(limit.sure_within) else None
+        row |= {"false_match_rate": point.false_match.share, "false_match_bound": point.false_match.upper}
+        row["false_non_match_rate"] = point.false_non_match.share
+        row["false_non_match_bound"] = point.false_non_match.upper
+    return row

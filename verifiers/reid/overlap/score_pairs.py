@@ -1,0 +1,172 @@
+"""Scores of pairs of images: which pairs are looked at, and how alike the model finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.verifiers.reid.models.score_pairs import score_rows
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.verifiers.reid.models.protocols import Verification
+    from numpy.typing import NDArray
+
+EVERY_PAIR_UP_TO: Final = 1 << 20
+"""So many pairs of images are all given to the verification model; of more, only near ones are."""
+NEIGHBOURS: Final = 20
+_AT_ONCE: Final = 1 << 14
+_WIDEST: Final = 2_000
+_QUERIES: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Pairs and their scores, each array of one length; rows are those of the vectors.
+
+    Attributes
+    ----------
+    first, second
+        Rows of the one side and of the other, ordered by both.
+    distance
+        Euclidean, of the retrieval model.
+    score
+        Higher is more alike: of the verification model, or the negated distance where there is none.
+    complete
+        Whether every pair within the distance asked for is among them.
+    """
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    distance: NDArray[np.float64]
+    score: NDArray[np.float64]
+    complete: bool = True
+
+
+def score_pairs(
+    one: Vectors,
+    other: Vectors,
+    verifier: Verification | None,
+    *,
+    within: float,
+    neighbours: int = NEIGHBOURS,
+) -> Scored:
+    """Find and score pairs of images of two sides.
+
+    Parameters
+    ----------
+    one, other : Vectors
+        Of one model.
+    verifier : Verification or None
+        Scores the pairs; without it the negated distance is the score.
+    within : float
+        Distance up to which no pair may be left out. The nearest ``neighbours`` of every image, both ways,
+        are there in any case, and so are all pairs where they are few enough for the verification model.
+
+    Returns
+    -------
+    Scored
+    """
+    import numpy as np
+
+    complete = True
+    if verifier is not None and scores_every_pair([len(one.first), len(other.first)]):
+        pairs = np.indices((len(one.first), len(other.first)), np.int64).reshape(2, -1)
+    else:
+        forth, all_forth = _near(one, other, within, neighbours)
+        back, all_back = _near(other, one, within, neighbours)
+        pairs = np.unique(np.hstack([forth, back[::-1]]), axis=1)
+        complete = all_forth and all_back
+    return _scored(one, other, verifier, pairs, complete)
+
+
+def score_within(
+    one: Vectors, verifier: Verification | None, *, within: float, neighbours: int = NEIGHBOURS
+) -> Scored:
+    """Find and score pairs of images of different patients of one side, as `score_pairs` does of two."""
+    import numpy as np
+
+    complete = True
+    if verifier is not None and scores_every_pair([len(one.first)] * 2):
+        pairs = np.stack(np.triu_indices(len(one.first), 1)).astype(np.int64)
+    else:
+        # Every image is its own nearest one.
+        near, complete = _near(one, one, within, neighbours + 1)
+        pairs = np.unique(np.sort(near[:, near[0] != near[1]], axis=0), axis=1)
+    return _scored(one, one, verifier, pairs[:, one.patients[pairs[0]] != one.patients[pairs[1]]], complete)
+
+
+def scores_every_pair(images: Sequence[int]) -> bool:
+    """Whether a verification model scores all pairs of the two largest of sides with so many images."""
+    largest = sorted(images)[-2:]
+    return len(largest) < 2 or largest[0] * largest[1] <= EVERY_PAIR_UP_TO
+
+
+def every_pair_within(one: Vectors, verifier: Verification | None) -> Scored:
+    """Score all pairs of different images of one side."""
+    import numpy as np
+
+    pairs = np.stack(np.triu_indices(len(one.first), 1)).astype(np.int64)
+    return _scored(one, one, verifier, pairs, complete=True)
+
+
+def _scored(
+    one: Vectors, other: Vectors, verifier: Verification | None, pairs: NDArray[np.int64], complete: bool
+) -> Scored:
+    import numpy as np
+
+    first, second = pairs
+    distance, score = np.empty(len(first)), np.empty(len(first))
+    for start in range(0, len(first), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        i, j = first[part], second[part]
+        distance[part] = _distances(one.first, other.first, i, j)
+        if verifier is None:
+            score[part] = -distance[part]
+        elif one.second is None or other.second is None:
+            raise ValueError("the verification model has not looked at these images")
+        else:
+            score[part] = score_rows(verifier, one.second, i, other.second, j)
+    # The last bits depend on how a library blocks its sums; no decision may.
+    return Scored(first, second, distance.round(6), score.round(6), complete)
+
+
+def _near(
+    queries: Vectors, vectors: Vectors, within: float, neighbours: int
+) -> tuple[NDArray[np.int64], bool]:
+    """Queries and rows of the nearest, ``(2, n)``; more of them where the last one still lies within."""
+    import numpy as np
+
+    found, complete = [np.empty((2, 0), np.int64)], True
+    todo, wanted = np.arange(len(queries.images)), neighbours
+    while len(todo):
+        later = []
+        for start in range(0, len(todo), _QUERIES):
+            asked = todo[start : start + _QUERIES]
+            near, rows = vectors.search.nearest(queries.first[asked], min(wanted, len(vectors.images)))
+            full = (near[:, -1] <= within) & (rows.shape[1] < len(vectors.images))
+            if wanted >= _WIDEST:
+                complete, full = complete and not full.any(), np.zeros_like(full)
+            pairs = np.stack([np.repeat(asked[~full], rows.shape[1]), rows[~full].reshape(-1)])
+            # Lists that hold too few leave open who would have come next.
+            complete = complete and bool((pairs[1] >= 0).all())
+            found.append(pairs[:, pairs[1] >= 0])
+            later.append(asked[full])
+        todo, wanted = np.concatenate(later), 4 * wanted
+    return np.hstack(found), complete
+
+
+def _distances(
+    one: NDArray[np.float32], other: NDArray[np.float32], i: NDArray[np.int64], j: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    import numpy as np
+
+    found = np.empty(len(i))
+    step = max(1, (1 << 22) // one.shape[1])
+    for start in range(0, len(i), step):
+        part = slice(start, start + step)
+        apart = one[i[part]].astype(np.float64) - other[j[part]]
+        found[part] = np.sqrt(np.einsum("nd,nd->n", apart, apart))
+    return found

@@ -1,0 +1,271 @@
+"""The threshold of a comparison and what it costs: from a calibration, never from a number of our own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.calibration import Calibration, Point, calibrate, fewest, most_errors
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.index.search import Search
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, Vectors
+from medsanitize.verifiers.reid.overlap.exact_matches import same_look
+from medsanitize.verifiers.reid.overlap.joint_threshold import Agreed, Pairs, agreed
+from medsanitize.verifiers.reid.overlap.models import Models
+from medsanitize.verifiers.reid.overlap.score_pairs import every_pair_within, scores_every_pair
+
+if TYPE_CHECKING:
+    from medsanitize.verifiers.reid.models.protocols import Verification
+    from numpy.typing import NDArray
+
+WANTED_MISS: Final = 0.0025
+"""Share of shared patients that a threshold may overlook, where the model can do that."""
+LARGEST_MISS: Final = 0.05
+"""Above this bound of the miss rate, finding nothing proves nothing."""
+_CANDIDATE_MISS: Final = 0.001
+_OWN: Final = "these images"
+_OWN_IMAGES: Final = 1_500
+"""Images of a side that serve to calibrate; pairs grow with the square of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """From which score on two images may show one patient, from which on they do, and what that costs.
+
+    Attributes
+    ----------
+    possible
+        From this score on a pair is possibly of one patient, and a person should look.
+    sure
+        The strictest score under which nobody is overlooked too often for a claim: what reaches it counts
+        against one. Not below ``possible``.
+    sure_within
+        Distance up to which such a pair must lie as well; infinite where nothing was calibrated together.
+    within
+        Distance up to which pairs were given to the verification model; infinite where all were, and for
+        scores that are distances.
+    candidate_miss
+        Upper bound of the share of shared patients whose pairs lie farther apart than that, or whom a search
+        that does not look at every vector does not find.
+    pairs
+        Pairs of patients behind the shares of false matches.
+    source
+        Where the calibration comes from: ``given``, ``these images`` or ``model``.
+    not_calibratable
+        What would be needed to promise the target; empty where it is promised.
+    """
+
+    possible: Point
+    sure: Point
+    within: float
+    candidate_miss: float
+    pairs: int
+    source: str
+    not_calibratable: str = ""
+    sure_within: float = math.inf
+
+    def reaches_sure(self, score: float, distance: float) -> bool:
+        """Whether a pair shows one patient for sure."""
+        return score >= self.sure.threshold and distance <= self.sure_within
+
+    def miss(self, point: Point) -> float:
+        """Upper bound of the chance that a shared patient does not reach one of the two."""
+        return min(1.0, point.false_non_match.upper + self.candidate_miss)
+
+    def chance_match(self, point: Point) -> float:
+        """Chance that two different patients reach it: the middle of what the counted pairs allow."""
+        return (point.false_match.share * self.pairs + 0.5) / (self.pairs + 1)
+
+
+def limit_of(
+    scores: Calibration,
+    distances: Calibration | None,
+    *,
+    verified: bool,
+    target: float,
+    source: str,
+    every: bool = False,
+    overlooked: float = 0.0,
+    pairs: Pairs | None = None,
+) -> Limit:
+    """Choose the thresholds for a target false match rate.
+
+    The first is the lowest one that keeps to the target, or the highest one that overlooks no more than
+    `WANTED_MISS` and can still be bounded by `LARGEST_MISS`, if that is higher: where the model tells
+    patients apart with room to spare, there are fewer false matches. The second uses up what `LARGEST_MISS`
+    allows, so that two sides that share nobody are the less often left in doubt by chance; where pairs are
+    there that both models scored, they have to agree (see ``overlap.agreed``).
+
+    Parameters
+    ----------
+    scores : Calibration
+        Of the score that decides.
+    distances : Calibration or None
+        Of the negated distance, where a verification model decides.
+    verified : bool
+        Whether the score is that of a verification model.
+    target : float
+        Wanted false match rate of two patients.
+    source : str
+        See `Limit`.
+    every : bool
+        Whether a verification model scores every pair, so that the search overlooks nobody.
+    overlooked : float
+        Upper bound of the share of nearest images that the search itself does not find.
+    pairs : Pairs, optional
+        What ``scores`` was made of, where a verification model decides.
+    """
+    floor = scores.for_false_match(target)
+    point = scores.at(max(floor.threshold, _strictest(scores)))
+    within, miss = _found_within(point, distances, overlooked, verified=verified, every=every)
+    both = agreed(pairs, LARGEST_MISS - miss, point.threshold) if pairs is not None else None
+    both = both or Agreed(_sure(scores, point, LARGEST_MISS - miss), math.inf)
+    return Limit(
+        possible=point,
+        sure=both.point,
+        sure_within=both.distance,
+        within=within,
+        candidate_miss=miss,
+        pairs=scores.pairs,
+        source=source,
+        not_calibratable=floor.not_calibratable,
+    )
+
+
+def _found_within(
+    point: Point, distances: Calibration | None, overlooked: float, *, verified: bool, every: bool
+) -> tuple[float, float]:
+    """Up to which distance no pair may be left out, and how many shared patients are overlooked by that."""
+    if not verified:
+        return -point.threshold, overlooked
+    if every:
+        return math.inf, 0.0
+    if distances is None:
+        return math.inf, 1.0
+    near = distances.for_false_non_match(_CANDIDATE_MISS)
+    return -near.threshold, min(1.0, overlooked + near.false_non_match.upper)
+
+
+def _strictest(scores: Calibration) -> float:
+    """The highest threshold that overlooks few enough patients, and proves it where there are enough."""
+    count = len(scores.genuine)
+    errors = min(math.floor(WANTED_MISS * count + 1e-9), max(most_errors(count, LARGEST_MISS), 0))
+    return scores.genuine[min(errors, count - 1)]
+
+
+def _sure(scores: Calibration, point: Point, room: float) -> Point:
+    """The highest threshold that overlooks at most ``room``, with its bound; ``point`` if there is none."""
+    errors = most_errors(len(scores.genuine), room) if room > 0 else -1
+    if errors < 0:
+        return point
+    return scores.at(max(point.threshold, scores.genuine[min(errors, len(scores.genuine) - 1)]))
+
+
+def limits_of(
+    sides: Sequence[Seen], models: Models, given: Mapping[Modality, Calibration], target: float
+) -> dict[Modality, Limit]:
+    """The limit of every modality that can have one.
+
+    A calibration that is given comes first; then these images themselves, where enough patients have two of
+    them; then what came with the model. The nearer a calibration is to the data, the more it promises.
+    """
+    found = {}
+    seen = {
+        modality: [one.vectors[modality] for one in sides if modality in one.vectors] for modality in Modality
+    }
+    for modality in Modality:
+        every = scores_every_pair([len(one.images) for one in seen[modality]])
+        verifier = models.verification.get(modality)
+        own = _own(sides, modality, verifier)
+        distances = own[0] if own else models.distances.get(modality)
+        stored = models.scores.get(modality) if verifier else models.distances.get(modality)
+        for calibration, source in (
+            (given.get(modality), "given"),
+            (own[1] if own and _promises(own[1]) else None, _OWN),
+            (stored, "model"),
+            (own[1] if own else None, _OWN),
+        ):
+            if calibration is not None:
+                found[modality] = limit_of(
+                    calibration,
+                    distances,
+                    verified=verifier is not None,
+                    target=target,
+                    source=source,
+                    every=every,
+                    overlooked=max((one.search.overlooked for one in seen[modality]), default=0.0),
+                    pairs=own[2] if own and verifier and source == _OWN else None,
+                )
+                break
+    return found
+
+
+def _promises(calibration: Calibration) -> bool:
+    """Whether there are patients enough for a claim, should none of them be overlooked."""
+    return len(calibration.genuine) >= fewest(LARGEST_MISS)
+
+
+def _own(
+    sides: Sequence[Seen], modality: Modality, verifier: Verification | None
+) -> tuple[Calibration, Calibration, Pairs] | None:
+    """Calibrations from pairs within each side: of the negated distance, and of the score that decides."""
+    import numpy as np
+
+    parts = [
+        part
+        for number, side in enumerate(sides)
+        if modality in side.vectors
+        for part in _pairs_within(side, side.vectors[modality], verifier, number)
+    ]
+    if not parts:
+        return None
+    distances, scores, first, second = (np.concatenate(one) for one in zip(*parts, strict=True))
+    try:
+        calibrated = calibrate(-distances, first, second), calibrate(scores, first, second)
+    except UsageError:
+        return None
+    return *calibrated, Pairs(distances, scores, first, second)
+
+
+def _pairs_within(
+    side: Seen, vectors: Vectors, verifier: Verification | None, number: int
+) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Distances, scores and patients of pairs of images whose patients are known.
+
+    A copy of one exposure under the same patient says nothing of two exposures, and a copy under two patients
+    nothing of different patients: both are left out.
+    """
+    import numpy as np
+
+    known = np.array([bool(side.names[patient]) for patient in vectors.patients])
+    rows = np.flatnonzero(known)[:_OWN_IMAGES]
+    if len(rows) < 2:
+        return
+    chosen = Vectors(
+        vectors.images[rows],
+        vectors.patients[rows],
+        Search(vectors.first[rows]),
+        None if vectors.second is None else vectors.second[rows],
+    )
+    scored = every_pair_within(chosen, verifier)
+    images = chosen.images.tolist()
+    copies = same_look(side, side)
+    kept = [
+        not _copy(side, images[i], images[j], copies)
+        for i, j in zip(scored.first.tolist(), scored.second.tolist(), strict=True)
+    ]
+    # Patients of two sides are never compared here: whether they are the same is the question.
+    names = chosen.patients * 2 + 1 + (number << 40)
+    where = np.array(kept, bool)
+    first, second = names[scored.first[where]], names[scored.second[where]]
+    if len(first):
+        yield scored.distance[where], scored.score[where], first, second
+
+
+def _copy(side: Seen, one: int, other: int, copies: Mapping[tuple[int, int], int]) -> bool:
+    if side.pixels[one] is not None and side.pixels[one] == side.pixels[other]:
+        return True
+    return side.patients[one] == side.patients[other] and (one, other) in copies

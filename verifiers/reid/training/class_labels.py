@@ -1,0 +1,133 @@
+"""The images that a classifier learns from: of classes that a column of the table names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.labels import Columns, Labels
+from medsanitize.verifiers.reid.training.dataset import (
+    FEWEST,
+    VALIDATION_SHARE,
+    Examples,
+    Hears,
+    Stops,
+    gather,
+)
+from numpy.typing import NDArray
+
+NO_CLASS = "no class named"
+RARE = f"of a class with fewer than {FEWEST} patients"
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """Images with their classes.
+
+    Attributes
+    ----------
+    examples
+        The images.
+    classes
+        Number of each image's class, ``(n,)`` int64.
+    names
+        What the classes are called, in the order of their names.
+    """
+
+    examples: Examples
+    classes: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def part(self, places: NDArray[np.intp]) -> Classified:
+        """Those at some places."""
+        return Classified(self.examples.part(places), self.classes[places], self.names)
+
+    def weights(self) -> NDArray[np.float64]:
+        """What an image of each class counts, so that every class weighs the same; a mean of 1."""
+        counts = np.bincount(self.classes, minlength=len(self.names))
+        present = np.count_nonzero(counts)
+        return np.where(counts, len(self.classes) / (present * np.maximum(counts, 1)), 0.0)
+
+
+def class_texts(labels: Labels, columns: Columns, column: str) -> tuple[str, ...]:
+    """What a column says of each image; empty where it says nothing.
+
+    Raises
+    ------
+    UsageError
+        If the table has no such column, or it says who or where an image is.
+    """
+    if column == columns.view and any(labels.views):
+        return labels.views
+    if column not in labels.extra:
+        raise UsageError(
+            f"The table has no column {column!r} that could name classes",
+            "Name the column that says what each image shows with --class",
+        )
+    return labels.extra[column]
+
+
+def gather_classes(
+    labels: Labels, texts: Sequence[str], hears: Hears, stops: Stops
+) -> tuple[Classified, Mapping[str, int]]:
+    """Read every image that has a class; what is left out is counted by reason.
+
+    Raises
+    ------
+    UsageError
+        If fewer than two classes have four patients.
+    """
+    named = np.array([bool(text) for text in texts])
+    if not named.any():
+        raise UsageError("The column of classes is empty", "Fill it in, or name another with --class")
+    said = dict(zip(labels.paths, texts, strict=True))
+    unnamed = {NO_CLASS: int((~named).sum())}
+    examples, excluded = gather(labels.keep(np.flatnonzero(named), unnamed), hears, stops)
+    texts = [said[path] for path in examples.paths]
+    pairs = set(zip(texts, examples.patients.tolist(), strict=True))
+    patients = Counter(text for text, _ in pairs)
+    names = tuple(sorted(text for text, count in patients.items() if count >= FEWEST))
+    if len(names) < 2:
+        raise UsageError(
+            f"{len(names)} of {len(patients)} classes have readable images of {FEWEST} patients or more,"
+            " and a classifier needs two",
+            "Name a column with two classes or more, join rare classes, or add images",
+        )
+    kept = np.flatnonzero([text in names for text in texts])
+    classes = np.array([names.index(texts[place]) for place in kept], np.int64)
+    counted = Counter(excluded)
+    counted[RARE] += len(texts) - len(kept)
+    reasons = {reason: count for reason, count in sorted(counted.items()) if count}
+    return Classified(examples.part(kept), classes, names), reasons
+
+
+def split_classes(images: Classified, seed: int) -> tuple[Classified, Classified]:
+    """Part the patients into those to fit and those to validate on, class by class.
+
+    A patient belongs to the rarest of the classes of their images; of each class 15 % of the patients
+    validate, at least one where there are two.
+    """
+    numbers, place = np.unique(images.examples.patients, return_inverse=True)
+    there = np.zeros((len(numbers), len(images.names)), np.bool_)
+    there[place, images.classes] = True
+    order = np.argsort(there.sum(0), kind="stable")
+    rarest = order[there[:, order].argmax(1)]
+    draw = np.random.default_rng(seed)
+    validating: list[NDArray[np.int64]] = []
+    for name in range(len(images.names)):
+        group = draw.permutation(numbers[rarest == name])
+        validating.append(group[: max(min(1, len(group) - 1), round(VALIDATION_SHARE * len(group)))])
+    chosen = np.isin(images.examples.patients, np.concatenate(validating))
+    fit, validation = images.part(np.flatnonzero(~chosen)), images.part(np.flatnonzero(chosen))
+    if len(np.unique(fit.classes)) < len(images.names) or len(np.unique(validation.classes)) < 2:
+        raise UsageError(
+            "The patients cannot be parted so that both parts show the classes",
+            "Add patients, or join classes that the same patients have",
+        )
+    return fit, validation

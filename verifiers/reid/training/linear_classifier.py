@@ -1,0 +1,142 @@
+"""A classifier for a CPU: packaged ImageNet features stay as they are, a map of them and classes are learned.
+
+The map starts at the principal directions of the features, half whitened, so that vectors which the labels
+say nothing about stay as near as they were; cross entropy then turns it towards what tells classes apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from medsanitize.verifiers.reid.models.load import CLASS_BIAS, CLASS_WEIGHT
+from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_weights
+from medsanitize.verifiers.reid.training.class_labels import Classified
+from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from medsanitize.verifiers.reid.training.frozen_backbone import Learned, half_whitened, packaged_features
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True, slots=True)
+class LinearRecipe:
+    """Every choice of the recipe.
+
+    Attributes
+    ----------
+    dimension
+        Length of a vector.
+    whitening
+        Power of the deviations that the principal directions are divided by.
+    rate, head_rate, decay
+        Learning rates of the map and of the layer of classes, and AdamW's decay of both.
+    sharpness
+        What vectors of unit length are multiplied by before the layer of classes.
+    epochs, patience
+        Full batches at most, and those without a lower validation loss after which it ends.
+    """
+
+    name: str = "frozen"
+    dimension: int = 256
+    whitening: float = 0.5
+    rate: float = 3e-4
+    head_rate: float = 3e-3
+    decay: float = 1e-2
+    sharpness: float = 10.0
+    epochs: int = 60
+    patience: int = 15
+    seed: int = 0
+
+
+def train_linear(
+    fit: Classified,
+    validation: Classified,
+    recipe: LinearRecipe,
+    unfinished: Path,
+    hears: Hears,
+    stops: Stops,
+) -> Learned:
+    """Learn a map of packaged features and its classes; the epoch with the lowest validation loss is kept.
+
+    The same images and recipe give the same weights; stopped, the same call goes on where it stood.
+    """
+    modality = fit.examples.modality
+    config = default_config(modality)
+    parts = [(part, packaged_features(part.examples, unfinished, hears, stops)) for part in (fit, validation)]
+    learned, log = _learn(parts, recipe)
+    features = {f"features.{name}": value for name, value in packaged_weights(modality).items()}
+    facts: dict[str, Any] = {
+        **config.network, "name": "lite0-projected", "dimension": len(learned["map"])
+    }  # fmt: skip
+    return Learned(
+        network=facts,
+        weights={**features, "projection.weight": learned["map"], "projection.bias": learned["shift"]},
+        dimension=len(learned["map"]),
+        preprocessing=config.preprocessing,
+        score={CLASS_WEIGHT: recipe.sharpness * learned["classes"], CLASS_BIAS: learned["bias"]},
+        log=log,
+    )
+
+
+def _learn(
+    parts: list[tuple[Classified, NDArray[np.float32]]], recipe: LinearRecipe
+) -> tuple[dict[str, Tensor], tuple[Mapping[str, float], ...]]:
+    weight, shift = half_whitened(parts[0][1], recipe.dimension, recipe.whitening)
+    count = len(parts[0][0].names)
+    state = {
+        "map": torch.tensor(weight, dtype=torch.float32),
+        "shift": torch.tensor(shift, dtype=torch.float32),
+        "classes": torch.zeros(count, len(weight)),
+        "bias": torch.zeros(count),
+    }
+    for tensor in state.values():
+        tensor.requires_grad_()
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [state["map"], state["shift"]], "lr": recipe.rate},
+            {"params": [state["classes"], state["bias"]], "lr": recipe.head_rate},
+        ],
+        weight_decay=recipe.decay,
+    )
+    best, lowest, since = dict(state), float("inf"), 0
+    log: list[Mapping[str, float]] = []
+    for epoch in range(1, recipe.epochs + 1):
+        loss, _ = _judged(*parts[0], state, recipe)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        with torch.no_grad():
+            reached, accuracy = _judged(*parts[1], state, recipe)
+        log.append(
+            {
+                "epoch": epoch,
+                "loss": float(loss.detach()),
+                "validation_loss": float(reached),
+                "balanced_accuracy": accuracy,
+            }
+        )
+        since += 1
+        if float(reached) < lowest:
+            lowest, since = float(reached), 0
+            best = {name: tensor.detach().clone() for name, tensor in state.items()}
+        if since >= recipe.patience:
+            break
+    return best, tuple(log)
+
+
+def _judged(
+    images: Classified, features: NDArray[np.float32], state: Mapping[str, Tensor], recipe: LinearRecipe
+) -> tuple[Tensor, float]:
+    """Loss and balanced accuracy of a part."""
+    vectors = F.normalize(torch.from_numpy(features) @ state["map"].T + state["shift"])
+    logits = recipe.sharpness * vectors @ state["classes"].T + state["bias"]
+    wanted = torch.from_numpy(images.classes)
+    weights = torch.from_numpy(images.weights()).float()[wanted]
+    losses = F.cross_entropy(logits, wanted, reduction="none")
+    right = (logits.detach().argmax(1) == wanted).float()
+    return (losses * weights).mean(), float((right * weights).mean())

@@ -1,0 +1,218 @@
+"""The loop that every trained network goes through: phases of epochs of steps, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.training.checkpoint import (
+    Position,
+    group,
+    grouped,
+    load_optimizer,
+    optimizer_tensors,
+    read_checkpoint,
+    write_checkpoint,
+)
+from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from medsanitize.verifiers.reid.training.lr_schedule import one_cycle
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+
+class Task(Protocol):
+    """What is trained, and on what."""
+
+    @property
+    def network(self) -> nn.Module:
+        """Everything that is trained and kept."""
+
+    @property
+    def encoder(self) -> nn.Module:
+        """What makes the vectors; it has a ``backbone``."""
+
+    def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
+        """Batches of an epoch; the first axis counts images or pairs."""
+
+    def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
+        """Loss of one batch."""
+
+    def validate(self) -> tuple[float, dict[str, float]]:
+        """What chooses the epoch, more being better, and the measures for the log."""
+
+    def memory(self) -> dict[str, Tensor]:
+        """What the loss remembers of earlier batches."""
+
+    def remember(self, memory: Mapping[str, Tensor]) -> None:
+        """Take what ``memory`` gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Epochs with one optimizer.
+
+    Attributes
+    ----------
+    head_only
+        The backbone is frozen, its batch normalisation too.
+    cycle
+        SGD on one cycle of the learning rate; otherwise Adam at a constant rate.
+    patience
+        Epochs without a better measure after which the phase ends; 0: never.
+    """
+
+    epochs: int
+    head_only: bool
+    cycle: bool
+    rate: float
+    decay: float = 0.0
+    patience: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the unfinished training lies, what made it, and who listens."""
+
+    folder: Path
+    made_by: str
+    hears: Hears
+    stops: Stops
+
+
+def train_network(
+    task: Task, phases: tuple[Phase, ...], seed: int, place: Place
+) -> tuple[Mapping[str, Tensor], tuple[Mapping[str, float], ...]]:
+    """Train, from the checkpoint where there is one.
+
+    Every random choice is a function of the seed and the position, so an interrupted training ends with the
+    weights of an uninterrupted one (on a CPU; a GPU adds in no fixed order).
+
+    Returns
+    -------
+    weights, log
+        State of the network at the epoch with the best measure, and one entry an epoch.
+    """
+    position, best = Position(), dict[str, Tensor]()
+    optimizer: torch.optim.Optimizer | None = None
+    stored = read_checkpoint(place.folder, place.made_by)
+    if stored is not None:
+        position, tensors = stored
+        best = group(tensors, "best")
+        task.network.load_state_dict(group(tensors, "network"))
+        if memory := group(tensors, "memory"):
+            task.remember(memory)
+        if position.phase < len(phases):
+            optimizer = _optimizer(task, phases[position.phase])
+            load_optimizer(optimizer, group(tensors, "optimizer"))
+    while position.phase < len(phases):
+        phase = phases[position.phase]
+        optimizer = optimizer or _optimizer(task, phase)
+        position = _epoch(task, phase, seed, position, optimizer, best, place)
+        position, better = _judge(task, position)
+        if better:
+            best = {name: tensor.detach().cpu().clone() for name, tensor in task.network.state_dict().items()}
+        over = position.epoch + 1 >= phase.epochs or 0 < phase.patience <= position.since
+        position = position.next_phase() if over else position.next_epoch()
+        optimizer = None if over else optimizer
+        _save(task, position, optimizer, best, place)
+        _tell(phases, position, place)
+    return best, position.log
+
+
+def _epoch(
+    task: Task,
+    phase: Phase,
+    seed: int,
+    position: Position,
+    optimizer: torch.optim.Optimizer,
+    best: Mapping[str, Tensor],
+    place: Place,
+) -> Position:
+    """The steps of an epoch that are still ahead; a signal saves the position and raises."""
+    key = (seed, position.phase, position.epoch)
+    batches = task.batches(np.random.default_rng(key))
+    place.hears.stage(f"epoch {len(position.log) + 1}", sum(len(batch) for batch in batches))
+    place.hears.advance(sum(len(batch) for batch in batches[: position.step]))
+    device = next(task.network.parameters()).device
+    total = torch.tensor(position.loss, dtype=torch.float64, device="cpu")
+    for step in range(position.step, len(batches)):
+        if place.stops.number:
+            _save(task, replace(position, step=step, loss=float(total)), optimizer, best, place)
+            place.stops.check()
+        task.network.train()
+        if phase.head_only:
+            task.encoder.get_submodule("backbone").eval()
+        draw = torch.manual_seed(int(np.random.SeedSequence((*key, step)).generate_state(1)[0]))
+        if phase.cycle:
+            _set_rate(optimizer, position.epoch * len(batches) + step, phase.epochs * len(batches), phase)
+        loss = task.loss(batches[step], torch.Generator().manual_seed(draw.initial_seed()))
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        total = total.to(device) + loss.detach().double()
+        place.hears.advance(len(batches[step]))
+    return replace(position, step=len(batches), loss=float(total) / len(batches))
+
+
+def _judge(task: Task, position: Position) -> tuple[Position, bool]:
+    """Measure an epoch and add it to the log."""
+    if not np.isfinite(position.loss):
+        raise UsageError(
+            "The loss became infinite: the training diverged",
+            "Start from ImageNet weights, and look for images that are blank",
+        )
+    now, measures = task.validate()
+    better = position.best is None or now > position.best
+    entry = {"phase": position.phase + 1, "epoch": position.epoch + 1, "loss": position.loss, **measures}
+    since = 0 if better else position.since + 1
+    log = (*position.log, entry)
+    return replace(position, best=now if better else position.best, since=since, log=log), better
+
+
+def _tell(phases: tuple[Phase, ...], position: Position, place: Place) -> None:
+    entry = position.log[-1]
+    measures = ", ".join(
+        f"{name.replace('_', ' ')} {value:.4f}"
+        for name, value in entry.items()
+        if name not in ("phase", "epoch")
+    )
+    most = phases[int(entry["phase"]) - 1].epochs
+    place.hears.message(
+        f"Phase {entry['phase']} of {len(phases)}, epoch {entry['epoch']} of {most}: {measures}"
+    )
+
+
+def _optimizer(task: Task, phase: Phase) -> torch.optim.Optimizer:
+    """The optimizer of a phase over what it trains."""
+    task.encoder.get_submodule("backbone").requires_grad_(not phase.head_only)
+    trained = [one for one in task.network.parameters() if one.requires_grad]
+    if phase.cycle:
+        return torch.optim.SGD(trained, lr=phase.rate, momentum=0.9, weight_decay=phase.decay)
+    return torch.optim.Adam(trained, lr=phase.rate, weight_decay=phase.decay)
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, step: int, steps: int, phase: Phase) -> None:
+    rate, momentum = one_cycle(step, steps, phase.rate)
+    for parameters in optimizer.param_groups:
+        parameters["lr"], parameters["momentum"] = rate, momentum
+
+
+def _save(
+    task: Task,
+    position: Position,
+    optimizer: torch.optim.Optimizer | None,
+    best: Mapping[str, Tensor],
+    place: Place,
+) -> None:
+    tensors = grouped(
+        network=task.network.state_dict(),
+        best=best,
+        memory=task.memory(),
+        optimizer=optimizer_tensors(optimizer) if optimizer is not None else {},
+    )
+    write_checkpoint(place.folder, position, tensors, place.made_by)

