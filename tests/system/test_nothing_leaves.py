@@ -10,15 +10,19 @@ import hashlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.system.everything import ENDED_WELL, ROOT, Step, again, prepare, steps
+from tests.helpers.hospital import CANARIES, write_ct
+from tests.helpers.hospital import prepare as write_policy
+from tests.system.everything import ENDED_WELL, MEDSANITIZE, ROOT, Step, again, prepare, steps
 from tests.system.watching import sent, watched, written
 
 pytestmark = pytest.mark.system
@@ -46,6 +50,13 @@ def go(base: Path, run: Run, *, demo: bool) -> None:
 @pytest.fixture(scope="module")
 def temporary() -> Iterator[Path]:
     """A folder for temporary files with a short path: sockets are made in it."""
+    with TemporaryDirectory(prefix="t", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """The same for one test."""
     with TemporaryDirectory(prefix="t", dir="/tmp") as folder:
         yield Path(folder)
 
@@ -97,6 +108,27 @@ def test_a_connection_and_a_file_elsewhere_are_seen(tmp_path: Path) -> None:
     )
     watched([sys.executable, "-c", program], tmp_path / "trace", environment=os.environ, folder=tmp_path)
     assert [len(list(sent(tmp_path / "trace"))), len(list(written(tmp_path / "trace", ())))] == [1, 1]
+
+
+@pytest.mark.parametrize("seconds", [0.6, 1.2, 2.0])
+def test_what_a_killed_run_leaves_among_temporary_files_identifies_nobody(
+    tmp_path: Path, short: Path, seconds: float
+) -> None:
+    for number in range(60):
+        write_ct(tmp_path / "export" / f"i{number}.dcm", number, f"{CANARIES[1]}{number % 9}", number % 9)
+    write_policy(tmp_path, preset="research")
+    command = [MEDSANITIZE, "run", str(tmp_path / "policy.yaml"), "--workers", "2"]
+    told = environment(tmp_path, short)
+    started = subprocess.Popen(
+        command, env=told, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    time.sleep(seconds)
+    os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+    left = b"".join(
+        str(path).encode() + (path.read_bytes() if path.is_file() else b"") for path in short.rglob("*")
+    )
+    assert [word for word in CANARIES if word.encode() in left] == []
 
 
 def test_without_network_home_or_user_name_and_on_a_read_only_root_the_bytes_are_the_same(
