@@ -22,8 +22,8 @@ with `--log-json` messages and progress are JSON lines on stderr, whose fields a
 of an element.
 """
 _RUN = """
-`run --json` prints `ending` (`published`, `already published`, `refused`, `awaiting approval`,
-`inventory taken`, `shard done`), `objects`, `outcomes` (objects by outcome), `dropped` and `quarantined`
+`run --json` prints `ending` (`published`, `already_published`, `refused`, `awaiting_approval`,
+`inventory_done`, `shard_done`), `objects`, `outcomes` (objects by outcome), `dropped` and `quarantined`
 (objects by rule), `actions` and `rules` (changes to attributes), `gates`, `stages` (`name`,
 `cpu_seconds` of all processes, `wall_seconds`, `objects`), `release`, `report`, `digest` (what an
 approval binds to) and `exit_code`.

@@ -27,19 +27,19 @@ HOLDER_REPORT = "report.html"
 AUDIT_FILE = "audit.json"
 _LINKS_SHOWN = 1000
 Finding3 = tuple[str, str, str]
-NOT_MADE = (
+NOT_RUN = (
     Gate(
         "linkage attack",
-        "not made",
+        "not_run",
         "No attack on the released images was made. The policy's section overlap or the command"
         " attack linkage makes one.",
     ),
-    Gate("small groups", "not made", "Disclosure risk by rare combinations was not measured."),
+    Gate("small groups", "not_run", "Disclosure risk by rare combinations was not measured."),
 )
 """Gates as they stand where nothing was measured."""
 _NOBODY = Gate(
     "linkage attack",
-    "not made",
+    "not_run",
     "There is nobody to link: no patient has two images that were looked at, or is in an earlier release that"
     " calls patients the same.",
 )
@@ -48,7 +48,7 @@ _NOBODY = Gate(
 def gates_of(
     state: State, policy: Policy, findings: Sequence[Finding3], search: Search, tally: Tally
 ) -> tuple[Gate, ...]:
-    """Every gate of the run, those not made included; details are public sentences."""
+    """Every gate of the run, those not run included; details are public sentences."""
     return (
         _identifiers(findings, search),
         _released_something(state),
@@ -69,7 +69,7 @@ def groups_gate(state: State, policy: Policy) -> Gate:
     facts, rules = state.get("groups"), policy.small_groups
     found = Groups(**json.loads(facts)) if facts else None
     if found is None or not found.patients:
-        return NOT_MADE[1]
+        return NOT_RUN[1]
     detail = (
         f"{found.patients} patients in {found.groups} groups by all that the tables say of them, the smallest"
         f" of {found.smallest}; {found.few} patients are in groups of fewer than {rules.least}."
@@ -78,7 +78,7 @@ def groups_gate(state: State, policy: Policy) -> Gate:
     if not found.few:
         return Gate("small groups", "passed", detail)
     if rules.action == "fail":
-        return Gate("small groups", "refused", f"{detail} The policy allows none.")
+        return Gate("small groups", "failed", f"{detail} The policy allows none.")
     return Gate("small groups", "flagged", detail)
 
 
@@ -86,10 +86,10 @@ def overlap_gate(state: State, policy: Policy) -> Gate:
     """Whether patients of this release are in earlier ones, in public words: no sizes of other releases."""
     name, section = "overlap", policy.overlap
     if section is None:
-        return Gate(name, "not made", "Other releases were not searched for the same patients.")
+        return Gate(name, "not_run", "Other releases were not searched for the same patients.")
     notes = json.loads(state.get("overlapped") or "{}")
     if not notes.get("releases"):
-        return Gate(name, "not made", "The registry holds no release of another name to compare with.")
+        return Gate(name, "not_run", "The registry holds no release of another name to compare with.")
     found = f"Compared with {notes['releases']} earlier releases: {notes['patients']} patients match"
     if notes["patients"]:
         found += f", if only possibly ({section.action}, {notes['objects']} objects)"
@@ -99,7 +99,7 @@ def overlap_gate(state: State, policy: Policy) -> Gate:
     if notes["unclear"]:
         found += " It cannot be told for certain: images, model or calibration do not bear a conclusion."
     if state.plain("refused-overlap") is not None:
-        return Gate(name, "refused", found)
+        return Gate(name, "failed", found)
     settled = section.action in ("drop", "quarantine") and not notes["unclear"]
     passed = settled or (notes["result"] == "exclusive" and not notes["patients"])
     return Gate(name, "passed" if passed else "flagged", found)
@@ -109,7 +109,7 @@ def attack_gate(state: State) -> Gate:
     """Whom the look of the released images gives away, as far as the run attacked them."""
     found = attacks_of(state)
     if not found.made:
-        return _NOBODY if found.images else NOT_MADE[0]
+        return _NOBODY if found.images else NOT_RUN[0]
     bounded = all(not one.rate.errors and one.rate.upper <= MOST_LINKED for one in found.made)
     told, left = [one.told for one in found.made], found.left({one.modality for one in found.made})
     told += [f"Images that took part in no attack: {left:,}."] if left else []
@@ -121,7 +121,7 @@ def synthetic_gate(state: State, policy: Policy) -> Gate:
     """What stands in place of originals that were dropped. Without a verdict in its favour, nothing does."""
     name, facts = "synthetic images", synthetic_of(state)
     if policy.synthesize is None or policy.synthesize.replace == "none":
-        return Gate(name, "not applicable", "No image is replaced by a synthetic one.")
+        return Gate(name, "not_applicable", "No image is replaced by a synthetic one.")
     unlabelled = _unlabelled(state)
     if facts is None:
         nothing = "The policy replaces images, and there was none to replace."
@@ -156,7 +156,7 @@ def _unlabelled(state: State) -> str:
 def _review(state: State) -> Gate:
     """Whether a person looked, and decided what; by whom is not said."""
     if state.plain("reviewed") is None:
-        return Gate("review by a person", "not made", "Nobody looked at a sample or at what was in doubt.")
+        return Gate("review by a person", "not_run", "Nobody looked at a sample or at what was in doubt.")
     decisions, objects = state.db.execute("SELECT count(*), count(DISTINCT id) FROM decisions").fetchone()
     detail = (
         f"A person looked at what was in doubt and at a sample: {decisions} decisions on {objects} objects."
@@ -166,10 +166,10 @@ def _review(state: State) -> Gate:
 
 def _burned_in(policy: Policy, tally: Tally) -> Gate:
     """Whether the pixels of what is released were read for text, as far as they had to be."""
-    name, unread = "burned-in text", tally.checks["pixels"]["not made"]
+    name, unread = "burned-in text", tally.checks["pixels"]["not_run"]
     if not policy.dicom.options.clean_pixel_data:
         return Gate(
-            name, "not made", f"Pixels were not read for text: {unread} released objects may show some."
+            name, "not_run", f"Pixels were not read for text: {unread} released objects may show some."
         )
     detail = f"{tally.checks['pixels']['passed']} objects were read for text, {tally.regions} areas blanked."
     if unread:
@@ -180,7 +180,7 @@ def _burned_in(policy: Policy, tally: Tally) -> Gate:
 def _identifiers(findings: Sequence[Finding3], search: Search) -> Gate:
     if findings:
         rules = ", ".join(f"{rule} ({count})" for rule, count in count_by_rule(findings).items())
-        return Gate("residual identifiers", "refused", f"The audit of the staged files found: {rules}.")
+        return Gate("residual identifiers", "failed", f"The audit of the staged files found: {rules}.")
     skipped = sum(search.not_searched.values())
     detail = "Every file was read again by an independent reader and searched for the identifiers of the run."
     if skipped:
@@ -193,16 +193,16 @@ def _identifiers(findings: Sequence[Finding3], search: Search) -> Gate:
 def _released_something(state: State) -> Gate:
     if state.count("outcome = 'released'"):
         return Gate("objects to release", "passed")
-    return Gate("objects to release", "refused", "No object is left to release.")
+    return Gate("objects to release", "failed", "No object is left to release.")
 
 
 def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> Gate:
     """The gate of one sort of duplicates, by the flags that the verdict left."""
     if verdict == "ignore":
-        return Gate(name, "not made", "The policy ignores them.")
+        return Gate(name, "not_run", "The policy ignores them.")
     flagged = state.count(f"outcome = 'released' AND flags LIKE '%{flag}%'")
     if state.plain(f"refused-{flag}") is not None:
-        return Gate(name, "refused", "The policy allows none, and there are some.")
+        return Gate(name, "failed", "The policy allows none, and there are some.")
     undecoded = state.count("outcome = 'released' AND pixels_check < 1") if flag == "pixels" else 0
     note = f" The pixels of {undecoded} objects could not be compared." if undecoded else ""
     result: GateResult = "flagged" if flagged else "passed"

@@ -6,7 +6,7 @@ from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.open import open_engine
 from medsanitize.pipeline.engines.shared_storage import inputs_of, require_reachable
 from medsanitize.pipeline.engines.worker import Setup
-from medsanitize.pipeline.gates import NOT_MADE, duplicate_gate
+from medsanitize.pipeline.gates import NOT_RUN, duplicate_gate
 from medsanitize.pipeline.resume import release_keys
 from medsanitize.pipeline.run import Options, Run, judge_run_faces
 from medsanitize.pipeline.runtime.optional_dependencies import check_extras
@@ -40,7 +40,7 @@ def plan(
 ) -> RunResult:
     """Take inventory and sanitise on the fly; nothing is written, in output, state or elsewhere.
 
-    Files are not staged, so the audit and the comparison of pixels are reported as not made.
+    Files are not staged, so the audit and the comparison of pixels are reported as not run.
     """
     subkeys = release_keys(policy)
     check_extras(policy)
@@ -88,7 +88,7 @@ def _look(run: Run) -> Tally:
 
 def _overlap(policy: Policy) -> Gate:
     detail = "The policy does not ask for it." if policy.overlap is None else "A plan embeds no images."
-    return Gate("overlap", "not made", detail)
+    return Gate("overlap", "not_run", detail)
 
 
 def _result(state: State, policy: Policy, tally: Tally, stages: tuple[StageTiming, ...]) -> RunResult:
@@ -101,12 +101,12 @@ def _result(state: State, policy: Policy, tally: Tally, stages: tuple[StageTimin
         actions=tally.actions,
         rules=dict(sorted(tally.rules.items())),
         gates=(
-            Gate("residual identifiers", "not made", "A plan writes no files that could be audited."),
+            Gate("residual identifiers", "not_run", "A plan writes no files that could be audited."),
             duplicate_gate(state, "bytes", "duplicates by bytes", policy.deduplicate.bytes),
-            Gate("duplicates by pixels", "not made", "A plan decodes no pixels."),
+            Gate("duplicates by pixels", "not_run", "A plan decodes no pixels."),
             duplicate_gate(state, "registry", "earlier releases", policy.deduplicate.registry),
             _overlap(policy),
-            *NOT_MADE,
+            *NOT_RUN,
         ),
         stages=stages,
     )

@@ -232,7 +232,7 @@ def _run_whole(
             set_free(state, run.staging)
             merge_shards(state)
             if options.inventory_only:
-                return _result(run, "inventory taken")
+                return _result(run, "inventory_done")
             _sanitize(run)
             search = _look(run)
         summary, digest = _give_evidence(run, search)
@@ -269,7 +269,7 @@ def _run_shard(
             staging = staging_folder(policy)
             run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages, inputs)
             _sanitize(run)
-            return _result(run, "shard done")
+            return _result(run, "shard_done")
     finally:
         account.count(state)
         state.close()
@@ -358,7 +358,7 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
         result = _result(run, ending, summary, digest)
         _withdraw(run)
         return result
-    if ending == "awaiting approval":
+    if ending == "awaiting_approval":
         told = ("--approve gives a digest that is not the staged release's.",) if options.approve else ()
         return _result(run, ending, summary, digest, told)
     with state.transaction():
@@ -371,10 +371,10 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
 
 def _ending(run: Run, options: Options, summary: Summary, digest: str) -> str:
     """Whether this release is refused, waits for somebody's approval, or may be published."""
-    if any(gate.result == "refused" for gate in summary.gates):
+    if any(gate.result == "failed" for gate in summary.gates):
         return "refused"
     approved = digest in (options.approve, run.state.get("approved"))
-    return "published" if run.policy.release.approve != "required" or approved else "awaiting approval"
+    return "published" if run.policy.release.approve != "required" or approved else "awaiting_approval"
 
 
 def _withdraw(run: Run) -> None:
@@ -426,7 +426,7 @@ def _already_published(state: State, policy: Policy) -> RunResult:
     preflight.remove_put_away(policy)
     summary = summary_from_json(state.get("summary") or "", policy)
     messages = ("This release is finished; nothing was done.",)
-    return result_of(state, policy, "already published", (), summary, state.get("digest"), messages)
+    return result_of(state, policy, "already_published", (), summary, state.get("digest"), messages)
 
 
 def _result(
@@ -449,7 +449,7 @@ def result_of(
     messages: tuple[str, ...],
 ) -> RunResult:
     """The result of a run with this ending; ``summary`` is there once the set was judged."""
-    published = ending in ("published", "already published")
+    published = ending in ("published", "already_published")
     return RunResult(
         ending=ending,
         objects=state.count(FOUND),

@@ -186,12 +186,12 @@ def _here(policy: Policy) -> Policy:
 
 def _sanitize(policy: Policy, shard: Shard, uris: set[str]) -> list[pa.RecordBatch]:
     _require_whole(policy, shard, uris)
-    if run(policy, Options(workers=1, shard=shard)).ending != "shard done":
+    if run(policy, Options(workers=1, shard=shard)).ending != "shard_done":
         raise UsageError("The release is finished", "Give a new one another version and another output")
     subkeys = release_keys(policy)
     state = State(shard_path(state_path(policy), shard), subkeys)
     try:
-        unmade = dict.fromkeys(SETTLED_LATER[1:], Check.NOT_MADE)
+        unmade = dict.fromkeys(SETTLED_LATER[1:], Check.NOT_RUN)
         rows = (replace(row, **unmade) for row in object_rows(state, subkeys, policy, Tally()))  # type: ignore[arg-type]
         return list(_batches(asdict(row) for row in rows))
     finally:

@@ -35,7 +35,7 @@ def _field(name: str, kind: Any, description: str, *, nullable: bool = False) ->
 
 
 _COUNT = "Number of attributes {}."
-_CHECK = "{} One of: passed, flagged, not made, not applicable."
+_CHECK = "{} One of: passed, flagged, not_run, not_applicable."
 
 OBJECT_SCHEMA: Final = pa.schema(
     [
@@ -180,12 +180,12 @@ class ObjectRow:
     actions_kept: int = 0
     rules: str = "{}"
     pixel_regions_cleaned: int = 0
-    check_pixels: Check = Check.NOT_MADE
-    check_faces: Check = Check.NOT_MADE
-    check_identifiers: Check = Check.NOT_MADE
-    check_duplicates: Check = Check.NOT_MADE
-    check_registry: Check = Check.NOT_MADE
-    check_overlap: Check = Check.NOT_MADE
+    check_pixels: Check = Check.NOT_RUN
+    check_faces: Check = Check.NOT_RUN
+    check_identifiers: Check = Check.NOT_RUN
+    check_duplicates: Check = Check.NOT_RUN
+    check_registry: Check = Check.NOT_RUN
+    check_overlap: Check = Check.NOT_RUN
     slide_vendor: str | None = None
     slide_levels: str | None = None
     slide_mpp: float | None = None

@@ -34,8 +34,8 @@ _CHECKS: Final = {
     "overlap": "Same patient in other releases",
 }
 _KINDS: Final = {"dicom": "DICOM objects", "raster": "PNG, JPEG and TIFF pictures", "slide": "Slides"}
-_RESULTS: Final = ("passed", "flagged", "not made", "not applicable")
-_SIGNS: Final = {"passed": "✓", "flagged": "!", "refused": "✕", "not made": "–", "not applicable": "·"}
+_RESULTS: Final = ("passed", "flagged", "not_run", "not_applicable")
+_SIGNS: Final = {"passed": "✓", "flagged": "!", "failed": "✕", "not_run": "–", "not_applicable": "·"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _template() -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"count": _count, "size": _size, "sign": _SIGNS.__getitem__, "slug": _slug}
+    environment.filters |= {"count": _count, "size": _size, "sign": _SIGNS.__getitem__, "words": _words}
     return environment.from_string(files("medsanitize.release").joinpath("report.html").read_text("utf-8"))
 
 
@@ -106,15 +106,15 @@ def verdict(summary: Summary) -> tuple[str, str]:
     by_result: dict[str, list[str]] = {}
     for gate in summary.gates:
         by_result.setdefault(gate.result, []).append(gate.name)
-    if "refused" in by_result:
-        return "bad", f"Refused by: {', '.join(by_result['refused'])}. Nothing may be published."
-    if unread := _results(summary, "pixels")["not made"]:
+    if "failed" in by_result:
+        return "bad", f"Failed: {', '.join(by_result['failed'])}. Nothing may be published."
+    if unread := _results(summary, "pixels")["not_run"]:
         objects = "1 object was" if unread == 1 else f"{_count(unread)} objects were"
         return "care", f"Released. {objects} not checked for text burned into the pixels."
     if faces := _results(summary, "faces")["flagged"]:
         objects = "1 object" if faces == 1 else f"{_count(faces)} objects"
         return "care", f"Released. {objects} could show a face."
-    open_ = [*by_result.get("flagged", ()), *by_result.get("not made", ())]
+    open_ = [*by_result.get("flagged", ()), *by_result.get("not_run", ())]
     if open_:
         return "care", f"Released. Not everything was checked, or something was flagged: {', '.join(open_)}."
     return "good", "Released. Every gate passed."
@@ -143,9 +143,9 @@ def _view(summary: Summary) -> dict[str, Any]:
             for label, results in ((label, _results(summary, name)) for name, label in _CHECKS.items())
         ],
         "results": _RESULTS,
-        "pixels_unchecked": _results(summary, "pixels")["not made"],
+        "pixels_unchecked": _results(summary, "pixels")["not_run"],
         "faces": _results(summary, "faces")["flagged"],
-        "faces_unchecked": _results(summary, "faces")["not made"],
+        "faces_unchecked": _results(summary, "faces")["not_run"],
         "missing": summary.missing_metadata(),
         "bounds": _bounds(summary.synthetic),
     }
@@ -164,10 +164,10 @@ def _bounds(made: Synthetic | None) -> list[tuple[str, str]]:
 
 
 def _results(summary: Summary, check: str) -> dict[str, int]:
-    """Return objects by result of a check; what no result accounts for was not made."""
+    """Return objects by result of a check; what no result accounts for was not run."""
     stated = summary.checks.get(check, {})
     results = {result: stated.get(result, 0) for result in _RESULTS}
-    results["not made"] += max(0, summary.objects - sum(results.values()))
+    results["not_run"] += max(0, summary.objects - sum(results.values()))
     return results
 
 
@@ -205,5 +205,6 @@ def _size(number: int) -> str:
     return f"{size:.0f} {units[0]}" if units[0] == "bytes" or size >= 100 else f"{size:.1f} {units[0]}"
 
 
-def _slug(text: str) -> str:
-    return text.replace(" ", "-")
+def _words(term: str) -> str:
+    """A result as people read it: ``not_run`` is "not run"."""
+    return term.replace("_", " ")

@@ -75,7 +75,7 @@ class Page:
     @property
     def open(self) -> bool:
         """Whether decisions can still change the release."""
-        return self.ending in ("awaiting approval", "refused")
+        return self.ending in ("awaiting_approval", "refused")
 
     @property
     def groups(self) -> dict[str, list[Refusal]]:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from medsanitize.policies.model import Release
 
-GateResult = Literal["passed", "flagged", "refused", "not made", "not applicable"]
-Standing = Literal["met", "not met", "needs a human"]
+GateResult = Literal["passed", "flagged", "failed", "not_run", "not_applicable"]
+Standing = Literal["met", "not_met", "needs_review"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Summary:
     options : tuple of (code, meaning)
         The de-identification methods of CID 7050 that were used.
     gates : tuple of Gate
-        Every gate of the run, those not made included.
+        Every gate of the run, those not run included.
     checks : mapping
         Per check of the manifest (``pixels`` ...): result to number of released objects.
     duplicates_dropped, pixel_equal_flagged, pixel_regions_cleaned : int

@@ -20,8 +20,8 @@ class Check(StrEnum):
 
     PASSED = "passed"
     FLAGGED = "flagged"
-    NOT_MADE = "not made"
-    NOT_APPLICABLE = "not applicable"
+    NOT_RUN = "not_run"
+    NOT_APPLICABLE = "not_applicable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Record:
 
     Pseudonyms are those written into the released object. ``sha256`` and ``size`` (bytes)
     are of the released bytes; they are filled in by whoever writes them.
-    ``pixels``: ``not made`` when the object is at risk of burned-in text and released unchecked,
-    ``not applicable`` without pixels, and where nothing in the header says there could be text.
+    ``pixels``: ``not_run`` when the object is at risk of burned-in text and released unchecked,
+    ``not_applicable`` without pixels, and where nothing in the header says there could be text.
     ``faces``: ``passed`` when no face is shown any more, ``flagged`` when one may be.
     ``parts`` are all files of an object of several, the main one first; filled in by whoever writes them.
     """

@@ -186,7 +186,7 @@ def test_plan_writes_nothing_and_counts_actions_and_rules(tmp_path: Path) -> Non
     assert facts["ending"] == "planned"
     assert facts["actions"]["removed"] > 0
     assert facts["settings"]["deduplicate"]["pixels"] == "flag"
-    assert {gate["result"] for gate in facts["gates"]} >= {"passed", "not made"}
+    assert {gate["result"] for gate in facts["gates"]} >= {"passed", "not_run"}
 
 
 def test_plan_and_run_agree(done: tuple[Path, Result], tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_review_makes_a_page_and_takes_decisions_back(tmp_path: Path) -> None:
     told = call("review", policy)
     made = json.loads(call("review", policy, "--json").stdout)
     page = Path(made["pages"][0])
-    assert (told.exit_code, made["exit_code"], made["ending"]) == (0, 0, "awaiting approval")
+    assert (told.exit_code, made["exit_code"], made["ending"]) == (0, 0, "awaiting_approval")
     assert str(page) in told.output.replace("\n", "")
     assert page.parent == tmp_path / "state"
     assert made["sampled"] > 3

@@ -106,7 +106,7 @@ def test_3_when_nothing_may_be_published(project: Policy) -> None:
     policy = prepare(project.output.parent, release=release)
     assert call("run", file_of(policy), "--workers", 1).returncode == 3
     assert not (policy.output / "RELEASE.json").exists()
-    assert told(policy)["ending"] == "awaiting approval"
+    assert told(policy)["ending"] == "awaiting_approval"
 
 
 def test_4_when_a_released_file_was_changed(published: tuple[Policy, int], tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def main() -> int:
 
     policy = load(asked.policy)
     taken = run(policy, Options(inventory_only=True))
-    if taken.ending == "inventory taken":
+    if taken.ending == "inventory_done":
         with session() as spark:
             inventory = spark.createDataFrame(inventory_rows(policy, asked.shards))
             manifest = inventory.repartition(asked.shards, "shard").mapInArrow(

@@ -28,7 +28,7 @@ _OF_BAND: Final = 6
 _COLUMNS: Final = 8
 _SHOWN: Final = 48
 _TONES: Final[dict[str, Tone]] = {"passed": "good", "failed": "bad", "not calibratable": "care"}
-_MET: Final[dict[str, Tone]] = {"met": "good", "not met": "bad", "alarm": "care", "not made": "care"}
+_MET: Final[dict[str, Tone]] = {"met": "good", "not_met": "bad", "alarm": "care", "not_run": "care"}
 _GAP: Final = 2
 
 
@@ -91,7 +91,10 @@ def montage(images: NDArray[np.uint8]) -> bytes:
 
 
 def _verdict(verdict: Verdict) -> Section:
-    rows = [(one.name, Mark(one.state, _MET[one.state]), one.sentence) for one in verdict.clauses]
+    rows = [
+        (one.name, Mark(one.state.replace("_", " "), _MET[one.state]), one.sentence)
+        for one in verdict.clauses
+    ]
     lines = statement(verdict)[1 + len(verdict.clauses) :]
     table = Table("Clause by clause", ("clause", "state", "what was found"), rows, 3)
     return Section("Verdict", lines, tables=(table,))

@@ -32,7 +32,7 @@ def statement(verdict: Verdict) -> tuple[str, ...]:
     return (
         told[verdict.state],
         *(
-            f"{number}. {one.name} ({one.state}): {one.sentence}"
+            f"{number}. {one.name} ({one.state.replace('_', ' ')}): {one.sentence}"
             for number, one in enumerate(verdict.clauses, 1)
         ),
         f"{models}.",
@@ -76,7 +76,7 @@ def clauses_of(verdict: Verdict) -> tuple[Clause, ...]:
 def _threshold(verdict: Verdict) -> Clause:
     limit = verdict.threshold
     if limit.needed:
-        return Clause("Threshold", "not made", f"it needs {limit.needed}")
+        return Clause("Threshold", "not_run", f"it needs {limit.needed}")
     return Clause(
         "Threshold",
         "met",
@@ -88,7 +88,7 @@ def _threshold(verdict: Verdict) -> Clause:
 
 def _controls(verdict: Verdict) -> Clause:
     found = ", ".join(f"{name} {share:.2%}" for name, share in verdict.controls.items())
-    state: Met = "not made" if verdict.threshold.needed or not verdict.controls else "met"
+    state: Met = "not_run" if verdict.threshold.needed or not verdict.controls else "met"
     return Clause("Positive controls", state, f"patients of whom every copy is found: {found or 'none made'}")
 
 
@@ -96,7 +96,7 @@ def _matches(verdict: Verdict) -> Clause:
     found = verdict.bound
     return Clause(
         "Matches",
-        "not made" if verdict.threshold.needed else "met",
+        "not_run" if verdict.threshold.needed else "met",
         f"{found.matches:,} of {found.images:,} images match a training patient, at most {found.upper:.3%} at"
         f" 95 %; copies are at most {found.copy_rate:.3%} of what the generator makes, and at most"
         f" {found.residual:.2e} of what is left when matches are removed, both bounds together at 95 %;"
@@ -111,18 +111,18 @@ def _decision(verdict: Verdict) -> Clause:
     if verdict.upper <= most:
         state, said = "met", f"the bound {verdict.upper:.3%} is at most {most:.3%}"
     elif verdict.images < needed:
-        state, said = "not made", f"{most:.3%} takes {needed:,} images without a match"
+        state, said = "not_run", f"{most:.3%} takes {needed:,} images without a match"
     else:
-        state, said = "not met", f"the bound {verdict.upper:.3%} is more than {most:.3%}"
+        state, said = "not_met", f"the bound {verdict.upper:.3%} is more than {most:.3%}"
     if verdict.threshold.needed:
-        state = "not made"
+        state = "not_run"
     return Clause("Bound", state, said)
 
 
 def _holdout(verdict: Verdict) -> Clause:
     near, wrong, equal = verdict.attacks.closeness, verdict.false_match, verdict.equal_match
     if not near.patients:
-        return Clause("Holdout", "not made", "there is nobody to compare with")
+        return Clause("Holdout", "not_run", "there is nobody to compare with")
     return Clause(
         "Holdout",
         "alarm" if near.alarm else "met",
@@ -136,10 +136,10 @@ def _holdout(verdict: Verdict) -> Clause:
 def _membership(verdict: Verdict) -> Clause:
     attack = verdict.attacks.membership
     if attack.needed:
-        return Clause("Membership attack", "not made", f"it needs {attack.needed}")
+        return Clause("Membership attack", "not_run", f"it needs {attack.needed}")
     return Clause(
         "Membership attack",
-        "not met" if attack.veto else "met",
+        "not_met" if attack.veto else "met",
         f"at 1 % false positives it recognises {attack.recognised:,} of {attack.patients:,} training"
         f" patients: {attack.rate:.2%} ({attack.lower:.2%} to {attack.upper:.2%}, each at {TESTED:.1%});"
         f" chance does so with {attack.chance:.2g}",
@@ -149,14 +149,14 @@ def _membership(verdict: Verdict) -> Clause:
 def _extraction(verdict: Verdict) -> Clause:
     attempt = verdict.attacks.extraction
     if verdict.threshold.needed:
-        return Clause("Extraction", "not made", "without a threshold nothing tells what came out")
+        return Clause("Extraction", "not_run", "without a threshold nothing tells what came out")
     blind = f"{attempt.extracted:,} training patients came out of blind draws twice"
     if attempt.needed:
-        state: Met = "not met" if attempt.veto else "not made"
+        state: Met = "not_met" if attempt.veto else "not_run"
         return Clause("Extraction", state, f"{blind}; with hints it needs {attempt.needed}")
     return Clause(
         "Extraction",
-        "not met" if attempt.veto else "met",
+        "not_met" if attempt.veto else "met",
         f"{blind}; of noised images {attempt.restored:,} of training and {attempt.restored_others:,} of"
         f" holdout came out as themselves, of {attempt.hints:,} each; chance does so with"
         f" {attempt.chance:.2g}",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 State = Literal["passed", "failed", "not calibratable"]
 _FORMAT: Final = 1
-Met = Literal["met", "not met", "not made", "alarm"]
+Met = Literal["met", "not_met", "not_run", "alarm"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -169,7 +169,7 @@ class Clause:
     name
         What it is about.
     state
-        ``not made`` is never as good as ``met``; an ``alarm`` is told and decides nothing.
+        ``not_run`` is never as good as ``met``; an ``alarm`` is told and decides nothing.
     sentence
         What was found, with the numbers.
     """

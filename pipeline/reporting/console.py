@@ -20,20 +20,20 @@ _EVERY_SECONDS = 10.0
 _TONES = {
     "passed": "green",
     "flagged": "yellow",
-    "refused": "bold red",
-    "not made": "dim",
-    "not applicable": "dim",
+    "failed": "bold red",
+    "not_run": "dim",
+    "not_applicable": "dim",
 }
 _ENDINGS = {
     "published": ("green", "Published"),
-    "already published": ("green", "Published before"),
+    "already_published": ("green", "Published before"),
     "refused": ("red", "Refused: nothing was published"),
-    "awaiting approval": ("yellow", "Awaiting approval: nothing is published yet"),
+    "awaiting_approval": ("yellow", "Awaiting approval: nothing is published yet"),
     "planned": ("cyan", "Plan: nothing was written"),
-    "inventory taken": ("cyan", "Inventory taken"),
-    "shard done": ("cyan", "Shard done"),
+    "inventory_done": ("cyan", "Inventory taken"),
+    "shard_done": ("cyan", "Shard done"),
 }
-_DONE = ("published", "already published", "shard done")
+_DONE = ("published", "already_published", "shard_done")
 
 
 def progress_for(log_json: bool) -> Progress:
@@ -153,7 +153,7 @@ def show_result(result: RunResult, *, title: str = "") -> None:
     counts = ", ".join(f"{count:,} {called.get(name, name)}" for name, count in result.outcomes.items())
     left = result.objects - sum(result.outcomes.values())
     if left:
-        counts += f", {left:,} to do"
+        counts += f", {left:,} pending"
     console.print(
         Panel(f"[bold {tone}]{ending}[/]\n{result.objects:,} objects: {counts}", title=title or None)
     )
@@ -164,7 +164,7 @@ def show_result(result: RunResult, *, title: str = "") -> None:
         _gates(console, result)
     for message in result.messages:
         console.print(message)
-    if result.ending == "awaiting approval":
+    if result.ending == "awaiting_approval":
         console.print("To look at it first, make a page of it: medsanitize review POLICY")
         console.print(f"To publish exactly this, run again with: --approve {result.digest}")
     if result.release is not None:
@@ -194,5 +194,5 @@ def _gates(console: Console, result: RunResult) -> None:
     console.print("[bold]Gates[/]")
     table = Table(show_header=False, box=None)
     for gate in result.gates:
-        table.add_row(f"[{_TONES[gate.result]}]{gate.result}[/]", gate.name, gate.detail)
+        table.add_row(f"[{_TONES[gate.result]}]{gate.result.replace('_', ' ')}[/]", gate.name, gate.detail)
     console.print(table)

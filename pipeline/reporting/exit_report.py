@@ -29,14 +29,14 @@ from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import reserve, storage, write_atomic
 
 RETURN_FILE, METRICS_FILE = "return.json", "metrics.prom"
-_OUTCOMES = ("released", "dropped", "quarantined", "to do")
+_OUTCOMES = ("released", "dropped", "quarantined", "pending")
 _MAY_BE_REPEATED = 5
 _SIGNALS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Objects and bytes of a state, by outcome; ``to do`` has none yet."""
+    """Objects and bytes of a state, by outcome; ``pending`` has none yet."""
 
     objects: int = 0
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0))
@@ -146,7 +146,7 @@ def _instant(seconds: float) -> str:
 
 def _counts(state: State) -> Counts:
     rows = state.db.execute(
-        "SELECT coalesce(outcome, 'to do'), coalesce(rule, ''), count(*), sum(size),"  # noqa: S608
+        "SELECT coalesce(outcome, 'pending'), coalesce(rule, ''), count(*), sum(size),"  # noqa: S608
         f" sum(coalesce(bytes, 0)) FROM objects WHERE {FOUND} GROUP BY outcome, rule ORDER BY 1, 2"
     ).fetchall()
     outcomes = dict.fromkeys(_OUTCOMES, 0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Level = Literal["info", "warning", "error"]
 
 _EVERY_SECONDS = 5.0
-_GATE_LEVELS: dict[str, Level] = {"flagged": "warning", "refused": "error"}
+_GATE_LEVELS: dict[str, Level] = {"flagged": "warning", "failed": "error"}
 _EXIT_LEVELS: dict[int, Level] = {0: "info", 1: "warning"}
 
 

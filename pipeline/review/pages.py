@@ -105,7 +105,7 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
             )
             _write(pages[number - 1], render_page(_with_the_rest(page, state, looks)))
         if ending != "published":
-            approve = digest if ending == "awaiting approval" else None
+            approve = digest if ending == "awaiting_approval" else None
             with state.transaction():
                 state.put("review", json.dumps({"page": identity, "digest": digest, "approve": approve}))
         quarantined = outcome_counts(state)["quarantined"]

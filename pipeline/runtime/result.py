@@ -86,8 +86,8 @@ def _where(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run hands back. ``ending`` is one of ``published``, ``already published``, ``refused``,
-    ``awaiting approval``, ``planned``, ``inventory taken`` and ``shard done``.
+    """What a run hands back. ``ending`` is one of ``published``, ``already_published``, ``refused``,
+    ``awaiting_approval``, ``planned``, ``inventory_done`` and ``shard_done``.
 
     ``outcomes`` counts objects by outcome, ``dropped`` and ``quarantined`` by rule.
     """
@@ -109,7 +109,7 @@ class RunResult:
     @property
     def exit_code(self) -> int:
         """The exit code this ending asks for."""
-        refused = self.ending in ("refused", "awaiting approval")
+        refused = self.ending in ("refused", "awaiting_approval")
         return exit_code(refused=refused, quarantined=self.outcomes.get("quarantined", 0))
 
     def as_json(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             pixel_regions_cleaned=record.pixel_regions_cleaned,
             check_pixels=record.pixels,
             check_faces=record.faces,
-            check_identifiers=Check.PASSED if audited else Check.NOT_MADE,
+            check_identifiers=Check.PASSED if audited else Check.NOT_RUN,
             check_duplicates=_duplicate_check(found, looked == 1),
             check_registry=_registry_check(found, registry_made),
             check_overlap=_overlap_check(found, trouble, overlapped),
@@ -185,12 +185,12 @@ def _slide_columns(record: Record) -> dict[str, Any]:
 def _duplicate_check(found: set[str], looked: bool) -> Check:
     if found & {"bytes", "pixels"}:
         return Check.FLAGGED
-    return Check.PASSED if looked else Check.NOT_MADE
+    return Check.PASSED if looked else Check.NOT_RUN
 
 
 def _registry_check(found: set[str], made: bool) -> Check:
     if not made:
-        return Check.NOT_MADE
+        return Check.NOT_RUN
     return Check.FLAGGED if "registry" in found else Check.PASSED
 
 
@@ -199,10 +199,10 @@ def _overlap_check(found: set[str], trouble: object, notes: Mapping[str, Any]) -
     if "overlap" in found:
         return Check.FLAGGED
     if not notes.get("releases") or trouble is None:
-        return Check.NOT_MADE
+        return Check.NOT_RUN
     if trouble == "no-image":
         return Check.NOT_APPLICABLE
-    return Check.PASSED if trouble == "" and not notes["unclear"] else Check.NOT_MADE
+    return Check.PASSED if trouble == "" and not notes["unclear"] else Check.NOT_RUN
 
 
 def write_manifests(state: State, subkeys: SubKeys, policy: Policy, staging: Path) -> Tally:

@@ -101,7 +101,7 @@ def _stage(worker: Worker, item: Item) -> StagedImage:
         rows=side,
         columns=side,
         frames=1,
-        pixels=Check.NOT_MADE,
+        pixels=Check.NOT_RUN,
         parts=parts if several else (),
     )
     digest = digest_of_parts(parts) if several else parts[0].sha256

@@ -57,14 +57,14 @@ def look_for_face(texts: Mapping[str, str], has_pixels: bool, face: Face | None,
     if not has_pixels or not (photograph or face is not None or texts["SOPClassUID"] in VOLUMES):
         return Look(Check.NOT_APPLICABLE)
     if wanted == "ignore":
-        return Look(Check.NOT_MADE)
+        return Look(Check.NOT_RUN)
     strict = wanted in ("quarantine", "deface")
     if photograph:
         return _found("photograph-of-person", strict)
     if face is None:
         if strict:
             raise Refused("face-not-looked-for", "pixels")
-        return Look(Check.NOT_MADE)
+        return Look(Check.NOT_RUN)
     if face.verdict == "projection":
         return Look(Check.NOT_APPLICABLE)
     if wanted == "deface" and face.cuts:

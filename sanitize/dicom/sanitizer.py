@@ -251,7 +251,7 @@ class Sanitizer:
         step: Step | Rebuilt | None = None
         if is_rebuilt(done.sop_class, self._policy.documents):
             check, step = Check.PASSED, self._rebuild(done, context)
-        if check is Check.NOT_MADE:
+        if check is Check.NOT_RUN:
             self._state_burned_in(done, texts["BurnedInAnnotation"])
         if check is Check.PASSED and geometry is not None:
             step = cleaned = self._clean_pixels(container, done, pixels, geometry, context)
@@ -322,7 +322,7 @@ class Sanitizer:
             return Check.PASSED
         if self._policy.pixels.at_risk == "quarantine":
             raise Refused("burned-in-text-risk", "pixels")
-        return Check.NOT_MADE
+        return Check.NOT_RUN
 
     def _clean_pixels(
         self, container: Container, done: _Pass, pixels: Pixels, geometry: Geometry, context: Context

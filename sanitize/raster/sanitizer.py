@@ -214,9 +214,9 @@ class RasterSanitizer:
             rows=rows,
             columns=columns,
             frames=frames,
-            pixels=Check.PASSED if self._reads() else Check.NOT_MADE,
+            pixels=Check.PASSED if self._reads() else Check.NOT_RUN,
             pixel_regions_cleaned=picture.regions,
-            faces=Check.NOT_MADE,
+            faces=Check.NOT_RUN,
         )
         return Sanitized(record, (picture.data,), doubts=picture.doubts, suffix=SUFFIXES[picture.form])
 

@@ -81,7 +81,7 @@ def test_the_tasks_of_the_dag_make_the_release_of_one_run(
     monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
     dag.POLICY = str(project.output.parent / "policy.yaml")
     done = [dag.medsanitize.function(options) for options in (["--inventory-only"], ["--shard", "1/1"], [])]
-    assert [facts["ending"] for facts in done] == ["inventory taken", "shard done", "published"]
+    assert [facts["ending"] for facts in done] == ["inventory_done", "shard_done", "published"]
     assert tree(project.output) == whole
 
 

@@ -266,7 +266,7 @@ def test_a_finished_release_is_said_to_be_finished_when_its_input_was_emptied_si
 
     again = run(project, ONE)
 
-    assert (again.ending, again.exit_code, again.outcomes) == ("already published", 0, ALL)
+    assert (again.ending, again.exit_code, again.outcomes) == ("already_published", 0, ALL)
 
 
 def test_an_emptied_input_hides_no_change_of_the_policy(project: Policy, mount: Mount) -> None:

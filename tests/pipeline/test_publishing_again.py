@@ -125,7 +125,7 @@ def test_a_shard_of_a_finished_release_says_that_it_is_finished(workplace: Workp
     run(policy, ONE)
     before = tree(policy.state)
     done = run(policy, Options(workers=1, shard=Shard(1, 2)))
-    assert (done.ending, done.release) == ("already published", policy.output)
+    assert (done.ending, done.release) == ("already_published", policy.output)
     assert not {name for name in tree(policy.state) if name not in before and name.endswith(".sqlite")}
 
 

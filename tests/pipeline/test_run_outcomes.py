@@ -264,7 +264,7 @@ def test_a_finished_run_is_not_done_again(workplace: Workplace) -> None:
     before = tree(policy.output)
     again = run(policy, ONE)
     assert (again.ending, again.exit_code, tree(policy.output)) == (
-        "already published",
+        "already_published",
         first.exit_code,
         before,
     )
@@ -287,7 +287,7 @@ def test_a_finished_release_is_not_overwritten_by_other_settings(workplace: Work
 @pytest.mark.parametrize("change", ["policy", "key", "input"])
 def test_an_unfinished_run_starts_again_when_its_settings_change(workplace: Workplace, change: str) -> None:
     policy = workplace(release='{name: a, version: "1", mode: pseudonymous, approve: required}')
-    assert run(policy, ONE).ending == "awaiting approval"
+    assert run(policy, ONE).ending == "awaiting_approval"
     if change == "policy":
         policy = workplace(
             release='{name: a, version: "1", mode: pseudonymous}', deduplicate="{pixels: ignore}"
@@ -319,8 +319,8 @@ def test_approval_binds_to_the_staged_digest(workplace: Workplace) -> None:
     wrong = run(policy, Options(workers=1, approve="0" * 64))
     right = run(policy, Options(workers=1, approve=waiting.digest))
     assert [one.ending for one in (waiting, wrong, right)] == [
-        "awaiting approval",
-        "awaiting approval",
+        "awaiting_approval",
+        "awaiting_approval",
         "published",
     ]
     assert (waiting.exit_code, waiting.release) == (3, None)

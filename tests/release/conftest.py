@@ -44,7 +44,7 @@ def row_of(number: int, content: bytes, *, pixels: bytes | None = None) -> Objec
         frames=1,
         actions_removed=3,
         rules='{"X:private":3}',
-        check_pixels=Check.NOT_MADE,
+        check_pixels=Check.NOT_RUN,
         check_identifiers=Check.PASSED,
     )
 
@@ -69,8 +69,8 @@ def a_summary(**changes: Any) -> Summary:
         dropped={"duplicate-bytes": 1, "not-an-image": 1},
         quarantined={"truncated": 1},
         options=(("113100", "Basic Application Confidentiality Profile"),),
-        gates=(Gate("residual identifiers", "passed", "None was found."), Gate("overlap", "not made")),
-        checks={"pixels": {"not made": 6}, "identifiers": {"passed": 6}},
+        gates=(Gate("residual identifiers", "passed", "None was found."), Gate("overlap", "not_run")),
+        checks={"pixels": {"not_run": 6}, "identifiers": {"passed": 6}},
         duplicates_dropped=1,
         tables=(TableSummary("labels", "tables/labels.csv", 2, ("patient", "finding")),),
     )

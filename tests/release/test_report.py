@@ -104,9 +104,9 @@ def test_a_check_nobody_mentions_counts_as_not_made(summary: Make) -> None:
     ("results", "tone"),
     [
         (("passed",), "good"),
-        (("passed", "not made"), "care"),
+        (("passed", "not_run"), "care"),
         (("flagged",), "care"),
-        (("passed", "refused"), "bad"),
+        (("passed", "failed"), "bad"),
     ],
 )
 def test_the_verdict_is_never_better_than_the_worst_gate(
@@ -169,14 +169,14 @@ def test_the_same_summary_gives_the_same_page(summary: Make) -> None:
 
 def test_guidelines_are_shown_with_how_they_stand_and_why(summary: Make) -> None:
     guidelines = (
-        Guideline("A2", "Dissociate from patient records", "not met", "The link <stays>."),
-        Guideline("A7", "Contract", "needs a human", "A licence is stated."),
+        Guideline("A2", "Dissociate from patient records", "not_met", "The link <stays>."),
+        Guideline("A7", "Contract", "needs_review", "A licence is stated."),
     )
     page = render_report(summary(guidelines=guidelines), signer=None)
     outline(page)
     shown = text(page)
     assert "A2 Dissociate from patient records ✕ not met The link &lt;stays&gt;." in shown
-    assert "A7 Contract ? needs a human A licence is stated." in shown
+    assert "A7 Contract ? needs review A licence is stated." in shown
     assert "Guidelines A1" not in text(render_report(summary(), signer=None))
 
 

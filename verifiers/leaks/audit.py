@@ -33,7 +33,7 @@ class ReleaseAudit:
     """What an audit found.
 
     ``findings`` pairs a path in the release with a place in that file and the rule.
-    ``identifiers`` is ``not made`` when no known identifiers were at hand to search for.
+    ``identifiers`` is ``not_run`` when no known identifiers were at hand to search for.
     """
 
     objects: int
@@ -95,7 +95,7 @@ def audit_release(
     release : Path
         Root of a release, published or staged; with ``files`` a copy of its manifests.
     search : Search, optional
-        The identifiers of the run; without them that check is reported as not made.
+        The identifiers of the run; without them that check is reported as not run.
     private_creators : frozenset of str, optional
         Private creators that the policy keeps; when None, any creator may be there.
     files : Files, optional
@@ -130,7 +130,7 @@ def audit_release(
             findings.append((path, finding))
     findings.extend((layout.PATIENTS, finding) for finding in _check_patients(release))
     found_known = any(finding.rule in _KNOWN_RULES for _, finding in findings)
-    identifiers = Check.NOT_MADE if search is None else Check.FLAGGED if found_known else Check.PASSED
+    identifiers = Check.NOT_RUN if search is None else Check.FLAGGED if found_known else Check.PASSED
     ordered = sorted(set(findings), key=lambda pair: (pair[0], pair[1].place, pair[1].rule))
     return ReleaseAudit(len(listed), others, len(sample), identifiers, tuple(ordered))
 

@@ -50,7 +50,7 @@ def file_of(policy: Policy) -> Path:
 
 
 def inventoried(policy: Policy) -> Policy:
-    assert run(policy, Options(workers=1, inventory_only=True)).ending == "inventory taken"
+    assert run(policy, Options(workers=1, inventory_only=True)).ending == "inventory_done"
     return policy
 
 
@@ -103,7 +103,7 @@ def test_a_partition_gives_rows_of_the_manifest_with_no_check_of_the_whole_set(w
 
     assert made.schema == OBJECT_SCHEMA
     assert made.num_rows > 10
-    assert set(made.column("check_registry").to_pylist()) == {"not made"}
+    assert set(made.column("check_registry").to_pylist()) == {"not_run"}
 
 
 def test_inventory_rows_name_no_source(workplace: Workplace) -> None:

@@ -63,7 +63,7 @@ def test_a_published_run_tells_its_counts_stages_and_gates(workplace: Workplace)
     result = run(policy, ONE)
     facts = told(policy)
     assert (facts["ending"], facts["exit_code"], facts["error"]) == ("published", 1, None)
-    assert facts["outcomes"] == {**result.outcomes, "to do": 0}
+    assert facts["outcomes"] == {**result.outcomes, "pending": 0}
     assert facts["quarantined"] == result.quarantined
     assert facts["bytes"]["released"] == sum(path.stat().st_size for path in policy.output.rglob("*.dcm"))
     assert [stage["name"] for stage in facts["stages"]] == [stage.name for stage in result.stages]
@@ -106,7 +106,7 @@ def test_a_refusal_is_told(small: Policy) -> None:
     )
     result = run(policy, ONE)
     facts = told(policy)
-    assert (facts["ending"], facts["exit_code"]) == ("awaiting approval", 3)
+    assert (facts["ending"], facts["exit_code"]) == ("awaiting_approval", 3)
     assert facts["digest"] == result.digest
     assert facts["may_be_repeated"] is False
 
@@ -233,8 +233,8 @@ def test_every_shard_has_an_account_of_its_own(small: Policy) -> None:
     parts = [told(small, f"return.shard-{number}-of-2.json") for number in (1, 2)]
     assert [part["shard"] for part in parts] == ["1/2", "2/2"]
     assert sum(part["objects"] for part in parts) == 3
-    assert samples(small, "metrics.shard-1-of-2.prom")["run_ending", "shard done"] == 1
-    assert told(small)["ending"] == "inventory taken"
+    assert samples(small, "metrics.shard-1-of-2.prom")["run_ending", "shard_done"] == 1
+    assert told(small)["ending"] == "inventory_done"
 
 
 def test_a_policy_that_cannot_be_read_is_told_in_the_return_file(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_a_decision_is_followed_in_every_object_it_is_about(desk: Callable[..., 
     again = run(one.policy, ONE)
     ends = [path.read_bytes()[-2:] for path in (one.policy.output / ".staging" / "data").rglob("*.dcm")]
     assert taken.objects == 9
-    assert again.ending == "awaiting approval"  # what was approved is not what is staged now
+    assert again.ending == "awaiting_approval"  # what was approved is not what is staged now
     assert (ends.count(b"\1\0"), ends.count(b"\2\0")) == (4, 4)
 
 
@@ -254,7 +254,7 @@ def test_quarantine_by_review_is_an_outcome_with_its_rule(desk: Callable[..., De
     one.hand_in({one.doubts[0]: "quarantine", one.sample[0]: "quarantine"})
     again = run(one.policy, ONE)
     assert again.quarantined["review"] in (4, 5, 6)
-    assert again.ending == "awaiting approval"
+    assert again.ending == "awaiting_approval"
     assert sum(again.outcomes.values()) == 20
     assert "A person quarantined it" in (make_review(one.policy), Desk(one.policy))[1].page
 

@@ -22,13 +22,13 @@ def policy(preset: str) -> Policy:
 @pytest.mark.parametrize(
     ("preset", "read", "unread", "result"),
     [
-        ("ps3.15-basic", 0, 3, "not made"),
+        ("ps3.15-basic", 0, 3, "not_run"),
         ("research", 5, 0, "passed"),
         ("research", 5, 1, "flagged"),
     ],
 )
 def test_the_gate_of_burned_in_text(preset: str, read: int, unread: int, result: str) -> None:
     tally = Tally(regions=2)
-    tally.checks["pixels"].update({"passed": read, "not made": unread})
+    tally.checks["pixels"].update({"passed": read, "not_run": unread})
 
     assert _burned_in(policy(preset), tally).result == result

@@ -136,7 +136,7 @@ def test_an_ignored_face_costs_no_look(place: Place) -> None:
     policy = place("ignore")
     result = run(policy, ONE)
     assert "faces" not in {stage.name for stage in result.stages}
-    assert {check for _, _, check in checks(policy)} == {"not made"}
+    assert {check for _, _, check in checks(policy)} == {"not_run"}
     assert not any("RecognizableVisualFeatures" in data for data in released(policy).values())
 
 
@@ -212,7 +212,7 @@ def test_a_scout_is_a_projection_and_is_left_alone(place: Place) -> None:
         data.ImageType = ["ORIGINAL", "PRIMARY", "LOCALIZER"]
         data.save_as(path)
     run(policy, ONE)
-    assert checks(policy)[("CT", 1, "not applicable")] == 3
+    assert checks(policy)[("CT", 1, "not_applicable")] == 3
 
 
 def test_the_state_tells_nothing_of_where_faces_are(place: Place) -> None:

@@ -184,15 +184,15 @@ def gate(result: RunResult) -> tuple[str, str]:
 
 def test_without_the_section_nothing_is_compared_and_that_is_said(make: Make) -> None:
     result = go(make("third", section=None))
-    assert gate(result) == ("not made", "Other releases were not searched for the same patients.")
-    assert {row.check_overlap for row in read_rows(result.release or Path())} == {"not made"}
+    assert gate(result) == ("not_run", "Other releases were not searched for the same patients.")
+    assert {row.check_overlap for row in read_rows(result.release or Path())} == {"not_run"}
 
 
 def test_with_no_earlier_release_nothing_is_compared_and_the_embeddings_are_kept(
     make: Make, tmp_path: Path, models: dict[str, Models]
 ) -> None:
     result = go(make("first"))
-    assert gate(result) == ("not made", "The registry holds no release of another name to compare with.")
+    assert gate(result) == ("not_run", "The registry holds no release of another name to compare with.")
     assert Registry(tmp_path / "registry").missing("first", "1.0", models["now"].identity) == 0
 
 
@@ -223,7 +223,7 @@ def test_where_the_policy_allows_none_nothing_is_published(make: Make) -> None:
     go(make("first"))
     policy = make("second", section=", action: fail")
     result = go(policy)
-    assert (result.ending, gate(result)[0], result.exit_code) == ("refused", "refused", 3)
+    assert (result.ending, gate(result)[0], result.exit_code) == ("refused", "failed", 3)
     assert not (policy.output / "RELEASE.json").exists()
 
 
@@ -237,7 +237,7 @@ def doubtful() -> str:
 @pytest.mark.parametrize(
     ("action", "ending", "said"),
     [
-        ("fail", "refused", "refused"),
+        ("fail", "refused", "failed"),
         ("flag", "published", "flagged"),
         ("quarantine", "published", "passed"),
     ],
@@ -305,7 +305,7 @@ def test_a_registry_under_another_key_is_refused_before_anything_is_read(make: M
 
 
 def test_a_plan_says_that_it_did_not_compare(make: Make) -> None:
-    assert gate(plan(make("second"), Options(workers=1))) == ("not made", "A plan embeds no images.")
+    assert gate(plan(make("second"), Options(workers=1))) == ("not_run", "A plan embeds no images.")
 
 
 def test_a_run_that_is_killed_after_looking_ends_with_the_same_bytes(
@@ -420,11 +420,11 @@ def test_a_release_of_one_image_a_patient_has_nobody_to_link(make: Make, tmp_pat
     for patient in (1, 2):
         radiograph(tmp_path / "single" / f"{patient}.dcm", patient, 0)
     result, told = attack(go(make("third", inputs=f"[{tmp_path / 'single'}]")))
-    assert (result, told.startswith("There is nobody to link")) == ("not made", True)
+    assert (result, told.startswith("There is nobody to link")) == ("not_run", True)
 
 
 def test_without_what_was_seen_no_attack_is_made(make: Make) -> None:
-    assert attack(go(make("first", section=None)))[0] == "not made"
+    assert attack(go(make("first", section=None)))[0] == "not_run"
 
 
 def test_an_attack_on_many_images_is_made_on_a_draw_of_patients(

@@ -37,7 +37,7 @@ def project(tmp_path: Path) -> Policy:
     for number in range(6):
         write_ct(tmp_path / "export" / f"i{number}.dcm", number, f"P{number % 3}", number % 3)
     policy = prepare(tmp_path)
-    assert run(policy, INVENTORY).ending == "inventory taken"
+    assert run(policy, INVENTORY).ending == "inventory_done"
     return policy
 
 
@@ -107,7 +107,7 @@ def test_shards_may_still_begin_when_one_is_done_and_have_nothing_to_do_when_a_w
     project: Policy,
 ) -> None:
     for number in (1, 1, 2):
-        assert run(project, shard(number)).ending == "shard done"
+        assert run(project, shard(number)).ending == "shard_done"
     assert len(list(project.output.glob(f".staging/{SEEN}*"))) == 1
 
     assert run(project, ONE).ending == "published"
@@ -120,14 +120,14 @@ def test_shards_after_a_run_that_awaits_approval_are_told_to_take_the_inventory(
         tmp_path, release='{name: chest-ct, version: "1.0", mode: pseudonymous, approve: required}'
     )
     run(policy, INVENTORY)
-    assert run(policy, ONE).ending == "awaiting approval"
+    assert run(policy, ONE).ending == "awaiting_approval"
 
     with pytest.raises(UsageError, match="take the inventory again"):
         run(policy, shard(1))
     run(policy, INVENTORY)
 
-    assert run(policy, shard(1)).ending == "shard done"
-    assert run(policy, ONE).ending == "awaiting approval"
+    assert run(policy, shard(1)).ending == "shard_done"
+    assert run(policy, ONE).ending == "awaiting_approval"
 
 
 def test_shards_of_an_inventory_that_was_given_up_are_not_merged_into_the_next(project: Policy) -> None:

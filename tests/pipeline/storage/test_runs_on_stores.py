@@ -137,7 +137,7 @@ def test_running_again_says_so_and_another_run_into_the_place_is_refused_before_
     front.behave()
     with pytest.raises(UsageError, match="finished release"):
         run(other, ONE)
-    assert again == "already published"
+    assert again == "already_published"
     assert not [path for _, path in front.asked if "/in/" in path or "prefix=in" in path]
 
 

@@ -353,7 +353,7 @@ def test_unchecked_pixels_at_risk_claim_no_clean_pixels(real: Real, release: Rel
 
     done, _, out = release(data_set)
 
-    assert done.record.pixels == "not made"
+    assert done.record.pixels == "not_run"
     assert out.get("BurnedInAnnotation") != "NO"
 
 

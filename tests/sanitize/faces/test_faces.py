@@ -298,11 +298,11 @@ def strict(make_policy: Callable[..., Policy], faces: str) -> Policy:
 @pytest.mark.parametrize(
     ("faces", "verdict", "expected"),
     [
-        ("ignore", "possible", (Check.NOT_MADE, None)),
+        ("ignore", "possible", (Check.NOT_RUN, None)),
         ("flag", "possible", (Check.FLAGGED, "YES")),
         ("flag", "none", (Check.PASSED, "NO")),
         ("flag", "projection", (Check.NOT_APPLICABLE, None)),
-        ("flag", None, (Check.NOT_MADE, None)),
+        ("flag", None, (Check.NOT_RUN, None)),
         ("quarantine", "possible", "recognizable-face"),
         ("quarantine", "none", (Check.PASSED, "NO")),
         ("quarantine", None, "face-not-looked-for"),

@@ -287,7 +287,7 @@ def test_a_picture_is_a_patient_of_its_own() -> None:
 
 def test_text_in_pixels_is_stated_as_not_looked_for_or_refused() -> None:
     quarantine = policy("pixels: {at_risk: quarantine}\n")
-    assert sanitized(jpeg_with()).record.pixels is Check.NOT_MADE
+    assert sanitized(jpeg_with()).record.pixels is Check.NOT_RUN
     assert rule_of(jpeg_with(), quarantine) == "burned-in-text-risk"
 
 

@@ -53,7 +53,7 @@ def make_release(
 def test_a_clean_release_passes_and_says_that_no_search_was_made(made: ModuleType, tmp_path: Path) -> None:
     audit = audit_release(make_release(made, tmp_path))
 
-    assert (audit.findings, audit.objects, audit.sampled, audit.identifiers) == ((), 3, 3, Check.NOT_MADE)
+    assert (audit.findings, audit.objects, audit.sampled, audit.identifiers) == ((), 3, 3, Check.NOT_RUN)
 
 
 def test_with_a_search_a_clean_release_passes_it(made: ModuleType, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from medsanitize.release.manifest import read_objects
 from medsanitize.release.summary import Guideline, Standing
 from medsanitize.verifiers.reid.calibration import Rate
 
-_NEEDS: Final = "needs a human"
+_NEEDS: Final = "needs_review"
 _FEW: Final = 5
 """Below so many patients nearly all are linked (their Fig. 6a)."""
 MOST_LINKED: Final = 0.05
@@ -102,12 +102,12 @@ def facts_of(policy: Policy, release: Path) -> Facts:
         for row in batch.to_pylist():
             patients.add(row["patient"])
             counts["objects"] += 1
-            counts["unsearched"] += row["check_identifiers"] == "not made"
-            counts["unread"] += row["check_pixels"] == "not made"
-            counts["uncompared"] += row["check_registry"] == "not made"
+            counts["unsearched"] += row["check_identifiers"] == "not_run"
+            counts["unread"] += row["check_pixels"] == "not_run"
+            counts["uncompared"] += row["check_registry"] == "not_run"
             counts["found before"] += row["check_registry"] == "flagged"
             counts["matched"] += row["check_overlap"] == "flagged"
-            counts["undecided"] += row["check_overlap"] == "not made"
+            counts["undecided"] += row["check_overlap"] == "not_run"
             if row["kind"] == "slide":
                 counts["slides"] += 1
                 blocks[row["slide_block"] or ""] += 1
@@ -150,7 +150,7 @@ def checklist(
 
 def _metadata(facts: Facts) -> tuple[Standing, str]:
     if facts.kept:
-        return "not met", f"The policy keeps {', '.join(facts.kept)}."
+        return "not_met", f"The policy keeps {', '.join(facts.kept)}."
     if facts.unsearched or facts.unread:
         open_ = {
             "were not searched for known identifiers": facts.unsearched,
@@ -170,7 +170,7 @@ def _metadata(facts: Facts) -> tuple[Standing, str]:
 
 def _records(facts: Facts) -> tuple[Standing, str]:
     if not facts.anonymous:
-        return "not met", "The link to the patients stays with the holder: the release is personal data."
+        return "not_met", "The link to the patients stays with the holder: the release is personal data."
     return _NEEDS, (
         "The key is gone, and with it the link. The originals must be dissociated from the patients' records"
         " as well, or a contract must keep recipients from them."
@@ -180,17 +180,17 @@ def _records(facts: Facts) -> tuple[Standing, str]:
 def _other_data(facts: Facts, linked: Rate | None, left: int) -> tuple[Standing, str]:
     told = _told(linked)
     if facts.found_before:
-        return "not met", (
+        return "not_met", (
             f"{facts.found_before:,} objects have pixels that earlier releases hold: their records count as"
             f" linked. {told}"
         )
     if facts.matched:
-        return "not met", (
+        return "not_met", (
             f"{facts.matched:,} objects are of patients whom a model finds in earlier releases, if only"
             f" possibly. {told}"
         )
     if linked is not None and linked.errors:
-        return "not met", f"{told} Records of patients who are in both count as linked."
+        return "not_met", f"{told} Records of patients who are in both count as linked."
     if facts.uncompared or linked is None:
         compared = (
             f"{facts.uncompared:,} objects were not compared with earlier releases."
@@ -214,7 +214,7 @@ def _blocks(facts: Facts, linked: Rate | None) -> tuple[Standing, str]:
     if not facts.slides:
         return "met", "There are no slides."
     if linked is not None and linked.errors:
-        return "not met", _told(linked)
+        return "not_met", _told(linked)
     if facts.without_block:
         return _NEEDS, f"Of {facts.without_block:,} slides the block is not known."
     return _NEEDS, (
@@ -229,7 +229,7 @@ def _inference() -> tuple[Standing, str]:
 
 def _population(facts: Facts) -> tuple[Standing, str]:
     if facts.patients < _FEW:
-        return "not met", (
+        return "not_met", (
             f"{facts.patients:,} patients: of so few, whoever is known to be among them can be told apart."
         )
     return _NEEDS, (
@@ -239,7 +239,7 @@ def _population(facts: Facts) -> tuple[Standing, str]:
 
 def _contract(facts: Facts) -> tuple[Standing, str]:
     if not facts.licence:
-        return "not met", "The policy states no licence."
+        return "not_met", "The policy states no licence."
     return _NEEDS, (
         "A licence is stated. It must forbid identifying anyone, and recipients must actively agree to it."
     )

@@ -14,7 +14,7 @@ from medsanitize.verifiers.reid.linkage.dataset_attack import Linkage, Seen
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_TONES: Final[dict[str, Tone]] = {"met": "good", "not met": "bad", "needs a human": "care"}
+_TONES: Final[dict[str, Tone]] = {"met": "good", "not_met": "bad", "needs_review": "care"}
 
 
 def linkage_page(found: Linkage) -> bytes:
@@ -157,7 +157,10 @@ def _left_out(one: Seen) -> str:
 
 
 def _guidelines(found: tuple[Guideline, ...]) -> Section:
-    rows = [(f"{one.code} {one.name}", Mark(one.result, _TONES[one.result]), one.why) for one in found]
+    rows = [
+        (f"{one.code} {one.name}", Mark(one.result.replace("_", " "), _TONES[one.result]), one.why)
+        for one in found
+    ]
     table = Table("Guidelines with how the release stands", ("guideline", "stands", "why"), rows, texts=3)
     return Section(
         "Guidelines A1 to A7",
