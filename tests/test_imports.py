@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -28,28 +31,29 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """The same inside a room: its rooms and files in order; "" are the files that are not named."""
-# Networks are classes of torch's, so their modules import it at once; nothing else imports them at once.
-NETWORKS = (
+# Networks are classes of torch's, and a client of GCS is a class of gcsfs's, so their modules import an
+# extra's library at once; nothing else imports them at once.
+NEED_AN_EXTRA = (
     "generators.diffusion",
+    "pipeline.storage.gcs",
+    "pipeline.storage.gcs_upload",
+    "pipeline.storage.upload",
     "verifiers.reid.models.networks",
     "verifiers.reid.models.onnx_export",
     "verifiers.reid.training",
 )
 # What the others see of a generator does not need its networks.
 PLAIN = tuple(f"generators.diffusion.{name}" for name in ("config", "generator", "preprocess", "recipes"))
-HEAVY = frozenset(
-    {
-        "dicomweb_client",
-        "diffusers",
-        "faiss",
-        "presidio_analyzer",
-        "pynetdicom",
-        "pyspark",
-        "rapidocr",
-        "ray",
-        "torch",
-    }
-)
+IMPORT_NAMES: Mapping[str, str] = {"pillow": "PIL", "python-gdcm": "gdcm", "ruamel.yaml": "ruamel"}
+"""Names to import by where they are not the names to install by."""
+
+
+@cache
+def base_libraries() -> frozenset[str]:
+    """Import names of the libraries that are installed without an extra."""
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = [re.split(r"[\[<>=~!; ]", one)[0] for one in stated]
+    return frozenset(IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names)
 
 
 @cache
@@ -67,9 +71,27 @@ def tree_of(name: str) -> ast.Module:
     return ast.parse(modules()[name].read_text(encoding="utf-8"))
 
 
-def imported(name: str, *, top_level_only: bool = False) -> Iterator[str]:
-    """Full names of what a module imports, within functions and for types too unless asked otherwise."""
-    for node in tree_of(name).body if top_level_only else ast.walk(tree_of(name)):
+def imported(name: str) -> Iterator[str]:
+    """Full names of what a module imports, within functions and for types too."""
+    return names_in(ast.walk(tree_of(name)))
+
+
+def at_once(name: str) -> Iterator[str]:
+    """Full names of what a module imports as it is imported itself, but for types."""
+    ahead = list(tree_of(name).body)
+    while ahead:
+        node = ahead.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            ahead += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            ahead += [
+                one for one in ast.iter_child_nodes(node) if isinstance(one, ast.stmt | ast.excepthandler)
+            ]
+            yield from names_in([node])
+
+
+def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -88,8 +110,8 @@ def lies_in(name: str, places: tuple[str, ...]) -> bool:
     return any(name == one or name.startswith(f"{one}.") for one in places)
 
 
-def is_network(name: str) -> bool:
-    return lies_in(name, NETWORKS) and not lies_in(name, PLAIN)
+def needs_an_extra(name: str) -> bool:
+    return lies_in(name, NEED_AN_EXTRA) and not lies_in(name, PLAIN)
 
 
 def step_of(name: str, room: str) -> str:
@@ -135,20 +157,20 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert sorted(back) == []
 
 
-def test_heavy_libraries_are_imported_where_they_are_used() -> None:
+def test_libraries_of_extras_are_imported_where_they_are_used() -> None:
+    """So that every module that a run without extras reaches can be imported without them."""
+    at_hand = base_libraries() | sys.stdlib_module_names | {"medsanitize"}
     wrong = [
         f"{name} imports {one} at once"
         for name in modules()
-        if not is_network(name)
-        for one in imported(name, top_level_only=True)
-        if one.split(".")[0] in HEAVY or is_network(one.removeprefix("medsanitize."))
+        if not needs_an_extra(name)
+        for one in at_once(name)
+        if one.split(".")[0] not in at_hand or needs_an_extra(one.removeprefix("medsanitize."))
     ]
     assert wrong == []
 
 
 def test_the_packages_of_the_wheel_are_those_of_the_tree() -> None:
-    import tomllib
-
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     found = {f"medsanitize.{name}" for name, path in modules().items() if path.name == "__init__.py"}
     assert listed == found | {"medsanitize"}

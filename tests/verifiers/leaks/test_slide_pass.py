@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import mmap
 import struct
+import sys
 import zlib
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from medsanitize.sanitize.context import Known
+from medsanitize.verifiers.leaks import slide_single_pass
 from medsanitize.verifiers.leaks.identifier_search import Search, build_search
-from medsanitize.verifiers.leaks.slide_single_pass import CHUNK, Pass, TileSums
+from medsanitize.verifiers.leaks.slide_single_pass import CHUNK, Pass, TileSums, sums_of
 
 WORD = b"s26-0047119"
 
@@ -57,6 +59,15 @@ def test_tile_sums_follow_the_picture_and_not_the_file(large: Path) -> None:
     data = large.read_bytes()
     sums = [struct.pack(">QI", b - a, zlib.crc32(data[a:b])) for a, b in tiles]
     assert read(large, tiles, build_search(()))[2] == b"".join(sums)
+
+
+def test_tile_sums_are_the_same_without_the_extra(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = [(CHUNK - 100, 2 * CHUNK + 50), (0, 70)]
+    with_extra = sums_of(large.read_bytes(), tiles)
+    monkeypatch.setitem(sys.modules, "imagecodecs", None)
+    monkeypatch.setattr(slide_single_pass, "_crc32", slide_single_pass._crc32.__wrapped__)
+
+    assert sums_of(large.read_bytes(), tiles) == with_extra
 
 
 def test_tiles_that_reach_into_one_another_have_no_sums() -> None:
