@@ -5,7 +5,6 @@ While a file is open its uncompressed pixels are digested too, so that it is rea
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.runtime.workspace import staging_folder
 from medsanitize.pipeline.state.database import PAGE, State
 from medsanitize.pipeline.state.keys import open_paths
-from medsanitize.pipeline.state.queries import known_of
+from medsanitize.pipeline.state.patients import all_known, known_of, patient_of
 from medsanitize.pipeline.state.records import open_record
 from medsanitize.pipeline.state.reset import make_again
 from medsanitize.pipeline.storage.named_files import named
@@ -117,13 +116,7 @@ def build_net(state: State, policy: Policy) -> Search:
 
     removed = removed_categories(policy)
 
-    def known() -> Iterator[Known]:
-        for (value,) in state.db.execute("SELECT value FROM known"):
-            one = Known(*json.loads(state.seal.open(value, b"known")))
-            if one.category in removed:
-                yield one
-
-    return build_search(known(), words())
+    return build_search((known for known in all_known(state) if known.category in removed), words())
 
 
 def audit_objects(
@@ -203,9 +196,7 @@ def _subject(
     own = frozenset(one for one in known if one.category in removed)
     allowed: frozenset[str] = frozenset()
     if "date" in removed:
-        value = state.db.execute("SELECT value FROM patients WHERE patient = ?", (patient,)).fetchone()[0]
-        key = json.loads(state.seal.open(value, b"patient"))[0]
-        days = shift_days(subkeys, key, policy.dicom.dates)
+        days = shift_days(subkeys, patient_of(state, patient).key, policy.dicom.dates)
         dates = {one.value.strip()[:8] for one in known if one.category == "date"}
         moved = {shift_date(date, days) for date in dates}
         first = {f"{date[:4]}0101" for date in dates} if policy.dicom.dates.method == "year" else set()

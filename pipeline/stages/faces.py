@@ -18,10 +18,20 @@ from medsanitize.pipeline.engines.base import Died, Engine
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.keys import open_paths
+from medsanitize.pipeline.state.series import (
+    SeriesOfObject,
+    SliceRow,
+    cuts_of_frame,
+    face_of_series,
+    join_small_series,
+    pending_series,
+    pending_slices,
+    series_of,
+    store_face,
+)
 from medsanitize.pipeline.storage.sources import SourceProblem, opened
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Cut, Face, Verdict, cut_from_json, cut_to_json
+from medsanitize.sanitize.context import Face
 from medsanitize.sanitize.faces.slice_geometry import LEAST_SLICES, Plane, could_show_face, plane_of, stacks
 
 if TYPE_CHECKING:
@@ -30,7 +40,6 @@ if TYPE_CHECKING:
 
 MOST_SLICES = 30_000
 """Objects of a series that are looked at; more are no series of one head."""
-_PAGE = 200
 _UNDECODABLE = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
@@ -60,10 +69,6 @@ class Series:
 
     def __repr__(self) -> str:
         return f"Series({len(self.slices)})"
-
-
-SliceRow = tuple[int, bytes, bytes, int, int, bytes]
-"""Row of ``slices``: object, names of series and frame of reference, frames, projection, sealed geometry."""
 
 
 def looks_at_faces(policy: Policy) -> bool:
@@ -100,11 +105,11 @@ def judge_faces(
     for result in engine.map(judge_batch, _series_to_decode(state, on_objects), isolate=True):
         if isinstance(result, Died):
             series: Series = result.item
-            _store(state, series.name, Face("uncut"))
+            store_face(state, series.name, Face("uncut"))
             on_objects(len(series.slices))
         else:
             for name, count, face in result:
-                _store(state, name, face)
+                store_face(state, name, face)
                 on_objects(count)
         state.wrote(1)
     state.put_plain("faces", b"1")
@@ -123,105 +128,60 @@ def faces_of(state: State, policy: Policy) -> Callable[[int], Face | None]:
     remembered: dict[bytes, Face] = {}
 
     def face(number: int) -> Face | None:
-        row = state.db.execute(
-            "SELECT series, frame, projection FROM slices WHERE id = ?", (number,)
-        ).fetchone()
-        if row is None:
+        found = series_of(state, number)
+        if found is None:
             return None
-        if row[2]:
+        if found.projection:
             return Face("projection")
-        name = bytes(row[0])
-        if name not in remembered:
+        if found.series not in remembered:
             remembered.clear()
-            remembered[name] = _face_of(state, name, bytes(row[1]), cutting)
-        return remembered[name]
+            remembered[found.series] = _face_of(state, found, cutting)
+        return remembered[found.series]
 
     return face
 
 
-def _face_of(state: State, series: bytes, frame: bytes, cutting: bool) -> Face:
-    row = state.db.execute("SELECT verdict, cuts FROM faces WHERE series = ?", (series,)).fetchone()
-    if row is None:
+def _face_of(state: State, found: SeriesOfObject, cutting: bool) -> Face:
+    face = face_of_series(state, found.series)
+    if face is None:
         return Face("uncut")
-    verdict: Verdict = row[0]
-    if not cutting or verdict == "uncut":
-        return Face(verdict)
-    own = _opened_cuts(state, [row[1]])
-    if own:
-        return Face(verdict, own)
-    # Only series whose slices lie in this frame of reference.
-    shared = state.db.execute(
-        "SELECT DISTINCT faces.series, cuts FROM faces JOIN slices USING (series)"
-        " WHERE frame = ? AND cuts NOT NULL ORDER BY faces.series",
-        (frame,),
-    ).fetchall()
-    return Face(verdict, tuple(dict.fromkeys(_opened_cuts(state, [one for _, one in shared]))))
-
-
-def _opened_cuts(state: State, sealed: Sequence[bytes | None]) -> tuple[Cut, ...]:
-    texts = [json.loads(state.seal.open(one, b"cuts")) for one in sealed if one is not None]
-    return tuple(cut_from_json(text) for group in texts for text in group)
-
-
-def _store(state: State, name: bytes, face: Face) -> None:
-    cuts = [cut_to_json(cut) for cut in face.cuts]
-    sealed = state.seal.close(json.dumps(cuts).encode(), b"cuts") if cuts else None
-    state.write("INSERT OR REPLACE INTO faces VALUES (?, ?, ?)", [(name, face.verdict, sealed)])
+    if not cutting or face.verdict == "uncut":
+        return Face(face.verdict)
+    return face if face.cuts else Face(face.verdict, cuts_of_frame(state, found.frame_of_reference))
 
 
 def _join_small_series(state: State) -> None:
     """Series too small to be judged by themselves are judged together, by frame of reference."""
     if state.plain("small series joined") is not None:
         return
-    with state.transaction() as db:
-        db.execute("CREATE INDEX IF NOT EXISTS slices_series ON slices (series)")
-        db.execute("CREATE INDEX IF NOT EXISTS slices_frame ON slices (frame)")
-        db.execute(
-            "UPDATE slices SET series = frame WHERE projection = 0 AND series IN ("
-            " SELECT series FROM slices WHERE projection = 0 GROUP BY series HAVING sum(frames) < ?)",
-            (LEAST_SLICES,),
-        )
+    with state.transaction():
+        join_small_series(state, LEAST_SLICES)
         state.put_plain("small series joined", b"1")
 
 
 def _series_to_decode(state: State, on_objects: Callable[[int], None]) -> Iterator[Sequence[Series]]:
     """Yield the series whose geometry does not settle them; the others get their verdict here."""
-    after = b""
-    while True:
-        names = state.db.execute(
-            "SELECT DISTINCT series FROM slices WHERE series > ? AND projection = 0"
-            " AND series NOT IN (SELECT series FROM faces) ORDER BY series LIMIT ?",
-            (after, _PAGE),
-        ).fetchall()
-        if not names:
-            return
-        for (name,) in names:
-            after = bytes(name)
-            series = _series(state, after)
-            settled = None if series is None else _by_geometry(series)
-            if series is None or settled is not None:
-                _store(state, after, settled or Face("none"))
-                on_objects(len(series.slices) if series else 0)
-            else:
-                yield (series,)
+    for name in pending_series(state):
+        series = _series(state, name)
+        settled = None if series is None else _by_geometry(series)
+        if series is None or settled is not None:
+            store_face(state, name, settled or Face("none"))
+            on_objects(len(series.slices) if series else 0)
+        else:
+            yield (series,)
 
 
 def _series(state: State, name: bytes) -> Series | None:
     """The objects of a series that are still to be sanitised, or None."""
-    rows = state.db.execute(
-        "SELECT source, stamp, geometry FROM slices JOIN objects USING (id)"
-        " WHERE series = ? AND projection = 0 AND outcome IS NULL ORDER BY id LIMIT ?",
-        (name, MOST_SLICES + 1),
-    ).fetchall()
-    if not rows:
+    stored = pending_slices(state, name, MOST_SLICES + 1)
+    if not stored:
         return None
     slices, modalities, elsewhere = [], set(), True
-    for source, stamp, geometry in rows:
-        modality, height, width, frames, numbers, away = json.loads(state.seal.open(geometry, b"slice"))
+    for one in stored:
+        modality, height, width, frames, numbers, away = json.loads(one.geometry)
         position, orientation, spacing = numbers
         plane = plane_of(position, orientation, spacing, height, width) if frames == 1 else None
-        path = open_paths(state.seal, source)[0]
-        slices.append(Slice(path, bytes(stamp), plane, frames, height, width))
+        slices.append(Slice(one.path, one.stamp, plane, frames, height, width))
         modalities.add(modality)
         elsewhere = elsewhere and away
     modality = "CT" if modalities == {"CT"} else "PT" if modalities == {"PT"} else "MR"

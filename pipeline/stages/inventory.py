@@ -12,20 +12,25 @@ from itertools import islice
 from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.engines.base import Died, Engine, batches
 from medsanitize.pipeline.engines.worker import Worker
-from medsanitize.pipeline.stages.faces import SliceRow, looks_at_faces, slice_row
+from medsanitize.pipeline.stages.faces import looks_at_faces, slice_row
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.inventory import InventoryRow, add_objects, clear_inventory
 from medsanitize.pipeline.state.keys import patient_key, sealed_paths
+from medsanitize.pipeline.state.patients import (
+    KnownRow,
+    Patient,
+    PatientRow,
+    add_known,
+    add_patients,
+    known_row,
+)
+from medsanitize.pipeline.state.series import SliceRow, add_slices
 from medsanitize.pipeline.storage.slide_files import is_slide_part, view_of
 from medsanitize.pipeline.storage.sources import Found, SourceProblem, first_sight, stamp_of, walk
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Known, Peek
 
 BATCH = 64
-_INSERT = (
-    "INSERT INTO objects (id, size, stamp, kind, patient, study, sop, identified, outcome, rule, source)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_SEALED_KNOWN = tuple[bytes, bytes, bytes]
 _SANITIZED = frozenset(["dicom", "raster", "slide"])
 _SETTLED = {"drop": "dropped", "quarantine": "quarantined"}
 _UNREAD = {"unlisted": "unreadable", "absent": "not-at-peer", "short": "listed-in-part"}
@@ -35,9 +40,9 @@ _UNREAD = {"unlisted": "unreadable", "absent": "not-at-peer", "short": "listed-i
 class Seen:
     """What a worker says of one object: a row, its patient's row and identifiers, its place, all sealed."""
 
-    row: tuple[object, ...]
-    patient: tuple[bytes, bytes, bytes] | None = None
-    known: tuple[_SEALED_KNOWN, ...] = ()
+    row: InventoryRow
+    patient: PatientRow | None = None
+    known: tuple[KnownRow, ...] = ()
     slice: SliceRow | None = None
 
 
@@ -59,7 +64,7 @@ def take_inventory(
         seen = [_died(state, result.item)] if isinstance(result, Died) else result
         _store(state, seen)
         on_objects(len(seen))
-        state.put("walk-so-far", json.dumps([int(str(seen[-1].row[0])) + 1, digest.at(seen[-1].row[0])]))
+        state.put("walk-so-far", json.dumps([seen[-1].row.id + 1, digest.at(seen[-1].row.id)]))
         state.wrote(len(seen))
     state.put("walk", json.dumps([digest.count, digest.final()]))
     state.commit()
@@ -93,9 +98,9 @@ class _WalkDigest:
         if self.count % BATCH == 0:
             self._marks[self.count] = self._digest.hexdigest()
 
-    def at(self, last_id: object) -> str:
+    def at(self, last_id: int) -> str:
         """Digest after the object ``last_id``, which ends a batch; older marks are forgotten."""
-        count = int(str(last_id)) + 1
+        count = last_id + 1
         for mark in [mark for mark in self._marks if mark < count]:
             del self._marks[mark]
         return self._marks.get(count, self.final() if count == self.count else "")
@@ -114,9 +119,7 @@ def _resume_point(state: State, policy: Policy) -> tuple[int, Iterator[Found]]:
             digest.add(found)
         if digest.count == count and expected and digest.final() == expected:
             return count, walk(policy.inputs)
-    with state.transaction() as db:
-        for table in ("objects", "patients", "known", "slices", "places"):
-            db.execute(f"DELETE FROM {table}")  # noqa: S608
+    clear_inventory(state)
     return 0, walk(policy.inputs)
 
 
@@ -128,24 +131,18 @@ def _numbered(items: Iterator[Found], digest: _WalkDigest, skip: int) -> Iterato
 
 
 def _store(state: State, seen: Sequence[Seen]) -> None:
-    state.write(_INSERT, [one.row for one in seen])
-    patients = [one.patient for one in seen if one.patient is not None]
-    if patients:
-        state.write("INSERT OR IGNORE INTO patients VALUES (?, ?, ?)", patients)
-    known = [entry for one in seen for entry in one.known]
-    if known:
-        state.write("INSERT OR IGNORE INTO known VALUES (?, ?, ?)", known)
-    slices = [one.slice for one in seen if one.slice is not None]
-    if slices:
-        state.write("INSERT INTO slices VALUES (?, ?, ?, ?, ?, ?)", slices)
+    add_objects(state, [one.row for one in seen])
+    add_patients(state, [one.patient for one in seen if one.patient is not None])
+    add_known(state, [entry for one in seen for entry in one.known])
+    add_slices(state, [one.slice for one in seen if one.slice is not None])
 
 
 def _died(state: State, item: Item) -> Seen:
     number, found = item
     seal = state.seal
     size = sum(one.size for one in found.files)
-    row = (number, size, stamp_of(seal, found), "unreadable", b"", b"", b"", 0)
-    return Seen((*row, "quarantined", "worker-died", sealed_paths(seal, found)))
+    stamp, paths = stamp_of(seal, found), sealed_paths(seal, found)
+    return Seen(InventoryRow(number, size, stamp, "unreadable", paths, "quarantined", "worker-died"))
 
 
 # -- in the workers -----------------------------------------------------------------------
@@ -168,7 +165,7 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     sealed = sealed_paths(seal, found)
 
     def settled(kind: str, outcome: str, rule: str) -> Seen:
-        return Seen((number, size, mark, kind, b"", b"", b"", 0, outcome, rule, sealed))
+        return Seen(InventoryRow(number, size, mark, kind, sealed, outcome, rule))
 
     if found.sort == "link":
         return settled("link", "dropped", "link-not-followed")
@@ -209,13 +206,13 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     rule = "two-patient-ids" if len(seen.patient_ids) > 1 else None
     outcome = "quarantined" if rule else None
     identified = len(seen.patient_ids)
-    row = (number, size, mark, seen.kind, patient, study, sop, identified, outcome, rule, sealed)
+    row = InventoryRow(number, size, mark, seen.kind, sealed, outcome, rule, patient, study, sop, identified)
     owners = (patient, study) if study else (patient,)
     place = slice_row(seal, number, patient, study, header) if header else None
     return Seen(row, patient_row, _new_known(worker, owners, seen.known), place)
 
 
-def _names(worker: Worker, seen: Peek, sop: bytes) -> tuple[bytes, bytes, tuple[bytes, bytes, bytes] | None]:
+def _names(worker: Worker, seen: Peek, sop: bytes) -> tuple[bytes, bytes, PatientRow | None]:
     """Keyed names of patient and study, and the patient's row unless it was sent lately."""
     seal = worker.seal
     study = seal.name("study", seen.study_uid) if seen.study_uid else b""
@@ -224,17 +221,13 @@ def _names(worker: Worker, seen: Peek, sop: bytes) -> tuple[bytes, bytes, tuple[
     patient = seal.name("patient", key)
     if not worker.is_new_patient(patient):
         return patient, study, None
-    value = seal.close(json.dumps([key, issuer, identifier]).encode(), b"patient")
-    return patient, study, (patient, seal.name("person", identifier) if identifier else b"", value)
+    person = seal.name("person", identifier) if identifier else b""
+    return patient, study, (patient, person, Patient(key, issuer, identifier).sealed(seal))
 
 
-def _new_known(
-    worker: Worker, owners: tuple[bytes, ...], known: frozenset[Known]
-) -> tuple[_SEALED_KNOWN, ...]:
-    seal = worker.seal
-    rows: list[_SEALED_KNOWN] = []
-    for owner in owners:
-        for one in worker.not_sent_lately(owner, known):
-            value = seal.close(json.dumps([one.category, one.value]).encode(), b"known")
-            rows.append((owner, seal.name("known", one.category, one.value), value))
-    return tuple(rows)
+def _new_known(worker: Worker, owners: tuple[bytes, ...], known: frozenset[Known]) -> tuple[KnownRow, ...]:
+    return tuple(
+        known_row(worker.seal, owner, one.category, one.value)
+        for owner in owners
+        for one in worker.not_sent_lately(owner, known)
+    )

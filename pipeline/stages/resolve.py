@@ -13,10 +13,18 @@ from pathlib import Path
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.stages.faces import faces_of
-from medsanitize.pipeline.stages.slides import place_of
 from medsanitize.pipeline.state.database import PAGE, State
 from medsanitize.pipeline.state.keys import open_paths
-from medsanitize.pipeline.state.queries import decisions_on, known_of
+from medsanitize.pipeline.state.patients import known_of, patient_of, patients_with_id
+from medsanitize.pipeline.state.queries import decisions_on
+from medsanitize.pipeline.state.set_rules import (
+    drop_unidentified_without_consent,
+    drop_without_consent,
+    index_inventory,
+    mark_contested,
+    quarantine_mixed_studies,
+)
+from medsanitize.pipeline.state.specimens import place_of
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
 
@@ -44,46 +52,14 @@ def resolve(state: State, policy: Policy) -> None:
     if state.plain("resolved") is not None:
         return
     excluded = read_excluded(policy.exclude)
-    with state.transaction() as db:
-        db.execute("CREATE INDEX objects_group ON objects (patient, study, id)")
-        db.execute("CREATE INDEX objects_study ON objects (study)")
-        db.execute("CREATE INDEX objects_sop ON objects (sop)")
-        db.execute("CREATE INDEX patients_person ON patients (person)")
-        missing = sum(not _exclude(state, issuer, identifier) for identifier, issuer in excluded)
+    with state.transaction():
+        index_inventory(state)
+        missing = sum(not drop_without_consent(state, issuer, identifier) for identifier, issuer in excluded)
         state.put("excluded", json.dumps({"listed": len(excluded), "not_found": missing}))
-        # An object without PatientID in a study of somebody excluded may be theirs.
-        db.execute(
-            "UPDATE objects SET outcome = 'dropped', rule = 'consent'"
-            " WHERE identified = 0 AND outcome IS NULL AND study <> X''"
-            " AND study IN (SELECT study FROM objects WHERE rule = 'consent')"
-        )
-        db.execute(
-            "UPDATE objects SET outcome = 'quarantined', rule = 'two-patients-in-study'"
-            " WHERE outcome IS NULL AND study <> X'' AND study IN ("
-            "  SELECT study FROM objects WHERE identified > 0 AND study <> X'' GROUP BY study"
-            "  HAVING count(DISTINCT patient) > 1 OR max(identified) > 1)"
-        )
-        db.execute(
-            "UPDATE objects SET contested = 1 WHERE sop IN ("
-            "  SELECT sop FROM objects WHERE sop <> X'' GROUP BY sop HAVING count(*) > 1)"
-        )
+        drop_unidentified_without_consent(state)
+        quarantine_mixed_studies(state)
+        mark_contested(state)
         state.put_plain("resolved", b"1")
-
-
-def _exclude(state: State, issuer: str | None, identifier: str) -> bool:
-    """Drop one excluded patient's objects; says whether there is such a patient."""
-    person = state.seal.name("person", identifier)
-    found = False
-    for patient, value in state.db.execute(
-        "SELECT patient, value FROM patients WHERE person = ?", (person,)
-    ).fetchall():
-        _, its_issuer, _ = json.loads(state.seal.open(value, b"patient"))
-        if issuer is None or issuer == its_issuer:
-            found = True
-            state.db.execute(
-                "UPDATE objects SET outcome = 'dropped', rule = 'consent' WHERE patient = ?", (patient,)
-            )
-    return found
 
 
 def jobs(state: State, policy: Policy) -> Iterator[Job]:
@@ -92,16 +68,15 @@ def jobs(state: State, policy: Policy) -> Iterator[Job]:
     undecided = state.db.execute("SELECT 1 FROM decisions LIMIT 1").fetchone() is None
     face_of = faces_of(state, policy)
     for (patient, study), group in groupby(_open_rows(state), key=lambda row: (row[1], row[2])):
-        value = state.db.execute("SELECT value FROM patients WHERE patient = ?", (patient,)).fetchone()[0]
-        key, _, identifier = json.loads(state.seal.open(value, b"patient"))
+        stated = patient_of(state, patient)
         known = known_of(state, patient, study)
         for number, _, _, kind, size, stamp, contested, sop, source in group:
             decided = () if undecided else decisions_on(state, number)
             context = Context(
-                patient=key,
+                patient=stated.key,
                 object_key=sop.hex(),
                 known=known,
-                pseudonym=pseudonyms.get(identifier) if identifier else None,
+                pseudonym=pseudonyms.get(stated.identifier) if stated.identifier else None,
                 decisions=decided,
                 face=face_of(number),
                 place=place_of(state, number) if kind == "slide" else None,
@@ -194,10 +169,7 @@ def check_pseudonyms(state: State, policy: Policy) -> None:
         A listed PatientID exists under more than one issuer.
     """
     for identifier in read_pseudonyms(policy.pseudonyms.table):
-        count = state.db.execute(
-            "SELECT count(*) FROM patients WHERE person = ?", (state.seal.name("person", identifier),)
-        ).fetchone()[0]
-        if count > 1:
+        if len(patients_with_id(state, identifier)) > 1:
             raise UsageError(
                 "pseudonyms.table lists a PatientID that two issuers gave to different patients",
                 "Leave it out of the table, so that each of them gets a pseudonym of its own",

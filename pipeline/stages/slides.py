@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,12 +10,14 @@ from pathlib import Path
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.optional_dependencies import missing
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.keys import open_paths, patient_key
+from medsanitize.pipeline.state.specimens import (
+    LEVELS,
+    count_pending_slides,
+    pending_slides,
+    store_place,
+)
 from medsanitize.policies.model import Policy, SlidePlaces
 from medsanitize.sanitize.context import Place
-
-_LEVELS = ("patient", "sample", "block", "section", "stain", "scanner")
-_PAGE = 500
 
 
 def check_places(policy: Policy) -> None:
@@ -45,25 +46,12 @@ def place_slides(state: State, policy: Policy) -> None:
     table = _table(places)
     roots = [os.path.realpath(os.fsencode(root)) for root in policy.inputs if isinstance(root, Path)]
     roots += [root.rstrip("/").encode() for root in policy.inputs if isinstance(root, str)]
-    with state.transaction() as db:
-        after = -1
-        while rows := db.execute(
-            "SELECT id, source FROM objects WHERE kind = 'slide' AND outcome IS NULL AND id > ?"
-            " ORDER BY id LIMIT ?",
-            (after, _PAGE),
-        ).fetchall():
-            after = rows[-1][0]
-            for number, source in rows:
-                found = _found_in(table, [_relative(roots, path) for path in open_paths(state.seal, source)])
-                if found is not None:
-                    _place(state, number, found)
+    with state.transaction():
+        for slide in pending_slides(state):
+            found = _found_in(table, [_relative(roots, path) for path in slide.paths])
+            if found is not None:
+                store_place(state, slide.id, found)
         state.put_plain("placed", b"1")
-
-
-def place_of(state: State, number: int) -> Place | None:
-    """Where a slide stands, or None when no table says."""
-    row = state.db.execute("SELECT value FROM places WHERE id = ?", (number,)).fetchone()
-    return None if row is None else Place(*json.loads(state.seal.open(row[0], b"place")))
 
 
 def _found_in(table: Mapping[str, Place], names: Sequence[str]) -> Place | None:
@@ -81,41 +69,13 @@ def _found_in(table: Mapping[str, Place], names: Sequence[str]) -> Place | None:
     return next(iter(found), None)
 
 
-def _place(state: State, number: int, place: Place) -> None:
-    seal, db = state.seal, state.db
-    value = seal.close(json.dumps([getattr(place, level) for level in _LEVELS]).encode(), b"place")
-    db.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", (number, value))
-    if not place.patient:
-        return
-    person = seal.name("person", place.patient)
-    named = [row[0] for row in db.execute("SELECT patient FROM patients WHERE person = ?", (person,))]
-    if len(named) != 1:
-        # Nobody, or patients of several issuers: then the table's patient is one of its own.
-        key = patient_key("", place.patient, "", "")
-        named = [seal.name("patient", key)]
-        facts = seal.close(json.dumps([key, "", place.patient]).encode(), b"patient")
-        db.execute("INSERT OR IGNORE INTO patients VALUES (?, ?, ?)", (named[0], person, facts))
-    db.execute("UPDATE objects SET patient = ?, identified = 1 WHERE id = ?", (named[0], number))
-    _know(state, named[0], place)
-
-
-def _know(state: State, patient: bytes, place: Place) -> None:
-    """The ids of the table are sought in what is released."""
-    seal, db = state.seal, state.db
-    for value in (place.patient, place.sample, place.block):
-        if len(value) > 5:
-            sealed = seal.close(json.dumps(["id", value]).encode(), b"known")
-            row = (patient, seal.name("known", "id", value), sealed)
-            db.execute("INSERT OR IGNORE INTO known VALUES (?, ?, ?)", row)
-
-
 def _relative(roots: Sequence[bytes], path: bytes) -> str:
     root = next((root for root in roots if path.startswith(root + b"/")), b"")
     return os.fsdecode(path[len(root) + 1 :]) if root else os.fsdecode(path.rpartition(b"/")[2])
 
 
 def _table(places: SlidePlaces) -> dict[str, Place]:
-    columns = [getattr(places, level) for level in _LEVELS]
+    columns = [getattr(places, level) for level in LEVELS]
     table: dict[str, Place] = {}
     for row in _rows(places):
         name = (row[places.slide] or "").strip().removeprefix("./")
@@ -132,7 +92,7 @@ def _rows(places: SlidePlaces) -> Iterator[dict[str, str | None]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    wanted = list(dict.fromkeys([places.slide, *(c for c in map(places.__getattribute__, _LEVELS) if c)]))
+    wanted = list(dict.fromkeys([places.slide, *(c for c in map(places.__getattribute__, LEVELS) if c)]))
     try:
         if places.file.suffix == ".parquet":
             _require(wanted, pq.read_schema(places.file).names)
@@ -164,7 +124,7 @@ def check_slide_extra(state: State) -> None:
     UsageError
         Naming the extra to install.
     """
-    if missing("wsi") and state.count("kind = 'slide' AND outcome IS NULL"):
+    if missing("wsi") and count_pending_slides(state):
         raise UsageError(
             "The inputs hold whole-slide images, and the extra 'wsi' is not installed",
             "Install it with: pip install 'medsanitize[wsi]', or leave slides out (wsi: action: drop)",

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.keys import patient_key
-from medsanitize.pipeline.state.queries import known_of
+from medsanitize.pipeline.state.patients import (
+    known_of,
+    patient_of,
+    patients_with_id,
+    released_pseudonym,
+    studies_of,
+)
 from medsanitize.policies.model import Policy
 from medsanitize.policies.tables_section import Table
 from medsanitize.release.atomic_io import storage
@@ -308,30 +314,22 @@ class _Mapper:
         """The released patient of this id; without an issuer only when one patient has it."""
         if not identifier:
             return None
-        seal, db = self.state.seal, self.state.db
         if issuer is not None:
-            names = [seal.name("patient", patient_key(issuer, identifier, "", ""))]
+            names = [self.state.seal.name("patient", patient_key(issuer, identifier, "", ""))]
         else:
-            person = seal.name("person", identifier)
-            names = [row[0] for row in db.execute("SELECT patient FROM patients WHERE person = ?", (person,))]
+            names = patients_with_id(self.state, identifier)
         if len(names) != 1:
             return None
-        row = db.execute(
-            "SELECT p_patient FROM objects WHERE patient = ? AND outcome = 'released' LIMIT 1", (names[0],)
-        ).fetchone()
-        if row is None:
+        pseudonym = released_pseudonym(self.state, names[0])
+        if pseudonym is None:
             return None
-        value = db.execute("SELECT value FROM patients WHERE patient = ?", (names[0],)).fetchone()[0]
-        key = json.loads(seal.open(value, b"patient"))[0]
-        return Person(row[0], shift_days(self.subkeys, key, self.policy.dicom.dates), self._tokens(names[0]))
+        days = shift_days(self.subkeys, patient_of(self.state, names[0]).key, self.policy.dicom.dates)
+        return Person(pseudonym, days, self._tokens(names[0]))
 
     def _tokens(self, patient: bytes) -> frozenset[str]:
         """What is known of the patient over all studies, as folded texts to look for in kept cells."""
         found: set[str] = set()
-        studies = self.state.db.execute(
-            "SELECT DISTINCT study FROM objects WHERE patient = ?", (patient,)
-        ).fetchall()
-        for (study,) in studies:
+        for study in studies_of(self.state, patient):
             for known in known_of(self.state, patient, study):
                 found.add(known.value.strip().casefold())
                 if known.category == "name":

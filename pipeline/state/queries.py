@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from medsanitize.pipeline.state.database import PAGE, State
-from medsanitize.sanitize.context import Decision, Known
+from medsanitize.sanitize.context import Decision
 
 FOUND = "id NOT IN (SELECT id FROM synthetics)"
 """Of objects that were found in the inputs; the others are synthetic images of this run."""
@@ -46,12 +45,6 @@ def rule_counts(state: State, outcome: str) -> dict[str, int]:
         (outcome,),
     )
     return {str(rule): int(count) for rule, count in rows}
-
-
-def known_of(state: State, patient: bytes, study: bytes) -> frozenset[Known]:
-    """Everything gathered over a patient's and a study's objects."""
-    rows = state.db.execute("SELECT value FROM known WHERE owner IN (?, ?)", (patient, study or patient))
-    return frozenset(Known(*json.loads(state.seal.open(value, b"known"))) for (value,) in rows)
 
 
 def decisions_on(state: State, number: int) -> tuple[Decision, ...]:

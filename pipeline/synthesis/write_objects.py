@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.state.patients import Patient
 from medsanitize.pipeline.state.records import seal_record
 from medsanitize.pipeline.synthesis.draw import Draw, pixels_of
 from medsanitize.release.atomic_io import storage
@@ -116,7 +116,7 @@ def _stage(worker: Worker, item: Item) -> StagedImage:
         seal.close(b"", b"path"),
         seal_record(worker.seal, record),
     )
-    value = seal.close(json.dumps([f"synthetic:{names.patient}", "", ""]).encode(), b"patient")
+    value = Patient(f"synthetic:{names.patient}", "", "").sealed(seal)
     return StagedImage(row, seal.close(said.label.encode(), b"label"), (patient, value))
 
 

@@ -1,0 +1,50 @@
+"""Objects as the inventory finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from medsanitize.pipeline.state.database import State
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class InventoryRow:
+    """One object of the walk: ``source`` are its sealed paths; patient, study and SOP are keyed names."""
+
+    id: int
+    size: int
+    stamp: bytes
+    kind: str
+    source: bytes
+    outcome: str | None = None
+    rule: str | None = None
+    patient: bytes = b""
+    study: bytes = b""
+    sop: bytes = b""
+    identified: int = 0
+
+    def __repr__(self) -> str:
+        return f"InventoryRow({self.id})"
+
+
+def add_objects(state: State, rows: Iterable[InventoryRow]) -> None:
+    """Add objects of the walk within the open batch."""
+    state.write(
+        "INSERT INTO objects (id, size, stamp, kind, patient, study, sop, identified, outcome, rule, source)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                *(row.id, row.size, row.stamp, row.kind, row.patient, row.study, row.sop),
+                *(row.identified, row.outcome, row.rule, row.source),
+            )
+            for row in rows
+        ],
+    )
+
+
+def clear_inventory(state: State) -> None:
+    """Remove what a killed inventory stored, as one transaction."""
+    with state.transaction() as db:
+        for table in ("objects", "patients", "known", "slices", "places"):
+            db.execute(f"DELETE FROM {table}")  # noqa: S608

@@ -1,0 +1,96 @@
+"""Patients and the identifiers gathered of patients and studies: keyed names, sealed values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.state.database import State
+from medsanitize.sanitize.context import Known
+
+PatientRow = tuple[bytes, bytes, bytes]
+"""Names of the patient and of the PatientID, sealed `Patient`."""
+KnownRow = tuple[bytes, bytes, bytes]
+"""Name of the patient or study, name of the identifier, sealed identifier."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Patient:
+    """A patient as the inputs state it: canonical key, issuer and PatientID."""
+
+    key: str
+    issuer: str
+    identifier: str
+
+    def __repr__(self) -> str:
+        return "Patient(...)"
+
+    def sealed(self, seal: Seal) -> bytes:
+        """The value of the patient's row."""
+        return seal.close(json.dumps([self.key, self.issuer, self.identifier]).encode(), b"patient")
+
+
+def known_row(seal: Seal, owner: bytes, category: str, value: str) -> KnownRow:
+    """The row of an identifier of a patient or study."""
+    return (
+        owner,
+        seal.name("known", category, value),
+        seal.close(json.dumps([category, value]).encode(), b"known"),
+    )
+
+
+def add_patients(state: State, rows: Sequence[PatientRow]) -> None:
+    """Add patients that the state does not hold yet."""
+    if rows:
+        state.write("INSERT OR IGNORE INTO patients VALUES (?, ?, ?)", rows)
+
+
+def add_known(state: State, rows: Sequence[KnownRow]) -> None:
+    """Add identifiers that the state does not hold yet."""
+    if rows:
+        state.write("INSERT OR IGNORE INTO known VALUES (?, ?, ?)", rows)
+
+
+def patient_of(state: State, name: bytes) -> Patient:
+    """Open a patient's row."""
+    row = state.db.execute("SELECT value FROM patients WHERE patient = ?", (name,)).fetchone()
+    return Patient(*json.loads(state.seal.open(row[0], b"patient")))
+
+
+def patients_with_id(state: State, identifier: str) -> list[bytes]:
+    """Names of the patients with this PatientID: one for each issuer."""
+    person = state.seal.name("person", identifier)
+    rows = state.db.execute("SELECT patient FROM patients WHERE person = ?", (person,))
+    return [bytes(name) for (name,) in rows]
+
+
+def known_of(state: State, patient: bytes, study: bytes) -> frozenset[Known]:
+    """Everything gathered over a patient's and a study's objects."""
+    rows = state.db.execute("SELECT value FROM known WHERE owner IN (?, ?)", (patient, study or patient))
+    return frozenset(_opened(state, value) for (value,) in rows)
+
+
+def all_known(state: State) -> Iterator[Known]:
+    """Every identifier of every patient and study; one of several owners comes once for each."""
+    for (value,) in state.db.execute("SELECT value FROM known"):
+        yield _opened(state, value)
+
+
+def studies_of(state: State, patient: bytes) -> list[bytes]:
+    """Names of a patient's studies; b"" stands for objects that state none."""
+    rows = state.db.execute("SELECT DISTINCT study FROM objects WHERE patient = ?", (patient,))
+    return [bytes(study) for (study,) in rows.fetchall()]
+
+
+def released_pseudonym(state: State, patient: bytes) -> str | None:
+    """The pseudonym of a patient of whom an object is released, or None."""
+    row = state.db.execute(
+        "SELECT p_patient FROM objects WHERE patient = ? AND outcome = 'released' LIMIT 1", (patient,)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _opened(state: State, value: bytes) -> Known:
+    return Known(*json.loads(state.seal.open(value, b"known")))

@@ -1,0 +1,71 @@
+"""Slides whose patient and specimen a table of the data controller states; specimens are sealed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.pipeline.state.keys import open_paths, patient_key
+from medsanitize.pipeline.state.patients import Patient, add_known, add_patients, known_row, patients_with_id
+from medsanitize.sanitize.context import Place
+
+LEVELS = ("patient", "sample", "block", "section", "stain", "scanner")
+"""Attributes of a specimen in the order in which they are sealed."""
+_MIN_LENGTH = 6
+"""Identifiers shorter than this are too common to be searched for in what is released."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PendingSlide:
+    """A slide without an outcome; the path of its main file comes first."""
+
+    id: int
+    paths: tuple[bytes, ...]
+
+    def __repr__(self) -> str:
+        return f"PendingSlide({self.id})"
+
+
+def pending_slides(state: State) -> Iterator[PendingSlide]:
+    """Yield the slides without an outcome, by row."""
+    after = -1
+    while rows := state.db.execute(
+        "SELECT id, source FROM objects WHERE kind = 'slide' AND outcome IS NULL AND id > ?"
+        " ORDER BY id LIMIT ?",
+        (after, PAGE),
+    ).fetchall():
+        after = rows[-1][0]
+        for number, source in rows:
+            yield PendingSlide(number, open_paths(state.seal, source))
+
+
+def count_pending_slides(state: State) -> int:
+    """Number of slides without an outcome."""
+    return state.count("kind = 'slide' AND outcome IS NULL")
+
+
+def place_of(state: State, number: int) -> Place | None:
+    """The specimen of a slide, or None when no table states it."""
+    row = state.db.execute("SELECT value FROM places WHERE id = ?", (number,)).fetchone()
+    return None if row is None else Place(*json.loads(state.seal.open(row[0], b"place")))
+
+
+def store_place(state: State, number: int, place: Place) -> None:
+    """Store the specimen of a slide, and give the slide the patient that the table states."""
+    value = state.seal.close(json.dumps([getattr(place, level) for level in LEVELS]).encode(), b"place")
+    state.write("INSERT OR REPLACE INTO places VALUES (?, ?)", [(number, value)])
+    if not place.patient:
+        return
+    named = patients_with_id(state, place.patient)
+    if len(named) != 1:
+        # Unknown, or patients of several issuers: then the table's patient is one of its own.
+        patient = Patient(patient_key("", place.patient, "", ""), "", place.patient)
+        named = [state.seal.name("patient", patient.key)]
+        person = state.seal.name("person", place.patient)
+        add_patients(state, [(named[0], person, patient.sealed(state.seal))])
+    state.write("UPDATE objects SET patient = ?, identified = 1 WHERE id = ?", [(named[0], number)])
+    # The identifiers of the table are searched for in what is released.
+    found = (one for one in (place.patient, place.sample, place.block) if len(one) >= _MIN_LENGTH)
+    add_known(state, [known_row(state.seal, named[0], "id", one) for one in found])
