@@ -9,6 +9,9 @@ from types import ModuleType
 
 import pytest
 from medsanitize.pipeline.reporting.rule_help import reason_for
+from medsanitize.policies.load import loads
+
+from tests.helpers.documents import PAGES, blocks, over
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -48,3 +51,21 @@ def test_every_rule_of_the_runbook_has_a_reason() -> None:
     unknown = reason_for("no rule")
     assert min(map(len, rules)) > 0
     assert not [rule for row in rules for rule in row if reason_for(rule) == unknown]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_policy_of_the_manual_loads(page: Path) -> None:
+    for text in blocks(page, "yaml"):
+        loads(over(text), base=Path("/data/project"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_python_block_of_the_manual_compiles(page: Path) -> None:
+    for text in blocks(page, "python"):
+        compile(text, page.name, "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_the_manual_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []

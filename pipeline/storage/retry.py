@@ -169,7 +169,7 @@ def refused() -> EnvironmentFailure:
     """What is said when a store lets nobody in."""
     return EnvironmentFailure(
         "A store refuses access: its credentials are missing, have expired or do not suffice",
-        "Renew them in the environment (docs/operations.md, Stores), then run the same command again",
+        "Renew them in the environment (docs/stores.md), then run the same command again",
     )
 
 

@@ -16,6 +16,8 @@ from medsanitize.policies.load import loads
 from medsanitize.policies.model import Options, Policy
 from pydantic import BaseModel
 
+from tests.helpers.documents import over
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "policy.md").read_text(encoding="utf-8")
 BASE = Path("/data/project")
@@ -32,17 +34,8 @@ def generator() -> ModuleType:
     return module
 
 
-def over(fragment: str, whole: str = WHOLE) -> str:
-    """The whole policy with a fragment's sections in place of its own."""
-    sections: dict[str, str] = {}
-    for text in (whole, fragment):
-        for part in re.findall(r"^\w+:.*\n(?:^[ #-].*\n)*", text, re.M):
-            sections[part.partition(":")[0]] = part
-    return "".join(sections.values())
-
-
 def digest(fragment: str) -> str:
-    return policy_digest(loads(over(fragment), base=BASE))
+    return policy_digest(loads(over(fragment, WHOLE), base=BASE))
 
 
 def keys(model: type[BaseModel], indent: int = 0, above: str = "") -> Iterator[tuple[str, str]]:
@@ -77,7 +70,7 @@ def test_every_option_says_what_this_version_does() -> None:
 
 @pytest.mark.parametrize("example", [text for broken, text in EXAMPLES if not broken])
 def test_every_example_loads(example: str) -> None:
-    loads(over(example), base=BASE)
+    loads(over(example, WHOLE), base=BASE)
 
 
 def test_links_lead_somewhere() -> None:
@@ -140,8 +133,8 @@ def test_two_lines_for_one_private_attribute_count_in_their_order() -> None:
 
 
 def test_order_of_equally_narrow_masks_is_not_that_of_the_text() -> None:
-    one = loads(over("dicom: {attributes: {xxxx0060: K, 0018xxxx: X}}\n"), base=BASE)
-    other = loads(over("dicom: {attributes: {0018xxxx: X, xxxx0060: K}}\n"), base=BASE)
+    one = loads(over("dicom: {attributes: {xxxx0060: K, 0018xxxx: X}}\n", WHOLE), base=BASE)
+    other = loads(over("dicom: {attributes: {0018xxxx: X, xxxx0060: K}}\n", WHOLE), base=BASE)
     assert list(one.dicom.attributes.items()) == list(other.dicom.attributes.items())
 
 
@@ -155,5 +148,5 @@ def test_date_that_no_calendar_has() -> None:
 
 def test_list_of_wrong_items_is_not_called_empty() -> None:
     with pytest.raises(PolicyError) as caught:
-        loads(over("inputs: [1]\n"), base=BASE)
+        loads(over("inputs: [1]\n", WHOLE), base=BASE)
     assert [problem.column for problem in caught.value.problems] == [10]

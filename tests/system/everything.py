@@ -18,7 +18,7 @@ from tests.helpers.hospital import policy_text, write_ct
 
 ROOT = Path(__file__).parents[2]
 MEDSANITIZE = str(Path(sys.executable).parent / "medsanitize")
-SPARK = str(ROOT / "docs" / "examples" / "spark_release.py")
+SPARK = str(ROOT / "examples" / "spark_release.py")
 _SPLITS = ("train", "holdout", "calibration", "train")
 ENDED_WELL = (0, 1, 3)
 """Exit codes: done; done with something to look at; a gate or a verdict says no."""

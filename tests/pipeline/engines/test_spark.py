@@ -22,7 +22,7 @@ from medsanitize.release.manifest import OBJECT_SCHEMA
 from tests.helpers.hospital import CANARIES, KEY, tree
 
 Workplace = Callable[..., Policy]
-EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "spark_release.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "spark_release.py"
 ONE = Options(workers=1)
 SETTINGS = (
     "--master local[2] --conf spark.ui.enabled=false --conf spark.local.dir={folder}/local"

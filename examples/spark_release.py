@@ -1,6 +1,6 @@
 """A release by Spark: inventory here, objects on the executors, audit and publication here.
 
-    python docs/examples/spark_release.py policy.yaml --shards 8
+    python examples/spark_release.py policy.yaml --shards 8
 
 By itself it starts Spark on this machine; ``spark-submit`` gives it a cluster, whose machines have
 medsanitize, the release key, and inputs, output and state at the same paths. Run again after a failure, it
