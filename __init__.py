@@ -1,8 +1,87 @@
-"""medsanitize: turn an export of medical images into a dataset that may be published."""
+"""medsanitize: turn an export of medical images into a dataset that may be published.
+
+The names in ``__all__`` are the public API, documented in docs/api.md. Every other name and module is
+private and may change in any version.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from medsanitize.offline import keep_offline
 
+if TYPE_CHECKING:
+    from medsanitize.api.deidentifier import Deidentifier, Result
+    from medsanitize.api.jobs import audit, compare, plan, run, verify
+    from medsanitize.api.policy import load_policy
+    from medsanitize.api.release import Release
+    from medsanitize.api.release_key import ReleaseKey, keygen
+    from medsanitize.errors import (
+        EnvironmentFailure,
+        IntegrityError,
+        KeyMaterialError,
+        MedsanitizeError,
+        PolicyError,
+        UsageError,
+    )
+    from medsanitize.pipeline.runtime.progress import Progress
+    from medsanitize.policies.model import Policy
+    from medsanitize.sanitize.result import Finding, Outcome
+
 __version__ = "0.1.0"
-__all__ = ["__version__"]
+__all__ = [
+    "Deidentifier",
+    "EnvironmentFailure",
+    "Finding",
+    "IntegrityError",
+    "KeyMaterialError",
+    "MedsanitizeError",
+    "Outcome",
+    "Policy",
+    "PolicyError",
+    "Progress",
+    "Release",
+    "ReleaseKey",
+    "Result",
+    "UsageError",
+    "__version__",
+    "audit",
+    "compare",
+    "keygen",
+    "load_policy",
+    "plan",
+    "run",
+    "verify",
+]
+
+_MODULES: Final = {
+    "api.deidentifier": ("Deidentifier", "Result"),
+    "api.jobs": ("audit", "compare", "plan", "run", "verify"),
+    "api.policy": ("load_policy",),
+    "api.release": ("Release",),
+    "api.release_key": ("ReleaseKey", "keygen"),
+    "errors": (
+        *("EnvironmentFailure", "IntegrityError", "KeyMaterialError"),
+        *("MedsanitizeError", "PolicyError", "UsageError"),
+    ),
+    "pipeline.runtime.progress": ("Progress",),
+    "policies.model": ("Policy",),
+    "sanitize.result": ("Finding", "Outcome"),
+}
+_HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
 
 keep_offline()  # before any library is imported, in whatever process this is
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that importing the package stays quick."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,7 +12,6 @@ from medsanitize.commands.command import FILE, command, long_work, tell
 if TYPE_CHECKING:
     from medsanitize.pipeline.stages.register import Added
     from medsanitize.release.registry import Registry
-    from medsanitize.release.verify import Verification
 
 _KEY_VARIABLE: Final = "MEDSANITIZE_REGISTRY_KEY"
 
@@ -25,24 +24,15 @@ def verify(release: str, key: Path | None, *, as_json: bool, **_: Any) -> int:
 
     RELEASE is a folder, or where it lies in a store: s3://, gs://, abfs:// or https:// (extra store).
     """
-    found = _verified(release, key)
+    from medsanitize.api.jobs import verify
+
+    found = verify(release, key=key)
     code = 0 if found.status == "intact" else 4
     problems = [{"file": file, "fault": fault} for file, fault in found.problems]
     lines = [str(found), *(f"  {one['fault']}: {one['file']}" for one in problems)]
     facts = {"status": found.status, "signer": found.signer, "problems": problems, "exit_code": code}
     tell(as_json, facts, "\n".join(lines))
     return code
-
-
-def _verified(release: str, key: Path | None) -> Verification:
-    from medsanitize.pipeline.storage.open import is_in_store
-    from medsanitize.release.verify import verify
-
-    if not is_in_store(release):
-        return verify(Path(release), key=key)
-    from medsanitize.pipeline.storage.remote_release import verify_in_store
-
-    return verify_in_store(release, key=key)
 
 
 @command("audit", "medsanitize audit release --policy policy.yaml")
@@ -53,9 +43,9 @@ def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
 
     RELEASE is a folder, or where it lies in a store: s3://, gs://, abfs:// or https:// (extra store).
     """
-    from medsanitize.pipeline.jobs.export_ledger import audit_with_state
+    from medsanitize.api.jobs import audit
 
-    found = audit_with_state(release, policy)
+    found = audit(release, policy=policy)
     findings = [{"file": file, "place": one.place, "rule": one.rule} for file, one in found.findings]
     code = 0 if found.passed else 3
     lines = [

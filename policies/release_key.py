@@ -45,7 +45,7 @@ def read_release_key(keys: Keys) -> bytes:
         raw = _from_environment(keys.env, "keys.env")
     else:
         raw = _from_command(keys.command or ())
-    return _strong(raw, "release key")
+    return require_strong(raw, "release key")
 
 
 def read_registry_key(key: RegistryKey) -> bytes:
@@ -54,10 +54,17 @@ def read_registry_key(key: RegistryKey) -> bytes:
         raw = read_private_file(key.file, name="the registry's key", remedy=_MAKE)
     else:
         raw = _from_environment(key.env or "", "registry.key.env")
-    return _strong(raw, "key of the registry")
+    return require_strong(raw, "key of the registry")
 
 
-def _strong(raw: bytes, what: str) -> bytes:
+def require_strong(raw: bytes, what: str) -> bytes:
+    """Return the key that ``raw`` spells; ``what`` names it in messages.
+
+    Raises
+    ------
+    KeyMaterialError
+        It is shorter than 32 bytes, or has fewer than 16 distinct ones.
+    """
     material = _material(raw)
     if len(material) < MIN_BYTES:
         raise KeyMaterialError(f"The {what} has fewer than {MIN_BYTES} bytes", _MAKE)

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     *("offline", "errors", "policies", "sanitize", "release", "verifiers", "generators", "pipeline"),
-    *("commands", "cli"),
+    *("api", "commands", "cli"),
 )
 """Each imports itself and what stands before it."""
 ORDER: Mapping[str, tuple[str, ...]] = {

@@ -85,17 +85,15 @@ def _write(state: State, target: Path, patients: int) -> int:
 
 
 @translated()
-def audit_with_state(release: str, policy_file: Path | None) -> ReleaseAudit:
+def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
     """Audit a release in a folder or a store; with a policy, search for everything its state knows."""
     from medsanitize.pipeline.stages.audit import build_net, private_creators
     from medsanitize.pipeline.storage.open import is_in_store
-    from medsanitize.policies.load import load
 
     if not is_in_store(release) and not Path(release).is_dir():
         raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
-    if policy_file is None:
+    if policy is None:
         return _audited(release)
-    policy = load(policy_file)
     state = open_for_reading(policy)
     try:
         return _audited(release, build_net(state, policy), private_creators(policy))

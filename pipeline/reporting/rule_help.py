@@ -37,6 +37,10 @@ _EXACT = {
         "A face may be recognisable, and nobody looked for it.",
         "Switch face removal on in the policy, or leave it out.",
     ),
+    "slide-outside-run": (
+        "It is a whole-slide image, which only a run can audit against all files of its source.",
+        "Release it with medsanitize run.",
+    ),
     "pixels-undecodable": _PIXELS,
     "pixels-not-rewritten": (
         "Text in the pixels was to be blanked, and this encoding cannot be written back.",

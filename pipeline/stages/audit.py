@@ -6,7 +6,7 @@ While a file is open its uncompressed pixels are digested too, so that it is rea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -189,19 +189,34 @@ def _targets(state: State, policy: Policy, subkeys: SubKeys) -> Iterator[Target]
 def _subject(
     state: State, policy: Policy, subkeys: SubKeys, patient: bytes, study: bytes, pseudonym: str
 ) -> Subject:
-    from medsanitize.sanitize.dicom.dates import shift_date, shift_days
-
     known = known_of(state, patient, study)
     removed = removed_categories(policy)
     own = frozenset(one for one in known if one.category in removed)
-    allowed: frozenset[str] = frozenset()
-    if "date" in removed:
-        days = shift_days(subkeys, patient_of(state, patient).key, policy.dicom.dates)
-        dates = {one.value.strip()[:8] for one in known if one.category == "date"}
-        moved = {shift_date(date, days) for date in dates}
-        first = {f"{date[:4]}0101" for date in dates} if policy.dicom.dates.method == "year" else set()
-        allowed = frozenset(date for date in moved | first if date)
+    allowed = allowed_dates(policy, subkeys, patient_of(state, patient).key, known)
     return Subject(pseudonym, own, allowed)
+
+
+def allowed_dates(policy: Policy, subkeys: SubKeys, patient: str, known: Collection[Known]) -> frozenset[str]:
+    """Known dates that may be released all the same: the patient's shift makes them of other known dates.
+
+    Parameters
+    ----------
+    policy : Policy
+    subkeys : SubKeys
+    patient : str
+        The patient's canonical key (`Context.patient`).
+    known : collection of Known
+        What is known of the patient.
+    """
+    from medsanitize.sanitize.dicom.dates import shift_date, shift_days
+
+    if "date" not in removed_categories(policy):
+        return frozenset()
+    days = shift_days(subkeys, patient, policy.dicom.dates)
+    dates = {one.value.strip()[:8] for one in known if one.category == "date"}
+    moved = {shift_date(date, days) for date in dates}
+    first = {f"{date[:4]}0101" for date in dates} if policy.dicom.dates.method == "year" else set()
+    return frozenset(date for date in moved | first if date)
 
 
 def _staged_rows(

@@ -81,9 +81,19 @@ def audit_raster(
         if parts:
             findings.update(_beside(path, parts, search, digest))
             digest = parts[0].sha256
-        if digest is not None and sha256(data).hexdigest() != digest:
-            findings.add(Finding("file", "audit:digest"))
-        {".png": _check_png, ".jpg": _check_jpeg, ".tif": _check_tiff}[path.suffix](data)
+    except (KeyError, IndexError, ValueError):
+        findings.add(STRUCTURE)
+    if digest is not None and sha256(data).hexdigest() != digest:
+        findings.add(Finding("file", "audit:digest"))
+    findings.update(audit_picture(data, path.suffix, search))
+    return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
+
+
+def audit_picture(data: bytes, suffix: str, search: Search) -> tuple[Finding, ...]:
+    """Look at the bytes of one released picture; ``suffix`` is its file's, such as ``.png``."""
+    findings = set[Finding]()
+    try:
+        {".png": _check_png, ".jpg": _check_jpeg, ".tif": _check_tiff}[suffix](data)
     except (_Unsound, KeyError, IndexError, ValueError, struct.error, zlib.error):
         findings.add(STRUCTURE)
     findings.update(_known(data, search))

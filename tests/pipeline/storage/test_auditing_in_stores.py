@@ -12,6 +12,7 @@ from medsanitize.cli import cli
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.pipeline.jobs.export_ledger import audit_with_state
 from medsanitize.pipeline.run import Options, run
+from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.sanitize.result import Check, Finding
@@ -59,7 +60,7 @@ def a_data_file(policy: Policy, suffix: str = "dcm") -> str:
 def test_a_release_in_a_store_is_found_as_sound_as_its_folder(
     address: str, policy: Policy, *, searched: bool
 ) -> None:
-    named = policy_file(policy) if searched else None
+    named = load(policy_file(policy)) if searched else None
 
     there = audit_with_state(address, named)
 
@@ -90,7 +91,7 @@ def test_what_is_wrong_is_found_as_in_a_folder(
 def test_a_known_name_in_the_evidence_is_found(address: str, policy: Policy, store: Store) -> None:
     store.put(f"out/{layout.REPORT}", f"<p>{CANARIES[0]}^A</p>".encode())
 
-    found = audit_with_state(address, policy_file(policy))
+    found = audit_with_state(address, load(policy_file(policy)))
 
     assert (layout.REPORT, Finding("file", "audit:name")) in found.findings
     assert found.identifiers is Check.FLAGGED
@@ -99,7 +100,7 @@ def test_a_known_name_in_the_evidence_is_found(address: str, policy: Policy, sto
 def test_what_lies_beside_the_release_is_searched_too(address: str, policy: Policy, store: Store) -> None:
     store.put("out/NOTES.txt", f"seen: {CANARIES[0]}^A".encode())
 
-    found = audit_with_state(address, policy_file(policy))
+    found = audit_with_state(address, load(policy_file(policy)))
 
     assert found.findings == (("NOTES.txt", Finding("file", "audit:name")),)
 
@@ -109,7 +110,7 @@ def test_what_has_a_name_that_no_release_has_is_not_fetched(
 ) -> None:
     store.put("out/notes (old).txt", b"left behind")
 
-    found = audit_with_state(address, policy_file(policy))
+    found = audit_with_state(address, load(policy_file(policy)))
 
     assert found.findings == (("notes (old).txt", Finding("file", "audit:missing")),)
 

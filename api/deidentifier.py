@@ -1,0 +1,415 @@
+"""One object in, one sanitized object out: what a run does to an object, without folders or state."""
+
+from __future__ import annotations
+
+import os
+import stat
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.api.policy import PolicySource, object_policy
+from medsanitize.api.release_key import ReleaseKey
+from medsanitize.errors import MedsanitizeError, UsageError
+from medsanitize.pipeline.resume import scope_of
+from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.runtime.optional_dependencies import check_extras
+from medsanitize.pipeline.stages.audit import (
+    allowed_dates,
+    private_creators,
+    removed_categories,
+    uid_prefix,
+)
+from medsanitize.pipeline.stages.evidence import count_actions
+from medsanitize.pipeline.stages.resolve import is_safe_name, read_excluded, read_pseudonyms
+from medsanitize.pipeline.state.keys import patient_key
+from medsanitize.pipeline.storage.slide_files import is_slide_part
+from medsanitize.policies.model import Engine, Policy
+from medsanitize.release.atomic_io import write_atomic
+from medsanitize.release.layout import DATA, staged_path
+from medsanitize.sanitize.context import Context, Face, Peek
+from medsanitize.sanitize.dicom.inspect import kept_attributes, peek
+from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.faces.read_header import read_slice
+from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.raster.sanitizer import RasterSanitizer, peek_raster
+from medsanitize.sanitize.result import Finding, Outcome, Record, Sanitized
+from medsanitize.sanitize.wsi.inspect import peek_slide
+from medsanitize.sanitize.wsi.source import SlideView, SourceFile
+
+if TYPE_CHECKING:
+    import pydicom
+    from medsanitize.verifiers.leaks.identifier_search import Search
+
+Source = str | os.PathLike[str] | bytes
+_SETTLED: Final = {"drop": Outcome.DROPPED, "quarantine": Outcome.QUARANTINED}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result:
+    """What became of one object.
+
+    Attributes
+    ----------
+    outcome : Outcome
+        ``released``, ``dropped`` (a rule of the policy leaves it out) or ``quarantined`` (not proved clean).
+        An `Outcome` is a string: compare it with ``==``.
+    kind : str
+        ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``.
+    findings : tuple of Finding
+        ``location`` and ``rule`` of everything that decided the outcome; never a value.
+    actions : mapping of str to int
+        Number of attributes by what was done to them: ``replaced``, ``emptied``, ``removed``, ``cleaned``,
+        ``uid``, ``kept``.
+    rules : mapping of str to int
+        The same by rule.
+    path : str
+        Where `save` writes, relative to its folder: pseudonyms only; empty unless released.
+    """
+
+    outcome: Outcome
+    kind: str
+    findings: tuple[Finding, ...]
+    actions: Mapping[str, int]
+    rules: Mapping[str, int]
+    path: str
+    _content: bytes
+
+    def __repr__(self) -> str:
+        return f"Result({self.outcome}, {self.kind}, {len(self.findings)} findings)"
+
+    def to_bytes(self) -> bytes:
+        """The released file.
+
+        Raises
+        ------
+        UsageError
+            The object was not released.
+        """
+        if self.outcome is not Outcome.RELEASED:
+            raise UsageError(f"The object was {self.outcome}, so there are no bytes", "Check outcome first")
+        return self._content
+
+    @property
+    def dataset(self) -> pydicom.Dataset:
+        """The released object as a new `pydicom.Dataset`.
+
+        Raises
+        ------
+        UsageError
+            The object was not released, or is not DICOM.
+        """
+        content = self.to_bytes()
+        if self.kind != "dicom":
+            raise UsageError("The object is not DICOM", "Use to_bytes")
+        import pydicom
+
+        return pydicom.dcmread(BytesIO(content))
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the released file to ``folder / path``; folders are made.
+
+        Returns
+        -------
+        Path
+            The file. Saving equal bytes again changes nothing.
+
+        Raises
+        ------
+        UsageError
+            The object was not released, or another file of this name exists.
+        EnvironmentFailure
+            The disk is full or not writable.
+        """
+        content = self.to_bytes()
+        target = Path(folder) / self.path
+        if target.exists():
+            if target.is_file() and target.read_bytes() == content:
+                return target
+            raise UsageError("A different file of this name exists", "Save to another folder")
+        write_atomic(target, content)
+        return target
+
+
+class Deidentifier:
+    """De-identify single objects under a policy.
+
+    An object is judged as a run judges an export of this object only: the same rules, limits, quarantine,
+    and, after sanitizing, the same audit by an independent reader. Where a run would quarantine it or refuse
+    to publish because of it, it is quarantined here.
+
+    A single object cannot show what a run learns from the whole export:
+
+    - identifiers of the same patient that stand only in other objects are not searched for;
+    - a series of CT, MR or PET slices is not judged for faces: policies that quarantine or remove faces
+      quarantine its slices (rule ``face-not-looked-for``), others report the check as not run;
+    - duplicates, contested UIDs, mixed-up studies and overlap with earlier releases are not detected;
+    - whole-slide images are quarantined (rule ``slide-outside-run``): they are audited against all files
+      of their source.
+
+    It holds no state but caches and models: equal input gives equal bytes. It is not safe to share between
+    threads; make one for each.
+
+    Parameters
+    ----------
+    policy : str, path, mapping or Policy
+        Name of a preset (``ps3.15-basic``, ``research``, ``hipaa-safe-harbor``), a policy file, the content
+        of one as a mapping (inputs, outputs, name and key may be left out), or a loaded policy.
+    key : ReleaseKey
+        The key for pseudonyms; used in place of the policy's ``keys``. Their scope follows the policy:
+        ``project`` for presets and mappings that do not say otherwise.
+
+    Raises
+    ------
+    PolicyError
+        The policy is invalid.
+    UsageError
+        A file or an optional library that the policy needs is missing, or ``wsi.places`` is set.
+
+    Examples
+    --------
+    >>> from medsanitize import Deidentifier, ReleaseKey
+    >>> from pydicom.data import get_testdata_file
+    >>> deidentify = Deidentifier("ps3.15-basic", ReleaseKey.generate())
+    >>> result = deidentify(get_testdata_file("CT_small.dcm"))
+    >>> result.outcome == "released"
+    True
+    >>> "CompressedSamples" in str(result.dataset.PatientName)
+    False
+    """
+
+    def __init__(self, policy: PolicySource, key: ReleaseKey) -> None:
+        self._policy = object_policy(policy)
+        check_extras(_of_one_object(self._policy))
+        if self._policy.wsi.places is not None:
+            raise UsageError("wsi.places names slides of an export", "Leave it out, or use run")
+        self._excluded = read_excluded(self._policy.exclude)
+        self._pseudonyms = read_pseudonyms(self._policy.pseudonyms.table)
+        self._keys = derive(key.material, scope=scope_of(self._policy))
+        self._seal = Seal(self._keys)
+        self._dicom = Sanitizer(self._policy, self._keys)
+        self._raster = RasterSanitizer(self._policy, self._keys)
+        self._kept = kept_attributes(self._policy.dicom)
+
+    def __repr__(self) -> str:
+        return f"Deidentifier({self._policy.preset!r})"
+
+    @property
+    def policy(self) -> Policy:
+        """The policy with everything the preset decides."""
+        return self._policy
+
+    def __call__(self, source: Source | pydicom.Dataset) -> Result:
+        """De-identify one object.
+
+        Parameters
+        ----------
+        source : path, bytes or pydicom.Dataset
+            A file, its bytes, or a data set, which is not changed.
+
+        Returns
+        -------
+        Result
+            Also for objects that are quarantined or dropped; no content of an object raises.
+
+        Raises
+        ------
+        UsageError
+            There is no file at the path.
+        TypeError
+            The source is none of these.
+        EnvironmentFailure
+            Memory or a store failed.
+        """
+        with _quiet():
+            try:
+                content, path = self._read(source)
+            except _Unreadable as problem:
+                return _unreleased(Outcome.QUARANTINED, "unreadable", problem.rule)
+            try:
+                return self._judge(content, path)
+            except MedsanitizeError:
+                raise
+            except Exception:  # noqa: BLE001  a failure of ours must not let an object through
+                return _unreleased(Outcome.QUARANTINED, "unreadable", "internal-error")
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def _read(self, source: object) -> tuple[bytes, Path | None]:
+        if isinstance(source, bytes):
+            return source, None
+        if isinstance(source, str | os.PathLike):
+            return self._read_file(Path(source)), Path(source).absolute()
+        import pydicom
+
+        if not isinstance(source, pydicom.Dataset):
+            raise TypeError("a source is a path, bytes or a pydicom.Dataset")
+        return _written(source), None
+
+    def _read_file(self, path: Path) -> bytes:
+        try:
+            with path.open("rb") as file:
+                facts = os.fstat(file.fileno())
+                if not stat.S_ISREG(facts.st_mode):
+                    raise UsageError("The path names no regular file", "Name a file")
+                # Refused before it is read: it may not fit in memory.
+                if facts.st_size > self._policy.dicom.limits.object_bytes:
+                    raise _Unreadable("object-too-large")
+                return file.read()
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise UsageError("There is no file at this path", "Correct the path") from None
+        except OSError:
+            raise _Unreadable("unreadable") from None
+
+    # -- judging ----------------------------------------------------------------------------
+
+    def _judge(self, content: bytes, path: Path | None) -> Result:
+        view = SlideView((SourceFile(path.name if path else "object", content),))
+        limits = self._policy.dicom.limits
+        seen = peek_slide(view) or peek_raster(content) or peek(content, limits, self._kept)
+        settled = self._settled(seen, path)
+        if settled is not None:
+            return settled
+        key = seen.sop_uid or sha256(content).hexdigest()
+        name = self._seal.name("sop" if seen.sop_uid else "content", key)
+        context = self._context(seen, content, name.hex())
+        done = (self._raster if seen.kind == "raster" else self._dicom)(content, context)
+        return self._released(done, content, context)
+
+    def _settled(self, seen: Peek, path: Path | None) -> Result | None:
+        """The outcome that needs no sanitizing, as inventory and resolution settle it in a run."""
+        policy = self._policy
+        if seen.kind in ("dicomdir", "not-an-image"):
+            return _unreleased(Outcome.DROPPED, seen.kind, "not-an-image")
+        if seen.kind == "slide":
+            if policy.wsi.action in _SETTLED:
+                return _unreleased(_SETTLED[policy.wsi.action], "slide", "slide")
+            return _unreleased(Outcome.QUARANTINED, "slide", "slide-outside-run")
+        if seen.kind == "raster" and policy.raster.action in _SETTLED:
+            return _unreleased(_SETTLED[policy.raster.action], "raster", "raster-image")
+        if seen.kind == "raster" and path is not None and is_slide_part(os.fsencode(path)):
+            return _unreleased(Outcome.QUARANTINED, "unreadable", "slide-not-supported")
+        if seen.kind not in ("dicom", "raster"):
+            return _unreleased(Outcome.QUARANTINED, "unreadable", seen.rule or "unreadable")
+        if len(seen.patient_ids) > 1:
+            return _unreleased(Outcome.QUARANTINED, "dicom", "two-patient-ids")
+        if self._is_excluded(seen):
+            return _unreleased(Outcome.DROPPED, seen.kind, "consent")
+        return None
+
+    def _is_excluded(self, seen: Peek) -> bool:
+        return any(
+            identifier == listed and issuer in (None, stated)
+            for stated, identifier in seen.patient_ids
+            for listed, issuer in self._excluded
+        )
+
+    def _context(self, seen: Peek, content: bytes, object_key: str) -> Context:
+        issuer, identifier = seen.patient_ids[0] if seen.patient_ids else ("", "")
+        face = None
+        if seen.kind == "dicom" and self._policy.pixels.faces != "ignore":
+            header = read_slice(content, self._policy.dicom.limits)
+            # No volume can be rendered from a localizer; of any other slice the series decides.
+            face = Face("projection") if header is not None and header.projection else None
+        return Context(
+            patient=patient_key(issuer, identifier, seen.study_uid, object_key),
+            object_key=object_key,
+            known=seen.known,
+            pseudonym=self._pseudonyms.get(identifier) if identifier else None,
+            face=face,
+        )
+
+    # -- releasing --------------------------------------------------------------------------
+
+    def _released(self, done: Sanitized, content: bytes, context: Context) -> Result:
+        record = done.record
+        if record.outcome is not Outcome.RELEASED:
+            return Result(record.outcome, record.kind, record.findings, {}, {}, "", b"")
+        names = (record.patient, record.study, record.series, record.instance)
+        required = record.patient and record.instance
+        if not required or not all(not name or is_safe_name(name) for name in names):
+            return _unreleased(Outcome.QUARANTINED, record.kind, "unsafe-pseudonym")
+        out = b"".join(
+            piece if isinstance(piece, bytes) else content[piece.offset : piece.offset + piece.length]
+            for piece in done.pieces
+        )
+        findings = self._audit(out, record, done.suffix, context)
+        if findings:
+            return Result(Outcome.QUARANTINED, record.kind, findings, {}, {}, "", b"")
+        path = staged_path(*names, done.suffix).removeprefix(f"{DATA}/")
+        actions, rules = count_actions(record.rules), dict(record.rules)
+        return Result(Outcome.RELEASED, record.kind, record.findings, actions, rules, path, out)
+
+    def _audit(self, out: bytes, record: Record, suffix: str, context: Context) -> tuple[Finding, ...]:
+        """Read the sanitized object again with an independent reader; any finding quarantines it."""
+        from medsanitize.verifiers.leaks.dicom_conformance import Expected
+        from medsanitize.verifiers.leaks.dicom_reader import Malformed, read
+        from medsanitize.verifiers.leaks.identifier_search import build_search
+        from medsanitize.verifiers.leaks.raster_files import audit_picture
+        from medsanitize.verifiers.leaks.scan_object import audit_parsed
+
+        removed = removed_categories(self._policy)
+        own = frozenset(one for one in context.known if one.category in removed)
+        search: Search = build_search(own, self._vocabulary)
+        if record.kind == "raster":
+            return audit_picture(out, f".{suffix}", search)
+        expected = Expected(
+            sha256=sha256(out).hexdigest(),
+            pseudonym=record.patient,
+            uid_prefix=uid_prefix(self._policy),
+            private_creators=private_creators(self._policy),
+            allowed_dates=allowed_dates(self._policy, self._keys, context.patient, context.known),
+            kept_attributes=self._kept,
+        )
+        try:
+            return audit_parsed(read(out), own=own, search=search, expected=expected)
+        except Malformed as problem:
+            return (Finding("file", f"audit:malformed-{problem.rule}"),)
+
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        from medsanitize.policies.tables.vocabulary import words
+
+        return words()
+
+
+class _Unreadable(Exception):
+    """The source cannot be read as an object, for the reason that ``rule`` names."""
+
+    def __init__(self, rule: str) -> None:
+        self.rule = rule
+        super().__init__(rule)
+
+
+def _unreleased(outcome: Outcome, kind: str, rule: str) -> Result:
+    return Result(outcome, kind, (Finding("file", rule),), {}, {}, "", b"")
+
+
+def _of_one_object(policy: Policy) -> Policy:
+    """The policy less what is about inputs, outputs and sets, whose libraries one object does not need."""
+    nothing = {"inputs": (policy.state,), "output": policy.state, "engine": Engine()}
+    return policy.model_copy(update={**nothing, "overlap": None, "synthesize": None})
+
+
+def _written(dataset: pydicom.Dataset) -> bytes:
+    """The Part 10 file of a data set."""
+    stream = BytesIO()
+    try:
+        dataset.save_as(stream, enforce_file_format=True)
+    except Exception:  # noqa: BLE001  whatever cannot be written is quarantined; messages may quote values
+        raise _Unreadable("unreadable") from None
+    return stream.getvalue()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Warnings of libraries may quote the value of an element: none is shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,239 @@
+"""Whole jobs as functions: run, plan, verify, audit and compare."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.api.policy import PolicySource, load_policy
+from medsanitize.errors import UsageError
+from medsanitize.pipeline.runtime.progress import Progress, Silent, StageTiming
+from medsanitize.pipeline.runtime.signals import Stop
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.runtime.result import RunResult
+    from medsanitize.release.verify import Verification
+    from medsanitize.verifiers.leaks.audit import ReleaseAudit
+    from medsanitize.verifiers.reid.overlap.overlap import Overlap
+
+PathLike = str | os.PathLike[str]
+Listener = Progress | Callable[[str], object]
+
+
+class _Lines:
+    """Progress as lines of text, for a function such as ``print``."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+
+    def stage(self, name: str, total: int | None) -> None:
+        self._tell(name if total is None else f"{name}: {total:,} objects")
+
+    def advance(self, objects: int) -> None:
+        """Counts between the beginning and the end of a stage are no lines."""
+
+    def finished(self, timing: StageTiming) -> None:
+        self._tell(f"{timing.name}: {timing.objects:,} objects in {timing.wall_seconds:.1f} s")
+
+    def message(self, text: str) -> None:
+        self._tell(text)
+
+
+def run(policy: PolicySource, *, workers: int | None = None, progress: Listener | None = None) -> RunResult:
+    """Turn the inputs of a policy into a release, as ``medsanitize run`` does.
+
+    Stopped or killed, the same call resumes.
+
+    Parameters
+    ----------
+    policy : path, mapping or Policy
+        See `load_policy`.
+    workers : int, optional
+        Number of processes; by default the policy's, or one a core.
+    progress : callable or Progress, optional
+        Called with lines of text (such as ``print``), or an object with the methods of `Progress`. Neither is
+        given names of files or values.
+
+    Returns
+    -------
+    RunResult
+        ``ending`` says how it ended (``published``, ``refused``, ...); ``outcomes``, ``gates`` and
+        ``exit_code`` say more. A refused release raises nothing.
+
+    Raises
+    ------
+    PolicyError, KeyMaterialError, UsageError
+        Refused before any input was read.
+    EnvironmentFailure
+        Disk, memory or store failed; call again to resume.
+    IntegrityError
+        The state is damaged, or staged files changed.
+
+    Notes
+    -----
+    Worker processes import the caller's main module: guard scripts with ``if __name__ == "__main__":``.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> result = medsanitize.run("policy.yaml", progress=print)  # doctest: +SKIP
+    >>> result.ending, result.outcomes["quarantined"]  # doctest: +SKIP
+    ('published', 0)
+    """
+    from medsanitize.pipeline.run import Options
+    from medsanitize.pipeline.run import run as run_policy
+
+    return run_policy(load_policy(policy), Options(workers), progress=_listener(progress))
+
+
+def plan(policy: PolicySource, *, workers: int | None = None, progress: Listener | None = None) -> RunResult:
+    """Find out what `run` would do, by doing it without writing anything.
+
+    Parameters, errors and result are those of `run`; ``ending`` is ``planned``. What needs files that were
+    written (the audit, duplicates by pixels) is reported as not run.
+    """
+    from medsanitize.pipeline.plan import plan as plan_policy
+    from medsanitize.pipeline.run import Options
+
+    return plan_policy(load_policy(policy), Options(workers), progress=_listener(progress))
+
+
+def verify(release: PathLike, *, key: PathLike | None = None) -> Verification:
+    """Find every changed, missing or added byte of a release, and check its signature.
+
+    Parameters
+    ----------
+    release : path or URL
+        A folder, or an address in a store (``s3://``, ``gs://``, ``abfs://``, ``https://``), which needs the
+        extra ``stores``.
+    key : path, optional
+        Public key (PEM) of the signer. A release that it did not sign is not intact.
+
+    Returns
+    -------
+    Verification
+        ``status`` is ``intact`` or ``not intact``; ``signer``, and ``problems`` by file.
+
+    Raises
+    ------
+    UsageError
+        There is no release, or the key is not a public key.
+    EnvironmentFailure
+        The release cannot be read.
+    """
+    from medsanitize.pipeline.storage.open import is_in_store
+
+    address, public = os.fspath(release), None if key is None else Path(key)
+    if not is_in_store(address):
+        from medsanitize.release.verify import verify as verify_folder
+
+        return verify_folder(Path(address), key=public)
+    from medsanitize.pipeline.storage.remote_release import verify_in_store
+
+    return verify_in_store(address, key=public)
+
+
+def audit(release: PathLike, *, policy: PolicySource | None = None) -> ReleaseAudit:
+    """Read a release again with an independent reader, and search it for what should not be there.
+
+    Parameters
+    ----------
+    release : path or URL
+        As for `verify`.
+    policy : path, mapping or Policy, optional
+        Search for the identifiers in this policy's state, too; without it that check is reported as not run.
+
+    Returns
+    -------
+    ReleaseAudit
+        ``passed``, and ``findings`` as pairs of file and `Finding`.
+
+    Raises
+    ------
+    UsageError
+        There is no release, or no state of the policy.
+    IntegrityError
+        The manifest cannot be read.
+    """
+    from medsanitize.pipeline.jobs.export_ledger import audit_with_state
+
+    return audit_with_state(os.fspath(release), None if policy is None else load_policy(policy))
+
+
+def compare(
+    *datasets: PathLike,
+    labels: Sequence[PathLike | None] | None = None,
+    columns: Mapping[str, str] | None = None,
+    models: Sequence[PathLike] = (),
+    verifiers: Sequence[PathLike] = (),
+    calibration: PathLike | None = None,
+    target: float | None = None,
+    output: PathLike | None = None,
+    workers: int | None = None,
+    progress: Listener | None = None,
+) -> Overlap:
+    """Decide whether datasets share images or patients. Needs the extra ``verify``.
+
+    Parameters
+    ----------
+    *datasets : path
+        Two or more releases, folders of images, or indexes made by ``medsanitize index``.
+    labels : sequence of path or None, optional
+        For each dataset a CSV or Parquet table that maps files to patient IDs, or None.
+    columns : mapping of str to str, optional
+        What the tables call the columns ``file`` and ``patient_id``.
+    models, verifiers : sequence of path, optional
+        Folders of retrieval and verification models, one a modality; packaged models otherwise.
+    calibration : path, optional
+        Calibration of the score that decides.
+    target : float, optional
+        Highest false match rate for pairs of patients.
+    output : path, optional
+        Folder for pairs, figure and result. It contains PHI.
+    workers : int, optional
+        Number of processes; by default one a core.
+    progress : callable or Progress, optional
+        As for `run`.
+
+    Returns
+    -------
+    Overlap
+        ``result`` is the worst verdict, ``comparisons`` has one for every two datasets with its bounds.
+
+    Raises
+    ------
+    UsageError
+        The datasets cannot be compared, or the extra is missing.
+    IntegrityError
+        A model, a manifest or a calibration was changed.
+    """
+    from medsanitize.pipeline.jobs.compare_datasets import Asked, run_overlap
+    from medsanitize.verifiers.reid.labels import Columns
+    from medsanitize.verifiers.reid.overlap.models import Paths
+    from medsanitize.verifiers.reid.overlap.overlap import TARGET
+
+    if len(datasets) < 2:
+        raise UsageError("Fewer than two datasets are named", "Name two or more")
+    tables = labels if labels is not None else [None] * len(datasets)
+    if len(tables) != len(datasets):
+        raise UsageError("There are not as many labels as datasets", "Give one or None for each")
+    asked = Asked(
+        paths=tuple(map(Path, datasets)),
+        labels=tuple(None if one is None else Path(one) for one in tables),
+        columns=Columns(**(columns or {})),
+        models=Paths(tuple(map(Path, models)), tuple(map(Path, verifiers))),
+        calibration=None if calibration is None else Path(calibration),
+        target=TARGET if target is None else target,
+        output=None if output is None else Path(output),
+    )
+    cores = len(os.sched_getaffinity(0))
+    return run_overlap(asked, _listener(progress) or Silent(), Stop(), workers=workers or cores)
+
+
+def _listener(progress: Listener | None) -> Progress | None:
+    """A Progress as it is; a function, as what is told every line."""
+    if progress is None or not callable(progress):
+        return progress
+    return _Lines(progress)

@@ -1,0 +1,122 @@
+"""A published release as an object: its manifest as rows or a table, and its verification."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medsanitize.api.jobs import verify
+from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.release import layout
+from medsanitize.release.manifest import OBJECT_SCHEMA, ObjectRow, read_objects, read_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from medsanitize.release.verify import Verification
+
+
+class Release:
+    """A release in a folder. It is only read.
+
+    Parameters
+    ----------
+    path : path
+        The folder that holds RELEASE.json.
+
+    Raises
+    ------
+    UsageError
+        There is no release at the path.
+    IntegrityError
+        RELEASE.json is damaged.
+
+    Examples
+    --------
+    >>> from medsanitize import Release
+    >>> release = Release("release")  # doctest: +SKIP
+    >>> sum(row.bytes for row in release.objects())  # doctest: +SKIP
+    18313
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        try:
+            stated = json.loads((self._path / layout.ROOT).read_bytes())
+            self._name, self._version, self._mode = (str(stated[key]) for key in ("name", "version", "mode"))
+        except OSError:
+            raise UsageError(
+                "There is no release at this path", "Name the folder that holds RELEASE.json"
+            ) from None
+        except (ValueError, TypeError, KeyError):
+            raise IntegrityError("RELEASE.json is damaged", "Fetch the release again") from None
+
+    def __repr__(self) -> str:
+        return f"Release({self._name!r}, {self._version!r})"
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return self._name
+
+    @property
+    def version(self) -> str:
+        """The version of the release."""
+        return self._version
+
+    @property
+    def mode(self) -> str:
+        """``pseudonymous`` or ``anonymous``."""
+        return self._mode
+
+    def objects(self) -> Iterator[ObjectRow]:
+        """Yield one row an object, ordered by pseudonym; memory does not grow with the release.
+
+        ``row.path`` is relative to `path`.
+
+        Raises
+        ------
+        IntegrityError
+            The manifest is missing or damaged; page checksums are verified on reading.
+        """
+        return read_rows(self._path)
+
+    def to_arrow(self) -> pa.Table:
+        """The whole manifest as a `pyarrow.Table`; the metadata of its fields describes each column.
+
+        Raises
+        ------
+        IntegrityError
+            The manifest is missing or damaged.
+        """
+        import pyarrow as pa
+
+        return pa.Table.from_batches(read_objects(self._path), schema=OBJECT_SCHEMA)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The whole manifest as a `pandas.DataFrame`.
+
+        Raises
+        ------
+        UsageError
+            pandas is not installed.
+        IntegrityError
+            The manifest is missing or damaged.
+        """
+        try:
+            frame: pd.DataFrame = self.to_arrow().to_pandas()
+        except ModuleNotFoundError:
+            raise UsageError("pandas is not installed", "Install it with: pip install pandas") from None
+        return frame
+
+    def verify(self, *, key: str | os.PathLike[str] | None = None) -> Verification:
+        """Find every changed, missing or added byte, and check the signature; see `medsanitize.verify`."""
+        return verify(self._path, key=key)
