@@ -33,14 +33,14 @@ from medsanitize.pipeline.storage.slide_files import is_slide_part
 from medsanitize.policies.model import Engine, Policy
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.layout import DATA, staged_path
-from medsanitize.sanitize.context import Context, Face, Peek
-from medsanitize.sanitize.dicom.inspect import kept_attributes, peek
+from medsanitize.sanitize.context import Context, Inspection, SeriesFace
+from medsanitize.sanitize.dicom.inspect import inspect_dicom, kept_attributes
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.faces.read_header import read_slice
-from medsanitize.sanitize.pseudonyms import derive
-from medsanitize.sanitize.raster.sanitizer import RasterSanitizer, peek_raster
-from medsanitize.sanitize.result import Finding, Outcome, Record, Sanitized
-from medsanitize.sanitize.wsi.inspect import peek_slide
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
+from medsanitize.sanitize.raster.sanitizer import RasterSanitizer, inspect_raster
+from medsanitize.sanitize.result import Finding, ObjectRecord, Outcome, Sanitized
+from medsanitize.sanitize.wsi.inspect import inspect_slide
 from medsanitize.sanitize.wsi.source import SlideView, SourceFile
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Deidentifier:
             raise UsageError("wsi.places names slides of an export", "Leave it out, or use run")
         self._excluded = read_excluded(self._policy.exclude)
         self._pseudonyms = read_pseudonyms(self._policy.pseudonyms.table)
-        self._keys = derive(key.material, scope=scope_of(self._policy))
+        self._keys = derive_sub_keys(key.material, scope=scope_of(self._policy))
         self._seal = Seal(self._keys)
         self._dicom = Sanitizer(self._policy, self._keys)
         self._raster = RasterSanitizer(self._policy, self._keys)
@@ -272,7 +272,7 @@ class Deidentifier:
     def _judge(self, content: bytes, path: Path | None) -> Result:
         view = SlideView((SourceFile(path.name if path else "object", content),))
         limits = self._policy.dicom.limits
-        seen = peek_slide(view) or peek_raster(content) or peek(content, limits, self._kept)
+        seen = inspect_slide(view) or inspect_raster(content) or inspect_dicom(content, limits, self._kept)
         settled = self._settled(seen, path)
         if settled is not None:
             return settled
@@ -282,7 +282,7 @@ class Deidentifier:
         done = (self._raster if seen.kind == "raster" else self._dicom)(content, context)
         return self._released(done, content, context)
 
-    def _settled(self, seen: Peek, path: Path | None) -> Result | None:
+    def _settled(self, seen: Inspection, path: Path | None) -> Result | None:
         """The outcome that needs no sanitizing, as inventory and resolution settle it in a run."""
         policy = self._policy
         if seen.kind in ("dicomdir", "not-an-image"):
@@ -303,20 +303,20 @@ class Deidentifier:
             return _unreleased(Outcome.DROPPED, seen.kind, "consent")
         return None
 
-    def _is_excluded(self, seen: Peek) -> bool:
+    def _is_excluded(self, seen: Inspection) -> bool:
         return any(
             identifier == listed and issuer in (None, stated)
             for stated, identifier in seen.patient_ids
             for listed, issuer in self._excluded
         )
 
-    def _context(self, seen: Peek, content: bytes, object_key: str) -> Context:
+    def _context(self, seen: Inspection, content: bytes, object_key: str) -> Context:
         issuer, identifier = seen.patient_ids[0] if seen.patient_ids else ("", "")
         face = None
         if seen.kind == "dicom" and self._policy.pixels.faces != "ignore":
             header = read_slice(content, self._policy.dicom.limits)
             # No volume can be rendered from a localizer; of any other slice the series decides.
-            face = Face("projection") if header is not None and header.projection else None
+            face = SeriesFace("projection") if header is not None and header.projection else None
         return Context(
             patient=patient_key(issuer, identifier, seen.study_uid, object_key),
             object_key=object_key,
@@ -346,7 +346,7 @@ class Deidentifier:
         actions, rules = count_actions(record.rules), dict(record.rules)
         return Result(Outcome.RELEASED, record.kind, record.findings, actions, rules, path, out)
 
-    def _audit(self, out: bytes, record: Record, suffix: str, context: Context) -> tuple[Finding, ...]:
+    def _audit(self, out: bytes, record: ObjectRecord, suffix: str, context: Context) -> tuple[Finding, ...]:
         """Read the sanitized object again with an independent reader; any finding quarantines it."""
         from medsanitize.verifiers.leaks.dicom_conformance import Expected
         from medsanitize.verifiers.leaks.dicom_reader import Malformed, read

@@ -14,7 +14,7 @@ from medsanitize.pipeline.runtime.signals import Stop
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.runtime.result import RunResult
-    from medsanitize.release.verify import Verification
+    from medsanitize.release.verify import VerificationResult
     from medsanitize.verifiers.leaks.audit import ReleaseAudit
     from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
@@ -100,7 +100,7 @@ def plan(policy: PolicySource, *, workers: int | None = None, progress: Listener
     return plan_policy(load_policy(policy), Options(workers), progress=_listener(progress))
 
 
-def verify(release: PathLike, *, key: PathLike | None = None) -> Verification:
+def verify(release: PathLike, *, key: PathLike | None = None) -> VerificationResult:
     """Find every changed, missing or added byte of a release, and check its signature.
 
     Parameters
@@ -127,7 +127,7 @@ def verify(release: PathLike, *, key: PathLike | None = None) -> Verification:
 
     address, public = os.fspath(release), None if key is None else Path(key)
     if not is_in_store(address):
-        from medsanitize.release.verify import verify as verify_folder
+        from medsanitize.release.verify import verify_release as verify_folder
 
         return verify_folder(Path(address), key=public)
     from medsanitize.pipeline.storage.remote_release import verify_in_store

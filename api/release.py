@@ -16,7 +16,7 @@ from medsanitize.release.manifest import OBJECT_SCHEMA, ObjectRow, read_objects,
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    from medsanitize.release.verify import Verification
+    from medsanitize.release.verify import VerificationResult
 
 
 class Release:
@@ -117,6 +117,6 @@ class Release:
             raise UsageError("pandas is not installed", "Install it with: pip install pandas") from None
         return frame
 
-    def verify(self, *, key: str | os.PathLike[str] | None = None) -> Verification:
+    def verify(self, *, key: str | os.PathLike[str] | None = None) -> VerificationResult:
         """Find every changed, missing or added byte, and check the signature; see `medsanitize.verify`."""
         return verify(self._path, key=key)

@@ -140,18 +140,18 @@ def blanker() -> Callable[[Frame], Mask]:
     """
     import cv2
     from medsanitize.policies.load import loads
-    from medsanitize.sanitize.quarantine import Refused
-    from medsanitize.sanitize.raster.burned_in import PictureReader
+    from medsanitize.sanitize.quarantine import Quarantined
+    from medsanitize.sanitize.raster.burned_in import PageCleaner
     from medsanitize.sanitize.text.cleaner import TextCleaner
-    from medsanitize.sanitize.text.known_identifiers import terms
+    from medsanitize.sanitize.text.known_identifiers import compile_terms
 
     policy = loads(json.dumps(POLICY), base=Path())
-    reader, nobody = PictureReader(policy, TextCleaner(policy.text)), terms(())
+    reader, nobody = PageCleaner(policy, TextCleaner(policy.text)), compile_terms(())
 
     def blank(frame: Frame) -> Mask:
         try:
             found = reader.look([frame[:, :, None]], nobody, ())
-        except Refused:
+        except Quarantined:
             return np.ones(frame.shape, bool)
         changed = found.masks.get(0, np.zeros(frame.shape, bool)).astype(np.uint8)
         # Black letters stay as they were within what is blanked: holes of a letter's stroke are closed.

@@ -31,8 +31,8 @@ from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.release.manifest import read_objects
 from medsanitize.release.registry import DATABASE, Registry
-from medsanitize.sanitize.pseudonyms import SubKeys, derive
-from medsanitize.sanitize.result import Check, Outcome, Record
+from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
+from medsanitize.sanitize.result import CheckResult, ObjectRecord, Outcome
 from medsanitize.verifiers.leaks.k_anonymity import Told, groups_of
 
 OBJECTS_OF_A_STUDY = 100
@@ -52,7 +52,7 @@ def synthetic(worker: Worker, count: int) -> Iterator[tuple[object, ...]]:
         study = number // OBJECTS_OF_A_STUDY
         patient = sha256(b"p%d" % (study // 10)).hexdigest()[:16].upper()
         uids = [f"2.25.{int.from_bytes(sha256(name).digest()[:16], 'big')}" for name in _names(study, number)]
-        record = Record(
+        record = ObjectRecord(
             Outcome.RELEASED,
             "dicom",
             rules=RULES,
@@ -61,7 +61,7 @@ def synthetic(worker: Worker, count: int) -> Iterator[tuple[object, ...]]:
             transfer_syntax="1.2.840.10008.1.2.1",
             rows=512,
             columns=512,
-            pixels=Check.PASSED,
+            pixels=CheckResult.PASSED,
         )
         digest = sha256(b"%d" % number).digest()
         keyed = (digest[:16], digest[8:24], digest[16:])
@@ -120,7 +120,9 @@ def prepared(out: Path) -> tuple[Policy, SubKeys]:
         "inputs: [./export]\noutput: ./release\nstate: ./state\nkeys: {file: ./release.key}\n"
     )
     (out / "export").mkdir()
-    return load(out / "policy.yaml"), derive((out / "release.key").read_bytes(), scope="release:rows")
+    return load(out / "policy.yaml"), derive_sub_keys(
+        (out / "release.key").read_bytes(), scope="release:rows"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 from common import fresh, machine, run, table
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.writer import numbers, text, write_tiff
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values, write_tiff
 from medsanitize.sanitize.formats.tiff_directory import Dialect
 from PIL import Image
 
@@ -97,15 +97,25 @@ def split(stream: bytes) -> tuple[bytes, list[bytes]]:
     return stream[:2] + stream[4 + int.from_bytes(stream[4:6], "big") : first], rows
 
 
-def page(wide: int, high: int, said: str, cut: Cut, *, tiled: bool, subfile: int = 0) -> Page:
+def page(wide: int, high: int, said: str, cut: Cut, *, tiled: bool, subfile: int = 0) -> OutputPage:
     """A directory as Aperio writes it."""
-    values = {254: numbers(BIG, 4, [subfile]), 256: numbers(BIG, 4, [wide]), 257: numbers(BIG, 4, [high])}
-    values |= {tag: numbers(BIG, 3, [one]) for tag, one in {259: 7, 262: 6, 277: 3, 284: 1}.items()}
-    values |= {258: numbers(BIG, 3, [8, 8, 8]), 530: numbers(BIG, 3, [1, 1]), 270: text(said)}
+    values = {
+        254: integer_values(BIG, 4, [subfile]),
+        256: integer_values(BIG, 4, [wide]),
+        257: integer_values(BIG, 4, [high]),
+    }
+    values |= {tag: integer_values(BIG, 3, [one]) for tag, one in {259: 7, 262: 6, 277: 3, 284: 1}.items()}
+    values |= {
+        258: integer_values(BIG, 3, [8, 8, 8]),
+        530: integer_values(BIG, 3, [1, 1]),
+        270: ascii_value(said),
+    }
     values |= (
-        {tag: numbers(BIG, 4, [TILE]) for tag in (322, 323)} if tiled else {278: numbers(BIG, 4, [high])}
+        {tag: integer_values(BIG, 4, [TILE]) for tag in (322, 323)}
+        if tiled
+        else {278: integer_values(BIG, 4, [high])}
     )
-    return Page(values, list(cut), tiled)
+    return OutputPage(values, list(cut), tiled)
 
 
 def make(path: Path, megabytes: int, *, comments: bool) -> None:
@@ -122,11 +132,11 @@ def make(path: Path, megabytes: int, *, comments: bool) -> None:
             image_data.writelines(tile)
             return (Copy(begin, image_data.tell() - begin),)
 
-        def level(across: int, said: str) -> Page:
+        def level(across: int, said: str) -> OutputPage:
             cut = [put(tiles.next()) for _ in range(across * across)]
             return page(across * TILE, across * TILE, said, cut, tiled=True)
 
-        def picture(wide: int, high: int, said: str, subfile: int = 0) -> Page:
+        def picture(wide: int, high: int, said: str, subfile: int = 0) -> OutputPage:
             whole = put((jpeg(tissue(source, high, wide)),))
             return page(wide, high, said, [whole], tiled=False, subfile=subfile)
 

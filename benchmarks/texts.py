@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common import table
-from medsanitize.policies.model import TextRules
+from medsanitize.policies.model import TextSection
 from medsanitize.policies.tables.vocabulary import cues, fold
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known_identifiers import terms
+from medsanitize.sanitize.text.known_identifiers import compile_terms
 
 BAR = 99.5
 """Per cent of the words that identify nobody."""
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--texts", type=Path, default=Path(__file__).parent / "texts")
     parser.add_argument("--show", action="store_true", help="print each text that lost a word or leaks")
     given = parser.parse_args(arguments)
-    cleaner, nobody = TextCleaner(TextRules(action="clean")), terms([])
+    cleaner, nobody = TextCleaner(TextSection(action="clean")), compile_terms([])
     rows, good = [], True
     for path in sorted(given.texts.glob("*.txt")):
         words = kept = planted = leaks = texts = 0

@@ -19,9 +19,9 @@ PRESETS = ("ps3.15-basic", "research", "hipaa-safe-harbor")
 def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> int:
     """Write a commented policy to begin with; an existing file is never overwritten."""
     from medsanitize.errors import UsageError
-    from medsanitize.policies.template import template
+    from medsanitize.policies.template import policy_template
 
-    text = template(preset, name)
+    text = policy_template(preset, name)
     try:
         with policy.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -18,7 +18,7 @@ from medsanitize.policies.base import Text
 from medsanitize.policies.inputs import StoreUrl
 from medsanitize.policies.load import PRESETS, loads
 from medsanitize.policies.model import OPTION_CODES, Options, Policy
-from medsanitize.policies.template import template
+from medsanitize.policies.template import policy_template
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -217,7 +217,7 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _loaded(preset: str) -> dict[str, Any]:
-    policy = loads(template(preset, "example"), base=_BASE)  # type: ignore[arg-type]
+    policy = loads(policy_template(preset, "example"), base=_BASE)  # type: ignore[arg-type]
     return policy.model_dump(mode="json")
 
 

@@ -13,10 +13,10 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.queries import rule_counts
 from medsanitize.pipeline.synthesis.replaced_objects import replaced_of
 from medsanitize.policies.model import Policy
-from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
-from medsanitize.release.report import Link, write_holder_report
-from medsanitize.release.summary import Gate, GateResult, Summary
+from medsanitize.release.report import ObjectRelation, write_controller_report
+from medsanitize.release.summary import GateResult, GateSummary, Summary
 from medsanitize.verifiers.leaks.k_anonymity import Groups
 from medsanitize.verifiers.reid.linkage.holub_guidelines import MOST_LINKED
 
@@ -28,16 +28,16 @@ AUDIT_FILE = "audit.json"
 _LINKS_SHOWN = 1000
 Finding3 = tuple[str, str, str]
 NOT_RUN = (
-    Gate(
+    GateSummary(
         "linkage attack",
         "not_run",
         "No attack on the released images was made. The policy's section overlap or the command"
         " attack linkage makes one.",
     ),
-    Gate("small groups", "not_run", "Disclosure risk by rare combinations was not measured."),
+    GateSummary("small groups", "not_run", "Disclosure risk by rare combinations was not measured."),
 )
 """Gates as they stand where nothing was measured."""
-_NOBODY = Gate(
+_NOBODY = GateSummary(
     "linkage attack",
     "not_run",
     "There is nobody to link: no patient has two images that were looked at, or is in an earlier release that"
@@ -47,7 +47,7 @@ _NOBODY = Gate(
 
 def gates_of(
     state: State, policy: Policy, findings: Sequence[Finding3], search: Search, tally: Tally
-) -> tuple[Gate, ...]:
+) -> tuple[GateSummary, ...]:
     """Every gate of the run, those not run included; details are public sentences."""
     return (
         _identifiers(findings, search),
@@ -64,7 +64,7 @@ def gates_of(
     )
 
 
-def groups_gate(state: State, policy: Policy) -> Gate:
+def groups_gate(state: State, policy: Policy) -> GateSummary:
     """How many patients share what the tables beside the images say of them."""
     facts, rules = state.get("groups"), policy.small_groups
     found = Groups(**json.loads(facts)) if facts else None
@@ -76,20 +76,20 @@ def groups_gate(state: State, policy: Policy) -> Gate:
         " Moved dates in tables, headers and images were not measured."
     )
     if not found.few:
-        return Gate("small groups", "passed", detail)
+        return GateSummary("small groups", "passed", detail)
     if rules.action == "fail":
-        return Gate("small groups", "failed", f"{detail} The policy allows none.")
-    return Gate("small groups", "flagged", detail)
+        return GateSummary("small groups", "failed", f"{detail} The policy allows none.")
+    return GateSummary("small groups", "flagged", detail)
 
 
-def overlap_gate(state: State, policy: Policy) -> Gate:
+def overlap_gate(state: State, policy: Policy) -> GateSummary:
     """Whether patients of this release are in earlier ones, in public words: no sizes of other releases."""
     name, section = "overlap", policy.overlap
     if section is None:
-        return Gate(name, "not_run", "Other releases were not searched for the same patients.")
+        return GateSummary(name, "not_run", "Other releases were not searched for the same patients.")
     notes = json.loads(state.get("overlapped") or "{}")
     if not notes.get("releases"):
-        return Gate(name, "not_run", "The registry holds no release of another name to compare with.")
+        return GateSummary(name, "not_run", "The registry holds no release of another name to compare with.")
     found = f"Compared with {notes['releases']} earlier releases: {notes['patients']} patients match"
     if notes["patients"]:
         found += f", if only possibly ({section.action}, {notes['objects']} objects)"
@@ -99,13 +99,13 @@ def overlap_gate(state: State, policy: Policy) -> Gate:
     if notes["unclear"]:
         found += " It cannot be told for certain: images, model or calibration do not bear a conclusion."
     if state.plain("refused-overlap") is not None:
-        return Gate(name, "failed", found)
+        return GateSummary(name, "failed", found)
     settled = section.action in ("drop", "quarantine") and not notes["unclear"]
     passed = settled or (notes["result"] == "exclusive" and not notes["patients"])
-    return Gate(name, "passed" if passed else "flagged", found)
+    return GateSummary(name, "passed" if passed else "flagged", found)
 
 
-def attack_gate(state: State) -> Gate:
+def attack_gate(state: State) -> GateSummary:
     """Whom the look of the released images gives away, as far as the run attacked them."""
     found = attacks_of(state)
     if not found.made:
@@ -114,18 +114,18 @@ def attack_gate(state: State) -> Gate:
     told, left = [one.told for one in found.made], found.left({one.modality for one in found.made})
     told += [f"Images that took part in no attack: {left:,}."] if left else []
     told.append("Another attack may link more.")
-    return Gate("linkage attack", "passed" if bounded and not left else "flagged", " ".join(told))
+    return GateSummary("linkage attack", "passed" if bounded and not left else "flagged", " ".join(told))
 
 
-def synthetic_gate(state: State, policy: Policy) -> Gate:
+def synthetic_gate(state: State, policy: Policy) -> GateSummary:
     """What stands in place of originals that were dropped. Without a verdict in its favour, nothing does."""
     name, facts = "synthetic images", synthetic_of(state)
     if policy.synthesize is None or policy.synthesize.replace == "none":
-        return Gate(name, "not_applicable", "No image is replaced by a synthetic one.")
+        return GateSummary(name, "not_applicable", "No image is replaced by a synthetic one.")
     unlabelled = _unlabelled(state)
     if facts is None:
         nothing = "The policy replaces images, and there was none to replace."
-        return Gate(name, "flagged" if unlabelled else "passed", unlabelled or nothing)
+        return GateSummary(name, "flagged" if unlabelled else "passed", unlabelled or nothing)
     told, sound = [f"{facts.replaced} images were dropped."], not unlabelled
     if facts.state == "passed":
         promised = f"{facts.label} ({facts.bound:.3%} at 95 %)"
@@ -137,7 +137,7 @@ def synthetic_gate(state: State, policy: Policy) -> Gate:
         told.append(f"{facts.asked - facts.released} are missing of those asked for.")
         sound = False
     told += [unlabelled] if unlabelled else []
-    return Gate(name, "passed" if sound else "flagged", " ".join(told))
+    return GateSummary(name, "passed" if sound else "flagged", " ".join(told))
 
 
 def _unlabelled(state: State) -> str:
@@ -153,60 +153,64 @@ def _unlabelled(state: State) -> str:
     return f"The table gives no label to {replaced.unlabelled} images, and they were not replaced."
 
 
-def _review(state: State) -> Gate:
+def _review(state: State) -> GateSummary:
     """Whether a person looked, and decided what; by whom is not said."""
     if state.plain("reviewed") is None:
-        return Gate("review by a person", "not_run", "Nobody looked at a sample or at what was in doubt.")
+        return GateSummary(
+            "review by a person", "not_run", "Nobody looked at a sample or at what was in doubt."
+        )
     decisions, objects = state.db.execute("SELECT count(*), count(DISTINCT id) FROM decisions").fetchone()
     detail = (
         f"A person looked at what was in doubt and at a sample: {decisions} decisions on {objects} objects."
     )
-    return Gate("review by a person", "passed", detail)
+    return GateSummary("review by a person", "passed", detail)
 
 
-def _burned_in(policy: Policy, tally: Tally) -> Gate:
+def _burned_in(policy: Policy, tally: Tally) -> GateSummary:
     """Whether the pixels of what is released were read for text, as far as they had to be."""
     name, unread = "burned-in text", tally.checks["pixels"]["not_run"]
     if not policy.dicom.options.clean_pixel_data:
-        return Gate(
+        return GateSummary(
             name, "not_run", f"Pixels were not read for text: {unread} released objects may show some."
         )
     detail = f"{tally.checks['pixels']['passed']} objects were read for text, {tally.regions} areas blanked."
     if unread:
-        return Gate(name, "flagged", f"{detail} {unread} released objects that may show text were not read.")
-    return Gate(name, "passed", detail)
+        return GateSummary(
+            name, "flagged", f"{detail} {unread} released objects that may show text were not read."
+        )
+    return GateSummary(name, "passed", detail)
 
 
-def _identifiers(findings: Sequence[Finding3], search: Search) -> Gate:
+def _identifiers(findings: Sequence[Finding3], search: Search) -> GateSummary:
     if findings:
         rules = ", ".join(f"{rule} ({count})" for rule, count in count_by_rule(findings).items())
-        return Gate("residual identifiers", "failed", f"The audit of the staged files found: {rules}.")
+        return GateSummary("residual identifiers", "failed", f"The audit of the staged files found: {rules}.")
     skipped = sum(search.not_searched.values())
     detail = "Every file was read again by an independent reader and searched for the identifiers of the run."
     if skipped:
         detail += (
             f" {skipped} values are too short or common for that: they were sought in their own patient."
         )
-    return Gate("residual identifiers", "passed", detail)
+    return GateSummary("residual identifiers", "passed", detail)
 
 
-def _released_something(state: State) -> Gate:
+def _released_something(state: State) -> GateSummary:
     if state.count("outcome = 'released'"):
-        return Gate("objects to release", "passed")
-    return Gate("objects to release", "failed", "No object is left to release.")
+        return GateSummary("objects to release", "passed")
+    return GateSummary("objects to release", "failed", "No object is left to release.")
 
 
-def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> Gate:
+def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> GateSummary:
     """The gate of one sort of duplicates, by the flags that the verdict left."""
     if verdict == "ignore":
-        return Gate(name, "not_run", "The policy ignores them.")
+        return GateSummary(name, "not_run", "The policy ignores them.")
     flagged = state.count(f"outcome = 'released' AND flags LIKE '%{flag}%'")
     if state.plain(f"refused-{flag}") is not None:
-        return Gate(name, "failed", "The policy allows none, and there are some.")
+        return GateSummary(name, "failed", "The policy allows none, and there are some.")
     undecoded = state.count("outcome = 'released' AND pixels_check < 1") if flag == "pixels" else 0
     note = f" The pixels of {undecoded} objects could not be compared." if undecoded else ""
     result: GateResult = "flagged" if flagged else "passed"
-    return Gate(name, result, (f"{flagged} objects are flagged." if flagged else "") + note)
+    return GateSummary(name, result, (f"{flagged} objects are flagged." if flagged else "") + note)
 
 
 def write_holder_files(state: State, policy: Policy, summary: Summary, findings: Sequence[Finding3]) -> None:
@@ -228,8 +232,8 @@ def write_holder_files(state: State, policy: Policy, summary: Summary, findings:
     path = policy.state / AUDIT_FILE
     write_atomic(path, document_json(facts))
     report = policy.state / HOLDER_REPORT
-    write_holder_report(report, summary, links=_links(state, notes))
-    with storage():
+    write_controller_report(report, summary, links=_links(state, notes))
+    with storage_errors():
         path.chmod(0o600)
         report.chmod(0o600)
 
@@ -245,9 +249,9 @@ def _quarantined_places(state: State) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _links(state: State, notes: dict[str, dict[str, int]]) -> list[Link]:
+def _links(state: State, notes: dict[str, dict[str, int]]) -> list[ObjectRelation]:
     links = [
-        Link("this release", f"{count} objects are also in", release)
+        ObjectRelation("this release", f"{count} objects are also in", release)
         for release, count in sorted(notes.get("links", {}).items())
     ]
     rows = state.db.execute(
@@ -257,8 +261,11 @@ def _links(state: State, notes: dict[str, dict[str, int]]) -> list[Link]:
         " ) USING (pixels) WHERE outcome = 'released' AND p_instance <> first ORDER BY 2, 1 LIMIT ?",
         (_LINKS_SHOWN,),
     )
-    links += [Link(one, "has the same pixels as", other) for one, other in rows]
-    return [*links, *(Link(one, "has the same tiles as", other) for one, other in _same_tiles(state))]
+    links += [ObjectRelation(one, "has the same pixels as", other) for one, other in rows]
+    return [
+        *links,
+        *(ObjectRelation(one, "has the same tiles as", other) for one, other in _same_tiles(state)),
+    ]
 
 
 def _same_tiles(state: State) -> list[tuple[str, str]]:

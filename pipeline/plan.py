@@ -27,7 +27,7 @@ from medsanitize.pipeline.state.queries import outcome_counts, rule_counts
 from medsanitize.pipeline.storage.local import held_to, require_filled
 from medsanitize.pipeline.storage.pacs.check import check_pacs
 from medsanitize.policies.model import Policy
-from medsanitize.release.summary import Gate
+from medsanitize.release.summary import GateSummary
 
 
 @translated()
@@ -86,9 +86,9 @@ def _look(run: Run) -> Tally:
     return tally
 
 
-def _overlap(policy: Policy) -> Gate:
+def _overlap(policy: Policy) -> GateSummary:
     detail = "The policy does not ask for it." if policy.overlap is None else "A plan embeds no images."
-    return Gate("overlap", "not_run", detail)
+    return GateSummary("overlap", "not_run", detail)
 
 
 def _result(state: State, policy: Policy, tally: Tally, stages: tuple[StageTiming, ...]) -> RunResult:
@@ -101,9 +101,9 @@ def _result(state: State, policy: Policy, tally: Tally, stages: tuple[StageTimin
         actions=tally.actions,
         rules=dict(sorted(tally.rules.items())),
         gates=(
-            Gate("residual identifiers", "not_run", "A plan writes no files that could be audited."),
+            GateSummary("residual identifiers", "not_run", "A plan writes no files that could be audited."),
             duplicate_gate(state, "bytes", "duplicates by bytes", policy.deduplicate.bytes),
-            Gate("duplicates by pixels", "not_run", "A plan decodes no pixels."),
+            GateSummary("duplicates by pixels", "not_run", "A plan decodes no pixels."),
             duplicate_gate(state, "registry", "earlier releases", policy.deduplicate.registry),
             _overlap(policy),
             *NOT_RUN,

@@ -15,7 +15,7 @@ from medsanitize.pipeline.runtime.workspace import release_folder, staging_folde
 from medsanitize.pipeline.storage.open import target_of
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
@@ -135,7 +135,7 @@ def locked(policy: Policy, *, shared: bool = False, name: str = "") -> Iterator[
 
 
 def _lock_file(path: Path) -> int:
-    with storage():
+    with storage_errors():
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
@@ -155,7 +155,7 @@ def _hold(stack: ExitStack, descriptor: int, flag: int) -> None:
 def ensure_staging(policy: Policy) -> Path:
     """The staging folder, which nobody else may look into; what is in it stays."""
     staging = staging_folder(policy)
-    with storage():
+    with storage_errors():
         staging.mkdir(mode=0o700, exist_ok=True)
         for left in staging.glob(f"{SEEN}*"):
             left.unlink(missing_ok=True)
@@ -181,7 +181,7 @@ def remove_put_away(policy: Policy) -> None:
 
 def _clear(folder: Path) -> None:
     """Take away what is in a folder; it stays itself, for it is locked."""
-    with storage():
+    with storage_errors():
         for path in tuple(folder.iterdir()):
             if path.is_dir() and not path.is_symlink():
                 _remove(path)
@@ -192,6 +192,6 @@ def _clear(folder: Path) -> None:
 def _remove(folder: Path) -> None:
     import shutil
 
-    with storage():
+    with storage_errors():
         if folder.exists():
             shutil.rmtree(folder)

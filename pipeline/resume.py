@@ -25,9 +25,9 @@ from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import Policy
 from medsanitize.policies.release_key import read_release_key
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import STAGING
-from medsanitize.sanitize.pseudonyms import SubKeys, derive
+from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 
 
 def release_keys(policy: Policy, material: bytes | None = None, *, split: bool = False) -> SubKeys:
@@ -46,8 +46,8 @@ def release_keys(policy: Policy, material: bytes | None = None, *, split: bool =
                 "An anonymous run cannot be split: its key lives in the memory of one process",
                 "Run it whole, with --workers, or use mode: pseudonymous",
             )
-        return derive(material or os.urandom(32), scope=scope_of(policy))
-    return derive(material or read_release_key(policy.keys), scope=scope_of(policy))
+        return derive_sub_keys(material or os.urandom(32), scope=scope_of(policy))
+    return derive_sub_keys(material or read_release_key(policy.keys), scope=scope_of(policy))
 
 
 def scope_of(policy: Policy) -> str:
@@ -68,7 +68,7 @@ def page_path(policy: Policy, number: int = 1) -> Path:
 
 def remove_pages(policy: Policy) -> None:
     """Take away the pages of a review that is over."""
-    with storage():
+    with storage_errors():
         for path in policy.state.glob(f"{page_path(policy).stem}*.html"):
             path.unlink(missing_ok=True)
 
@@ -212,7 +212,7 @@ def _put_away(path: Path, *, keep: bool) -> None:
     number = 1
     while (kept := path.with_name(f"{path.name}.{number}")).exists():
         number += 1
-    with storage():
+    with storage_errors():
         if keep:
             path.replace(kept)
         for suffix in ("", "-wal", "-shm"):
@@ -221,6 +221,6 @@ def _put_away(path: Path, *, keep: bool) -> None:
 
 def _remove_shards(path: Path) -> None:
     """Shards of a state that is begun anew were of another: what they say is staged is not."""
-    with storage():
+    with storage_errors():
         for shard in shard_files(path):
             shard.unlink(missing_ok=True)

@@ -77,7 +77,7 @@ from medsanitize.pipeline.synthesis.stage import check_synthesize, replace_image
 from medsanitize.policies.model import Policy
 from medsanitize.release.attestation import load_signing_key
 from medsanitize.release.build import write_evidence
-from medsanitize.release.publish import publish, require_unchanged, staged_digest, vouchers
+from medsanitize.release.publish import evidence_digests, publish, require_unchanged, staged_digest
 from medsanitize.release.summary import Summary
 from medsanitize.sanitize.pseudonyms import SubKeys
 
@@ -364,7 +364,7 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
     with state.transaction():
         state.put("summary", summary_to_json(summary))
         state.put("digest", digest)
-        state.put("vouched", json.dumps(vouchers(staging)))
+        state.put("vouched", json.dumps(evidence_digests(staging)))
         state.put_plain("publishing", b"1")
     return _publish(run, summary)
 

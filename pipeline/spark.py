@@ -31,7 +31,7 @@ from medsanitize.pipeline.state.shards import Shard, part_of, shard_path, source
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Engine, Policy
 from medsanitize.release.manifest import OBJECT_SCHEMA
-from medsanitize.sanitize.result import Check
+from medsanitize.sanitize.result import CheckResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,7 +191,7 @@ def _sanitize(policy: Policy, shard: Shard, uris: set[str]) -> list[pa.RecordBat
     subkeys = release_keys(policy)
     state = State(shard_path(state_path(policy), shard), subkeys)
     try:
-        unmade = dict.fromkeys(SETTLED_LATER[1:], Check.NOT_RUN)
+        unmade = dict.fromkeys(SETTLED_LATER[1:], CheckResult.NOT_RUN)
         rows = (replace(row, **unmade) for row in object_rows(state, subkeys, policy, Tally()))  # type: ignore[arg-type]
         return list(_batches(asdict(row) for row in rows))
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from medsanitize.errors import Problem
-from medsanitize.policies.strict_yaml import Place
+from medsanitize.policies.strict_yaml import SourcePosition
 
 Steps: TypeAlias = tuple[str | int, ...]
 """Keys and indexes that lead to a value."""
@@ -24,7 +24,7 @@ class Draft:
 
     data: dict[str, Any]
     base: Path
-    locate: Callable[[Steps], Place]
+    locate: Callable[[Steps], SourcePosition]
 
     def get(self, *path: str | int) -> Any:
         """The value at a path, or None."""

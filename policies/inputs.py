@@ -30,7 +30,7 @@ SERIES_KEYS = frozenset(
 """Keywords that choose series within those studies."""
 
 
-class Wanted(Section):
+class StudyQuery(Section):
     """Which studies of a PACS are read. At least one of ``worklist`` and ``query`` is needed."""
 
     worklist: Path | None = None
@@ -42,7 +42,7 @@ class Wanted(Section):
     worklist it narrows it."""
 
 
-class DicomWeb(Wanted):
+class DicomWeb(StudyQuery):
     """A DICOMweb service, read by QIDO-RS and WADO-RS as it stores its objects."""
 
     dicomweb: Annotated[
@@ -55,7 +55,7 @@ class DicomWeb(Wanted):
     """Name of the environment variable that holds user:password."""
 
 
-class Dimse(Wanted):
+class Dimse(StudyQuery):
     """A DICOM peer, asked by C-FIND and read by C-GET or C-MOVE."""
 
     dimse: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,16}@[A-Za-z0-9.-]+:[0-9]{1,5}$")]

@@ -16,8 +16,8 @@ from medsanitize.policies import tag_patterns
 from medsanitize.policies.draft import Draft, path_problem
 from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import KeptMacro, Policy, PresetName
-from medsanitize.policies.strict_yaml import MAX_BYTES, Node, Place, read_tree, shown
-from medsanitize.policies.validate import check, path_fields
+from medsanitize.policies.strict_yaml import MAX_BYTES, Node, SourcePosition, display_key, read_yaml
+from medsanitize.policies.validate import check_policy, path_fields
 from pydantic import BaseModel, ValidationError
 
 PRESETS: tuple[str, ...] = get_args(PresetName)
@@ -120,7 +120,7 @@ def loads(text: str, *, base: Path) -> Policy:
     PolicyError
         The policy cannot be followed; every problem found is in it, by line and column.
     """
-    tree, problems = read_tree(text)
+    tree, problems = read_yaml(text)
     if tree is None:
         raise PolicyError(_FAILED, tuple(problems))
     own = tree.plain()
@@ -131,7 +131,9 @@ def loads(text: str, *, base: Path) -> Policy:
     policy, invalid = _validate(data, draft, tree)
     # What YAML readers disagree about need not be told as well that it has the wrong form.
     told = {(problem.line, problem.column) for problem in problems} - {(1, 1)}
-    problems += [found for found in [*invalid, *check(draft)] if (found.line, found.column) not in told]
+    problems += [
+        found for found in [*invalid, *check_policy(draft)] if (found.line, found.column) not in told
+    ]
     if problems or policy is None:
         raise PolicyError(_FAILED, tuple(problems))
     return policy
@@ -152,7 +154,7 @@ def _preset(name: object) -> dict[str, Any]:
 
 @cache
 def _preset_json(name: str) -> str:
-    tree, problems = read_tree(preset_text(name))
+    tree, problems = read_yaml(preset_text(name))
     data = tree.plain() if tree else {}
     problems += _normalise_attributes(data, tree) if tree else []
     if problems:
@@ -181,8 +183,8 @@ def _normalise_section(data: dict[str, Any], tree: Node, section: str) -> Iterat
     values, keys = dict(node.value), dict(node.keys)
     node.value, node.keys = {}, {}
     for name, value in values.items():
-        found = tag_patterns.mask(name)
-        if isinstance(found, tag_patterns.Refused):
+        found = tag_patterns.parse_tag_pattern(name)
+        if isinstance(found, tag_patterns.InvalidTagPattern):
             yield Problem(*keys[name], found.message, found.remedy)
         elif found in node.value:
             line = node.keys[found][0]
@@ -254,7 +256,7 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
         if kind == "extra_forbidden":
             line, column = _key_place(tree, path)
             form = _FORMS_OF_INPUT.get(_form_of_input(draft.get(*path[:2]))) if path[0] == "inputs" else None
-            yield Problem(line, column, f"The key {shown(name)} is unknown", _nearest(path, form))
+            yield Problem(line, column, f"The key {display_key(name)} is unknown", _nearest(path, form))
         elif kind == "missing":
             remedy = f"Add {_EXAMPLES.get(name, name + ' and its value')}"
             yield draft.problem(path, f"The key '{_dotted(path)}' is missing", remedy)
@@ -329,7 +331,7 @@ def _child(node: Node | None, step: str | int) -> Node | None:
     return None
 
 
-def _place(tree: Node, path: tuple[str | int, ...]) -> Place:
+def _place(tree: Node, path: tuple[str | int, ...]) -> SourcePosition:
     """Place of the value at a path; of the nearest key above it where the text has no such value."""
     node, place = tree, (1, 1)
     for index, step in enumerate(path):
@@ -343,7 +345,7 @@ def _place(tree: Node, path: tuple[str | int, ...]) -> Place:
     return place
 
 
-def _key_place(tree: Node, path: tuple[str | int, ...]) -> Place:
+def _key_place(tree: Node, path: tuple[str | int, ...]) -> SourcePosition:
     node: Node | None = tree
     for step in path[:-1]:
         node = _child(node, step)

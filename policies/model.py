@@ -12,14 +12,14 @@ from typing import Annotated, Literal
 
 from medsanitize.policies.base import Section, Slug, Text
 from medsanitize.policies.inputs import DicomWeb, Dimse, StoreUrl
-from medsanitize.policies.tables_section import SmallGroups, Table
+from medsanitize.policies.tables_section import KAnonymity, TableSection
 from pydantic import Field, StringConstraints
 
 Action = Literal["D", "Z", "X", "K", "C", "U"]
 """Actions of PS3.15 Table E.1-1a."""
 
 PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
-Verdict = Literal["ignore", "flag", "drop", "quarantine", "fail"]
+FindingAction = Literal["ignore", "flag", "drop", "quarantine", "fail"]
 TextAction = Literal["clean", "keep-vocabulary", "remove"]
 EngineKind = Literal["local", "ray"]
 _HEAD = r"^(local|auto|([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5})$"
@@ -203,7 +203,7 @@ class Dicom(Section):
     """Where an object is refused instead of read."""
 
 
-class TextRules(Section):
+class TextSection(Section):
     """What happens to free text that an option or the table keeps."""
 
     action: TextAction = "keep-vocabulary"
@@ -339,11 +339,11 @@ class WholeSlides(Section):
 class Deduplicate(Section):
     """What happens to an object that is there twice, within the release and in the registry."""
 
-    bytes: Verdict = "drop"
+    bytes: FindingAction = "drop"
     """Equal released bytes."""
-    pixels: Verdict = "flag"
+    pixels: FindingAction = "flag"
     """Equal decoded pixels; of slides, equal tiles, whatever their format."""
-    registry: Verdict = "flag"
+    registry: FindingAction = "flag"
     """Equal to an object of another release in the registry."""
 
 
@@ -471,9 +471,9 @@ class Policy(Section):
     """Where the release key comes from."""
     exclude: Path | None = None
     """CSV with column ``patient_id``: patients whose objects are dropped."""
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TableSection, ...] = ()
     """Accompanying tables."""
-    small_groups: SmallGroups = SmallGroups()
+    small_groups: KAnonymity = KAnonymity()
     """How many patients must share what the tables say of each of them."""
     registry: Registry = Registry()
     """The registry of earlier releases."""
@@ -481,7 +481,7 @@ class Policy(Section):
     """What pseudonyms look like."""
     dicom: Dicom = Dicom()
     """How DICOM objects are treated."""
-    text: TextRules = TextRules()
+    text: TextSection = TextSection()
     """What happens to free text."""
     pixels: Pixels = Pixels()
     """What happens to pixels."""

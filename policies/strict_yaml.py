@@ -19,7 +19,7 @@ MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_PROBLEMS = 100
 
-Place = tuple[int, int]
+SourcePosition = tuple[int, int]
 """Line and column, 1-based."""
 
 Scalar = str | int | float | bool | None
@@ -52,9 +52,9 @@ class Node:
     ``value`` is a scalar, a list of nodes, or a mapping of keys to nodes; ``keys`` has the place of each key.
     """
 
-    place: Place
+    place: SourcePosition
     value: Scalar | list[Node] | dict[str, Node] = None
-    keys: dict[str, Place] = field(default_factory=dict)
+    keys: dict[str, SourcePosition] = field(default_factory=dict)
 
     def plain(self) -> Any:
         """The value without places, as dicts, lists and scalars."""
@@ -79,7 +79,7 @@ class _Open:
     skip: bool = False
 
 
-def read_tree(text: str) -> tuple[Node | None, list[Problem]]:
+def read_yaml(text: str) -> tuple[Node | None, list[Problem]]:
     """Read one policy.
 
     Parameters
@@ -108,7 +108,7 @@ def read_tree(text: str) -> tuple[Node | None, list[Problem]]:
     return root, reader.problems
 
 
-def shown(key: str) -> str:
+def display_key(key: str) -> str:
     """A key as messages show it: short ones of ordinary characters only."""
     return f"'{key}'" if re.fullmatch(r"[A-Za-z0-9_.(),<-]{1,48}", key) else "(not shown)"
 
@@ -120,11 +120,11 @@ class _Reader:
         self.root: Node | None = None
         self.problems: list[Problem] = []
         self.finished = False
-        self._reported: set[Place] = set()
+        self._reported: set[SourcePosition] = set()
         self._stack: list[_Open] = []
         self._documents = 0
 
-    def report(self, place: Place, message: str, remedy: str) -> None:
+    def report(self, place: SourcePosition, message: str, remedy: str) -> None:
         if place not in self._reported and len(self.problems) < MAX_PROBLEMS:
             self._reported.add(place)
             self.problems.append(Problem(*place, message, remedy))
@@ -174,7 +174,7 @@ class _Reader:
             self._scalar(event, place)
         return True
 
-    def _document(self, event: Any, place: Place) -> bool:
+    def _document(self, event: Any, place: SourcePosition) -> bool:
         self._documents += 1
         if self._documents > 1:
             self.report(place, "A second document begins here", "Keep one policy a file")
@@ -183,13 +183,13 @@ class _Reader:
             self.report(place, "A directive is not allowed", "Delete the lines that begin with %")
         return True
 
-    def _marks(self, event: Any, place: Place) -> None:
+    def _marks(self, event: Any, place: SourcePosition) -> None:
         if event.anchor is not None:
             self.report(place, "An anchor is not allowed", "Delete the & and its name; write values out")
         if event.ctag is not None and str(event.ctag) not in ("", "None"):
             self.report(place, "A tag is not allowed", "Delete the ! and its name; put text in quotes")
 
-    def _scalar(self, event: Any, place: Place) -> None:
+    def _scalar(self, event: Any, place: SourcePosition) -> None:
         quoted = event.style is not None and event.style != ""
         top = self._stack[-1] if self._stack else None
         if top is not None and isinstance(top.node.value, dict) and not top.value_next and not top.skip:
@@ -204,7 +204,7 @@ class _Reader:
                 self.report(place, *wrong)
         self._put(Node(place, value))
 
-    def _key(self, top: _Open, key: str, place: Place, quoted: bool) -> None:
+    def _key(self, top: _Open, key: str, place: SourcePosition, quoted: bool) -> None:
         top.value_next = True
         if key == "<<" and not quoted:
             self.report(place, "A merge key is not allowed", "Write the keys out")
@@ -215,7 +215,9 @@ class _Reader:
         elif key in top.node.keys:
             line = top.node.keys[key][0]
             self.report(
-                place, f"The key {shown(key)} is there twice, first in line {line}", "Delete one of the two"
+                place,
+                f"The key {display_key(key)} is there twice, first in line {line}",
+                "Delete one of the two",
             )
         else:
             top.node.keys[key] = place

@@ -9,7 +9,7 @@ from medsanitize.policies.base import Section, Slug, Text
 from pydantic import Field
 
 
-class Table(Section):
+class TableSection(Section):
     """An accompanying table. Columns not named here are dropped."""
 
     name: Slug
@@ -36,7 +36,7 @@ class Table(Section):
     """Columns released as they are."""
 
 
-class SmallGroups(Section):
+class KAnonymity(Section):
     """How many patients must share what all tables together say of each of them (k-anonymity)."""
 
     least: Annotated[int, Field(ge=2, le=1000)] = 5

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from medsanitize.policies.tables.standard import confidentiality
+from medsanitize.policies.tables.standard import confidentiality_rows
 
 _MASK = re.compile(r"[0-9a-fx]{8}")
 _KEYWORD = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
@@ -15,14 +15,14 @@ _FORMS = "Write a keyword such as StudyDescription, a tag such as '(0008,1030)',
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class InvalidTagPattern:
     """Why a name cannot be followed, and what to write instead."""
 
     message: str
     remedy: str
 
 
-def mask(name: str) -> str | Refused:
+def parse_tag_pattern(name: str) -> str | InvalidTagPattern:
     """Turn a name into ``ggggeeee``: lower-case hex, ``x`` for any digit.
 
     Parameters
@@ -41,15 +41,17 @@ def mask(name: str) -> str | Refused:
     if _MASK.fullmatch(bare):
         return _allowed(bare)
     if not _KEYWORD.fullmatch(name):
-        return Refused("This names no attribute", _FORMS)
+        return InvalidTagPattern("This names no attribute", _FORMS)
     found = _table_keywords().get(name) or _dictionary().get(name)
     if found is not None:
         return _allowed(found)
     near = difflib.get_close_matches(name, _dictionary(), n=1, cutoff=0.75)
-    return Refused("No attribute has this keyword", f"Perhaps {near[0]} is meant" if near else _FORMS)
+    return InvalidTagPattern(
+        "No attribute has this keyword", f"Perhaps {near[0]} is meant" if near else _FORMS
+    )
 
 
-def vr(name_mask: str) -> str:
+def dictionary_vr(name_mask: str) -> str:
     """Value representation of a mask without ``x`` by the dictionary, or empty."""
     from pydicom.datadict import dictionary_VR
 
@@ -59,15 +61,15 @@ def vr(name_mask: str) -> str:
         return ""
 
 
-def _allowed(found: str) -> str | Refused:
+def _allowed(found: str) -> str | InvalidTagPattern:
     group = found[:4]
     if "x" not in group and int(group, 16) % 2:
-        return Refused(
+        return InvalidTagPattern(
             "A private attribute cannot be named by its block",
             "Name its creator under dicom.safe_private",
         )
     if group in ("0000", "0002", "fffe"):
-        return Refused(
+        return InvalidTagPattern(
             f"Group {group} is not part of the data set and is always written anew", "Delete this line"
         )
     return found
@@ -76,7 +78,7 @@ def _allowed(found: str) -> str | Refused:
 @cache
 def _table_keywords() -> dict[str, str]:
     """Keywords of Table E.1-1, so that most policies need no dictionary loaded."""
-    return {row.keyword: row.mask for row in confidentiality() if row.mask != "private"}
+    return {row.keyword: row.mask for row in confidentiality_rows() if row.mask != "private"}
 
 
 @cache

@@ -177,7 +177,7 @@ keys:
 """
 
 
-def template(preset: PresetName, name: str) -> str:
+def policy_template(preset: PresetName, name: str) -> str:
     """The commented policy of a new project.
 
     Parameters

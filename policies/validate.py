@@ -15,7 +15,7 @@ from medsanitize.policies.inputs import is_url
 from medsanitize.policies.validate_inputs import check_pacs, check_stores
 
 
-def check(draft: Draft) -> Iterator[Problem]:
+def check_policy(draft: Draft) -> Iterator[Problem]:
     """Yield every contradiction of a policy."""
     for rule in (
         _published,
@@ -159,7 +159,7 @@ def _macro(draft: Draft) -> Iterator[Problem]:
 def _overrides(draft: Draft) -> Iterator[Problem]:
     overrides = draft.get("dicom", "attributes")
     for mask, action in overrides.items() if isinstance(overrides, dict) else ():
-        if action == "U" and "x" not in mask and tag_patterns.vr(mask) not in ("UI", ""):
+        if action == "U" and "x" not in mask and tag_patterns.dictionary_vr(mask) not in ("UI", ""):
             path = ("dicom", "attributes", mask)
             yield draft.problem(
                 path, "Action U is for UIDs, and this attribute is none", "Write D, Z, X, K or C"

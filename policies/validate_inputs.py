@@ -17,7 +17,7 @@ from medsanitize.policies.inputs import (
     STUDY_KEYS,
     is_url,
 )
-from medsanitize.policies.strict_yaml import shown
+from medsanitize.policies.strict_yaml import display_key
 
 if TYPE_CHECKING:
     from medsanitize.policies.draft import Draft, Steps
@@ -45,7 +45,9 @@ def _wanted(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]
         if keyword not in STUDY_KEYS | SERIES_KEYS:
             near = difflib.get_close_matches(str(keyword), sorted(STUDY_KEYS | SERIES_KEYS), n=1, cutoff=0.6)
             remedy = f"Perhaps '{near[0]}' is meant" if near else f"Known here: {_known()}"
-            yield draft.problem(place, f"The keyword {shown(str(keyword))} cannot choose studies", remedy)
+            yield draft.problem(
+                place, f"The keyword {display_key(str(keyword))} cannot choose studies", remedy
+            )
         elif isinstance(value, str) and (not value.isprintable() or "\\" in value):
             what = "A value to match holds a backslash or a control character"
             yield draft.problem(place, what, "Write one value, or name several studies in a worklist")
@@ -115,14 +117,14 @@ def _web(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
     if len(given) > 1:
         what = "A DICOMweb service takes one credential, token or login"
         yield draft.problem((*path, "login"), what, "Delete one of the two")
-    if not service_is_sound(address):
+    if not is_valid_service(address):
         yield draft.problem((*path, "dicomweb"), "This is no address of a service", "Write https://host/path")
     elif given and not may_carry_credentials(address):
         what = "Credentials would travel in the clear"
         yield draft.problem((*path, "dicomweb"), what, "Write https://")
 
 
-def service_is_sound(address: str) -> bool:
+def is_valid_service(address: str) -> bool:
     """Whether host and port of a DICOMweb service can be told apart."""
     try:
         parts = urlsplit(address)

@@ -50,7 +50,7 @@ _REMEDIES: Final = {
 
 
 @contextlib.contextmanager
-def storage() -> Iterator[None]:
+def storage_errors() -> Iterator[None]:
     """Turn a failure of disk or memory inside the block into `EnvironmentFailure`, which names no file."""
     try:
         yield
@@ -80,7 +80,7 @@ def write_atomic(path: Path, data: bytes, *, sync: bool = False) -> None:
     EnvironmentFailure
         When the disk is full, read-only or fails.
     """
-    with storage():
+    with storage_errors():
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _temporary(path)
         try:
@@ -99,7 +99,7 @@ def write_atomic(path: Path, data: bytes, *, sync: bool = False) -> None:
             sync_folder(path.parent)
 
 
-def reserve(path: Path) -> None:
+def reserve_space(path: Path) -> None:
     """Take room on the disk for what `write_atomic` is to write later, so that a full disk has it then.
 
     Where there is none, it is `write_atomic` that says so.

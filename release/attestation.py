@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from medsanitize.errors import IntegrityError, KeyMaterialError, UsageError
 from medsanitize.release import layout
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.canonical_json import canonical_json, document_json
 from medsanitize.release.summary import Summary
 
@@ -55,7 +55,7 @@ def generate_signing_key(path: Path) -> None:
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     spki = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    with storage():
+    with storage_errors():
         for target, content, mode in ((path, secret, 0o600), (public, spki, 0o644)):
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with os.fdopen(descriptor, "wb") as file:
@@ -106,7 +106,7 @@ def key_id(key: Ed25519PublicKey) -> str:
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
-def identity(summary: Summary) -> dict[str, str | None]:
+def release_identity(summary: Summary) -> dict[str, str | None]:
     """Return what RELEASE.json and the statement both say of the release, to be compared."""
     release = summary.release
     return {
@@ -117,10 +117,10 @@ def identity(summary: Summary) -> dict[str, str | None]:
     }
 
 
-def statement(summary: Summary, digests: Mapping[str, str]) -> dict[str, Any]:
+def in_toto_statement(summary: Summary, digests: Mapping[str, str]) -> dict[str, Any]:
     """Return the in-toto Statement about the files in ``digests`` (path to SHA-256 in hex)."""
     predicate = {
-        "release": identity(summary),
+        "release": release_identity(summary),
         "tool": {"name": "medsanitize", "version": summary.tool_version},
         "policy": {"preset": summary.preset, "digest": {"sha256": summary.policy_digest}},
         "options": [{"code": code, "meaning": meaning} for code, meaning in summary.options],
@@ -146,20 +146,23 @@ def statement(summary: Summary, digests: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def pre_authentication(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
+def pre_authentication_encoding(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """Return the bytes DSSE signs (PAE): both parts with their lengths."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def sign(content: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
+def sign_envelope(content: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
     """Return the signed envelope as the bytes of attestation.dsse.json."""
     payload = canonical_json(content).encode()
-    signature = {"keyid": key_id(key.public_key()), "sig": _b64(key.sign(pre_authentication(payload)))}
+    signature = {
+        "keyid": key_id(key.public_key()),
+        "sig": _b64(key.sign(pre_authentication_encoding(payload))),
+    }
     return document_json({"payloadType": PAYLOAD_TYPE, "payload": _b64(payload), "signatures": [signature]})
 
 
-def opened(envelope: bytes, key: Ed25519PublicKey | None) -> dict[str, Any]:
+def open_envelope(envelope: bytes, key: Ed25519PublicKey | None) -> dict[str, Any]:
     """Return the statement of an envelope; with a key, only when that key signed it.
 
     Raises
@@ -177,7 +180,7 @@ def opened(envelope: bytes, key: Ed25519PublicKey | None) -> dict[str, Any]:
             genuine and content["_type"] == STATEMENT_TYPE and content["predicateType"] == PREDICATE_TYPE
         )
         if key is not None:
-            key.verify(signature, pre_authentication(payload))
+            key.verify(signature, pre_authentication_encoding(payload))
     except InvalidSignature:
         raise IntegrityError(
             "The signature is not by this key", "Ask the publisher for the right key"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from medsanitize.release import layout
-from medsanitize.release.atomic_io import storage, write_atomic
-from medsanitize.release.attestation import key_id, load_signing_key, sign, statement
+from medsanitize.release.atomic_io import storage_errors, write_atomic
+from medsanitize.release.attestation import in_toto_statement, key_id, load_signing_key, sign_envelope
 from medsanitize.release.canonical_json import document_json
-from medsanitize.release.checksums import digest_file, write_sums
-from medsanitize.release.croissant import croissant
-from medsanitize.release.provenance import provenance
+from medsanitize.release.checksums import digest_file, write_checksums
+from medsanitize.release.croissant import croissant_document
+from medsanitize.release.provenance import provenance_document
 from medsanitize.release.report import render_report
-from medsanitize.release.rocrate import ro_crate
+from medsanitize.release.rocrate import ro_crate_document
 from medsanitize.release.summary import Summary
 
 
@@ -39,13 +39,15 @@ def write_evidence(staging: Path, summary: Summary, *, signing_key: Path | None)
     """
     key = None if signing_key is None else load_signing_key(signing_key)
     signer = None if key is None else key_id(key.public_key())
-    with storage():
+    with storage_errors():
         (staging / layout.ATTESTATION).unlink(missing_ok=True)
-        write_atomic(staging / layout.CROISSANT, document_json(croissant(summary, staging)))
-        write_atomic(staging / layout.PROVENANCE, document_json(provenance(summary, staging)))
+        write_atomic(staging / layout.CROISSANT, document_json(croissant_document(summary, staging)))
+        write_atomic(staging / layout.PROVENANCE, document_json(provenance_document(summary, staging)))
         write_atomic(staging / layout.REPORT, render_report(summary, signer=signer))
-        write_atomic(staging / layout.RO_CRATE, document_json(ro_crate(summary, staging)))
-        write_sums(staging)
+        write_atomic(staging / layout.RO_CRATE, document_json(ro_crate_document(summary, staging)))
+        write_checksums(staging)
         if key is not None:
-            digests = {path: digest_file(staging / path) for path in layout.attested(staging)}
-            write_atomic(staging / layout.ATTESTATION, sign(statement(summary, digests), key))
+            digests = {path: digest_file(staging / path) for path in layout.attested_files(staging)}
+            write_atomic(
+                staging / layout.ATTESTATION, sign_envelope(in_toto_statement(summary, digests), key)
+            )

@@ -18,16 +18,16 @@ from typing import Any, Final
 
 from medsanitize.errors import IntegrityError
 from medsanitize.release import layout
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.manifest import read_objects
-from medsanitize.release.multi_file_objects import parts_of
+from medsanitize.release.multi_file_objects import read_parts
 
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)\n")
 _AGAIN: Final = "Run the same command again; if it happens twice, report it as a defect"
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Checksum:
     """One file of a release: its relative path and the SHA-256 of its bytes in hex."""
 
     path: str
@@ -36,7 +36,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FolderEntry:
     """One thing a walk met: ``kind`` is ``file``, ``folder`` (an empty one) or ``other`` (a link ...)."""
 
     path: str
@@ -50,23 +50,23 @@ def digest_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def walk(root: Path, under: str = "") -> Iterator[Found]:
+def walk_files(root: Path, under: str = "") -> Iterator[FolderEntry]:
     """Meet everything below ``root``, in the order of `layout.order_of`; links are not followed."""
     with os.scandir(root / under) as entries:
         names = sorted(entries, key=lambda entry: entry.name)
     if under and not names:
-        yield Found(under, "folder")
+        yield FolderEntry(under, "folder")
     for entry in names:
         path = f"{under}/{entry.name}" if under else entry.name
         if entry.is_dir(follow_symlinks=False):
-            yield from walk(root, path)
+            yield from walk_files(root, path)
         elif entry.is_file(follow_symlinks=False):
-            yield Found(path, "file", entry.stat(follow_symlinks=False).st_size)
+            yield FolderEntry(path, "file", entry.stat(follow_symlinks=False).st_size)
         else:
-            yield Found(path, "other")
+            yield FolderEntry(path, "other")
 
 
-def manifest_sums(release: Path) -> Iterator[Sum]:
+def manifest_checksums(release: Path) -> Iterator[Checksum]:
     """Return the sums of the data files as the object manifest states them, in path order.
 
     Raises
@@ -81,30 +81,30 @@ def manifest_sums(release: Path) -> Iterator[Sum]:
     )
     before: tuple[str, ...] = ()
     for folder, group in groupby(rows, key=lambda row: str(row["path"]).rpartition("/")[0]):
-        if layout.order_of(folder) <= before:
+        if layout.path_order(folder) <= before:
             raise IntegrityError("The object manifest is not ordered by path", _AGAIN)
-        before = layout.order_of(folder)
+        before = layout.path_order(folder)
         sums = (one for row in group for one in _sums_of(row))
-        yield from sorted(sums, key=lambda one: layout.order_of(one.path))
+        yield from sorted(sums, key=lambda one: layout.path_order(one.path))
 
 
-def _sums_of(row: dict[str, Any]) -> Iterator[Sum]:
+def _sums_of(row: dict[str, Any]) -> Iterator[Checksum]:
     """The files of one object; what is said of several must be what is said of the object."""
     if row["parts"] is None:
-        yield Sum(row["path"], row["sha256"], row["bytes"])
+        yield Checksum(row["path"], row["sha256"], row["bytes"])
         return
     try:
-        listed = list(parts_of(row["path"], row["parts"]))
+        listed = list(read_parts(row["path"], row["parts"]))
     except (ValueError, TypeError, IndexError):
         raise IntegrityError("The files of an object are not listed as they must be", _AGAIN) from None
     if sum(size for _, size, _ in listed) != row["bytes"] or listed[0][0] != row["path"]:
         raise IntegrityError("The files of an object contradict it", _AGAIN)
     for path, size, digest in listed:
         layout.require_safe(path)
-        yield Sum(path, digest, size)
+        yield Checksum(path, digest, size)
 
 
-def write_sums(staging: Path) -> None:
+def write_checksums(staging: Path) -> None:
     """Write SHA256SUMS. Data files are not read again: their digests come from the manifest.
 
     Raises
@@ -114,22 +114,22 @@ def write_sums(staging: Path) -> None:
     EnvironmentFailure
         When the disk is full or fails.
     """
-    data = _matched(manifest_sums(staging), staging)
+    data = _matched(manifest_checksums(staging), staging)
     rest = [
-        Sum(found.path, digest_file(staging / found.path))
+        Checksum(found.path, digest_file(staging / found.path))
         for top in sorted(set(layout.TOP_LEVEL) - {layout.DATA} - layout.UNSUMMED)
         for found in _files_of(staging, top)
     ]
-    rest.sort(key=lambda entry: layout.order_of(entry.path))
-    merged = heapq.merge(data, rest, key=lambda entry: layout.order_of(entry.path))
+    rest.sort(key=lambda entry: layout.path_order(entry.path))
+    merged = heapq.merge(data, rest, key=lambda entry: layout.path_order(entry.path))
     temporary = staging / f".{layout.SUMS}.tmp"
-    with storage():
+    with storage_errors():
         with temporary.open("w", encoding="ascii", newline="\n") as file:
             file.writelines(f"{entry.sha256}  {layout.require_safe(entry.path)}\n" for entry in merged)
         temporary.replace(staging / layout.SUMS)
 
 
-def read_sums(path: Path) -> Iterator[Sum]:
+def read_checksums(path: Path) -> Iterator[Checksum]:
     """Read SHA256SUMS strictly: safe paths, in order, nothing between the lines.
 
     Raises
@@ -141,21 +141,21 @@ def read_sums(path: Path) -> Iterator[Sum]:
     with path.open("r", encoding="ascii", errors="replace", newline="") as file:
         for line in file:
             match = _LINE.fullmatch(line)
-            if match is None or not layout.is_safe(match[2]) or layout.order_of(match[2]) <= before:
+            if match is None or not layout.is_safe(match[2]) or layout.path_order(match[2]) <= before:
                 raise IntegrityError(f"{layout.SUMS} is damaged", "Fetch the release again")
-            before = layout.order_of(match[2])
-            yield Sum(match[2], match[1])
+            before = layout.path_order(match[2])
+            yield Checksum(match[2], match[1])
 
 
-def _files_of(staging: Path, top: str) -> Iterator[Found]:
+def _files_of(staging: Path, top: str) -> Iterator[FolderEntry]:
     path = staging / top
     if path.is_dir():
-        yield from (found for found in walk(staging, top) if found.kind != "folder")
+        yield from (found for found in walk_files(staging, top) if found.kind != "folder")
     elif path.exists():
-        yield Found(top, "file")
+        yield FolderEntry(top, "file")
 
 
-def _matched(expected: Iterable[Sum], staging: Path) -> Iterator[Sum]:
+def _matched(expected: Iterable[Checksum], staging: Path) -> Iterator[Checksum]:
     """Pass the expected sums on while the staged files turn out to be exactly those."""
     staged = _files_of(staging, layout.DATA)
     for entry in expected:

@@ -12,7 +12,7 @@ from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.manifest import OBJECT_SCHEMA, PATIENT_SCHEMA
 from medsanitize.release.multi_file_objects import SLIDE_FORMATS
-from medsanitize.release.summary import Summary, synthesis
+from medsanitize.release.summary import Summary, synthesis_statement
 
 CONFORMS_TO: Final = "http://mlcommons.org/croissant/1.1"
 _PARQUET: Final = "application/x-parquet"
@@ -38,9 +38,9 @@ _CONTEXT: Final[dict[str, Any]] = {
 }
 
 
-def croissant(summary: Summary, staging: Path) -> dict[str, Any]:
+def croissant_document(summary: Summary, staging: Path) -> dict[str, Any]:
     """Return the Croissant document of a staged release (manifests and tables are hashed)."""
-    release, drawn = summary.release, synthesis(summary)
+    release, drawn = summary.release, synthesis_statement(summary)
     document: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -128,7 +128,7 @@ def _file_object(path: Path, staging: Path, kind: str, description: str) -> dict
         "@id": path.name,
         "name": path.name,
         "description": description,
-        "contentUrl": layout.relative(path, staging),
+        "contentUrl": layout.release_path(path, staging),
         "contentSize": f"{path.stat().st_size} B",
         "encodingFormat": kind,
         "sha256": digest_file(path),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -21,7 +21,7 @@ _SPILLED: Final = ".spilled"
 
 
 @contextmanager
-def connected(folder: Path) -> Iterator[DuckDBPyConnection]:
+def duckdb_session(folder: Path) -> Iterator[DuckDBPyConnection]:
     """A database in memory that writes what is beyond 1 GB into ``folder``, and leaves nothing there.
 
     It uses one thread, reaches no network, and loads no extension.
@@ -49,7 +49,7 @@ def connected(folder: Path) -> Iterator[DuckDBPyConnection]:
             "A set of rows could not be put in order", "Free some space, then run the same command again"
         ) from None
     finally:
-        with storage():
+        with storage_errors():
             shutil.rmtree(spilled, ignore_errors=True)
 
 
@@ -60,13 +60,13 @@ def table_rows(path: Path) -> RecordBatchReader:
     ``sex=M`` for columns.
     """
     import pyarrow.parquet as pq
-    from medsanitize.release.parquet_io import batches_of
+    from medsanitize.release.parquet_io import read_record_batches
     from pyarrow import RecordBatchReader
 
     file = pq.ParquetFile(path)
-    return RecordBatchReader.from_batches(file.schema_arrow, batches_of(file, _ROWS))
+    return RecordBatchReader.from_batches(file.schema_arrow, read_record_batches(file, _ROWS))
 
 
-def identifier(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """A column's name as SQL quotes it."""
     return '"' + name.replace('"', '""') + '"'

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from medsanitize.errors import KeyMaterialError
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +73,7 @@ class Vault:
     """
 
     def __init__(self, material: bytes) -> None:
-        self._cipher = AESGCM(derive(material, scope="registry").state)
+        self._cipher = AESGCM(derive_sub_keys(material, scope="registry").state)
 
     def __repr__(self) -> str:
         return "Vault(...)"
@@ -100,16 +100,16 @@ class Vault:
             ) from None
 
 
-def insert(
+def insert_embeddings(
     db: sqlite3.Connection, number: int, root: str, model: str, batch: Embeddings, part: int, vault: Vault
 ) -> None:
     """Seal a batch and insert it as one part."""
-    content = vault.seal(_packed(batch), place_of(root, model, batch.modality, part))
+    content = vault.seal(_packed(batch), associated_data(root, model, batch.modality, part))
     row = (number, model, batch.modality, part, content)
     db.execute("INSERT INTO embedding VALUES (?, ?, ?, ?, ?)", row)
 
 
-def select(
+def select_embeddings(
     db: sqlite3.Connection, number: int, root: str, model: str, modality: str, vault: Vault
 ) -> Iterator[Embeddings]:
     """Open the parts of a release in order."""
@@ -118,10 +118,10 @@ def select(
         (number, model, modality),
     )
     for part, sealed in rows:
-        yield _unpacked(vault.open(sealed, place_of(root, model, modality, part)), modality)
+        yield _unpacked(vault.open(sealed, associated_data(root, model, modality, part)), modality)
 
 
-def place_of(root: str, model: str, modality: str, part: int) -> str:
+def associated_data(root: str, model: str, modality: str, part: int) -> str:
     """Where a part belongs, which is bound to it."""
     return f"{root} {model} {modality} {part}"
 

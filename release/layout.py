@@ -60,7 +60,7 @@ def require_safe(path: str) -> str:
     return path
 
 
-def order_of(path: str) -> tuple[str, ...]:
+def path_order(path: str) -> tuple[str, ...]:
     """Return the sort key of a path: folder by folder, as a walk over the release meets it."""
     return tuple(path.split("/"))
 
@@ -73,18 +73,18 @@ def object_manifests(release: Path) -> tuple[Path, ...]:
     return tuple(sorted(path for path in folder.iterdir() if _PARTS_OF_OBJECTS.fullmatch(path.name)))
 
 
-def attested(release: Path) -> tuple[str, ...]:
+def attested_files(release: Path) -> tuple[str, ...]:
     """Return the paths the attestation and RELEASE.json both name: the manifests and SHA256SUMS."""
-    return (*(relative(path, release) for path in object_manifests(release)), PATIENTS, SUMS)
+    return (*(release_path(path, release) for path in object_manifests(release)), PATIENTS, SUMS)
 
 
-def may_be_attested(path: str) -> bool:
+def is_attested_file(path: str) -> bool:
     """Tell whether a path is one that `attested` can return."""
     folder, _, name = path.rpartition("/")
     return path in (PATIENTS, SUMS) or (folder == MANIFEST and _PARTS_OF_OBJECTS.fullmatch(name) is not None)
 
 
-def relative(path: Path, release: Path) -> str:
+def release_path(path: Path, release: Path) -> str:
     """Return the POSIX path of a file of the release relative to its root."""
     return PurePosixPath(path.relative_to(release)).as_posix()
 

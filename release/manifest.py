@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from medsanitize.errors import IntegrityError
 from medsanitize.release import layout
-from medsanitize.release.atomic_io import storage
-from medsanitize.release.parquet_io import batches_of, column
-from medsanitize.sanitize.result import Check
+from medsanitize.release.atomic_io import storage_errors
+from medsanitize.release.parquet_io import make_array, read_record_batches
+from medsanitize.sanitize.result import CheckResult
 
 SCHEMA_VERSION: Final = "4"
 ORDER: Final = ("patient", "study", "series", "instance")
@@ -180,12 +180,12 @@ class ObjectRow:
     actions_kept: int = 0
     rules: str = "{}"
     pixel_regions_cleaned: int = 0
-    check_pixels: Check = Check.NOT_RUN
-    check_faces: Check = Check.NOT_RUN
-    check_identifiers: Check = Check.NOT_RUN
-    check_duplicates: Check = Check.NOT_RUN
-    check_registry: Check = Check.NOT_RUN
-    check_overlap: Check = Check.NOT_RUN
+    check_pixels: CheckResult = CheckResult.NOT_RUN
+    check_faces: CheckResult = CheckResult.NOT_RUN
+    check_identifiers: CheckResult = CheckResult.NOT_RUN
+    check_duplicates: CheckResult = CheckResult.NOT_RUN
+    check_registry: CheckResult = CheckResult.NOT_RUN
+    check_overlap: CheckResult = CheckResult.NOT_RUN
     slide_vendor: str | None = None
     slide_levels: str | None = None
     slide_mpp: float | None = None
@@ -251,7 +251,7 @@ def write_objects(
     schema = _with_metadata(OBJECT_SCHEMA, metadata)
     checked = _checked(rows)
     written: list[Path] = []
-    with storage():
+    with storage_errors():
         target.mkdir(parents=True, exist_ok=True)
         for stale in layout.object_manifests(folder):
             stale.unlink()
@@ -267,7 +267,7 @@ def write_objects(
     return tuple(written)
 
 
-def stated_policy(release: Path) -> str:
+def read_policy_digest(release: Path) -> str:
     """Digest of the policy that a release states it was made by; empty where it states none.
 
     Raises
@@ -286,7 +286,7 @@ def stated_policy(release: Path) -> str:
 def write_patients(rows: Iterable[PatientRow], folder: Path, *, metadata: Mapping[str, str]) -> Path:
     """Write ``manifest/patients.parquet``; rows ordered by patient. See `write_objects`."""
     path = folder / layout.PATIENTS
-    with storage():
+    with storage_errors():
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_file(path, _with_metadata(PATIENT_SCHEMA, metadata), _ascending(rows), ("patient",))
     return path
@@ -311,7 +311,7 @@ def read_rows(folder: Path) -> Iterator[ObjectRow]:
     """Read the object manifest of a release row by row."""
     for batch in read_objects(folder):
         for values in batch.to_pylist():
-            checks = {name: Check(value) for name, value in values.items() if name.startswith("check_")}
+            checks = {name: CheckResult(value) for name, value in values.items() if name.startswith("check_")}
             yield ObjectRow(**{**values, **checks})
 
 
@@ -323,12 +323,12 @@ def read_batches(
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             if not file.schema_arrow.equals(schema):
                 raise _unreadable(path)
-            yield from batches_of(file, ROWS_PER_GROUP, columns)
+            yield from read_record_batches(file, ROWS_PER_GROUP, columns)
     except (pa.ArrowException, OSError, ValueError):
         raise _unreadable(path) from None
 
 
-def patients_of(folder: Path) -> Iterator[PatientRow]:
+def count_patients(folder: Path) -> Iterator[PatientRow]:
     """Add up the object manifest of a release to one row a patient."""
     columns = ["patient", "study", "series", "bytes", "modality"]
     rows = (row for batch in read_objects(folder, columns) for row in batch.to_pylist())
@@ -376,7 +376,7 @@ def _write_file(path: Path, schema: pa.Schema, rows: Iterator[Any], order: Seque
     ) as writer:
         while batch := list(islice(rows, ROWS_PER_GROUP)):
             arrays = [
-                column([getter(row) for row in batch], field.type)
+                make_array([getter(row) for row in batch], field.type)
                 for getter, field in zip(getters, schema, strict=True)
             ]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Final
 
 from medsanitize.release.canonical_json import canonical_json
-from medsanitize.sanitize.result import Part
+from medsanitize.sanitize.result import FilePart
 
 SLIDE_FORMATS: Final = {
     "svs": "image/tiff",
@@ -26,7 +26,7 @@ SLIDE_FORMATS: Final = {
 """Name endings of released slides (their main files), and what such a file is."""
 
 
-def digest_of_parts(parts: Sequence[Part]) -> str:
+def parts_digest(parts: Sequence[FilePart]) -> str:
     """SHA-256 (hex) that stands for an object of several files.
 
     It is over one line a file, ordered by name: the file's SHA-256 in hex, two spaces, what follows the
@@ -36,12 +36,12 @@ def digest_of_parts(parts: Sequence[Part]) -> str:
     return sha256("".join(f"{digest}  {name}\n" for name, digest in lines).encode("ascii")).hexdigest()
 
 
-def parts_to_json(parts: Sequence[Part]) -> str | None:
+def parts_to_json(parts: Sequence[FilePart]) -> str | None:
     """The column ``parts`` of the manifest; None for an object of one file."""
     return canonical_json([[part.name, part.size, part.sha256] for part in parts]) if parts else None
 
 
-def parts_of(path: str, column: str | None) -> Iterator[tuple[str, int, str]]:
+def read_parts(path: str, column: str | None) -> Iterator[tuple[str, int, str]]:
     """Paths, sizes and digests of the files of an object of several, from its manifest row.
 
     Raises
@@ -52,6 +52,6 @@ def parts_of(path: str, column: str | None) -> Iterator[tuple[str, int, str]]:
     if column is None:
         return
     listed = json.loads(column)
-    parts = [Part(str(name), int(size), str(digest)) for name, size, digest in listed]
+    parts = [FilePart(str(name), int(size), str(digest)) for name, size, digest in listed]
     stem = path.removesuffix(parts[0].name)
     yield from ((stem + part.name, part.size, part.sha256) for part in parts)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 
-def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def make_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Make an array of a number type, ``bool_`` or ``string``; None is null.
 
     Parameters
@@ -50,7 +50,7 @@ def _bits(flags: Iterable[Any]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(np.array(list(flags), np.bool_), bitorder="little"))
 
 
-def batches_of(
+def read_record_batches(
     file: pq.ParquetFile, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Read a file in batches of at most ``rows`` rows, none of them of two row groups."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
-from medsanitize.release.summary import Summary, synthesis
+from medsanitize.release.summary import Summary, synthesis_statement
 
 _CONTEXT: Final = {
     "prov": "http://www.w3.org/ns/prov#",
@@ -36,14 +36,14 @@ def release_urn(name: str, version: str) -> str:
     return f"urn:medsanitize:release:{name}:{version}"
 
 
-def provenance(summary: Summary, staging: Path) -> dict[str, Any]:
+def provenance_document(summary: Summary, staging: Path) -> dict[str, Any]:
     """Return the PROV document of a staged release; its manifests and tables are hashed."""
     release = summary.release
     paths = [*layout.object_manifests(staging), staging / layout.PATIENTS]
     paths += [staging / table.path for table in summary.tables]
     files = [
         {
-            "@id": layout.relative(path, staging),
+            "@id": layout.release_path(path, staging),
             "@type": "prov:Entity",
             "sha256": digest_file(path),
             "generatedBy": "#sanitization",
@@ -54,7 +54,7 @@ def provenance(summary: Summary, staging: Path) -> dict[str, Any]:
         "@id": release_urn(release.name, release.version),
         "@type": ["prov:Entity", "prov:Collection"],
         "label": f"{release.name} {release.version}",
-        "generatedBy": "#synthesis" if synthesis(summary) else "#sanitization",
+        "generatedBy": "#synthesis" if synthesis_statement(summary) else "#sanitization",
         "hadMember": [file["@id"] for file in files],
         "ms:mode": release.mode,
     }
@@ -81,7 +81,7 @@ def _activity(summary: Summary) -> dict[str, Any]:
 
 def _synthesis(summary: Summary) -> list[dict[str, Any]]:
     """Drawing synthetic images in place of real ones, and the generator that drew them."""
-    drawn = synthesis(summary)
+    drawn = synthesis_statement(summary)
     if drawn is None:
         return []
     drawing = {

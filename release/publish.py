@@ -11,8 +11,8 @@ from typing import Final
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release import layout
-from medsanitize.release.atomic_io import storage, write_atomic
-from medsanitize.release.checksums import digest_file, read_sums, walk
+from medsanitize.release.atomic_io import storage_errors, write_atomic
+from medsanitize.release.checksums import digest_file, read_checksums, walk_files
 from medsanitize.release.release_json import root_document
 from medsanitize.release.summary import Summary
 
@@ -29,13 +29,13 @@ def staged_digest(staging: Path) -> str:
     lines = [
         f"{digest_file(staging / found.path)}  {found.path}\n"
         for folder in folders
-        for found in walk(staging, folder)
+        for found in walk_files(staging, folder)
         if found.kind == "file"
     ]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def vouchers(staging: Path) -> dict[str, str]:
+def evidence_digests(staging: Path) -> dict[str, str]:
     """Return the digests of the staged files that vouch for all others: SHA256SUMS and the attestation."""
     names = (name for name in (layout.SUMS, layout.ATTESTATION) if (staging / name).is_file())
     return {name: digest_file(staging / name) for name in names}
@@ -64,12 +64,12 @@ def require_unchanged(staging: Path, output: Path, vouched: Mapping[str, str]) -
     def place(name: str) -> Path:
         return staging if os.path.lexists(staging / name) else output
 
-    with storage():
+    with storage_errors():
         same = all(
             _digest_of(place(name) / name) == vouched.get(name) for name in (layout.SUMS, layout.ATTESTATION)
         )
         # The list of sums is as judged; the files must be those of the list, in its order.
-        pairs = zip_longest(read_sums(place(layout.SUMS) / layout.SUMS), rest()) if same else ()
+        pairs = zip_longest(read_checksums(place(layout.SUMS) / layout.SUMS), rest()) if same else ()
         for entry, path in pairs:
             same = entry is not None and path == entry.path
             if not same or _digest_of(place(path.partition("/")[0]) / path) != entry.sha256:
@@ -84,7 +84,7 @@ def require_unchanged(staging: Path, output: Path, vouched: Mapping[str, str]) -
 
 def _paths_of(root: Path, name: str) -> Iterator[str]:
     if (root / name).is_dir() and not (root / name).is_symlink():
-        yield from (found.path for found in walk(root, name) if found.kind != "folder")
+        yield from (found.path for found in walk_files(root, name) if found.kind != "folder")
     elif os.path.lexists(root / name):
         yield name
 
@@ -117,11 +117,11 @@ def publish(staging: Path, output: Path, summary: Summary) -> None:
     EnvironmentFailure
         When the disk is full, read-only or fails; call again.
     """
-    with storage():
+    with storage_errors():
         output.mkdir(parents=True, exist_ok=True)
         waiting = _waiting(staging, output)
         for name in waiting:
-            settle(staging / name)
+            fix_metadata(staging / name)
         for name in waiting:
             if (staging / name).exists():
                 (staging / name).replace(output / name)
@@ -141,7 +141,7 @@ def publish(staging: Path, output: Path, summary: Summary) -> None:
         _settle_one(output, 0o755)
 
 
-def settle(path: Path) -> None:
+def fix_metadata(path: Path) -> None:
     """Give a file, or a folder and all below it, its fixed mode and time; empty folders go.
 
     Raises

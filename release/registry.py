@@ -22,7 +22,7 @@ from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.embeddings import Embeddings, Vault
 from medsanitize.release.manifest import read_objects
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 DATABASE: Final = "registry.sqlite"
 _VERSION: Final = 2
@@ -44,7 +44,7 @@ _ENTRY: Final = "SELECT name, version, mode, supersedes, root, objects FROM rele
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegistryEntry:
     """A registered release. ``root`` is the SHA-256 of its RELEASE.json."""
 
     name: str
@@ -56,7 +56,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RegistryHit:
     """A looked-up object that an earlier release holds.
 
     ``index`` counts the looked-up pairs from 0. ``by`` is what was equal; equal bytes are not
@@ -74,14 +74,14 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Affected:
+class AffectedRelease:
     """A release that still stands in the registry and leans on a removed one.
 
     ``shared`` objects are in both by their bytes; ``supersedes`` when it replaces the removed
     version; ``dropped_against`` when objects were left out of it because the removed one had them.
     """
 
-    entry: Entry
+    entry: RegistryEntry
     shared: int
     supersedes: bool
     dropped_against: bool
@@ -104,7 +104,7 @@ class Registry:
         relies_on: Iterable[tuple[str, str]] = (),
         verified: bool = False,
         tiles: Iterable[bytes] = (),
-    ) -> Entry:
+    ) -> RegistryEntry:
         """Verify a release and register its objects; adding it again changes nothing.
 
         Parameters
@@ -125,7 +125,7 @@ class Registry:
         UsageError
             When another release of this name and version is registered, or ``relies_on`` names none.
         """
-        if not verified and verify(release, key=None).status != "intact":
+        if not verified and verify_release(release, key=None).status != "intact":
             raise IntegrityError(
                 "The release is not intact", "See which files with: medsanitize verify RELEASE"
             )
@@ -136,7 +136,7 @@ class Registry:
                 f"{_ENTRY} WHERE name = ? AND version = ?", (entry.name, entry.version)
             ).fetchone()
             if known is not None:
-                if Entry(*known) != entry:
+                if RegistryEntry(*known) != entry:
                     raise UsageError(
                         "Another release of this name and version is registered",
                         "Give the new one another version, or remove the old one first",
@@ -151,7 +151,7 @@ class Registry:
         return entry
 
     def add_embeddings(
-        self, entry: Entry, model: str, batches: Iterable[Embeddings], vault: Vault, *, missing: int
+        self, entry: RegistryEntry, model: str, batches: Iterable[Embeddings], vault: Vault, *, missing: int
     ) -> None:
         """Store what models see of a registered release; what was there of these models is replaced.
 
@@ -179,18 +179,18 @@ class Registry:
             for table in sealed.TABLES:
                 db.execute(f"DELETE FROM {table} WHERE release = ? AND model = ?", (number, model))  # noqa: S608
             for part, batch in enumerate(batches):
-                sealed.insert(db, number, entry.root, model, batch, part, vault)
+                sealed.insert_embeddings(db, number, entry.root, model, batch, part, vault)
                 counts[batch.modality] = counts.get(batch.modality, 0) + len(batch.patients)
             rows = [(number, model, modality, count) for modality, count in sorted(counts.items())]
             db.executemany("INSERT INTO embedded VALUES (?, ?, ?, ?)", rows)
             db.execute("INSERT INTO not_embedded VALUES (?, ?, ?)", (number, model, missing))
 
-    def list(self) -> tuple[Entry, ...]:
+    def list(self) -> tuple[RegistryEntry, ...]:
         """Return the registered releases by name, in the order they were added."""
         with self._open(write=False) as db:
-            return tuple(Entry(*row) for row in db.execute(f"{_ENTRY} ORDER BY name, id"))
+            return tuple(RegistryEntry(*row) for row in db.execute(f"{_ENTRY} ORDER BY name, id"))
 
-    def remove(self, name: str, version: str) -> tuple[Affected, ...]:
+    def remove(self, name: str, version: str) -> tuple[AffectedRelease, ...]:
         """Forget a release and return those that lean on it.
 
         Raises
@@ -209,7 +209,7 @@ class Registry:
                 db.execute(f"DELETE FROM {table} WHERE release = ?", (number,))  # noqa: S608
         return affected
 
-    def lookup(self, digests: Iterable[tuple[str, str | None]]) -> Iterator[Hit]:
+    def lookup(self, digests: Iterable[tuple[str, str | None]]) -> Iterator[RegistryHit]:
         """Return the hits of (sha256, pixels_sha256) pairs, in their order; consumed in batches.
 
         Parameters
@@ -226,7 +226,7 @@ class Registry:
                 db.execute("DELETE FROM wanted")
                 db.executemany("INSERT INTO wanted VALUES (?, ?, ?)", batch)
                 for i, by, name, version in db.execute(_LOOK_UP).fetchall():
-                    yield Hit(i, by, name, version)
+                    yield RegistryHit(i, by, name, version)
 
     def missing(self, name: str, version: str, model: str) -> int | None:
         """How many objects of a release these models could not look at; None where they did not look."""
@@ -240,7 +240,7 @@ class Registry:
             ).fetchone()
         return None if row is None else int(row[0])
 
-    def embeddings(self, entry: Entry, model: str, vault: Vault) -> Iterator[Embeddings]:
+    def embeddings(self, entry: RegistryEntry, model: str, vault: Vault) -> Iterator[Embeddings]:
         """Yield what models saw of a release, by modality.
 
         Raises
@@ -257,7 +257,7 @@ class Registry:
                 (number, model),
             )
             for (modality,) in rows.fetchall():
-                yield from sealed.select(db, number, entry.root, model, modality, vault)
+                yield from sealed.select_embeddings(db, number, entry.root, model, modality, vault)
 
     @contextlib.contextmanager
     def _open(self, *, write: bool) -> Iterator[sqlite3.Connection]:
@@ -320,18 +320,18 @@ def _failures() -> Iterator[None]:
         ) from None
 
 
-def _entry_of(release: Path) -> Entry:
+def _entry_of(release: Path) -> RegistryEntry:
     root = json.loads((release / layout.ROOT).read_bytes())
     objects = sum(batch.num_rows for batch in read_objects(release, ["object_id"]))
     digest = digest_file(release / layout.ROOT)
-    return Entry(root["name"], root["version"], root["mode"], root["supersedes"], digest, objects)
+    return RegistryEntry(root["name"], root["version"], root["mode"], root["supersedes"], digest, objects)
 
 
 def _raw(digest: str | None) -> bytes | None:
     return None if digest is None else bytes.fromhex(digest)
 
 
-def _insert_release(db: sqlite3.Connection, entry: Entry) -> int:
+def _insert_release(db: sqlite3.Connection, entry: RegistryEntry) -> int:
     values = (entry.name, entry.version, entry.mode, entry.supersedes, entry.root, entry.objects)
     columns = "name, version, mode, supersedes, root, objects"
     cursor = db.execute(f"INSERT INTO release ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values)  # noqa: S608
@@ -364,7 +364,7 @@ def _require_key(db: sqlite3.Connection, vault: Vault) -> None:
         " JOIN release ON release.id = embedding.release LIMIT 1"
     ).fetchone()
     if row is not None:
-        vault.open(row[0], sealed.place_of(*row[1:]))
+        vault.open(row[0], sealed.associated_data(*row[1:]))
 
 
 def _number(db: sqlite3.Connection, name: str, version: str) -> int:
@@ -374,7 +374,7 @@ def _number(db: sqlite3.Connection, name: str, version: str) -> int:
     return int(row[0])
 
 
-def _affected(db: sqlite3.Connection, number: int, name: str, version: str) -> tuple[Affected, ...]:
+def _affected(db: sqlite3.Connection, number: int, name: str, version: str) -> tuple[AffectedRelease, ...]:
     shared = dict(
         db.execute(
             "SELECT other.release, count(*) FROM by_bytes AS mine JOIN by_bytes AS other USING (digest) "
@@ -386,8 +386,8 @@ def _affected(db: sqlite3.Connection, number: int, name: str, version: str) -> t
     found = []
     rows = db.execute(f"{_ENTRY.replace('SELECT', 'SELECT id,')} WHERE id <> ? ORDER BY name, id", (number,))
     for other, *values in rows.fetchall():
-        entry = Entry(*values)
-        one = Affected(
+        entry = RegistryEntry(*values)
+        one = AffectedRelease(
             entry, shared.get(other, 0), (entry.name, entry.supersedes) == (name, version), other in leaning
         )
         if one.shared or one.supersedes or one.dropped_against:

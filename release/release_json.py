@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from medsanitize.release import layout
-from medsanitize.release.attestation import identity
+from medsanitize.release.attestation import release_identity
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.summary import Summary
@@ -18,12 +18,12 @@ def root_document(release: Path, summary: Summary) -> bytes:
 
     Its own member ``digest`` is the SHA-256 of the same document without it.
     """
-    paths = [*layout.attested(release)]
+    paths = [*layout.attested_files(release)]
     if (release / layout.ATTESTATION).exists():
         paths.append(layout.ATTESTATION)
     facts: dict[str, Any] = {
         "format": layout.FORMAT_VERSION,
-        **identity(summary),
+        **release_identity(summary),
         "digests": {path: digest_file(release / path) for path in paths},
     }
     return document_json({**facts, "digest": self_digest(facts)})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.policies.tables.standard import sop_class_names
 from medsanitize.release.atomic_io import write_atomic
-from medsanitize.release.summary import Summary, Synthetic
+from medsanitize.release.summary import Summary, SyntheticSummary
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -39,7 +39,7 @@ _SIGNS: Final = {"passed": "✓", "flagged": "!", "failed": "✕", "not_run": "�
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ObjectRelation:
     """A relation that only the holder may see: duplicates, objects of other releases.
 
     ``here`` and ``there`` are paths or names of released objects, ``relation`` says how they relate.
@@ -60,7 +60,9 @@ class _Bar:
     note: str = ""
 
 
-def render_report(summary: Summary, *, signer: str | None, links: Sequence[Link] | None = None) -> bytes:
+def render_report(
+    summary: Summary, *, signer: str | None, links: Sequence[ObjectRelation] | None = None
+) -> bytes:
     """Return the report as a self-contained HTML page.
 
     Parameters
@@ -88,8 +90,8 @@ def _template() -> Template:
     return environment.from_string(files("medsanitize.release").joinpath("report.html").read_text("utf-8"))
 
 
-def write_holder_report(
-    path: Path, summary: Summary, *, links: Sequence[Link], signer: str | None = None
+def write_controller_report(
+    path: Path, summary: Summary, *, links: Sequence[ObjectRelation], signer: str | None = None
 ) -> None:
     """Write the holder's version of the report, which also shows links to other objects and releases.
 
@@ -101,7 +103,7 @@ def write_holder_report(
     write_atomic(path, render_report(summary, signer=signer, links=links))
 
 
-def verdict(summary: Summary) -> tuple[str, str]:
+def report_verdict(summary: Summary) -> tuple[str, str]:
     """Return the tone (``good``, ``care``, ``bad``) and the one sentence the report opens with."""
     by_result: dict[str, list[str]] = {}
     for gate in summary.gates:
@@ -121,7 +123,7 @@ def verdict(summary: Summary) -> tuple[str, str]:
 
 
 def _view(summary: Summary) -> dict[str, Any]:
-    tone, sentence = verdict(summary)
+    tone, sentence = report_verdict(summary)
     found = sum(summary.outcomes.values())
     return {
         "tone": tone,
@@ -151,7 +153,7 @@ def _view(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _bounds(made: Synthetic | None) -> list[tuple[str, str]]:
+def _bounds(made: SyntheticSummary | None) -> list[tuple[str, str]]:
     """Upper bounds of matches and of copies in words; none where the gate promised nothing."""
     if made is None or made.bound is None:
         return []

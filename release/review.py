@@ -15,7 +15,7 @@ Row = tuple[int, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Card:
+class ReviewCard:
     """Something to decide. ``choices`` are (verdict, label); pictures are data URIs, empty without one.
 
     ``id`` is how a decision names it; ``title`` says in one line what it is; ``note`` adds to that.
@@ -36,7 +36,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Refusal:
+class QuarantineEntry:
     """An object in quarantine: where it lies with the holder, and why."""
 
     path: str
@@ -48,7 +48,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Page:
+class ReviewPage:
     """One page of a review.
 
     ``ending`` is how the run ended. ``id`` is what decisions are bound to, ``digest`` what an approval
@@ -64,9 +64,9 @@ class Page:
     number: int
     names: tuple[str, ...]
     command: str
-    doubts: tuple[Card, ...] = ()
-    sample: tuple[Card, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    doubts: tuple[ReviewCard, ...] = ()
+    sample: tuple[ReviewCard, ...] = ()
+    refusals: tuple[QuarantineEntry, ...] = ()
     reasons: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, int] = field(default_factory=dict)
@@ -78,9 +78,9 @@ class Page:
         return self.ending in ("awaiting_approval", "refused")
 
     @property
-    def groups(self) -> dict[str, list[Refusal]]:
+    def groups(self) -> dict[str, list[QuarantineEntry]]:
         """Refusals by rule, the commonest rule first."""
-        found: dict[str, list[Refusal]] = {}
+        found: dict[str, list[QuarantineEntry]] = {}
         for one in self.refusals:
             found.setdefault(one.rule, []).append(one)
         return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
@@ -96,7 +96,7 @@ def data_uri(picture: bytes) -> str:
     return f"data:image/{kind};base64,{b64encode(picture).decode()}" if kind else ""
 
 
-def render_page(page: Page) -> bytes:
+def render_review_page(page: ReviewPage) -> bytes:
     """Return a page as self-contained HTML: every value is escaped, and no script but its own may run."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

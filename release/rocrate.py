@@ -9,7 +9,7 @@ from medsanitize.policies.model import Contact
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.multi_file_objects import SLIDE_FORMATS
-from medsanitize.release.summary import Summary, synthesis
+from medsanitize.release.summary import Summary, synthesis_statement
 
 CONFORMS_TO: Final = "https://w3id.org/ro/crate/1.2"
 _KINDS: Final = {
@@ -21,7 +21,7 @@ _KINDS: Final = {
 }
 
 
-def ro_crate(summary: Summary, staging: Path) -> dict[str, Any]:
+def ro_crate_document(summary: Summary, staging: Path) -> dict[str, Any]:
     """Return the RO-Crate of a staged release; the files it describes are hashed."""
     release = summary.release
     files = [_file(path, staging) for path in _described(summary, staging)]
@@ -43,7 +43,10 @@ def ro_crate(summary: Summary, staging: Path) -> dict[str, Any]:
         "name": release.name,
         "version": release.version,
         "hasPart": parts,
-        "mentions": [{"@id": "#sanitization"}, *([{"@id": "#synthesis"}] if synthesis(summary) else ())],
+        "mentions": [
+            {"@id": "#sanitization"},
+            *([{"@id": "#synthesis"}] if synthesis_statement(summary) else ()),
+        ],
     }
     people: list[dict[str, Any]] = []
     for role, contact in (("creator", release.creator), ("publisher", release.contact)):
@@ -85,7 +88,7 @@ def _descriptor() -> dict[str, Any]:
 
 def _file(path: Path, staging: Path) -> dict[str, Any]:
     return {
-        "@id": layout.relative(path, staging),
+        "@id": layout.release_path(path, staging),
         "@type": "File",
         "name": path.name,
         "encodingFormat": _KINDS.get(path.suffix, "application/octet-stream"),
@@ -131,7 +134,7 @@ def _action(summary: Summary) -> list[dict[str, Any]]:
 
 
 def _synthesis(summary: Summary) -> list[dict[str, Any]]:
-    drawn = synthesis(summary)
+    drawn = synthesis_statement(summary)
     if drawn is None:
         return []
     generator = {

@@ -13,7 +13,7 @@ Standing = Literal["met", "not_met", "needs_review"]
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class GateSummary:
     """One check of the whole release. ``detail`` is a public sentence, without values or paths."""
 
     name: str
@@ -42,7 +42,7 @@ class TableSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class FigureTable:
     """A table of figures on synthetic images; ``texts`` columns from the left hold words, the others numbers.
 
     The cells are text already, with their intervals.
@@ -55,7 +55,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Synthetic:
+class SyntheticSummary:
     """What became of the originals that were replaced, and of the synthetic images in their place.
 
     Attributes
@@ -91,7 +91,7 @@ class Synthetic:
     copy_rate: float | None = None
     residual: float | None = None
     quality: tuple[str, ...] = ()
-    figures: tuple[Figures, ...] = ()
+    figures: tuple[FigureTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Summary:
     dropped: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, int] = field(default_factory=dict)
     options: tuple[tuple[str, str], ...] = ()
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[GateSummary, ...] = ()
     checks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     duplicates_dropped: int = 0
     pixel_equal_flagged: int = 0
@@ -171,7 +171,7 @@ class Summary:
     public_prior: tuple[str, ...] = ()
     tables: tuple[TableSummary, ...] = ()
     guidelines: tuple[Guideline, ...] = ()
-    synthetic: Synthetic | None = None
+    synthetic: SyntheticSummary | None = None
 
     def missing_metadata(self) -> tuple[str, ...]:
         """Return the public fields of the release that its owner left out, in the policy's order."""
@@ -180,14 +180,14 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Synthesis:
+class SynthesisStatement:
     """That a release holds synthetic images, as a sentence, and the SHA-256 of their generator."""
 
     sentence: str
     generator: str
 
 
-def synthesis(summary: Summary) -> Synthesis | None:
+def synthesis_statement(summary: Summary) -> SynthesisStatement | None:
     """What is to be said of the synthetic images of a release; None where it has none."""
     made = summary.synthetic
     if made is None or not made.released:
@@ -197,10 +197,10 @@ def synthesis(summary: Summary) -> Synthesis | None:
         f"SHA-256 {made.model}; anonymity gate: {made.state}{_bounds(made)}. "
         "The manifest marks them in its column synthetic."
     )
-    return Synthesis(sentence, made.model)
+    return SynthesisStatement(sentence, made.model)
 
 
-def _bounds(made: Synthetic) -> str:
+def _bounds(made: SyntheticSummary) -> str:
     """Upper bounds of matches and copies among what the generator draws, and of copies among what is left."""
     if made.bound is None:
         return ""

@@ -12,9 +12,16 @@ from typing import Any, Literal, Protocol
 import pyarrow as pa
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.release import layout
-from medsanitize.release.attestation import load_public_key, opened
+from medsanitize.release.attestation import load_public_key, open_envelope
 from medsanitize.release.canonical_json import document_json
-from medsanitize.release.checksums import Found, Sum, digest_file, manifest_sums, read_sums, walk
+from medsanitize.release.checksums import (
+    Checksum,
+    FolderEntry,
+    digest_file,
+    manifest_checksums,
+    read_checksums,
+    walk_files,
+)
 from medsanitize.release.manifest import PATIENT_SCHEMA, read_batches
 from medsanitize.release.release_json import self_digest
 
@@ -25,7 +32,7 @@ _IDENTITY = ("name", "version", "mode", "supersedes")
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class VerificationResult:
     """What was found.
 
     ``signer`` is ``checked`` when the given key signed this release, ``not checked`` when it is
@@ -51,27 +58,27 @@ class _Problems:
         self.found.setdefault(path.encode("unicode_escape").decode("ascii"), fault)
 
 
-class Files(Protocol):
+class ReleaseFiles(Protocol):
     """The files of a release, wherever they lie."""
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[FolderEntry]:
         """Everything there is, in the order of `layout.order_of`."""
 
-    def digests(self, named: Iterable[Sum]) -> Iterator[tuple[Sum, str | None]]:
+    def digests(self, named: Iterable[Checksum]) -> Iterator[tuple[Checksum, str | None]]:
         """Each of some files with the SHA-256 that its bytes have now; None where it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class FolderFiles:
     """Files of a folder."""
 
     path: Path
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[FolderEntry]:
         """Everything below the folder; links are not followed."""
-        return walk(self.path)
+        return walk_files(self.path)
 
-    def digests(self, named: Iterable[Sum]) -> Iterator[tuple[Sum, str | None]]:
+    def digests(self, named: Iterable[Checksum]) -> Iterator[tuple[Checksum, str | None]]:
         """One file after the other."""
         for one in named:
             try:
@@ -80,7 +87,9 @@ class Folder:
                 yield one, None
 
 
-def verify(release: Path, *, key: Path | None, files: Files | None = None) -> Verification:
+def verify_release(
+    release: Path, *, key: Path | None, files: ReleaseFiles | None = None
+) -> VerificationResult:
     """Compare a release with its own evidence, byte for byte.
 
     Parameters
@@ -106,7 +115,7 @@ def verify(release: Path, *, key: Path | None, files: Files | None = None) -> Ve
     problems = _Problems()
     try:
         root = _check_root(release, problems)
-        _check_files(release, files or Folder(release), root, problems)
+        _check_files(release, files or FolderFiles(release), root, problems)
         _check_manifests(release, problems)
     except OSError:
         raise EnvironmentFailure(
@@ -118,7 +127,7 @@ def verify(release: Path, *, key: Path | None, files: Files | None = None) -> Ve
         checked = _check_attestation(release, root, public, problems)
     elif public is not None:
         problems.add(layout.ATTESTATION, "missing")
-    return Verification(
+    return VerificationResult(
         status="not intact" if problems.found else "intact",
         signer="unsigned" if not signed else "checked" if checked else "not checked",
         problems=tuple(sorted(problems.found.items())),
@@ -134,7 +143,7 @@ def _check_root(release: Path, problems: _Problems) -> dict[str, Any]:
             problems.add(layout.ROOT, "changed")
             return {}
         expected = dict(root["digests"])
-        named = all(layout.may_be_attested(path) or path == layout.ATTESTATION for path in expected)
+        named = all(layout.is_attested_file(path) or path == layout.ATTESTATION for path in expected)
         members = {"format", "digests", "digest", *_IDENTITY}
         if set(root) != members or root["format"] != layout.FORMAT_VERSION or not named:
             problems.add(layout.ROOT, "contradictory")
@@ -162,7 +171,7 @@ def _check_digests(release: Path, expected: dict[str, str], problems: _Problems)
     return not faults
 
 
-def _check_files(release: Path, files: Files, root: dict[str, Any], problems: _Problems) -> None:
+def _check_files(release: Path, files: ReleaseFiles, root: dict[str, Any], problems: _Problems) -> None:
     """Hold what lies there against SHA256SUMS."""
     apart = {layout.SUMS, layout.ROOT}
     if layout.ATTESTATION in root.get("digests", {layout.ATTESTATION: ""}):
@@ -176,14 +185,14 @@ def _check_files(release: Path, files: Files, root: dict[str, Any], problems: _P
 
 
 def _in_both(
-    sums: Iterator[Sum], walked: Iterator[Found], apart: set[str], problems: _Problems
-) -> Iterator[Sum]:
+    sums: Iterator[Checksum], walked: Iterator[FolderEntry], apart: set[str], problems: _Problems
+) -> Iterator[Checksum]:
     """Merge SHA256SUMS with a walk, both ordered alike; what is not in both, or is no file, is a problem."""
     expected = next(sums, None)
     for found in walked:
         if found.path in apart and found.kind == "file":
             continue
-        while expected is not None and layout.order_of(expected.path) < layout.order_of(found.path):
+        while expected is not None and layout.path_order(expected.path) < layout.path_order(found.path):
             problems.add(expected.path, "missing")
             expected = next(sums, None)
         if expected is None or expected.path != found.path:
@@ -199,9 +208,9 @@ def _in_both(
         expected = next(sums, None)
 
 
-def _sums(release: Path, problems: _Problems) -> Iterator[Sum]:
+def _sums(release: Path, problems: _Problems) -> Iterator[Checksum]:
     try:
-        yield from read_sums(release / layout.SUMS)
+        yield from read_checksums(release / layout.SUMS)
     except FileNotFoundError:
         problems.add(layout.SUMS, "missing")
     except (IntegrityError, OSError):
@@ -216,16 +225,16 @@ def _check_manifests(release: Path, problems: _Problems) -> None:
         return
     in_data = (entry for entry in _sums(release, problems) if entry.path.startswith(f"{layout.DATA}/"))
     try:
-        for stated, summed in zip_longest(manifest_sums(release), in_data):
+        for stated, summed in zip_longest(manifest_checksums(release), in_data):
             if (
                 stated is None
                 or summed is None
                 or (stated.path, stated.sha256) != (summed.path, summed.sha256)
             ):
-                problems.add(layout.relative(parts[0], release), "contradictory")
+                problems.add(layout.release_path(parts[0], release), "contradictory")
                 break
     except (IntegrityError, pa.ArrowException):
-        problems.add(layout.relative(parts[0], release), "unreadable")
+        problems.add(layout.release_path(parts[0], release), "unreadable")
     try:
         for _ in read_batches(release / layout.PATIENTS, PATIENT_SCHEMA):
             pass
@@ -236,7 +245,7 @@ def _check_manifests(release: Path, problems: _Problems) -> None:
 def _check_attestation(release: Path, root: dict[str, Any], public: Any, problems: _Problems) -> bool:
     """Tell whether the given key signed exactly these files and this RELEASE.json."""
     try:
-        content = opened((release / layout.ATTESTATION).read_bytes(), public)
+        content = open_envelope((release / layout.ATTESTATION).read_bytes(), public)
         subject = {entry["name"]: entry["digest"]["sha256"] for entry in content["subject"]}
         claimed = content["predicate"]["release"]
     except IntegrityError as failure:
@@ -249,7 +258,7 @@ def _check_attestation(release: Path, root: dict[str, Any], public: Any, problem
     if set(subject) != set(root.get("digests", subject)) - {layout.ATTESTATION}:
         problems.add(layout.ATTESTATION, "contradictory")
         agrees = False
-    known = {path: digest for path, digest in subject.items() if layout.may_be_attested(path)}
+    known = {path: digest for path, digest in subject.items() if layout.is_attested_file(path)}
     agrees &= _check_digests(release, known, problems) and set(known) == set(subject)
     if root and claimed != {name: root.get(name) for name in _IDENTITY}:
         problems.add(layout.ROOT, "contradictory")

@@ -10,18 +10,18 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-VOLUMES = frozenset(
+VOLUME_SOP_CLASSES = frozenset(
     "1.2.840.10008.5.1.4.1.1." + suffix
     for suffix in "2 2.1 2.2 4 4.1 4.3 4.4 128 128.1 130 13.1.1 13.1.2".split()
 )
 """SOP classes whose frames are slices: CT, MR, PET, their enhanced and converted forms, cone-beam CT."""
-Verdict = Literal["none", "possible", "uncut", "projection"]
+FaceVerdict = Literal["none", "possible", "uncut", "projection"]
 """``none``: no face can be rendered; ``possible``: it may; ``uncut``: it may, and no cut is proved to remove
 it; ``projection``: the image lies in no plane, so that nothing can be rendered from it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownValue:
     """One identifying value of a patient or study and what sort of thing it is.
 
     ``category``: ``name``, ``id``, ``date``, ``address``, ``phone``, ``institution``, ``uid`` or ``text``;
@@ -35,7 +35,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Peek:
+class Inspection:
     """What inventory reads from one object without sanitising it.
 
     ``kind`` is ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``. Empty
@@ -51,11 +51,11 @@ class Peek:
     series_uid: str = ""
     sop_uid: str = ""
     accession: str = ""
-    known: frozenset[Known] = frozenset()
+    known: frozenset[KnownValue] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ReviewDecision:
     """What a person decided of one doubt: ``place`` is the doubt's, ``verdict`` says what to do there.
 
     ``keep`` leaves it as it is, ``blank`` blanks or cuts it, ``quarantine`` refuses the object.
@@ -66,7 +66,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Place:
+class SpecimenIds:
     """Where a slide stands, as the holder's table says: ids of its own patient, sample, block and section,
     stain and scanner; empty where the table says nothing.
     """
@@ -97,16 +97,16 @@ class Context:
 
     patient: str
     object_key: str
-    known: frozenset[Known] = frozenset()
+    known: frozenset[KnownValue] = frozenset()
     pseudonym: str | None = None
     refuse: str = ""
-    decisions: tuple[Decision, ...] = ()
-    face: Face | None = None
-    place: Place | None = None
+    decisions: tuple[ReviewDecision, ...] = ()
+    face: SeriesFace | None = None
+    place: SpecimenIds | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class FaceCut:
     """Where a face is cut off: a plane facing forward for every block of a coarse grid.
 
     In the patient coordinate system (LPS, mm; PS3.3 C.7.6.2.1.1) block (i, j) covers ``block`` mm of x from
@@ -121,19 +121,19 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class SeriesFace:
     """What an object is told of its series: the verdict, and the cuts of its frame of reference."""
 
-    verdict: Verdict
-    cuts: tuple[Cut, ...] = ()
+    verdict: FaceVerdict
+    cuts: tuple[FaceCut, ...] = ()
 
 
-def cut_to_json(cut: Cut) -> str:
+def cut_to_json(cut: FaceCut) -> str:
     """The cut as the sealed state keeps it."""
     return json.dumps([cut.left, cut.top, cut.block, cut.depths])
 
 
-def cut_from_json(text: str) -> Cut:
+def cut_from_json(text: str) -> FaceCut:
     """Rebuild what ``cut_to_json`` kept."""
     left, top, block, depths = json.loads(text)
-    return Cut(left, top, block, tuple(map(tuple, depths)))
+    return FaceCut(left, top, block, tuple(map(tuple, depths)))

@@ -30,7 +30,7 @@ class SubKeys:
         return "SubKeys(...)"
 
 
-def derive(material: bytes, *, scope: str) -> SubKeys:
+def derive_sub_keys(material: bytes, *, scope: str) -> SubKeys:
     """Derive the sub-keys of one scope.
 
     Parameters
@@ -55,7 +55,7 @@ def derive(material: bytes, *, scope: str) -> SubKeys:
     )
 
 
-def mac(key: bytes, *parts: str) -> bytes:
+def keyed_mac(key: bytes, *parts: str) -> bytes:
     """HMAC-SHA256 over length-prefixed parts, so that no two lists of parts collide."""
     message = b"".join(
         len(raw).to_bytes(4, "big") + raw
@@ -69,7 +69,7 @@ def remap_uid(keys: SubKeys, root: str | None, uid: str) -> str:
 
     Equal UIDs give equal results whatever stands around them; the result is at most 64 characters.
     """
-    digest = mac(keys.uid, uid.strip(" \0"))
+    digest = keyed_mac(keys.uid, uid.strip(" \0"))
     if root is None:
         number = bytearray(digest[:16])
         number[6] = number[6] & 0x0F | 0x80
@@ -82,9 +82,9 @@ def remap_uid(keys: SubKeys, root: str | None, uid: str) -> str:
 
 def patient_pseudonym(keys: SubKeys, pseudonyms: Pseudonyms, patient: str) -> str:
     """The pseudonymous PatientID: the policy's prefix and 16 base-32 characters (80 bits)."""
-    return pseudonyms.prefix + token(keys.patient, 16, patient)
+    return pseudonyms.prefix + pseudonym_token(keys.patient, 16, patient)
 
 
-def token(key: bytes, length: int, *parts: str) -> str:
+def pseudonym_token(key: bytes, length: int, *parts: str) -> str:
     """``length`` base-32 characters that only the key can make from ``parts``."""
-    return b32encode(mac(key, *parts)).decode("ascii")[:length]
+    return b32encode(keyed_mac(key, *parts)).decode("ascii")[:length]

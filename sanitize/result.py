@@ -15,7 +15,7 @@ class Outcome(StrEnum):
     QUARANTINED = "quarantined"
 
 
-class Check(StrEnum):
+class CheckResult(StrEnum):
     """Result of one check, as the manifest states it."""
 
     PASSED = "passed"
@@ -36,7 +36,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Slide:
+class SlideRecord:
     """What is said of a whole-slide image: facts of its format, and its place as pseudonyms.
 
     ``levels`` are (width, height) in pixels, the largest first; ``mpp`` micrometres a pixel; ``objective``
@@ -58,7 +58,7 @@ class Slide:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """One file of an object that is several: what follows the object's name, bytes, SHA-256 in hex."""
 
     name: str
@@ -67,7 +67,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ObjectRecord:
     """The public and holder-side facts about one object; no element value of the source.
 
     Pseudonyms are those written into the released object. ``sha256`` and ``size`` (bytes)
@@ -92,11 +92,11 @@ class Record:
     rows: int | None = None
     columns: int | None = None
     frames: int | None = None
-    pixels: Check = Check.NOT_APPLICABLE
-    faces: Check = Check.NOT_APPLICABLE
+    pixels: CheckResult = CheckResult.NOT_APPLICABLE
+    faces: CheckResult = CheckResult.NOT_APPLICABLE
     pixel_regions_cleaned: int = 0
-    slide: Slide | None = None
-    parts: tuple[Part, ...] = ()
+    slide: SlideRecord | None = None
+    parts: tuple[FilePart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Doubt:
+class ReviewItem:
     """Something a person should look at; for the holder's eyes alone, since it shows values.
 
     ``place`` and ``rule`` as in a finding; ``text`` what was read or cut there; ``before`` and ``after``
@@ -135,8 +135,8 @@ class Sanitized:
     what the name of the released file ends in.
     """
 
-    record: Record
+    record: ObjectRecord
     pieces: tuple[bytes | Span, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[ReviewItem, ...] = ()
     suffix: str = "dcm"

@@ -14,11 +14,11 @@ import pydicom
 import pytest
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Limits, Policy
-from medsanitize.sanitize.context import Context, Face
-from medsanitize.sanitize.dicom.inspect import kept_attributes, peek
+from medsanitize.sanitize.context import Context, SeriesFace
+from medsanitize.sanitize.dicom.inspect import inspect_dicom, kept_attributes
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.faces.read_header import read_slice
-from medsanitize.sanitize.pseudonyms import SubKeys, derive
+from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 from medsanitize.sanitize.result import Outcome, Sanitized
 from pydicom.data import get_testdata_file
 
@@ -62,7 +62,7 @@ def lenient(make_policy: Callable[..., Policy]) -> Policy:
 @pytest.fixture(scope="session")
 def subkeys() -> SubKeys:
     """Sub-keys from fixed material."""
-    return derive(bytes(range(32)), scope="release:test")
+    return derive_sub_keys(bytes(range(32)), scope="release:test")
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +102,7 @@ def context_of() -> Callable[..., Context]:
     """The context that an inventory of this object alone would make."""
 
     def make(data: bytes, policy: Policy | None = None) -> Context:
-        seen = peek(data, None, kept_attributes(policy.dicom) if policy else frozenset())
+        seen = inspect_dicom(data, None, kept_attributes(policy.dicom) if policy else frozenset())
         if seen.patient_ids:
             patient = "id:" + "/".join(seen.patient_ids[0])
         elif seen.study_uid:
@@ -110,7 +110,7 @@ def context_of() -> Callable[..., Context]:
         else:
             patient = "object:" + sha256(data).hexdigest()
         key = seen.sop_uid or sha256(data).hexdigest()
-        face = Face("none") if read_slice(data, Limits()) else None
+        face = SeriesFace("none") if read_slice(data, Limits()) else None
         return Context(patient, key, seen.known, face=face)
 
     return make

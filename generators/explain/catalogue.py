@@ -8,7 +8,7 @@ from pathlib import Path
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release import layout
 from medsanitize.release.manifest import read_rows
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def read_catalogue(release: Path, *, everything: bool) -> tuple[Entry, ...]:
     """
     if not (release / layout.ROOT).is_file():
         raise UsageError("The catalogue is no release: it has no RELEASE.json", "Name a release folder")
-    found = verify(release, key=None)
+    found = verify_release(release, key=None)
     if found.status != "intact":
         raise IntegrityError(
             f"The catalogue is not what its evidence says ({len(found.problems)} problems)",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.generators.export.provenance import DESCRIPTION, Said
 from medsanitize.release.canonical_json import document_json
-from medsanitize.sanitize.formats.png.samples import png_of
+from medsanitize.sanitize.formats.png.samples import encode_png
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def png_object(image: NDArray[np.uint8]) -> bytes:
     """One image, ``(rows, columns)`` of 8 bits, as PNG: pixels and nothing else."""
-    return png_of(image[..., None], 1).write()
+    return encode_png(image[..., None], 1).write()
 
 
 def sidecar(said: Said) -> bytes:

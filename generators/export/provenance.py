@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from medsanitize.policies.model import Pseudonyms
-from medsanitize.sanitize.pseudonyms import SubKeys, mac, patient_pseudonym, remap_uid
+from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac, patient_pseudonym, remap_uid
 
 Form = Literal["secondary-capture", "cr", "png"]
 DESCRIPTION = (
@@ -68,4 +68,6 @@ def names_of(
 
 def seed_of(keys: SubKeys, model: str, label: int, index: int) -> int:
     """The seed of a class's image ``index``, from 0 to 2 ** 63 - 1: only the key can make it."""
-    return int.from_bytes(mac(keys.dummy, "synthetic seed", model, str(label), str(index))[:8], "big") >> 1
+    return (
+        int.from_bytes(keyed_mac(keys.dummy, "synthetic seed", model, str(label), str(index))[:8], "big") >> 1
+    )

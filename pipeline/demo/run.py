@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 
 _LEAST = 5
 _ENCODINGS = ("utf-8", "latin-1", "utf-16-le", "utf-16-be")
@@ -38,16 +38,16 @@ def prepare_demo(folder: Path) -> Demo:
     """
     from medsanitize.pipeline.demo.export import make_export
     from medsanitize.policies.release_key import generate_release_key
-    from medsanitize.policies.template import template
+    from medsanitize.policies.template import policy_template
     from medsanitize.release.attestation import generate_signing_key
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError("The folder for the demo is not empty", "Name a new folder")
-    with storage():
+    with storage_errors():
         folder.mkdir(parents=True, exist_ok=True)
         export = make_export(folder / "export")
         policy = folder / "policy.yaml"
-        policy.write_text(_with_signing(template("research", "demo")), encoding="utf-8")
+        policy.write_text(_with_signing(policy_template("research", "demo")), encoding="utf-8")
         _elsewhere(folder / "elsewhere")
     generate_release_key(folder / "release.key")
     generate_signing_key(folder / "signing.key")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.pipeline.demo.images import scan
 from medsanitize.pipeline.demo.pictures import Planted
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.writer import numbers, text, write_tiff
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values, write_tiff
 from medsanitize.sanitize.formats.tiff_directory import Dialect
 
 if TYPE_CHECKING:
@@ -60,18 +60,24 @@ def _label(burned: str) -> NDArray[Any]:
     return np.asarray(image)
 
 
-def _page(picture: NDArray[Any], said: str, comment: str, *, tiled: bool = True, subfile: int = 0) -> Page:
+def _page(
+    picture: NDArray[Any], said: str, comment: str, *, tiled: bool = True, subfile: int = 0
+) -> OutputPage:
     high, wide = picture.shape[:2]
     shorts = {254: subfile, 259: 7, 262: 6, 277: 3, 284: 1}
     longs = {256: wide, 257: high} | ({322: _TILE, 323: _TILE} if tiled else {278: high})
-    values = {tag: numbers(_CLASSIC, 3, [value]) for tag, value in shorts.items()}
-    values |= {tag: numbers(_CLASSIC, 4, [value]) for tag, value in longs.items()}
-    values |= {258: numbers(_CLASSIC, 3, [8, 8, 8]), 530: numbers(_CLASSIC, 3, [1, 1]), 270: text(said)}
+    values = {tag: integer_values(_CLASSIC, 3, [value]) for tag, value in shorts.items()}
+    values |= {tag: integer_values(_CLASSIC, 4, [value]) for tag, value in longs.items()}
+    values |= {
+        258: integer_values(_CLASSIC, 3, [8, 8, 8]),
+        530: integer_values(_CLASSIC, 3, [1, 1]),
+        270: ascii_value(said),
+    }
     cut = [picture]
     if tiled:
         places = [(y, x) for y in range(0, high, _TILE) for x in range(0, wide, _TILE)]
         cut = [picture[y : y + _TILE, x : x + _TILE] for y, x in places]
-    return Page(values, [(_jpeg(one, comment),) for one in cut], tiled)
+    return OutputPage(values, [(_jpeg(one, comment),) for one in cut], tiled)
 
 
 def _jpeg(picture: NDArray[Any], comment: str) -> bytes:

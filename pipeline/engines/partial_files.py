@@ -13,21 +13,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from medsanitize.pipeline.engines.worker import Worker, gone
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 
 DRAFTS = ".part"
 
 
 def open_drafts(staging: Path) -> None:
     """Make the folder for files that are being written."""
-    with storage():
+    with storage_errors():
         (staging / DRAFTS).mkdir(mode=0o700, exist_ok=True)
 
 
 def remove_drafts(staging: Path) -> None:
     """Take the folder away, with what workers that died left in it."""
     left = staging / f"{DRAFTS}-left"
-    with storage(), suppress(FileNotFoundError):
+    with storage_errors(), suppress(FileNotFoundError):
         shutil.rmtree(left, ignore_errors=True)
         (staging / DRAFTS).replace(left)  # from here on a late worker cannot add to it
         shutil.rmtree(left)
@@ -35,7 +35,7 @@ def remove_drafts(staging: Path) -> None:
 
 def drop_drafts(staging: Path, number: int) -> None:
     """Take away what workers left that died of one object."""
-    with storage():
+    with storage_errors():
         for left in (staging / DRAFTS).glob(f"{number}.*"):
             left.unlink(missing_ok=True)
 
@@ -65,7 +65,7 @@ class Drafts:
 
     def place(self) -> None:
         """Give every file its name, in folders that are made where they are missing."""
-        with storage(), _present():
+        with storage_errors(), _present():
             for name, target in self._targets:
                 self._worker.ensure_folder(target.rpartition("/")[0])
                 os.replace(name, target)

@@ -19,7 +19,7 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.storage.local import Root, hold_to, is_same, root_at, unreachable
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.model import Policy
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 
 SEEN = ".seen-"
 """What names of files begin with by which workers elsewhere show, for a moment, that they see this folder."""
@@ -143,7 +143,7 @@ def end_sharing(state: State, staging: Path) -> None:
         return
     with state.transaction() as db:
         db.execute("DELETE FROM meta WHERE name = ?", (_SIGHT,))
-    with storage():
+    with storage_errors():
         (staging / json.loads(sight)[1]).unlink(missing_ok=True)
 
 

@@ -15,7 +15,7 @@ from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.storage.spool import spool_in
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Context, Known
+from medsanitize.sanitize.context import Context, KnownValue
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
 
@@ -62,7 +62,7 @@ class Worker:
         self._links: set[tuple[str, str]] = set()
         self._doubts: set[bytes] = set()
         self._patients: set[bytes] = set()
-        self._known: dict[bytes, frozenset[Known]] = {}
+        self._known: dict[bytes, frozenset[KnownValue]] = {}
 
     def sanitize(self, content: bytes | mmap.mmap, context: Context) -> Sanitized:
         """Sanitise one object by what its bytes are."""
@@ -147,7 +147,7 @@ class Worker:
         self._patients.add(patient)
         return True
 
-    def not_sent_lately(self, owner: bytes, known: frozenset[Known]) -> frozenset[Known]:
+    def not_sent_lately(self, owner: bytes, known: frozenset[KnownValue]) -> frozenset[KnownValue]:
         """The identifiers of ``owner`` that this worker has not sent lately."""
         before = self._known.get(owner, frozenset())
         new = known - before

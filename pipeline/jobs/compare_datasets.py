@@ -16,7 +16,7 @@ from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.pipeline.storage.sources import walk
-from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
 from medsanitize.verifiers.reid.labels import NO_PATIENT, TWICE, Columns, read_labels
 from medsanitize.verifiers.reid.overlap.dataset import Image, Side, is_release, release_side, split_sides
@@ -155,7 +155,7 @@ def _require_outside(output: Path, dataset: Path) -> None:
 def _make(output: Path) -> None:
     """Make the folder of the holder's before the long work, not after it."""
     try:
-        with storage():
+        with storage_errors():
             output.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         raise UsageError("The folder for the output cannot be made", "Name one within a folder") from None

@@ -12,7 +12,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.signals import Stop
-from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.verifiers.reid.labels import Columns, Labels, read_labels
 
 if TYPE_CHECKING:
@@ -174,5 +174,5 @@ def _write_calibration(output: Path, given: Given | None) -> None:
     if given is not None:
         write_atomic(output / CALIBRATION, given.to_json().encode() + b"\n")
         return
-    with storage():
+    with storage_errors():
         (output / CALIBRATION).unlink(missing_ok=True)

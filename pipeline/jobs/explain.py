@@ -12,7 +12,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.signals import Stop
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 
 if TYPE_CHECKING:
     from medsanitize.generators.explain.explain import Explanation
@@ -129,7 +129,7 @@ def _open(folder: Path | None) -> _Model:
 
 def _write(output: Path, name: str, results: str, page: bytes) -> None:
     """Write both files for their owner alone: a page may show a patient."""
-    with storage():
+    with storage_errors():
         output.mkdir(parents=True, exist_ok=True)
         for suffix, data in (("json", results.encode() + b"\n"), ("html", page)):
             path = output / f"{name}.{suffix}"

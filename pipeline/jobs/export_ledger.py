@@ -13,8 +13,8 @@ from medsanitize.pipeline.resume import scope_of, state_path
 from medsanitize.pipeline.state.database import State, translated
 from medsanitize.policies.model import Policy
 from medsanitize.policies.release_key import read_release_key
-from medsanitize.release.atomic_io import storage
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.release.atomic_io import storage_errors
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.audit import ReleaseAudit
@@ -63,7 +63,7 @@ def open_for_reading(policy: Policy) -> State:
     path = state_path(policy)
     if not path.exists():
         raise UsageError("There is no state of this release", "Run the policy first")
-    return State(path, derive(read_release_key(policy.keys), scope=scope_of(policy)))
+    return State(path, derive_sub_keys(read_release_key(policy.keys), scope=scope_of(policy)))
 
 
 def _write(state: State, target: Path, patients: int) -> int:
@@ -72,7 +72,7 @@ def _write(state: State, target: Path, patients: int) -> int:
     for (value,) in rows:
         old, new = json.loads(state.seal.open(value, b"link"))
         pairs.add((new, old))
-    with storage():
+    with storage_errors():
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except FileExistsError:

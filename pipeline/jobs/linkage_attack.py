@@ -18,7 +18,7 @@ from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import write_atomic
-from medsanitize.release.manifest import stated_policy
+from medsanitize.release.manifest import read_policy_digest
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import Columns, read_labels
 from medsanitize.verifiers.reid.linkage.dataset_attack import Linkage, Seen
@@ -93,7 +93,7 @@ def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
 def _policy_of(release: Path, path: Path) -> Policy:
     """The policy that the release was made by: another one would answer for it."""
     policy = load(path)
-    if stated_policy(release) != policy_digest(policy):
+    if read_policy_digest(release) != policy_digest(policy):
         raise UsageError(
             "The release was not made by this policy, or by another version of medsanitize",
             "Name the policy that it was made by, unchanged, with the version that made it",

@@ -15,7 +15,7 @@ from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.pipeline.storage.pacs.address import DimsePeer, WebService, target_of
 from medsanitize.pipeline.storage.pacs.retry import FEW, NotGiven, NotOffered, patiently
 from medsanitize.release.manifest import read_objects
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 _COLUMNS = ("path", "kind", "sop_class", "transfer_syntax", "study", "series", "instance")
 
@@ -90,7 +90,7 @@ def send(
         A signal; the same call resumes.
     """
     who = target_of(target, calling, *credential)
-    found = verify(release, key=key)
+    found = verify_release(release, key=key)
     if found.status != "intact":
         raise IntegrityError(
             "The release is not intact, and nothing was sent", "See what is wrong with: medsanitize verify"

@@ -34,9 +34,9 @@ from medsanitize.pipeline.synthesis.draw import (
 from medsanitize.pipeline.synthesis.reference_images import Sides, Table, sides_of
 from medsanitize.pipeline.synthesis.stage import open_verifiers, seen_by
 from medsanitize.policies.model import Pseudonyms
-from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
-from medsanitize.sanitize.pseudonyms import SubKeys, derive
+from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 
 if TYPE_CHECKING:
     from medsanitize.generators.diffusion.generator import Generator
@@ -191,7 +191,7 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
 
 def _keys(seed: int) -> SubKeys:
     """Seeds and names follow from the seed: whoever draws again gets the same images under the same UIDs."""
-    return derive(sha256(f"synthesize/{seed}".encode()).digest(), scope="synthesize")
+    return derive_sub_keys(sha256(f"synthesize/{seed}".encode()).digest(), scope="synthesize")
 
 
 def _check_output(output: Path) -> None:
@@ -265,7 +265,7 @@ def _write(asked: Asked, found: Synthesis, generator: Generator, sides: Sides) -
     )
     write_atomic(asked.output / PAGE, holder_page(shown))
     write_atomic(asked.output / RESULT, document_json(found.facts()))
-    with storage():
+    with storage_errors():
         (asked.output / PAGE).chmod(0o600)
         shutil.rmtree(asked.output / _KEPT, ignore_errors=True)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideView, SourceFile
 from medsanitize.sanitize.wsi.wipe import Wipe, plan_wipe
 
@@ -42,7 +42,7 @@ def wipe_slides(paths: Sequence[Path]) -> Wiped:
         try:
             wipe_slide(path)
             wiped += 1
-        except Refused as problem:
+        except Quarantined as problem:
             refused[problem.rule] = refused.get(problem.rule, 0) + 1
         except OSError:
             raise EnvironmentFailure(
@@ -62,7 +62,7 @@ def wipe_slide(path: Path) -> None:
     """
     with path.open("r+b", buffering=0) as file:
         if os.fstat(file.fileno()).st_size == 0:
-            raise Refused("empty-file")
+            raise Quarantined("empty-file")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             view = SlideView((SourceFile(path.name, data),), untouched=True)
             plan = plan_wipe(view, WholeSlides())

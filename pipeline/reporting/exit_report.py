@@ -26,7 +26,7 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.queries import FOUND
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
-from medsanitize.release.atomic_io import reserve, storage, write_atomic
+from medsanitize.release.atomic_io import reserve_space, storage_errors, write_atomic
 
 RETURN_FILE, METRICS_FILE = "return.json", "metrics.prom"
 _OUTCOMES = ("released", "dropped", "quarantined", "pending")
@@ -182,9 +182,9 @@ def accounted(account: Account, policy: Policy, shard: Shard | None) -> Iterator
     """
     account.policy, account.shard = policy, shard
     for name in (RETURN_FILE, METRICS_FILE):
-        with storage():
+        with storage_errors():
             account_path(policy, shard, name).unlink(missing_ok=True)
-        reserve(account_path(policy, shard, name))
+        reserve_space(account_path(policy, shard, name))
     try:
         yield
         _write(account, policy, shard)
@@ -200,7 +200,7 @@ def _write(account: Account, policy: Policy, shard: Shard | None) -> None:
     for name, content in ((RETURN_FILE, return_bytes(account)), (METRICS_FILE, account.metrics())):
         path = account_path(policy, shard, name)
         write_atomic(path, content)
-        with storage():
+        with storage_errors():
             path.chmod(0o600)
 
 
@@ -243,6 +243,6 @@ def check_return_file(account: Account, policy: Policy) -> None:
         )
     if account.file is not None:
         if account.file.is_file():
-            with storage():
+            with storage_errors():
                 account.file.unlink(missing_ok=True)
-        reserve(account.file)
+        reserve_space(account.file)

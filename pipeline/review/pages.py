@@ -25,10 +25,10 @@ from medsanitize.pipeline.state.database import State, translated
 from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.pipeline.state.queries import outcome_counts, rule_counts
 from medsanitize.policies.model import Policy
-from medsanitize.release.atomic_io import storage
-from medsanitize.release.review import Card, Page, Refusal, data_uri, render_page
+from medsanitize.release.atomic_io import storage_errors
+from medsanitize.release.review import QuarantineEntry, ReviewCard, ReviewPage, data_uri, render_review_page
 from medsanitize.sanitize.pseudonyms import SubKeys
-from medsanitize.sanitize.result import Doubt
+from medsanitize.sanitize.result import ReviewItem
 
 CARDS = 250
 """Most doubts on a page."""
@@ -91,7 +91,7 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
         told = _left_out(state, beyond)
         remove_pages(policy)
         for number, part in enumerate(parts, start=1):
-            page = Page(
+            page = ReviewPage(
                 name=policy.release.name,
                 version=policy.release.version,
                 ending=ending,
@@ -103,7 +103,7 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
                 doubts=tuple(part),
                 left_out=told if number == len(pages) else (),
             )
-            _write(pages[number - 1], render_page(_with_the_rest(page, state, looks)))
+            _write(pages[number - 1], render_review_page(_with_the_rest(page, state, looks)))
         if ending != "published":
             approve = digest if ending == "awaiting_approval" else None
             with state.transaction():
@@ -170,14 +170,14 @@ def _judged(state: State, policy: Policy) -> tuple[str, str]:
 # -- what is on a page ----------------------------------------------------------------------
 
 
-def _finding_cards(state: State) -> Iterator[Card]:
+def _finding_cards(state: State) -> Iterator[ReviewCard]:
     """What the audit found in objects that were to be released."""
     rows = state.db.execute(
         "SELECT place, findings.rule, count(*) FROM findings JOIN objects USING (id)"
         " WHERE outcome = 'released' GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
     ).fetchall()
     for place, rule, count in rows:
-        yield Card(
+        yield ReviewCard(
             f"finding-{finding_name(state, place, rule)}",
             rule,
             f"The audit refuses {_objects(count)}: {place}",
@@ -197,26 +197,26 @@ def _open_doubts(state: State) -> list[tuple[bytes, int]]:
     return [(bytes(name), int(count)) for name, count in rows]
 
 
-def _doubt_cards(state: State, names: Sequence[tuple[bytes, int]]) -> Iterator[Card]:
+def _doubt_cards(state: State, names: Sequence[tuple[bytes, int]]) -> Iterator[ReviewCard]:
     for name, count in names:
         yield _doubt_card(name.hex(), open_doubt(state, name), count)
 
 
-def _doubt_card(name: str, doubt: Doubt, count: int) -> Card:
+def _doubt_card(name: str, doubt: ReviewItem, count: int) -> ReviewCard:
     note = f"In {_objects(count)}." if count > 1 else ""
     if doubt.before and doubt.before == doubt.after:
         note = f"Left as it was. {note}"
     pictures = data_uri(doubt.before), data_uri(doubt.after)
-    return Card(name, doubt.rule, doubt.place, _CHOICES, doubt.text, note.strip(), *pictures)
+    return ReviewCard(name, doubt.rule, doubt.place, _CHOICES, doubt.text, note.strip(), *pictures)
 
 
 def _objects(count: int) -> str:
     return "1 object" if count == 1 else f"{count:,} objects"
 
 
-def _parts(cards: Iterable[Card]) -> Iterator[list[Card]]:
+def _parts(cards: Iterable[ReviewCard]) -> Iterator[list[ReviewCard]]:
     """Cut cards into pages of bounded size; there is always a first page."""
-    part: list[Card] = []
+    part: list[ReviewCard] = []
     size = 0
     for card in cards:
         weight = len(card.text) + len(card.before) + len(card.after)
@@ -244,7 +244,7 @@ def _look(state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: s
         return look_at(state, engine, root, numbers)
 
 
-def _with_the_rest(page: Page, state: State, looks: Sequence[Look]) -> Page:
+def _with_the_rest(page: ReviewPage, state: State, looks: Sequence[Look]) -> ReviewPage:
     """The first page with what it alone shows: quarantine, sample and counts."""
     if page.number > 1:
         return page
@@ -259,7 +259,7 @@ def _with_the_rest(page: Page, state: State, looks: Sequence[Look]) -> Page:
     )
 
 
-def _look_card(state: State, look: Look) -> Card:
+def _look_card(state: State, look: Look) -> ReviewCard:
     again, alike = state.db.execute(
         "SELECT again, (SELECT count(*) FROM objects AS other WHERE other.pixels = objects.pixels"
         "  AND other.id <> objects.id AND other.outcome = 'released') FROM objects WHERE id = ?",
@@ -271,7 +271,7 @@ def _look_card(state: State, look: Look) -> Card:
         f"The same pixels are in {_objects(alike)} more." if alike else "",
     )
     modality = next((row[4] for row in look.header if row[1] == "(0008,0060)"), "") or "Object"
-    return Card(
+    return ReviewCard(
         id=f"object-{look.id}",
         rule="sample",
         title=f"{modality} of {look.path.split('/')[1]}",
@@ -283,7 +283,7 @@ def _look_card(state: State, look: Look) -> Card:
     )
 
 
-def _refusals(state: State) -> Iterator[Refusal]:
+def _refusals(state: State) -> Iterator[QuarantineEntry]:
     """Objects in quarantine with the paths of their sources, some of every rule."""
     rules = rule_counts(state, "quarantined")
     share = max(10, _REFUSALS // max(len(rules), 1))
@@ -297,7 +297,7 @@ def _refusals(state: State) -> Iterator[Refusal]:
             path = os.fsdecode(open_paths(state.seal, source)[0]).encode("utf-8", "replace").decode()
             found = json.loads(state.seal.open(payload, b"record"))[1] if payload else []
             place = next((place for place, by in found if by == rule), "file")
-            yield Refusal(path, place, rule)
+            yield QuarantineEntry(path, place, rule)
 
 
 def _left_out(state: State, beyond: int) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ def _unseen(state: State) -> int:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a page that only its owner can read, from its first byte on."""
-    with storage():
+    with storage_errors():
         temporary = path.with_name(f".{path.name}.tmp")
         temporary.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -8,7 +8,7 @@ import os
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from medsanitize.errors import KeyMaterialError
-from medsanitize.sanitize.pseudonyms import SubKeys, mac
+from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
 
 _NONCE = 12
 NAME_BYTES = 16
@@ -23,7 +23,7 @@ class Seal:
     def __init__(self, subkeys: SubKeys) -> None:
         self._cipher = AESGCM(subkeys.state)
         self._lookup = subkeys.lookup
-        self._marks = mac(subkeys.lookup, "marks")
+        self._marks = keyed_mac(subkeys.lookup, "marks")
 
     def __repr__(self) -> str:
         return "Seal(...)"
@@ -55,4 +55,4 @@ class Seal:
 
     def name(self, *parts: str) -> bytes:
         """Name a row (16 bytes) without showing what it is about."""
-        return mac(self._lookup, *parts)[:NAME_BYTES]
+        return keyed_mac(self._lookup, *parts)[:NAME_BYTES]

@@ -13,7 +13,7 @@ from medsanitize.pipeline.runtime.progress import StageTiming
 from medsanitize.pipeline.runtime.signals import Stopped
 
 if TYPE_CHECKING:
-    from medsanitize.release.summary import Gate
+    from medsanitize.release.summary import GateSummary
 
 
 class Exit(IntEnum):
@@ -99,7 +99,7 @@ class RunResult:
     quarantined: Mapping[str, int] = field(default_factory=dict)
     actions: Mapping[str, int] = field(default_factory=dict)
     rules: Mapping[str, int] = field(default_factory=dict)
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[GateSummary, ...] = ()
     stages: tuple[StageTiming, ...] = ()
     release: Path | str | None = None
     report: Path | None = None

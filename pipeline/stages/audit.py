@@ -26,9 +26,9 @@ from medsanitize.pipeline.storage.sources import SourceProblem, opened_all
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.release.layout import staged_path
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.pseudonyms import SubKeys
-from medsanitize.sanitize.result import Part, Slide
+from medsanitize.sanitize.result import FilePart, SlideRecord
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.dicom_conformance import Expected
@@ -44,7 +44,7 @@ class Subject:
     """What is held against the files of one patient's study: pseudonym, identifiers, allowed dates."""
 
     pseudonym: str
-    own: frozenset[Known]
+    own: frozenset[KnownValue]
     allowed_dates: frozenset[str]
 
     def __repr__(self) -> str:
@@ -55,8 +55,8 @@ class Subject:
 class SlideTarget:
     """What is held against a staged slide: its record, and its sources with their stamp."""
 
-    stated: Slide
-    parts: tuple[Part, ...]
+    stated: SlideRecord
+    parts: tuple[FilePart, ...]
     sources: tuple[bytes, ...]
     stamp: bytes
 
@@ -74,7 +74,7 @@ class Target:
     native: bool | None
     subject: Subject
     slide: SlideTarget | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[FilePart, ...] = ()
 
     def __repr__(self) -> str:
         return f"Target({self.id})"
@@ -175,7 +175,7 @@ def _targets(state: State, policy: Policy, subkeys: SubKeys) -> Iterator[Target]
         for _, _, number, *names, digest, native, kind, payload, source, stamp in group:
             if subject is None or subject.pseudonym != names[0]:
                 subject = _subject(state, policy, subkeys, patient, study, names[0])
-            slide, parts = None, tuple[Part, ...]()
+            slide, parts = None, tuple[FilePart, ...]()
             if kind == "raster":
                 parts = open_record(state, "released", names[:4], payload).parts
             elif kind == "slide":
@@ -196,7 +196,9 @@ def _subject(
     return Subject(pseudonym, own, allowed)
 
 
-def allowed_dates(policy: Policy, subkeys: SubKeys, patient: str, known: Collection[Known]) -> frozenset[str]:
+def allowed_dates(
+    policy: Policy, subkeys: SubKeys, patient: str, known: Collection[KnownValue]
+) -> frozenset[str]:
     """Known dates that may be released all the same: the patient's shift makes them of other known dates.
 
     Parameters
@@ -369,7 +371,7 @@ def audit_evidence(search: Search, staging: Path) -> list[tuple[str, str, str]]:
         files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
         for file in files:
             if file.is_file():
-                name = layout.relative(file, staging)
+                name = layout.release_path(file, staging)
                 found.extend((name, finding.place, finding.rule) for finding in audit_file(file, search))
     return found
 

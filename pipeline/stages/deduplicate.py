@@ -21,9 +21,9 @@ from medsanitize.pipeline.state.queries import released_rows
 from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.staged_objects import Staged, staged_objects
 from medsanitize.policies.model import Policy
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import all_paths, contested_path
-from medsanitize.release.registry import Hit, Registry
+from medsanitize.release.registry import Registry, RegistryHit
 
 BATCH = 64
 _REGISTRY_PAGE = 20_000
@@ -106,7 +106,7 @@ def _name_survivors(state: State, staging: Path) -> None:
 
 
 def _name(waiting: Path, target: Path, names: Sequence[str]) -> None:
-    with storage():
+    with storage_errors():
         if not waiting.exists():
             return
         if target.exists():
@@ -269,7 +269,7 @@ def _against_registry(state: State, policy: Policy, registry: Registry, verdict:
     rows = released_rows(state, "id, sha256, pixels") if others else iter(())
     while page := list(islice(rows, _REGISTRY_PAGE)):
         hit_rows: dict[object, tuple[object]] = {}
-        seen: set[tuple[object, Hit]] = set()
+        seen: set[tuple[object, RegistryHit]] = set()
         wanted = list(_digests_of(state, page))
         for hit in registry.lookup((whole, pixels) for _, whole, pixels in wanted):
             number = wanted[hit.index][0]

@@ -17,11 +17,18 @@ from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import OPTION_CODES, Policy
 from medsanitize.release.canonical_json import canonical_json
 from medsanitize.release.layout import staged_path
-from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
+from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
 from medsanitize.release.multi_file_objects import parts_to_json
-from medsanitize.release.summary import Figures, Gate, Guideline, Summary, Synthetic, TableSummary
-from medsanitize.sanitize.pseudonyms import SubKeys, mac
-from medsanitize.sanitize.result import Check, Record
+from medsanitize.release.summary import (
+    FigureTable,
+    GateSummary,
+    Guideline,
+    Summary,
+    SyntheticSummary,
+    TableSummary,
+)
+from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
+from medsanitize.sanitize.result import CheckResult, ObjectRecord
 
 ACTIONS = {"D": "replaced", "Z": "emptied", "X": "removed", "C": "cleaned", "U": "uid", "K": "kept"}
 _CHECKS = ("pixels", "faces", "identifiers", "duplicates", "registry", "overlap")
@@ -94,7 +101,7 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
         found = set(str(flags).split(","))
         actions = count_actions(record.rules)
         out = ObjectRow(
-            object_id=mac(subkeys.uid, "object id", record.instance)[:16].hex(),
+            object_id=keyed_mac(subkeys.uid, "object id", record.instance)[:16].hex(),
             path=staged_path(record.patient, record.study, record.series, record.instance, str(suffix)),
             kind=record.kind,
             modality=record.modality,
@@ -116,7 +123,7 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             pixel_regions_cleaned=record.pixel_regions_cleaned,
             check_pixels=record.pixels,
             check_faces=record.faces,
-            check_identifiers=Check.PASSED if audited else Check.NOT_RUN,
+            check_identifiers=CheckResult.PASSED if audited else CheckResult.NOT_RUN,
             check_duplicates=_duplicate_check(found, looked == 1),
             check_registry=_registry_check(found, registry_made),
             check_overlap=_overlap_check(found, trouble, overlapped),
@@ -138,9 +145,9 @@ def _as_synthetic(row: ObjectRow, label: str, facts: Mapping[str, Any]) -> Objec
     """A synthetic image's row: no object or patient can be found twice by it, the gate saw to that."""
     return replace(
         row,
-        check_duplicates=Check.NOT_APPLICABLE,
-        check_registry=Check.NOT_APPLICABLE,
-        check_overlap=Check.NOT_APPLICABLE,
+        check_duplicates=CheckResult.NOT_APPLICABLE,
+        check_registry=CheckResult.NOT_APPLICABLE,
+        check_overlap=CheckResult.NOT_APPLICABLE,
         synthetic=True,
         model_digest=facts["model"],
         match_bound=facts["bound"],
@@ -149,22 +156,22 @@ def _as_synthetic(row: ObjectRow, label: str, facts: Mapping[str, Any]) -> Objec
     )
 
 
-def synthetic_of(state: State) -> Synthetic | None:
+def synthetic_of(state: State) -> SyntheticSummary | None:
     """What is said of the synthetic images, in public; None where no image was replaced."""
     facts = json.loads(state.get("synthesized") or "{}")
     return _synthetic(facts) if facts.get("replaced") else None
 
 
-def _synthetic(facts: Mapping[str, Any]) -> Synthetic:
+def _synthetic(facts: Mapping[str, Any]) -> SyntheticSummary:
     figures = tuple(
-        Figures(**{**one, "head": tuple(one["head"]), "rows": tuple(map(tuple, one["rows"]))})
+        FigureTable(**{**one, "head": tuple(one["head"]), "rows": tuple(map(tuple, one["rows"]))})
         for one in facts.get("figures", ())
     )
     told = {name: tuple(facts.get(name, ())) for name in ("statement", "quality")}
-    return Synthetic(**{**facts, **told, "figures": figures})
+    return SyntheticSummary(**{**facts, **told, "figures": figures})
 
 
-def _slide_columns(record: Record) -> dict[str, Any]:
+def _slide_columns(record: ObjectRecord) -> dict[str, Any]:
     slide = record.slide
     if slide is None:
         return {}
@@ -182,27 +189,27 @@ def _slide_columns(record: Record) -> dict[str, Any]:
     }
 
 
-def _duplicate_check(found: set[str], looked: bool) -> Check:
+def _duplicate_check(found: set[str], looked: bool) -> CheckResult:
     if found & {"bytes", "pixels"}:
-        return Check.FLAGGED
-    return Check.PASSED if looked else Check.NOT_RUN
+        return CheckResult.FLAGGED
+    return CheckResult.PASSED if looked else CheckResult.NOT_RUN
 
 
-def _registry_check(found: set[str], made: bool) -> Check:
+def _registry_check(found: set[str], made: bool) -> CheckResult:
     if not made:
-        return Check.NOT_RUN
-    return Check.FLAGGED if "registry" in found else Check.PASSED
+        return CheckResult.NOT_RUN
+    return CheckResult.FLAGGED if "registry" in found else CheckResult.PASSED
 
 
-def _overlap_check(found: set[str], trouble: object, notes: Mapping[str, Any]) -> Check:
+def _overlap_check(found: set[str], trouble: object, notes: Mapping[str, Any]) -> CheckResult:
     """Passed only where the image was compared and the comparison bears that conclusion."""
     if "overlap" in found:
-        return Check.FLAGGED
+        return CheckResult.FLAGGED
     if not notes.get("releases") or trouble is None:
-        return Check.NOT_RUN
+        return CheckResult.NOT_RUN
     if trouble == "no-image":
-        return Check.NOT_APPLICABLE
-    return Check.PASSED if trouble == "" and not notes["unclear"] else Check.NOT_RUN
+        return CheckResult.NOT_APPLICABLE
+    return CheckResult.PASSED if trouble == "" and not notes["unclear"] else CheckResult.NOT_RUN
 
 
 def write_manifests(state: State, subkeys: SubKeys, policy: Policy, staging: Path) -> Tally:
@@ -210,7 +217,7 @@ def write_manifests(state: State, subkeys: SubKeys, policy: Policy, staging: Pat
     metadata = {"policy_digest": policy_digest(policy), "tool_version": __version__}
     tally = Tally()
     write_objects(object_rows(state, subkeys, policy, tally), staging, metadata=metadata)
-    write_patients(patients_of(staging), staging, metadata=metadata)
+    write_patients(count_patients(staging), staging, metadata=metadata)
     return tally
 
 
@@ -218,7 +225,7 @@ def summarize(
     state: State,
     policy: Policy,
     tally: Tally,
-    gates: tuple[Gate, ...],
+    gates: tuple[GateSummary, ...],
     tables: tuple[TableSummary, ...],
     guidelines: tuple[Guideline, ...] = (),
 ) -> Summary:
@@ -269,7 +276,7 @@ def summary_from_json(text: str, policy: Policy) -> Summary:
     facts = json.loads(text)
     facts["release"] = policy.release
     facts["options"] = tuple((code, meaning) for code, meaning in facts["options"])
-    facts["gates"] = tuple(Gate(**gate) for gate in facts["gates"])
+    facts["gates"] = tuple(GateSummary(**gate) for gate in facts["gates"])
     facts["tables"] = tuple(
         TableSummary(**{**table, "columns": tuple(table["columns"])}) for table in facts["tables"]
     )

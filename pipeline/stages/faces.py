@@ -31,11 +31,17 @@ from medsanitize.pipeline.state.series import (
 )
 from medsanitize.pipeline.storage.sources import SourceProblem, opened
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Face
-from medsanitize.sanitize.faces.slice_geometry import LEAST_SLICES, Plane, could_show_face, plane_of, stacks
+from medsanitize.sanitize.context import SeriesFace
+from medsanitize.sanitize.faces.slice_geometry import (
+    LEAST_SLICES,
+    Plane,
+    could_show_face,
+    read_plane,
+    sort_into_stacks,
+)
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.faces.frame_geometry import FrameAt
+    from medsanitize.sanitize.faces.frame_geometry import FramePlane
     from medsanitize.sanitize.faces.read_header import SliceHeader
 
 MOST_SLICES = 30_000
@@ -105,7 +111,7 @@ def judge_faces(
     for result in engine.map(judge_batch, _series_to_decode(state, on_objects), isolate=True):
         if isinstance(result, Died):
             series: Series = result.item
-            store_face(state, series.name, Face("uncut"))
+            store_face(state, series.name, SeriesFace("uncut"))
             on_objects(len(series.slices))
         else:
             for name, count, face in result:
@@ -116,7 +122,7 @@ def judge_faces(
     state.commit()
 
 
-def faces_of(state: State, policy: Policy) -> Callable[[int], Face | None]:
+def faces_of(state: State, policy: Policy) -> Callable[[int], SeriesFace | None]:
     """Look up what an object is told of its series: by its row's number, None where it is no slice.
 
     A series without a cut of its own shares those of its frame of reference: a sagittal localiser of three
@@ -125,14 +131,14 @@ def faces_of(state: State, policy: Policy) -> Callable[[int], Face | None]:
     if not looks_at_faces(policy):
         return lambda _: None
     cutting = policy.pixels.faces == "deface"
-    remembered: dict[bytes, Face] = {}
+    remembered: dict[bytes, SeriesFace] = {}
 
-    def face(number: int) -> Face | None:
+    def face(number: int) -> SeriesFace | None:
         found = series_of(state, number)
         if found is None:
             return None
         if found.projection:
-            return Face("projection")
+            return SeriesFace("projection")
         if found.series not in remembered:
             remembered.clear()
             remembered[found.series] = _face_of(state, found, cutting)
@@ -141,13 +147,13 @@ def faces_of(state: State, policy: Policy) -> Callable[[int], Face | None]:
     return face
 
 
-def _face_of(state: State, found: SeriesOfObject, cutting: bool) -> Face:
+def _face_of(state: State, found: SeriesOfObject, cutting: bool) -> SeriesFace:
     face = face_of_series(state, found.series)
     if face is None:
-        return Face("uncut")
+        return SeriesFace("uncut")
     if not cutting or face.verdict == "uncut":
-        return Face(face.verdict)
-    return face if face.cuts else Face(face.verdict, cuts_of_frame(state, found.frame_of_reference))
+        return SeriesFace(face.verdict)
+    return face if face.cuts else SeriesFace(face.verdict, cuts_of_frame(state, found.frame_of_reference))
 
 
 def _join_small_series(state: State) -> None:
@@ -165,7 +171,7 @@ def _series_to_decode(state: State, on_objects: Callable[[int], None]) -> Iterat
         series = _series(state, name)
         settled = None if series is None else _by_geometry(series)
         if series is None or settled is not None:
-            store_face(state, name, settled or Face("none"))
+            store_face(state, name, settled or SeriesFace("none"))
             on_objects(len(series.slices) if series else 0)
         else:
             yield (series,)
@@ -180,7 +186,7 @@ def _series(state: State, name: bytes) -> Series | None:
     for one in stored:
         modality, height, width, frames, numbers, away = json.loads(one.geometry)
         position, orientation, spacing = numbers
-        plane = plane_of(position, orientation, spacing, height, width) if frames == 1 else None
+        plane = read_plane(position, orientation, spacing, height, width) if frames == 1 else None
         slices.append(Slice(one.path, one.stamp, plane, frames, height, width))
         modalities.add(modality)
         elsewhere = elsewhere and away
@@ -188,46 +194,46 @@ def _series(state: State, name: bytes) -> Series | None:
     return Series(name, modality, elsewhere, tuple(slices))
 
 
-def _by_geometry(series: Series) -> Face | None:
+def _by_geometry(series: Series) -> SeriesFace | None:
     """The verdict where geometry alone gives it."""
     if len(series.slices) > MOST_SLICES:
-        return Face("uncut")
+        return SeriesFace("uncut")
     if any(one.plane is None for one in series.slices):
         several = sum(one.frames for one in series.slices) >= LEAST_SLICES
-        return None if several else Face("none")
+        return None if several else SeriesFace("none")
     planes = [one.plane for one in series.slices if one.plane is not None]
-    if any(could_show_face([planes[i] for i in stack]) for stack in stacks(planes)):
+    if any(could_show_face([planes[i] for i in stack]) for stack in sort_into_stacks(planes)):
         return None
-    return Face("none")
+    return SeriesFace("none")
 
 
 # -- in the workers -----------------------------------------------------------------------
 
 
-def judge_batch(worker: Worker, batch: Sequence[Series]) -> list[tuple[bytes, int, Face]]:
+def judge_batch(worker: Worker, batch: Sequence[Series]) -> list[tuple[bytes, int, SeriesFace]]:
     """Judge series by their pixels; what cannot be read or decoded may show a face."""
     return [(series.name, len(series.slices), _judge(worker, series)) for series in batch]
 
 
-def _judge(worker: Worker, series: Series) -> Face:
-    from medsanitize.sanitize.faces.frame_geometry import Unreadable
-    from medsanitize.sanitize.faces.series import judge_series
+def _judge(worker: Worker, series: Series) -> SeriesFace:
+    from medsanitize.sanitize.faces.frame_geometry import UnreadableSlice
+    from medsanitize.sanitize.faces.series import assess_series
 
     try:
         reader = _Reader(worker, series)
-        return judge_series(
+        return assess_series(
             reader.planes,
             reader.image,
             reader.modality,
             elsewhere=series.elsewhere,
             cutting=worker.setup.policy.pixels.faces == "deface",
         )
-    except (SourceProblem, Unreadable):
-        return Face("uncut")
+    except (SourceProblem, UnreadableSlice):
+        return SeriesFace("uncut")
     except EnvironmentFailure:
         raise
     except Exception:  # noqa: BLE001  a failure of ours must not let a face through, nor stop the run
-        return Face("uncut")
+        return SeriesFace("uncut")
 
 
 class _Reader:
@@ -236,7 +242,7 @@ class _Reader:
     def __init__(self, worker: Worker, series: Series) -> None:
         self._worker = worker
         self._slices = series.slices
-        self._open: tuple[int, Any, list[FrameAt]] | None = None
+        self._open: tuple[int, Any, list[FramePlane]] | None = None
         self._frames: list[tuple[int, int]] = []
         self.planes: list[Plane | None] = []
         scaled = True
@@ -257,7 +263,7 @@ class _Reader:
     def image(self, index: int) -> Any:
         """Values of one frame, rescaled where the object says how."""
         import numpy as np
-        from medsanitize.sanitize.faces.frame_geometry import Unreadable
+        from medsanitize.sanitize.faces.frame_geometry import UnreadableSlice
         from pydicom import pixels
 
         number, frame = self._frames[index]
@@ -266,16 +272,16 @@ class _Reader:
         try:
             stored = pixels.pixel_array(dataset, index=frame if one.frames > 1 else None)  # type: ignore[attr-defined]
         except _UNDECODABLE:
-            raise Unreadable from None
+            raise UnreadableSlice from None
         if stored.shape != (one.rows, one.columns):
-            raise Unreadable
+            raise UnreadableSlice
         values = np.asarray(stored, np.float32)
         rescale = places[frame].rescale
         return values if rescale is None else values * np.float32(rescale[0]) + np.float32(rescale[1])
 
-    def _read(self, number: int) -> tuple[Any, list[FrameAt]]:
+    def _read(self, number: int) -> tuple[Any, list[FramePlane]]:
         """One object and the places of its frames."""
-        from medsanitize.sanitize.faces.frame_geometry import Unreadable, frames_of
+        from medsanitize.sanitize.faces.frame_geometry import UnreadableSlice, read_frame_planes
         from pydicom import dcmread
         from pydicom.uid import ImplicitVRLittleEndian
 
@@ -289,6 +295,6 @@ class _Reader:
                     if "TransferSyntaxUID" not in dataset.file_meta:
                         dataset.file_meta.TransferSyntaxUID = ImplicitVRLittleEndian
                 except (*_UNDECODABLE, EOFError):
-                    raise Unreadable from None
-            self._open = (number, dataset, frames_of(dataset))
+                    raise UnreadableSlice from None
+            self._open = (number, dataset, read_frame_planes(dataset))
         return self._open[1:]

@@ -28,7 +28,7 @@ from medsanitize.pipeline.state.series import SliceRow, add_slices
 from medsanitize.pipeline.storage.slide_files import is_slide_part, view_of
 from medsanitize.pipeline.storage.sources import Found, SourceProblem, first_sight, stamp_of, walk
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Known, Peek
+from medsanitize.sanitize.context import Inspection, KnownValue
 
 BATCH = 64
 _SANITIZED = frozenset(["dicom", "raster", "slide"])
@@ -154,10 +154,10 @@ def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[Seen]:
 
 
 def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
-    from medsanitize.sanitize.dicom.inspect import peek
+    from medsanitize.sanitize.dicom.inspect import inspect_dicom
     from medsanitize.sanitize.faces.read_header import read_slice
-    from medsanitize.sanitize.raster.sanitizer import peek_raster
-    from medsanitize.sanitize.wsi.inspect import peek_slide, slide_key
+    from medsanitize.sanitize.raster.sanitizer import inspect_raster
+    from medsanitize.sanitize.wsi.inspect import inspect_slide, slide_key
 
     seal, policy = worker.seal, worker.setup.policy
     limits = policy.dicom.limits
@@ -176,7 +176,9 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     try:
         with first_sight(found, seal) as (contents, size, mark):
             content, view = contents[0], view_of(tuple(one.path for one in found.files), contents)
-            seen = peek_slide(view) or peek_raster(content) or peek(content, limits, worker.kept)
+            seen = (
+                inspect_slide(view) or inspect_raster(content) or inspect_dicom(content, limits, worker.kept)
+            )
             header = read_slice(content, limits) if seen.kind == "dicom" and looks_at_faces(policy) else None
             key = seen.sop_uid
             if seen.kind == "slide":
@@ -212,7 +214,7 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     return Seen(row, patient_row, _new_known(worker, owners, seen.known), place)
 
 
-def _names(worker: Worker, seen: Peek, sop: bytes) -> tuple[bytes, bytes, PatientRow | None]:
+def _names(worker: Worker, seen: Inspection, sop: bytes) -> tuple[bytes, bytes, PatientRow | None]:
     """Keyed names of patient and study, and the patient's row unless it was sent lately."""
     seal = worker.seal
     study = seal.name("study", seen.study_uid) if seen.study_uid else b""
@@ -225,7 +227,9 @@ def _names(worker: Worker, seen: Peek, sop: bytes) -> tuple[bytes, bytes, Patien
     return patient, study, (patient, person, Patient(key, issuer, identifier).sealed(seal))
 
 
-def _new_known(worker: Worker, owners: tuple[bytes, ...], known: frozenset[Known]) -> tuple[KnownRow, ...]:
+def _new_known(
+    worker: Worker, owners: tuple[bytes, ...], known: frozenset[KnownValue]
+) -> tuple[KnownRow, ...]:
     return tuple(
         known_row(worker.seal, owner, one.category, one.value)
         for owner in owners

@@ -22,10 +22,10 @@ from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.staged_objects import Staged, staged_objects
 from medsanitize.policies.model import Overlap, Policy, RegistryKey
 from medsanitize.policies.release_key import read_registry_key
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.embeddings import Vault
 from medsanitize.release.layout import all_paths
-from medsanitize.release.registry import Entry
+from medsanitize.release.registry import RegistryEntry
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.overlap.dataset import Image
@@ -74,7 +74,7 @@ def check_overlap(policy: Policy) -> None:
         )
 
 
-def earlier(policy: Policy) -> list[Entry]:
+def earlier(policy: Policy) -> list[RegistryEntry]:
     """Releases of other names: earlier versions of this one hold the same patients on purpose."""
     return [entry for entry in registry_of(policy).list() if entry.name != policy.release.name]
 
@@ -209,7 +209,7 @@ def pairs_path(policy: Policy) -> Path:
 def _write_pairs(policy: Policy, found: Found) -> None:
     from medsanitize.verifiers.reid.overlap.result_files import write_pairs
 
-    with storage():
+    with storage_errors():
         write_pairs(found, pairs_path(policy))
 
 
@@ -240,7 +240,7 @@ def released_looks(state: State, policy: Policy) -> Seen:
     return seen_of("this release", rows, {}, policy.state)
 
 
-def _theirs(policy: Policy, models: Models, entry: Entry, title: str) -> Seen:
+def _theirs(policy: Policy, models: Models, entry: RegistryEntry, title: str) -> Seen:
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import seen_of
 
     missing = registry_of(policy).missing(entry.name, entry.version, models.identity)
@@ -248,7 +248,7 @@ def _theirs(policy: Policy, models: Models, entry: Entry, title: str) -> Seen:
     return seen_of(title, registered(policy, models, entry), unread, policy.state)
 
 
-def registered(policy: Policy, models: Models, entry: Entry) -> Iterator[tuple[Image, Look]]:
+def registered(policy: Policy, models: Models, entry: RegistryEntry) -> Iterator[tuple[Image, Look]]:
     """What the registry keeps of a release."""
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.overlap.dataset import Image
@@ -301,7 +301,7 @@ def _mark(state: State, action: str, patients: Sequence[str]) -> int:
     return max(done.rowcount, 0)
 
 
-def register_embeddings(state: State, policy: Policy, entry: Entry) -> None:
+def register_embeddings(state: State, policy: Policy, entry: RegistryEntry) -> None:
     """Keep what was seen of this release in the registry, so that later ones can be compared with it."""
     if policy.overlap is None:
         return

@@ -15,9 +15,9 @@ from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.release.embeddings import PART, Embeddings, Vault
 from medsanitize.release.manifest import read_rows
-from medsanitize.release.multi_file_objects import parts_of
-from medsanitize.release.registry import Entry, Registry
-from medsanitize.release.verify import verify
+from medsanitize.release.multi_file_objects import read_parts
+from medsanitize.release.registry import Registry, RegistryEntry
+from medsanitize.release.verify import verify_release
 from medsanitize.sanitize.wsi.sanitizer import MODALITY
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Added:
     """What the registry took: the release, how many embeddings, and how many objects have none."""
 
-    entry: Entry
+    entry: RegistryEntry
     embeddings: int = 0
     missing: int = 0
 
@@ -42,7 +42,7 @@ def register(release: Path, registry: Registry) -> Added:
     IntegrityError
         When the release is not intact.
     """
-    if verify(release, key=None).status != "intact":
+    if verify_release(release, key=None).status != "intact":
         raise IntegrityError("The release is not intact", "See which files with: medsanitize verify RELEASE")
     return Added(registry.add(release, verified=True, tiles=tiles_of_release(release)))
 
@@ -95,7 +95,7 @@ def tiles_of_release(release: Path) -> Iterator[bytes]:
 
     for row in read_rows(release):
         if row.kind == "slide":
-            others = [release / path for path, _, _ in parts_of(row.path, row.parts)][1:]
+            others = [release / path for path, _, _ in read_parts(row.path, row.parts)][1:]
             yield from map(bytes.fromhex, tile_digests(release / row.path, others))
         elif row.modality == MODALITY:
             digest = frames_digest(read(release / row.path))

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.state.database import State
-from medsanitize.sanitize.result import Doubt
+from medsanitize.sanitize.result import ReviewItem
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.engines.worker import Worker
@@ -53,7 +53,7 @@ class Room:
         return cls(PER_RUN - int(count), BYTES_PER_RUN - int(size))
 
 
-def seal_doubts(worker: Worker, doubts: Sequence[Doubt]) -> tuple[tuple[SealedDoubt, ...], int]:
+def seal_doubts(worker: Worker, doubts: Sequence[ReviewItem]) -> tuple[tuple[SealedDoubt, ...], int]:
     """Seal an object's doubts for its holder; returns them and how many were left out."""
     if not worker.setup.keep_links:
         return (), 0
@@ -70,7 +70,7 @@ def seal_doubts(worker: Worker, doubts: Sequence[Doubt]) -> tuple[tuple[SealedDo
     return tuple(sealed.values()), len(doubts[PER_OBJECT:])
 
 
-def _rank(doubt: Doubt) -> int:
+def _rank(doubt: ReviewItem) -> int:
     if doubt.before and doubt.before == doubt.after:
         return 0
     return 1 if doubt.before or doubt.after else 2
@@ -93,10 +93,10 @@ def store_doubts(state: State, number: int, doubts: Sequence[SealedDoubt], beyon
         state.write("INSERT OR REPLACE INTO unseen VALUES (?, ?)", [(number, beyond)])
 
 
-def open_doubt(state: State, name: bytes) -> Doubt:
+def open_doubt(state: State, name: bytes) -> ReviewItem:
     """Read a doubt that the state holds."""
     place, rule, value = state.db.execute(
         "SELECT place, rule, value FROM doubts WHERE name = ?", (name,)
     ).fetchone()
     text, before, after = json.loads(state.seal.open(value, b"doubt"))
-    return Doubt(place, rule, text, b64decode(before), b64decode(after))
+    return ReviewItem(place, rule, text, b64decode(before), b64decode(after))

@@ -21,11 +21,11 @@ from medsanitize.pipeline.storage.sha256_writer import LARGE, Digest
 from medsanitize.pipeline.storage.slide_files import view_of
 from medsanitize.pipeline.storage.sources import SourceProblem, opened_all
 from medsanitize.policies.model import Policy
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import contested_path, part_path, staged_path
-from medsanitize.release.multi_file_objects import digest_of_parts
+from medsanitize.release.multi_file_objects import parts_digest
 from medsanitize.sanitize.formats.pieces import Copy
-from medsanitize.sanitize.result import Finding, Outcome, Part, Record, Sanitized, Span
+from medsanitize.sanitize.result import FilePart, Finding, ObjectRecord, Outcome, Sanitized, Span
 
 NATIVE = frozenset(
     ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.2")
@@ -154,12 +154,12 @@ def _slide(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> D
         for file in sanitized.files:
             target = _target(worker, job, part_path(main, suffix, file.name))
             digest, size = _write(drafts, target, _blocks(file.pieces, contents))
-            parts.append(Part(file.name, size, digest.hex()))
+            parts.append(FilePart(file.name, size, digest.hex()))
         if drafts is not None:
             drafts.place()
     if len(parts) > 1:
         record = replace(record, parts=tuple(parts))
-        digest, size = bytes.fromhex(digest_of_parts(parts)), sum(part.size for part in parts)
+        digest, size = bytes.fromhex(parts_digest(parts)), sum(part.size for part in parts)
     others = "\n".join(part.name for part in parts[1:])
     facts = (suffix, others, size, digest, False, seal_record(worker.seal, record), job.id)
     row = ("released", None, 2 if job.contested else 1, *names, *facts)
@@ -188,7 +188,7 @@ def _write(drafts: Drafts | None, target: str, blocks: Iterable[bytes | memoryvi
                 digest.update(block)
                 size += len(block)
             return digest.digest(), size
-        with storage():
+        with storage_errors():
             descriptor = drafts.begin(target)
             try:
                 begun = 0
@@ -255,10 +255,10 @@ def _links(
 
 
 def _refused(worker: Worker, job: Job, kind: str, rule: str) -> Done:
-    return _settled(worker, job, Record(Outcome.QUARANTINED, kind, (Finding("file", rule),)))
+    return _settled(worker, job, ObjectRecord(Outcome.QUARANTINED, kind, (Finding("file", rule),)))
 
 
-def _settled(worker: Worker, job: Job, record: Record, sanitized: Sanitized | None = None) -> Done:
+def _settled(worker: Worker, job: Job, record: ObjectRecord, sanitized: Sanitized | None = None) -> Done:
     rule = record.findings[0].rule if record.findings else "unknown"
     nothing = (0, *(None,) * 9)
     doubts = seal_doubts(worker, sanitized.doubts) if sanitized else ((), 0)

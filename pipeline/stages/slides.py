@@ -17,7 +17,7 @@ from medsanitize.pipeline.state.specimens import (
     store_place,
 )
 from medsanitize.policies.model import Policy, SlidePlaces
-from medsanitize.sanitize.context import Place
+from medsanitize.sanitize.context import SpecimenIds
 
 
 def check_places(policy: Policy) -> None:
@@ -54,7 +54,7 @@ def place_slides(state: State, policy: Policy) -> None:
         state.put_plain("placed", b"1")
 
 
-def _found_in(table: Mapping[str, Place], names: Sequence[str]) -> Place | None:
+def _found_in(table: Mapping[str, SpecimenIds], names: Sequence[str]) -> SpecimenIds | None:
     """What the table says of a slide by the name of its main file, else by those of its other files."""
     if names[0] in table:
         return table[names[0]]
@@ -74,14 +74,14 @@ def _relative(roots: Sequence[bytes], path: bytes) -> str:
     return os.fsdecode(path[len(root) + 1 :]) if root else os.fsdecode(path.rpartition(b"/")[2])
 
 
-def _table(places: SlidePlaces) -> dict[str, Place]:
+def _table(places: SlidePlaces) -> dict[str, SpecimenIds]:
     columns = [getattr(places, level) for level in LEVELS]
-    table: dict[str, Place] = {}
+    table: dict[str, SpecimenIds] = {}
     for row in _rows(places):
         name = (row[places.slide] or "").strip().removeprefix("./")
         if name in table:
             raise UsageError("wsi.places names a slide twice", "List each slide once")
-        table[name] = Place(*((row[column] or "").strip() if column else "" for column in columns))
+        table[name] = SpecimenIds(*((row[column] or "").strip() if column else "" for column in columns))
     return table
 
 

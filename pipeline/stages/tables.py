@@ -22,9 +22,9 @@ from medsanitize.pipeline.state.patients import (
     studies_of,
 )
 from medsanitize.policies.model import Policy
-from medsanitize.policies.tables_section import Table
-from medsanitize.release.atomic_io import storage
-from medsanitize.release.duckdb_session import connected, identifier, table_rows
+from medsanitize.policies.tables_section import TableSection
+from medsanitize.release.atomic_io import storage_errors
+from medsanitize.release.duckdb_session import duckdb_session, quote_identifier, table_rows
 from medsanitize.release.layout import TABLES
 from medsanitize.release.summary import TableSummary
 from medsanitize.sanitize.dicom.dates import shift_date, shift_days, year_of_date
@@ -87,7 +87,7 @@ def write_tables(state: State, policy: Policy, subkeys: SubKeys, staging: Path) 
     import shutil
 
     folder = staging / TABLES
-    with storage():
+    with storage_errors():
         if folder.exists():
             shutil.rmtree(folder)
     written = tuple(_write_one(state, policy, subkeys, table, folder) for table in policy.tables)
@@ -114,7 +114,7 @@ def check_tables(policy: Policy) -> None:
             )
 
 
-def _wanted(table: Table) -> list[str]:
+def _wanted(table: TableSection) -> list[str]:
     ids = [table.patient, table.issuer, table.study, table.instance, table.accession]
     return list(
         dict.fromkeys(
@@ -123,7 +123,7 @@ def _wanted(table: Table) -> list[str]:
     )
 
 
-def _columns(table: Table) -> list[str]:
+def _columns(table: TableSection) -> list[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -140,19 +140,19 @@ def _columns(table: Table) -> list[str]:
         ) from None
 
 
-def _rows(table: Table) -> Iterator[dict[str, str | None]]:
+def _rows(table: TableSection) -> Iterator[dict[str, str | None]]:
     """Read a table a batch at a time, every value as text."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
-    from medsanitize.release.parquet_io import batches_of
+    from medsanitize.release.parquet_io import read_record_batches
 
     wanted = _wanted(table)
     try:
         if table.file.suffix == ".parquet":
             with pq.ParquetFile(table.file) as file:
-                for batch in batches_of(file, _ROWS, wanted):
+                for batch in read_record_batches(file, _ROWS, wanted):
                     columns = {name: pc.cast(batch.column(name), pa.string()).to_pylist() for name in wanted}
                     yield from _transposed(columns, batch.num_rows)
         else:
@@ -176,7 +176,9 @@ def _transposed(columns: dict[str, list[str | None]], rows: int) -> Iterator[dic
         yield {name: values[number] for name, values in columns.items()}
 
 
-def _write_one(state: State, policy: Policy, subkeys: SubKeys, table: Table, folder: Path) -> TableSummary:
+def _write_one(
+    state: State, policy: Policy, subkeys: SubKeys, table: TableSection, folder: Path
+) -> TableSummary:
     mapper = _Mapper(state, policy, subkeys, table)
     rows = (row for row in map(mapper.row, _rows(table)) if row is not None)
     count = write_ordered(folder / f"{table.name}.parquet", mapper.columns, rows)
@@ -194,11 +196,11 @@ def write_ordered(path: Path, columns: Sequence[str], rows: Iterator[Sequence[st
     They lie beside the table until they are in order.
     """
     waiting = path.with_name(_UNORDERED)
-    with storage():
+    with storage_errors():
         path.parent.mkdir(parents=True, exist_ok=True)
         count = _write_parquet(waiting, columns, iter(lambda: list(islice(rows, _ROWS)), []))
-        with connected(path.parent) as db:
-            order = ", ".join(f"{identifier(name)} NULLS FIRST" for name in columns)
+        with duckdb_session(path.parent) as db:
+            order = ", ".join(f"{quote_identifier(name)} NULLS FIRST" for name in columns)
             db.register("waiting", table_rows(waiting))
             found = db.execute(f"SELECT * FROM waiting ORDER BY {order}")  # noqa: S608  names are quoted
             _write_parquet(path, columns, iter(lambda: found.fetchmany(_ROWS), []))
@@ -212,13 +214,13 @@ def _write_parquet(
     """Write rows as they come, a row group a part; returns how many there were."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from medsanitize.release.parquet_io import column
+    from medsanitize.release.parquet_io import make_array
 
     schema: pa.Schema = pa.schema([pa.field(name, pa.string()) for name in columns])
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
         for part in parts:
-            arrays = [column([row[number] for row in part], pa.string()) for number in range(len(schema))]
+            arrays = [make_array([row[number] for row in part], pa.string()) for number in range(len(schema))]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             count += len(part)
     return count
@@ -242,7 +244,7 @@ def _groups(policy: Policy, folder: Path) -> Groups | None:
 class _Mapper:
     """Turns the rows of one table into rows that may be released; counts what it left out."""
 
-    def __init__(self, state: State, policy: Policy, subkeys: SubKeys, table: Table) -> None:
+    def __init__(self, state: State, policy: Policy, subkeys: SubKeys, table: TableSection) -> None:
         self.state, self.policy, self.subkeys, self.table = state, policy, subkeys, table
         self.columns = _wanted(table)
         if table.issuer:
@@ -338,9 +340,9 @@ class _Mapper:
 
 
 def _pseudonym(subkeys: SubKeys, purpose: str, text: str) -> str:
-    from medsanitize.sanitize.pseudonyms import mac
+    from medsanitize.sanitize.pseudonyms import keyed_mac
 
-    return mac(subkeys.patient, purpose, text)[:12].hex()
+    return keyed_mac(subkeys.patient, purpose, text)[:12].hex()
 
 
 def _age(text: str) -> str | None:

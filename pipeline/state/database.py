@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from medsanitize.errors import EnvironmentFailure, IntegrityError
 from medsanitize.pipeline.runtime.encryption import Seal
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.sanitize.pseudonyms import SubKeys
 
 PAGE = 500
@@ -114,7 +114,7 @@ class State:
         if path is not None:
             os.environ["SQLITE_TMPDIR"] = str(path.parent)  # what SQLite spills stays in the state folder
         if path is not None and not fixed:
-            with storage():
+            with storage_errors():
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         name = fixed_name(path) if path is not None and fixed else path or ""
         self.db = sqlite3.connect(name, isolation_level=None, uri=True)

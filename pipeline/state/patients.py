@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.state.database import State
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 
 PatientRow = tuple[bytes, bytes, bytes]
 """Names of the patient and of the PatientID, sealed `Patient`."""
@@ -66,13 +66,13 @@ def patients_with_id(state: State, identifier: str) -> list[bytes]:
     return [bytes(name) for (name,) in rows]
 
 
-def known_of(state: State, patient: bytes, study: bytes) -> frozenset[Known]:
+def known_of(state: State, patient: bytes, study: bytes) -> frozenset[KnownValue]:
     """Everything gathered over a patient's and a study's objects."""
     rows = state.db.execute("SELECT value FROM known WHERE owner IN (?, ?)", (patient, study or patient))
     return frozenset(_opened(state, value) for (value,) in rows)
 
 
-def all_known(state: State) -> Iterator[Known]:
+def all_known(state: State) -> Iterator[KnownValue]:
     """Every identifier of every patient and study; one of several owners comes once for each."""
     for (value,) in state.db.execute("SELECT value FROM known"):
         yield _opened(state, value)
@@ -92,5 +92,5 @@ def released_pseudonym(state: State, patient: bytes) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _opened(state: State, value: bytes) -> Known:
-    return Known(*json.loads(state.seal.open(value, b"known")))
+def _opened(state: State, value: bytes) -> KnownValue:
+    return KnownValue(*json.loads(state.seal.open(value, b"known")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from medsanitize.pipeline.state.database import PAGE, State
-from medsanitize.sanitize.context import Decision
+from medsanitize.sanitize.context import ReviewDecision
 
 FOUND = "id NOT IN (SELECT id FROM synthetics)"
 """Of objects that were found in the inputs; the others are synthetic images of this run."""
@@ -47,9 +47,9 @@ def rule_counts(state: State, outcome: str) -> dict[str, int]:
     return {str(rule): int(count) for rule, count in rows}
 
 
-def decisions_on(state: State, number: int) -> tuple[Decision, ...]:
+def decisions_on(state: State, number: int) -> tuple[ReviewDecision, ...]:
     """What a person decided of places in one object, by place."""
     rows = state.db.execute(
         "SELECT place, verdict FROM decisions WHERE id = ? AND place <> '' ORDER BY place", (number,)
     )
-    return tuple(Decision(place, verdict) for place, verdict in rows)
+    return tuple(ReviewDecision(place, verdict) for place, verdict in rows)

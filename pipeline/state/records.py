@@ -10,12 +10,12 @@ from typing import Any
 
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.state.database import State
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import all_paths, contested_path
-from medsanitize.sanitize.result import Check, Finding, Outcome, Part, Record, Slide
+from medsanitize.sanitize.result import CheckResult, FilePart, Finding, ObjectRecord, Outcome, SlideRecord
 
 
-def seal_record(seal: Seal, record: Record) -> bytes:
+def seal_record(seal: Seal, record: ObjectRecord) -> bytes:
     """Seal the parts of a record that have no column of their own."""
     facts = [
         record.kind,
@@ -36,13 +36,13 @@ def seal_record(seal: Seal, record: Record) -> bytes:
     return seal.close(json.dumps(facts).encode(), b"record")
 
 
-def open_record(state: State, outcome: str, names: Sequence[str | None], payload: bytes) -> Record:
+def open_record(state: State, outcome: str, names: Sequence[str | None], payload: bytes) -> ObjectRecord:
     """Rebuild a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
     facts: list[Any] = json.loads(state.seal.open(payload, b"record"))
     kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, *facts = facts
     pixels, regions, faces, slide, parts = facts
     patient, study, series, instance = (name or "" for name in names)
-    return Record(
+    return ObjectRecord(
         outcome=Outcome(outcome),
         kind=kind,
         findings=tuple(Finding(place, rule) for place, rule in findings),
@@ -57,11 +57,11 @@ def open_record(state: State, outcome: str, names: Sequence[str | None], payload
         rows=rows,
         columns=columns,
         frames=frames,
-        pixels=Check(pixels),
+        pixels=CheckResult(pixels),
         pixel_regions_cleaned=regions,
-        faces=Check(faces),
-        slide=None if slide is None else Slide(slide[0], tuple(map(tuple, slide[1])), *slide[2:]),
-        parts=tuple(Part(*part) for part in parts),
+        faces=CheckResult(faces),
+        slide=None if slide is None else SlideRecord(slide[0], tuple(map(tuple, slide[1])), *slide[2:]),
+        parts=tuple(FilePart(*part) for part in parts),
     )
 
 
@@ -77,7 +77,7 @@ def remove_unreleased(state: State, staging: Path) -> None:
         for number, parts, *names, staged in rows:
             for path in all_paths(names, parts):
                 name = contested_path(path, number) if staged == 2 else path
-                with storage():
+                with storage_errors():
                     (staging / name).unlink(missing_ok=True)
         state.write("UPDATE objects SET staged = 0 WHERE id = ?", [(row[0],) for row in rows])
     state.commit()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.keys import open_paths
-from medsanitize.sanitize.context import Cut, Face, Verdict, cut_from_json, cut_to_json
+from medsanitize.sanitize.context import FaceCut, FaceVerdict, SeriesFace, cut_from_json, cut_to_json
 
 SliceRow = tuple[int, bytes, bytes, int, int, bytes]
 """Object, names of series and frame of reference, frames, projection, sealed geometry."""
@@ -93,23 +93,23 @@ def pending_slices(state: State, series: bytes, limit: int) -> list[StoredSlice]
     ]
 
 
-def store_face(state: State, series: bytes, face: Face) -> None:
+def store_face(state: State, series: bytes, face: SeriesFace) -> None:
     """Store the verdict on a series."""
     cuts = [cut_to_json(cut) for cut in face.cuts]
     sealed = state.seal.close(json.dumps(cuts).encode(), b"cuts") if cuts else None
     state.write("INSERT OR REPLACE INTO faces VALUES (?, ?, ?)", [(series, face.verdict, sealed)])
 
 
-def face_of_series(state: State, series: bytes) -> Face | None:
+def face_of_series(state: State, series: bytes) -> SeriesFace | None:
     """The verdict on a series with its own cuts, or None where there is no verdict."""
     row = state.db.execute("SELECT verdict, cuts FROM faces WHERE series = ?", (series,)).fetchone()
     if row is None:
         return None
-    verdict: Verdict = row[0]
-    return Face(verdict, _opened_cuts(state, [row[1]]))
+    verdict: FaceVerdict = row[0]
+    return SeriesFace(verdict, _opened_cuts(state, [row[1]]))
 
 
-def cuts_of_frame(state: State, frame_of_reference: bytes) -> tuple[Cut, ...]:
+def cuts_of_frame(state: State, frame_of_reference: bytes) -> tuple[FaceCut, ...]:
     """The cuts of every series whose slices are in a frame of reference, each once."""
     rows = state.db.execute(
         "SELECT DISTINCT faces.series, cuts FROM faces JOIN slices USING (series)"
@@ -119,6 +119,6 @@ def cuts_of_frame(state: State, frame_of_reference: bytes) -> tuple[Cut, ...]:
     return tuple(dict.fromkeys(_opened_cuts(state, [cuts for _, cuts in rows])))
 
 
-def _opened_cuts(state: State, sealed: Sequence[bytes | None]) -> tuple[Cut, ...]:
+def _opened_cuts(state: State, sealed: Sequence[bytes | None]) -> tuple[FaceCut, ...]:
     texts = [json.loads(state.seal.open(cuts, b"cuts")) for cuts in sealed if cuts is not None]
     return tuple(cut_from_json(text) for group in texts for text in group)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from medsanitize.pipeline.state.database import PAGE, State
 from medsanitize.pipeline.state.keys import open_paths, patient_key
 from medsanitize.pipeline.state.patients import Patient, add_known, add_patients, known_row, patients_with_id
-from medsanitize.sanitize.context import Place
+from medsanitize.sanitize.context import SpecimenIds
 
 LEVELS = ("patient", "sample", "block", "section", "stain", "scanner")
 """Attributes of a specimen in the order in which they are sealed."""
@@ -46,13 +46,13 @@ def count_pending_slides(state: State) -> int:
     return state.count("kind = 'slide' AND outcome IS NULL")
 
 
-def place_of(state: State, number: int) -> Place | None:
+def place_of(state: State, number: int) -> SpecimenIds | None:
     """The specimen of a slide, or None when no table states it."""
     row = state.db.execute("SELECT value FROM places WHERE id = ?", (number,)).fetchone()
-    return None if row is None else Place(*json.loads(state.seal.open(row[0], b"place")))
+    return None if row is None else SpecimenIds(*json.loads(state.seal.open(row[0], b"place")))
 
 
-def store_place(state: State, number: int, place: Place) -> None:
+def store_place(state: State, number: int, place: SpecimenIds) -> None:
     """Store the specimen of a slide, and give the slide the patient that the table states."""
     value = state.seal.close(json.dumps([getattr(place, level) for level in LEVELS]).encode(), b"place")
     state.write("INSERT OR REPLACE INTO places VALUES (?, ?)", [(number, value)])

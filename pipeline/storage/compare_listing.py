@@ -14,7 +14,7 @@ from medsanitize.pipeline.storage.filesystem import file_system
 from medsanitize.pipeline.storage.remote import RemoteReader
 from medsanitize.pipeline.storage.retry import entirely
 from medsanitize.release import layout
-from medsanitize.release.checksums import walk
+from medsanitize.release.checksums import walk_files
 
 PAGE: Final = 1000
 """Names that S3 is asked for at once, and the most it gives."""
@@ -47,7 +47,7 @@ def lists_exactly(address: str, release: Path, check: Callable[[], None]) -> boo
         there, stated = _keys(address, check), _in_order_of_keys(release)
     else:
         there = RemoteReader(address.partition("://")[0]).names_below(address, check)
-        stated = ((found.path, found.size) for found in walk(release))
+        stated = ((found.path, found.size) for found in walk_files(release))
     pairs = zip_longest(_without_root(stated), _without_root(there))
     return all(one == other for one, other in pairs)
 

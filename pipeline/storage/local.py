@@ -19,7 +19,7 @@ from typing import Final
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.protocol import LARGE, Found, Opened, SourceProblem
 from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, companions
-from medsanitize.release.atomic_io import AWAY, storage
+from medsanitize.release.atomic_io import AWAY, storage_errors
 
 _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 """What a machine says that is short of something; no single file is to blame."""
@@ -149,7 +149,7 @@ def _inode(path: bytes) -> int | None:
 def _require_own(failure: OSError) -> None:
     """Make sure that a failure is that of a single file, and none of the machine or of what is mounted."""
     if failure.errno in AWAY | _SHORT:
-        with storage():
+        with storage_errors():
             raise failure
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.protocol import Content
 from medsanitize.pipeline.storage.spool import nameless, spool_folder
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 
 PREFIX: Final = ".slide-"
 _DESCRIPTORS: Final = Path("/proc/self/fd")
@@ -39,7 +39,7 @@ def named(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator[tuple
         raise EnvironmentFailure(
             "Slides in a store can be audited on Linux alone", "Copy them to a folder and name that"
         )
-    with ExitStack() as stack, storage():
+    with ExitStack() as stack, storage_errors():
         folder = stack.enter_context(TemporaryDirectory(prefix=PREFIX, dir=spool_folder()))
         links = [Path(folder) / os.fsdecode(name) for name in _names(paths)]
         for link, content in zip(links, contents, strict=True):
@@ -53,7 +53,7 @@ def named(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator[tuple
 
 def remove_links(folder: Path) -> None:
     """Take away the links that a killed run left in a folder."""
-    with storage():
+    with storage_errors():
         for path in folder.glob(f"{PREFIX}*"):
             shutil.rmtree(path)
 

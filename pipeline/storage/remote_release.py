@@ -20,9 +20,9 @@ from medsanitize.pipeline.storage.protocol import SourceProblem
 from medsanitize.pipeline.storage.remote import RemoteReader
 from medsanitize.pipeline.storage.retry import Absent, Odd
 from medsanitize.release import layout
-from medsanitize.release.atomic_io import storage
-from medsanitize.release.checksums import Found, Sum
-from medsanitize.release.verify import Verification, verify
+from medsanitize.release.atomic_io import storage_errors
+from medsanitize.release.checksums import Checksum, FolderEntry
+from medsanitize.release.verify import VerificationResult, verify_release
 from medsanitize.verifiers.leaks.audit import ReleaseAudit, Wanted, audit_release
 from medsanitize.verifiers.leaks.identifier_search import Search
 
@@ -32,7 +32,7 @@ _AHEAD: Final = 64 << 20
 """Bytes of objects from which on none is fetched ahead of the one that is looked at."""
 
 
-def verify_in_store(address: str, *, key: Path | None) -> Verification:
+def verify_in_store(address: str, *, key: Path | None) -> VerificationResult:
     """Compare a release in a store with its own evidence, byte for byte; see `verify`.
 
     Parameters
@@ -54,7 +54,7 @@ def verify_in_store(address: str, *, key: Path | None) -> Verification:
     with _release_at(address) as (files, folder):
         files.fetch(files.manifests(), folder)
         files.fetch(sorted(layout.UNSUMMED), folder)
-        return verify(folder, key=key, files=files)
+        return verify_release(folder, key=key, files=files)
 
 
 def audit_in_store(
@@ -74,7 +74,7 @@ def _release_at(address: str) -> Iterator[tuple[StoredRelease, Path]]:
     if not address.partition("://")[2].strip("/"):
         raise UsageError("The address names no place", "Name the place that holds RELEASE.json")
     try:
-        with storage(), TemporaryDirectory(prefix="medsanitize-") as folder:
+        with storage_errors(), TemporaryDirectory(prefix="medsanitize-") as folder:
             yield StoredRelease(address.rstrip("/")), Path(folder)
     except (Absent, Odd):
         raise UsageError(
@@ -89,14 +89,14 @@ class StoredRelease:
 
     address: str
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[FolderEntry]:
         """Every file there is, in the order of `layout.order_of`."""
         for path, size in self._reader.names_below(self.address, _go_on):
-            yield Found(path, "file", size)
+            yield FolderEntry(path, "file", size)
 
-    def digests(self, named: Iterable[Sum]) -> Iterator[tuple[Sum, str | None]]:
+    def digests(self, named: Iterable[Checksum]) -> Iterator[tuple[Checksum, str | None]]:
         """Each of some files with the SHA-256 that its bytes have now; None where it cannot be read."""
-        waiting: deque[tuple[Sum, Future[str | None]]] = deque()
+        waiting: deque[tuple[Checksum, Future[str | None]]] = deque()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 for one in named:
@@ -132,7 +132,7 @@ class StoredRelease:
         """Copy files; what cannot be read, or has a name that no release has, is missing in the copy."""
         for path in filter(layout.is_safe, paths):
             try:
-                with self._reader.opened(self._address_of(path)) as found, storage():
+                with self._reader.opened(self._address_of(path)) as found, storage_errors():
                     target = folder / path
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(found.content)
@@ -143,7 +143,7 @@ class StoredRelease:
         """Paths of the manifests; none where there is no folder of them."""
         try:
             inside = self._reader.names_below(f"{self.address}/{layout.MANIFEST}", _go_on)
-            return [*filter(layout.may_be_attested, (f"{layout.MANIFEST}/{name}" for name, _ in inside))]
+            return [*filter(layout.is_attested_file, (f"{layout.MANIFEST}/{name}" for name, _ in inside))]
         except (Absent, Odd):
             return []
 

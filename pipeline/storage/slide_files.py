@@ -15,7 +15,7 @@ from typing import Protocol
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.protocol import SourceProblem
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideView, SourceFile
 from medsanitize.sanitize.wsi.vendors import aperio_afi, hamamatsu_vms, mirax
 
@@ -111,7 +111,7 @@ def _of_mirax(where: Folders, folder: bytes, stem: bytes) -> tuple[bytes, ...]:
     try:
         named = _plain(mirax.companions(ini))
         present = set(where.names(folder))
-    except Refused:
+    except Quarantined:
         present = set()
     if not present:
         return (stem + b"/" + INI,)
@@ -122,7 +122,7 @@ def _of_vms(where: Folders, path: bytes) -> tuple[bytes, ...]:
     ini = where.read(path)
     try:
         return _plain(hamamatsu_vms.companions(ini)) if ini is not None else ()
-    except Refused:
+    except Quarantined:
         return ()
 
 

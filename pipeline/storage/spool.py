@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from medsanitize.pipeline.storage.protocol import LARGE, Content
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 
 _folder: Path | None = None
 
@@ -57,7 +57,7 @@ class Spool:
         if self._file is None and self.size <= LARGE:
             self._blocks.append(block)
             return len(block)
-        with storage():
+        with storage_errors():
             if self._file is None:
                 self._file = nameless()
                 self._file.writelines(self._blocks)
@@ -69,7 +69,7 @@ class Spool:
         """Everything taken so far."""
         if self._file is None:
             return self._blocks[0] if len(self._blocks) == 1 else b"".join(self._blocks)
-        with storage():
+        with storage_errors():
             self._file.flush()
             return mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
 

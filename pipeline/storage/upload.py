@@ -28,7 +28,7 @@ from medsanitize.pipeline.storage.gcs_upload import put_in_a_session
 from medsanitize.pipeline.storage.retry import Absent, Lost, Odd, There, entirely
 from medsanitize.pipeline.storage.s3_multipart import abandon, put_in_parts
 from medsanitize.release import layout
-from medsanitize.release.checksums import digest_file, read_sums
+from medsanitize.release.checksums import digest_file, read_checksums
 
 Result = TypeVar("Result")
 
@@ -247,10 +247,10 @@ class Target:
 
 def _files(release: Path) -> Iterator[_File]:
     """Every file but SHA256SUMS and RELEASE.json, data first."""
-    for entry in read_sums(release / layout.SUMS):
+    for entry in read_checksums(release / layout.SUMS):
         if entry.path.startswith(f"{layout.DATA}/"):
             yield _File(entry.path, (release / entry.path).stat().st_size, entry.sha256)
-    for entry in read_sums(release / layout.SUMS):
+    for entry in read_checksums(release / layout.SUMS):
         if not entry.path.startswith(f"{layout.DATA}/"):
             yield _File(entry.path, (release / entry.path).stat().st_size, entry.sha256)
     if (release / layout.ATTESTATION).is_file():

@@ -16,7 +16,7 @@ from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.pipeline.state.records import open_record, remove_unreleased
 from medsanitize.pipeline.synthesis.reference_images import Table, rows_of
 from medsanitize.policies.model import Policy, Synthesize
-from medsanitize.sanitize.result import Check, Record
+from medsanitize.sanitize.result import CheckResult, ObjectRecord
 
 RULE: Final = "synthesize:replaced"
 
@@ -128,11 +128,11 @@ def _images(state: State) -> Iterator[_Image]:
         for number, patient, flags, source, payload in page:
             record = open_record(state, "released", (patient, "", "", ""), payload)
             if _shows_something(record):
-                flagged = bool(flags) or Check.FLAGGED in (record.pixels, record.faces)
+                flagged = bool(flags) or CheckResult.FLAGGED in (record.pixels, record.faces)
                 yield _Image(number, patient, flagged, open_paths(state.seal, source))
 
 
-def _shows_something(record: Record) -> bool:
+def _shows_something(record: ObjectRecord) -> bool:
     return record.kind in ("raster", "slide") or record.rows is not None
 
 

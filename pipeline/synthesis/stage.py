@@ -44,8 +44,8 @@ from medsanitize.pipeline.synthesis.replaced_objects import (
 )
 from medsanitize.pipeline.synthesis.write_objects import INSERT, Item, StagedImage, draw_batch, stage_batch
 from medsanitize.policies.model import Policy, Synthesize
-from medsanitize.release.atomic_io import storage, write_atomic
-from medsanitize.release.summary import Figures, Synthetic
+from medsanitize.release.atomic_io import storage_errors, write_atomic
+from medsanitize.release.summary import FigureTable, SyntheticSummary
 from medsanitize.sanitize.pseudonyms import SubKeys
 
 if TYPE_CHECKING:
@@ -246,11 +246,11 @@ def _prepared(
     return gate, sides
 
 
-def _undrawn(gate: Gate, replaced: Replaced, wanted: Sequence[int]) -> Synthetic:
+def _undrawn(gate: Gate, replaced: Replaced, wanted: Sequence[int]) -> SyntheticSummary:
     """What is said where no image is drawn, since none could pass."""
     from medsanitize.generators.privacy_gate.statement import undrawn
 
-    return Synthetic(
+    return SyntheticSummary(
         replaced=replaced.objects,
         asked=sum(wanted),
         released=0,
@@ -323,7 +323,7 @@ def _write_page(policy: Policy, generator: Generator, drawn: Drawn, sides: Sides
     )
     path = page_path(policy)
     write_atomic(path, holder_page(shown))
-    with storage():
+    with storage_errors():
         path.chmod(0o600)
 
 
@@ -365,7 +365,7 @@ def _settle(
     rows = list(_staged(engine, generator, drawn)) if passed else []
     grid = montage(drawn.pixels[:_SHOWN]) if passed and len(drawn.chosen) else b""
     quality, figures = _told_quality(measured, released=bool(rows))
-    said = Synthetic(
+    said = SyntheticSummary(
         replaced=replaced.objects,
         asked=sum(drawn.wanted),
         released=len(rows),
@@ -384,7 +384,7 @@ def _settle(
     _keep(state, said, rows)
 
 
-def _told_quality(measured: Measured, *, released: bool) -> tuple[tuple[str, ...], tuple[Figures, ...]]:
+def _told_quality(measured: Measured, *, released: bool) -> tuple[tuple[str, ...], tuple[FigureTable, ...]]:
     """What the release says of the quality of its synthetic images: numbers, and nobody's image."""
     from medsanitize.generators.quality.evaluate import figures_section
 
@@ -392,7 +392,7 @@ def _told_quality(measured: Measured, *, released: bool) -> tuple[tuple[str, ...
         return (f"Not measured: {_UNRELEASED}",), ()
     section = figures_section(measured, _MEASURED)
     figures = (
-        Figures(
+        FigureTable(
             table.caption,
             table.head,
             tuple(tuple(cell if isinstance(cell, str) else cell.text for cell in row) for row in table.rows),
@@ -403,7 +403,7 @@ def _told_quality(measured: Measured, *, released: bool) -> tuple[tuple[str, ...
     return section.text, tuple(figures)
 
 
-def _keep(state: State, said: Synthetic, rows: Sequence[StagedImage]) -> None:
+def _keep(state: State, said: SyntheticSummary, rows: Sequence[StagedImage]) -> None:
     """Keep what is said of the images, with the images."""
     with state.transaction() as db:
         db.executemany(INSERT, [one.row for one in rows])

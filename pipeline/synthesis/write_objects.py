@@ -12,10 +12,10 @@ from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.state.patients import Patient
 from medsanitize.pipeline.state.records import seal_record
 from medsanitize.pipeline.synthesis.draw import Draw, pixels_of
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import part_path, staged_path
-from medsanitize.release.multi_file_objects import digest_of_parts
-from medsanitize.sanitize.result import Check, Outcome, Part, Record
+from medsanitize.release.multi_file_objects import parts_digest
+from medsanitize.sanitize.result import CheckResult, FilePart, ObjectRecord, Outcome
 
 if TYPE_CHECKING:
     from medsanitize.generators.export.provenance import Said
@@ -83,12 +83,12 @@ def _stage(worker: Worker, item: Item) -> StagedImage:
     else:
         files = {".dcm": dicom_object(image, names, said, form)}
     suffix = next(iter(files))[1:]
-    parts = tuple(Part(name, len(data), sha256(data).hexdigest()) for name, data in files.items())
+    parts = tuple(FilePart(name, len(data), sha256(data).hexdigest()) for name, data in files.items())
     path = staged_path(names.patient, names.study, names.series, names.instance, suffix)
     for name, data in files.items():
         _write(worker, part_path(path, suffix, name), data)
     several = len(parts) > 1
-    record = Record(
+    record = ObjectRecord(
         Outcome.RELEASED,
         "raster" if form == "png" else "dicom",
         patient=names.patient,
@@ -101,10 +101,10 @@ def _stage(worker: Worker, item: Item) -> StagedImage:
         rows=side,
         columns=side,
         frames=1,
-        pixels=Check.NOT_RUN,
+        pixels=CheckResult.NOT_RUN,
         parts=parts if several else (),
     )
-    digest = digest_of_parts(parts) if several else parts[0].sha256
+    digest = parts_digest(parts) if several else parts[0].sha256
     size = sum(part.size for part in parts)
     patient = seal.name("patient", f"synthetic:{names.patient}")
     row = (
@@ -125,7 +125,7 @@ def _write(worker: Worker, path: str, data: bytes) -> None:
     if staging is None:
         raise RuntimeError("there is nowhere to stage to")
     target = f"{staging}/{path}"
-    with storage():
+    with storage_errors():
         worker.ensure_folder(target.rpartition("/")[0])
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(target, flags, 0o644), "wb") as file:

@@ -49,7 +49,7 @@ class ConfidentialityRow:
 
 
 @cache
-def confidentiality() -> tuple[ConfidentialityRow, ...]:
+def confidentiality_rows() -> tuple[ConfidentialityRow, ...]:
     """All 621 rows of PS3.15 Table E.1-1, ordered by mask."""
     lines = _read("confidentiality.csv").splitlines()
     return tuple(

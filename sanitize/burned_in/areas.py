@@ -16,12 +16,12 @@ _ALIKE = 0.5
 _FLAT = 2.0
 
 
-def inside(inner: Area, outer: Area) -> bool:
+def is_inside(inner: Area, outer: Area) -> bool:
     """Whether ``inner`` lies wholly in ``outer``."""
     return inner[0] >= outer[0] and inner[1] >= outer[1] and inner[2] <= outer[2] and inner[3] <= outer[3]
 
 
-def share(one: Area, other: Area) -> float:
+def covered_fraction(one: Area, other: Area) -> float:
     """The part of ``one`` that ``other`` covers, 0 to 1."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
@@ -29,17 +29,17 @@ def share(one: Area, other: Area) -> float:
     return width * height / whole if width > 0 and height > 0 and whole > 0 else 0.0
 
 
-def merged(areas: Iterable[Area]) -> tuple[Area, ...]:
+def merge_areas(areas: Iterable[Area]) -> tuple[Area, ...]:
     """The areas in order of place, without those that lie in another."""
     unique = sorted(set(areas))
-    return tuple(one for one in unique if not any(other != one and inside(one, other) for other in unique))
+    return tuple(one for one in unique if not any(other != one and is_inside(one, other) for other in unique))
 
 
-def joined(areas: Iterable[Area]) -> tuple[Area, ...]:
+def join_overlapping(areas: Iterable[Area]) -> tuple[Area, ...]:
     """One area around all that overlap, so that no part of a frame lies in two."""
     apart: list[Area] = []
     for area in sorted(areas):
-        while touching := [one for one in apart if share(one, area) > 0]:
+        while touching := [one for one in apart if covered_fraction(one, area) > 0]:
             apart = [one for one in apart if one not in touching]
             lefts, tops, rights, bottoms = zip(area, *touching, strict=True)
             area = (min(lefts), min(tops), max(rights), max(bottoms))
@@ -47,7 +47,7 @@ def joined(areas: Iterable[Area]) -> tuple[Area, ...]:
     return tuple(sorted(apart))
 
 
-def outside(kept: Sequence[Area], shape: tuple[int, int]) -> tuple[Area, ...]:
+def areas_outside(kept: Sequence[Area], shape: tuple[int, int]) -> tuple[Area, ...]:
     """All of a frame of ``shape`` (rows, columns) but the areas in ``kept``, as areas that do not overlap."""
     rows, columns = shape
     edges = sorted({0, rows, *(min(max(y, 0), rows) for one in kept for y in (one[1], one[3]))})
@@ -63,7 +63,7 @@ def outside(kept: Sequence[Area], shape: tuple[int, int]) -> tuple[Area, ...]:
 
 
 @dataclass(slots=True)
-class Repeated:
+class RepeatedAreas:
     """Areas blanked in one frame, found again in frames that show the same there.
 
     Text that stands still over a moving image is not read alike in every frame.
@@ -73,7 +73,7 @@ class Repeated:
 
     def add(self, area: Area, picture: Picture) -> None:
         """Remember what a frame shows in ``area`` before it is blanked."""
-        if not any(inside(area, known) for known in self._patches):
+        if not any(is_inside(area, known) for known in self._patches):
             self._patches[area] = _normalised(picture, area)
 
     def seen_in(self, picture: Picture) -> list[Area]:

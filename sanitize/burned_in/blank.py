@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry, snapped
+from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry, snap_area
 from medsanitize.sanitize.formats.dicom.native import is_422
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
 Samples = NDArray[Any]
 
 
-def blanked(
+def blank_areas(
     samples: Samples, areas: Sequence[Area], geometry: Geometry, model: str, darkest: int | None = None
 ) -> Samples:
     """A copy of one frame with every area set to what is shown black.
@@ -36,12 +36,12 @@ def blanked(
     Refused
         ``pixels-not-rewritten`` unless the copy is flat inside the areas and equal everywhere else.
     """
-    value = fill(samples, geometry, model, darkest)
+    value = fill_value(samples, geometry, model, darkest)
     halved = is_422(geometry) and samples.shape[-1] == 4
     new = samples.copy()
     mask = np.zeros(samples.shape[:2], bool)
     for area in areas:
-        left, top, right, bottom = snapped(area, (geometry.rows, geometry.columns), 2 if halved else 1, 1)
+        left, top, right, bottom = snap_area(area, (geometry.rows, geometry.columns), 2 if halved else 1, 1)
         columns = slice(left // 2, right // 2) if halved else slice(left, right)
         new[top:bottom, columns] = value
         mask[top:bottom, columns] = True
@@ -51,11 +51,11 @@ def blanked(
     if differs.ndim == 3:
         differs = differs.any(axis=-1)
     if bool((differs & ~mask).any()) or bool((new[mask] != value).any()):
-        raise Refused("pixels-not-rewritten", "pixels")
+        raise Quarantined("pixels-not-rewritten", "pixels")
     return new
 
 
-def fill(samples: Samples, geometry: Geometry, model: str, darkest: int | None) -> Samples:
+def fill_value(samples: Samples, geometry: Geometry, model: str, darkest: int | None) -> Samples:
     """The sample values that are shown black: the frame's own extreme where its values have none fixed."""
     kind = samples.dtype
     if darkest is not None:

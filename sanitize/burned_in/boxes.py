@@ -29,7 +29,7 @@ class TextBox:
         return min(self.right - self.left, self.bottom - self.top)
 
 
-def grow(box: TextBox, shape: tuple[int, int]) -> TextBox:
+def area_to_blank(box: TextBox, shape: tuple[int, int]) -> TextBox:
     """The area to blank so that nothing of the line stays: descenders, halos, cut first and last letters.
 
     Parameters

@@ -26,14 +26,16 @@ _SIDES = frozenset("R L RT LT RE LI D G DX SX H V AP PA LAT".split())
 _LABEL_ENDS = (":", "：")
 
 
-class Cleaner(Protocol[Terms]):
+class TextClassifier(Protocol[Terms]):
     """What tells identifying text from other text; `TextCleaner` is one."""
 
     def identifying(self, text: str, terms: Terms, *, noisy: bool) -> bool:
         """Whether ``text`` identifies somebody; ``noisy`` when it was read by machine."""
 
 
-def identifying(boxes: tuple[TextBox, ...], cleaner: Cleaner[Terms], terms: Terms) -> tuple[TextBox, ...]:
+def find_identifying_boxes(
+    boxes: tuple[TextBox, ...], cleaner: TextClassifier[Terms], terms: Terms
+) -> tuple[TextBox, ...]:
     """The boxes that identify somebody, each line judged alone and with what belongs to it.
 
     What is evidently text and cannot be read identifies. A patch in which next to nothing is read is
@@ -69,9 +71,11 @@ def identifying(boxes: tuple[TextBox, ...], cleaner: Cleaner[Terms], terms: Term
     return tuple(box for box in boxes if box in chosen)
 
 
-def remaining(reader: TextReader, frame: Frame, cleaner: Cleaner[Terms], terms: Terms) -> tuple[TextBox, ...]:
+def find_remaining_text(
+    reader: TextReader, frame: Frame, cleaner: TextClassifier[Terms], terms: Terms
+) -> tuple[TextBox, ...]:
     """What still identifies in a frame after blanking: empty when the blanking is proved."""
-    return identifying(reader.read(frame), cleaner, terms)
+    return find_identifying_boxes(reader.read(frame), cleaner, terms)
 
 
 def _labelled(group: list[TextBox]) -> bool:
@@ -109,7 +113,7 @@ def _unreadable(box: TextBox) -> bool:
     return box.score < LEGIBLE and _letters(box) >= _LETTERS and box.height <= _LARGEST
 
 
-def _together(group: list[TextBox], cleaner: Cleaner[Terms], terms: Terms) -> bool:
+def _together(group: list[TextBox], cleaner: TextClassifier[Terms], terms: Terms) -> bool:
     """Whether a group read as one line identifies, from either end where it runs upwards or downwards."""
     if len(group) < 2:
         return False

@@ -6,21 +6,26 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from medsanitize.sanitize.burned_in.areas import Repeated, inside, merged, share
-from medsanitize.sanitize.burned_in.boxes import TextBox, grow
+from medsanitize.sanitize.burned_in.areas import RepeatedAreas, covered_fraction, is_inside, merge_areas
+from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
 from medsanitize.sanitize.burned_in.ocr import TextReader
-from medsanitize.sanitize.burned_in.read_frames import Lanes, Readings
-from medsanitize.sanitize.burned_in.rendering import Palette, Picture, renderings
-from medsanitize.sanitize.burned_in.review_images import MOST, Doubts, remains
-from medsanitize.sanitize.burned_in.write_back import CannotEdit, decompressed, in_place, model_of
-from medsanitize.sanitize.context import Decision
-from medsanitize.sanitize.formats.dicom.decode import Samples, decode
-from medsanitize.sanitize.formats.dicom.frames import Stored
+from medsanitize.sanitize.burned_in.read_frames import FrameTextReader, Lanes
+from medsanitize.sanitize.burned_in.rendering import Palette, Picture, render_frame
+from medsanitize.sanitize.burned_in.review_images import MOST, ReviewImages, residual_text_item
+from medsanitize.sanitize.burned_in.write_back import (
+    NotEditableInPlace,
+    color_model,
+    decompress_and_blank,
+    edit_in_place,
+)
+from medsanitize.sanitize.context import ReviewDecision
+from medsanitize.sanitize.formats.dicom.decode import Samples, decode_frame
+from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.result import Doubt
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.result import ReviewItem
 
 Judge = Callable[[tuple[TextBox, ...]], tuple[TextBox, ...]]
 """Of the lines found in one picture, those that identify somebody."""
@@ -33,10 +38,10 @@ _SURE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageFrames:
     """The frames of one object and how they are shown."""
 
-    stored: Stored
+    stored: StoredFrames
     syntax: TransferSyntax
     geometry: Geometry
     palette: Palette | None = None
@@ -48,15 +53,17 @@ class Image:
 
     def samples(self, frame: bytes) -> Samples:
         """The samples of one frame as it is stored."""
-        return decode(frame, self.syntax, self.geometry)
+        return decode_frame(frame, self.syntax, self.geometry)
 
     def pictures(self, samples: Samples, frame: bytes) -> list[Picture]:
         """Renderings of samples that came from (or take the place of) ``frame``."""
-        return renderings(samples, self.geometry, model_of(frame, self.syntax, self.geometry), self.palette)
+        return render_frame(
+            samples, self.geometry, color_model(frame, self.syntax, self.geometry), self.palette
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CleaningOptions:
     """What is to be blanked.
 
     ``judge`` picks what identifies; ``everything``: all text goes; ``fixed`` areas go whatever is
@@ -66,11 +73,11 @@ class Order:
     judge: Judge
     everything: bool = False
     fixed: tuple[Area, ...] = ()
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[ReviewDecision, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class CleanedFrames:
     """What became of the frames.
 
     ``regions``: number of different areas blanked; 0: nothing was changed. ``frames`` is set when the
@@ -78,13 +85,15 @@ class Cleaned:
     """
 
     regions: int
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[ReviewItem, ...]
     frames: tuple[bytes, ...] = ()
     model: str = ""
     precision: int = 0
 
 
-def clean(image: Image, order: Order, reader: TextReader, *, decompress: bool, most_bytes: int) -> Cleaned:
+def clean_frames(
+    image: ImageFrames, order: CleaningOptions, reader: TextReader, *, decompress: bool, most_bytes: int
+) -> CleanedFrames:
     """Read, blank, read again. Frames that change are put into ``image.stored``.
 
     Parameters
@@ -103,73 +112,73 @@ def clean(image: Image, order: Order, reader: TextReader, *, decompress: bool, m
         ``burned-in-text-remains``, ``pixels-undecodable``, ``pixels-not-rewritten``, ``lossy-pixels``,
         ``pixels-too-large`` or ``refused-in-review``.
     """
-    job = _Job(image, order, reader, *_decided(order.decisions))
+    job = _FrameCleaner(image, order, reader, *_decided(order.decisions))
     job.look()
     if not job.any_area():
-        return Cleaned(0, job.doubts.made(lambda _: None))
+        return CleanedFrames(0, job.doubts.made(lambda _: None))
     try:
         for index in range(image.geometry.frames):
             new = job.rewritten(index, lambda frame, areas: (*_edited(image, frame, areas), 0))
             if new is not None:
                 image.stored.put(index, new[0])
-        return Cleaned(len(job.used), job.doubts.made(job.after))
-    except CannotEdit:
+        return CleanedFrames(len(job.used), job.doubts.made(job.after))
+    except NotEditableInPlace:
         if not decompress:
-            raise Refused("lossy-pixels", "pixels") from None
+            raise Quarantined("lossy-pixels", "pixels") from None
     return _all_decompressed(job, most_bytes)
 
 
-def _edited(image: Image, frame: bytes, areas: Sequence[Area]) -> tuple[bytes, Samples]:
-    return in_place(frame, areas, image.syntax, image.geometry, image.darkest)
+def _edited(image: ImageFrames, frame: bytes, areas: Sequence[Area]) -> tuple[bytes, Samples]:
+    return edit_in_place(frame, areas, image.syntax, image.geometry, image.darkest)
 
 
-def _all_decompressed(job: _Job, most_bytes: int) -> Cleaned:
+def _all_decompressed(job: _FrameCleaner, most_bytes: int) -> CleanedFrames:
     """Every frame as plain samples, since one object has one transfer syntax."""
     image = job.image
     size = image.geometry.frame_bits // 8 * image.geometry.frames
     if size > most_bytes:
-        raise Refused("pixels-too-large", "pixels")
+        raise Quarantined("pixels-too-large", "pixels")
     job.used.clear()
     frames: list[bytes] = []
     models, precision = set(), 0
 
     def write(frame: bytes, areas: Sequence[Area]) -> tuple[bytes, Samples, int]:
-        return decompressed(frame, areas, image.syntax, image.geometry, image.darkest)
+        return decompress_and_blank(frame, areas, image.syntax, image.geometry, image.darkest)
 
     for index in range(image.geometry.frames):
         frame = image.stored.frame(index)
         new = job.rewritten(index, write) or write(frame, ())
         frames.append(new[0])
         precision = max(precision, new[2])
-        models.add(model_of(frame, image.syntax, image.geometry))
+        models.add(color_model(frame, image.syntax, image.geometry))
     if len(models) != 1:
-        raise Refused("pixels-not-rewritten", "pixels")
-    return Cleaned(len(job.used), job.doubts.made(job.after), tuple(frames), models.pop(), precision)
+        raise Quarantined("pixels-not-rewritten", "pixels")
+    return CleanedFrames(len(job.used), job.doubts.made(job.after), tuple(frames), models.pop(), precision)
 
 
 @dataclass(slots=True)
-class _Job:
+class _FrameCleaner:
     """One object on its way through the two readings."""
 
-    image: Image
-    order: Order
+    image: ImageFrames
+    order: CleaningOptions
     reader: TextReader
     kept: tuple[Area, ...]
     added: dict[int, list[Area]]
     everything: bool
     own: list[tuple[Area, ...]] = field(default_factory=list)
     plain: list[tuple[TextBox, ...]] = field(default_factory=list)
-    repeated: Repeated = field(default_factory=Repeated)
+    repeated: RepeatedAreas = field(default_factory=RepeatedAreas)
     used: set[Area] = field(default_factory=set)
-    doubts: Doubts = field(default_factory=Doubts)
+    doubts: ReviewImages = field(default_factory=ReviewImages)
     shown: dict[int, Picture] = field(default_factory=dict)
-    checks: Readings | None = None
+    checks: FrameTextReader | None = None
     judged: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
     seen_near: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
 
     def look(self) -> None:
         """The first reading: what is blanked in each frame by what stands there."""
-        readings = Readings(self.reader)
+        readings = FrameTextReader(self.reader)
         for index in range(self.image.geometry.frames):
             frame = self.image.stored.frame(index)
             pictures = self.image.pictures(self.image.samples(frame), frame)
@@ -181,7 +190,7 @@ class _Job:
                 chosen += [box for boxes in near for box in boxes if not self.is_kept(box)]
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             areas = [self.grown(box) for box in (*chosen, *asked)]
-            self.own.append(merged(areas))
+            self.own.append(merge_areas(areas))
             stay = (box for lane in lanes for box in lane if box not in chosen and box.score >= LEGIBLE)
             self.plain.append(tuple(stay))
             for picture, lane in zip(pictures, lanes, strict=True):
@@ -200,7 +209,7 @@ class _Job:
         """
         chosen = tuple(box for box in lane if box in lines)
         near = self.near(picture, chosen) if chosen else ()
-        new = tuple(box for box in near if not any(inside(_bounds(box), self.grown(one)) for one in lane))
+        new = tuple(box for box in near if not any(is_inside(_bounds(box), self.grown(one)) for one in lane))
         new = tuple(box for box in new if first or not _is_speck(box))
         identify = set(self.judge(lane + new))
         touched = [self.grown(box) for box in (*chosen, *new) if box in identify]
@@ -230,7 +239,9 @@ class _Job:
             mine = self.judge(lane)
             if number and all(_is_speck(box) for box in mine):
                 continue
-            found += [box for box in mine if not any(share(_bounds(box), area) >= _SAME for area in sure)]
+            found += [
+                box for box in mine if not any(covered_fraction(_bounds(box), area) >= _SAME for area in sure)
+            ]
             sure += [_bounds(box) for box in lane if box not in mine and box.score >= _SURE]
         return [box for box in found if not self.is_kept(box)]
 
@@ -243,11 +254,11 @@ class _Job:
 
     def is_kept(self, box: TextBox) -> bool:
         """Whether the review decided that the line stays."""
-        return any(share(_bounds(box), area) >= _SAME for area in self.kept)
+        return any(covered_fraction(_bounds(box), area) >= _SAME for area in self.kept)
 
     def grown(self, box: TextBox) -> Area:
         """The area to blank for a line."""
-        return _bounds(grow(box, (self.image.geometry.rows, self.image.geometry.columns)))
+        return _bounds(area_to_blank(box, (self.image.geometry.rows, self.image.geometry.columns)))
 
     def rewritten(
         self, index: int, write: Callable[[bytes, Sequence[Area]], tuple[bytes, Samples, int]]
@@ -263,14 +274,14 @@ class _Job:
             areas += self.repeated.seen_in(before[0])
         if not areas:
             return None
-        self.checks = self.checks or Readings(self.reader)
+        self.checks = self.checks or FrameTextReader(self.reader)
         for _ in range(2):
-            areas = list(merged(areas))
+            areas = list(merge_areas(areas))
             new = write(frame, areas)
             pictures = image.pictures(new[1], frame)
             # Where all is of one value now, a line was carried over from the frame read before.
             found = self.left(index, self.checks.read(pictures))
-            left = [box for box in found if not any(inside(_bounds(box), area) for area in areas)]
+            left = [box for box in found if not any(is_inside(_bounds(box), area) for area in areas)]
             if not left:
                 self.used.update(areas)
                 if before:
@@ -279,9 +290,9 @@ class _Job:
                     self.shown[index + 1] = pictures[0]
                 return new
             shape = (image.geometry.rows, image.geometry.columns)
-            areas += [_bounds(grow(grow(box, shape), shape)) for box in left]
-        shown = remains(index + 1, left, before[0], pictures[0]) if before else ()
-        raise Refused("burned-in-text-remains", "pixels", shown)
+            areas += [_bounds(area_to_blank(area_to_blank(box, shape), shape)) for box in left]
+        shown = residual_text_item(index + 1, left, before[0], pictures[0]) if before else ()
+        raise Quarantined("burned-in-text-remains", "pixels", shown)
 
     def left(self, index: int, lanes: Lanes) -> list[TextBox]:
         """What still identifies after blanking.
@@ -299,7 +310,8 @@ class _Job:
     def was_plain(self, index: int, box: TextBox) -> bool:
         """Whether the first look read a harmless line where ``box`` is, of which it shows no more."""
         return any(
-            share(_bounds(box), _bounds(line)) >= _SAME and (box.score < LEGIBLE or _is_part(box, line))
+            covered_fraction(_bounds(box), _bounds(line)) >= _SAME
+            and (box.score < LEGIBLE or _is_part(box, line))
             for line in self.plain[index]
         )
 
@@ -326,10 +338,10 @@ def _is_part(box: TextBox, line: TextBox) -> bool:
 def _is_scrap(box: TextBox, areas: Sequence[Area]) -> bool:
     """Whether a box holds a few letters at most and touches one of the areas."""
     few = sum(letter.isalnum() for letter in box.text) <= _FEW and box.score >= _SOMETHING
-    return few and any(share(_bounds(box), area) > 0 for area in areas)
+    return few and any(covered_fraction(_bounds(box), area) > 0 for area in areas)
 
 
-def _decided(decisions: Sequence[Decision]) -> tuple[tuple[Area, ...], dict[int, list[Area]], bool]:
+def _decided(decisions: Sequence[ReviewDecision]) -> tuple[tuple[Area, ...], dict[int, list[Area]], bool]:
     """The review's word: areas to keep, areas to blank by frame, and whether all text goes."""
     kept: list[Area] = []
     added: dict[int, list[Area]] = {}
@@ -339,7 +351,7 @@ def _decided(decisions: Sequence[Decision]) -> tuple[tuple[Area, ...], dict[int,
         if found is None:
             continue
         if decision.verdict == "quarantine":
-            raise Refused("refused-in-review", "pixels")
+            raise Quarantined("refused-in-review", "pixels")
         frame, *bounds = found.groups()
         if bounds[0] is None:
             everything = everything or decision.verdict == "blank"

@@ -14,7 +14,7 @@ _OVERLAP = 4
 _PLAIN = 24
 
 
-def tiles(picture: NDArray[np.uint8]) -> Iterator[tuple[slice, slice]]:
+def text_tiles(picture: NDArray[np.uint8]) -> Iterator[tuple[slice, slice]]:
     """Overlapping parts that hold everything in a picture that could be a glyph, and some ground around it.
 
     Parameters

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.ocr import Bounds, Frame, TextReader, found_before
+from medsanitize.sanitize.burned_in.ocr import Bounds, Frame, TextReader, is_known_patch
 from numpy.typing import NDArray
 
 _AROUND = 32
@@ -70,7 +70,7 @@ def _reread(
     kept = [box for box in boxes if not differs[box.top : box.bottom, box.left : box.right].any()]
     known = [(box.left, box.top, box.right, box.bottom) for box in kept]
     for box in reader.read_changes(frame, _area(differs, boxes), differs):
-        if not found_before((box.left, box.top, box.right, box.bottom), known):
+        if not is_known_patch((box.left, box.top, box.right, box.bottom), known):
             kept.append(box)
     return tuple(sorted(kept, key=lambda box: (box.top, box.left, box.bottom, box.right)))
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from medsanitize.sanitize.burned_in.areas import joined, share
+from medsanitize.sanitize.burned_in.areas import covered_fraction, join_overlapping
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.ocr_models import Models
+from medsanitize.sanitize.burned_in.ocr_models import OcrModels
 from numpy.typing import NDArray
 
 Frame = NDArray[np.uint8]
@@ -46,7 +46,7 @@ class TextReader:
     """
 
     def __init__(self) -> None:
-        self._models = Models()
+        self._models = OcrModels()
 
     def read(self, frame: Frame) -> tuple[TextBox, ...]:
         """Find every line of text in one frame.
@@ -127,7 +127,7 @@ class TextReader:
         """Lines that run upwards or downwards, but for those ``found`` before."""
         turned = self._look(np.ascontiguousarray(np.rot90(frame)), scale)
         back = [_turned_back(one, frame.shape[1]) for one in turned]
-        return [one for one in back if _runs_upwards(one) and not found_before(one, found)]
+        return [one for one in back if _runs_upwards(one) and not is_known_patch(one, found)]
 
     def _look_within(self, frame: Frame, boxes: list[TextBox], scale: float) -> list[Bounds]:
         """Lines in large patches in which none was read: where speckle or bone is as strong as letters once
@@ -135,14 +135,14 @@ class TextReader:
         """
         known = [_bounds(box) for box in boxes if not _may_swallow(box)]
         lines: list[Bounds] = []
-        for x, y, x1, y1 in joined(_bounds(box) for box in boxes if _may_swallow(box)):
+        for x, y, x1, y1 in join_overlapping(_bounds(box) for box in boxes if _may_swallow(box)):
             crop = _stretched(frame[y:y1, x:x1])
             inner = self._look(crop, scale)
             inner += self._look_turned(crop, 1.0, inner)
             for left, top, right, bottom in inner:
                 line = left + x, top + y, right + x, bottom + y
                 small = min(right - left, bottom - top) <= _LARGE
-                if small and not any(share(line, one) > _HALF for one in (*known, *lines)):
+                if small and not any(covered_fraction(line, one) > _HALF for one in (*known, *lines)):
                     lines.append(line)
         return lines
 
@@ -248,7 +248,7 @@ def _stretched(patch: Frame) -> Frame:
     return wide
 
 
-def found_before(one: Bounds, others: list[Bounds]) -> bool:
+def is_known_patch(one: Bounds, others: list[Bounds]) -> bool:
     """Whether this patch is, or is a part of, a line among the others (not of a patch much larger)."""
     area, side = (one[2] - one[0]) * (one[3] - one[1]), min(one[2] - one[0], one[3] - one[1])
     for other in others:

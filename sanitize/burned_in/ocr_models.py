@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.sanitize.burned_in.detector_tiles import tiles
+from medsanitize.sanitize.burned_in.detector_tiles import text_tiles
 from medsanitize.sanitize.onnx import open_network, run_network
 from numpy.typing import NDArray
 
@@ -29,7 +29,7 @@ _UNCLIP = 1.6
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
+class TextPatch:
     """A connected patch that the detector takes for text: bounds grown to whole glyphs, mean score."""
 
     left: float
@@ -39,7 +39,7 @@ class Patch:
     score: float
 
 
-class Models:
+class OcrModels:
     """The two networks, loaded when first used."""
 
     @cached_property
@@ -55,7 +55,7 @@ class Models:
         listed = self._recogniser.get_modelmeta().custom_metadata_map["character"].splitlines()
         return ["", *listed, " "]
 
-    def detect(self, picture: Grey) -> list[Patch]:
+    def detect(self, picture: Grey) -> list[TextPatch]:
         """Patches of text in a picture, read at its own scale; large pictures are read tile by tile.
 
         Areas too plain to hold a glyph are not looked at.
@@ -73,13 +73,13 @@ class Models:
             if score < _LEAST or min(width, height) < _THIN:
                 continue
             margin = width * height * _UNCLIP / (2 * (width + height))
-            patches.append(Patch(x - margin, y - margin, x + width + margin, y + height + margin, score))
+            patches.append(TextPatch(x - margin, y - margin, x + width + margin, y + height + margin, score))
         return patches
 
     def _heat(self, picture: Grey) -> NDArray[np.float32]:
         """The detector's map of text, 0 to 1, of a picture whose sides are multiples of 32."""
         heat = np.zeros(picture.shape, np.float32)
-        for area in tiles(picture):
+        for area in text_tiles(picture):
             seen = run_network(self._detector, _normalised(picture[area])[None])[0, 0]
             heat[area] = np.maximum(heat[area], seen)
         return heat

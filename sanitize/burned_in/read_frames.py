@@ -14,7 +14,7 @@ Lanes = tuple[tuple[TextBox, ...], ...]
 """The text of one frame, once for each rendering; neighbours are judged within one rendering."""
 
 
-class Readings:
+class FrameTextReader:
     """Reads frames one after another; what did not change since the frame before is not read again."""
 
     def __init__(self, reader: TextReader) -> None:

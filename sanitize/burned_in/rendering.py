@@ -42,7 +42,7 @@ class Palette:
         return shown
 
 
-def renderings(samples: Samples, geometry: Geometry, model: str, palette: Palette | None) -> list[Picture]:
+def render_frame(samples: Samples, geometry: Geometry, model: str, palette: Palette | None) -> list[Picture]:
     """Pictures of one frame to be read for text; none when it is too small or all one value.
 
     Parameters

@@ -9,7 +9,7 @@ from io import BytesIO
 import numpy as np
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.rendering import Picture
-from medsanitize.sanitize.result import Doubt
+from medsanitize.sanitize.result import ReviewItem
 
 MOST = 12
 """Doubts about one object; what is least sure comes first."""
@@ -18,14 +18,14 @@ _SURE_BLANKED, _SURE_KEPT = 0.85, 0.6
 _LEAST_LETTERS = 3
 
 
-def place_of(frame: int, box: TextBox | None = None) -> str:
+def frame_location(frame: int, box: TextBox | None = None) -> str:
     """The place of a frame (from 1) or of a box in it: left, top, right, bottom."""
     place = f"pixels/frame {frame}"
     return f"{place}/box {box.left},{box.top},{box.right},{box.bottom}" if box else place
 
 
 @dataclass(slots=True)
-class Doubts:
+class ReviewImages:
     """What was read with little certainty in one object."""
 
     _found: dict[tuple[int, int, int, int, str], tuple[float, int, TextBox, str, Picture]] = field(
@@ -52,27 +52,31 @@ class Doubts:
         if self._overview is None:
             self._overview = (frame, _thumbnail(picture))
 
-    def made(self, after: Callable[[int], Picture | None]) -> tuple[Doubt, ...]:
+    def made(self, after: Callable[[int], Picture | None]) -> tuple[ReviewItem, ...]:
         """The doubts; ``after`` gives a frame (from 1) as it will be released."""
-        first: list[Doubt] = []
+        first: list[ReviewItem] = []
         if self._overview is not None:
             frame, before = self._overview
             shown = after(frame)
             new = _png(_thumbnail(shown)) if shown is not None else b""
-            first.append(Doubt(place_of(frame), "burned-in-text-overview", "", _png(before), new))
+            first.append(ReviewItem(frame_location(frame), "burned-in-text-overview", "", _png(before), new))
         chosen = sorted(self._found.values(), key=lambda one: (one[0], one[1], one[2].top, one[2].left))
         for _, frame, box, rule, crop in chosen[: MOST - len(first)]:
             shown = after(frame)
             new = _png(_crop(shown, box)) if shown is not None else b""
-            first.append(Doubt(place_of(frame, box), rule, box.text, _png(crop), new))
+            first.append(ReviewItem(frame_location(frame, box), rule, box.text, _png(crop), new))
         return tuple(first)
 
 
-def remains(frame: int, boxes: Sequence[TextBox], before: Picture, after: Picture) -> tuple[Doubt, ...]:
+def residual_text_item(
+    frame: int, boxes: Sequence[TextBox], before: Picture, after: Picture
+) -> tuple[ReviewItem, ...]:
     """Lines that can still be read in a frame (from 1) after it was blanked."""
     rule = "burned-in-text-remains"
     return tuple(
-        Doubt(place_of(frame, box), rule, box.text, _png(_crop(before, box)), _png(_crop(after, box)))
+        ReviewItem(
+            frame_location(frame, box), rule, box.text, _png(_crop(before, box)), _png(_crop(after, box))
+        )
         for box in boxes[:MOST]
     )
 

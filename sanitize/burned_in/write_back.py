@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from medsanitize.sanitize.burned_in.blank import blanked
+from medsanitize.sanitize.burned_in.blank import blank_areas
 from medsanitize.sanitize.formats.dicom import decode, native
 from medsanitize.sanitize.formats.dicom.decode import Samples
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from medsanitize.sanitize.formats.dicom.pixel_data import strip_frame
 from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
-from medsanitize.sanitize.formats.frame_header import declared
+from medsanitize.sanitize.formats.frame_header import read_frame_header
 from medsanitize.sanitize.formats.jpeg import dct
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 
-class CannotEdit(Exception):
+class NotEditableInPlace(Exception):
     """A frame whose lossy compression cannot be changed in place."""
 
 
-def model_of(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> str:
+def color_model(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> str:
     """Photometric Interpretation of what `codecs.decode` makes of a frame."""
     named = geometry.photometric
     if syntax.codec == "jpeg2000" and named in ("YBR_RCT", "YBR_ICT"):
         return "RGB"
     if syntax.codec == "jpeg" and geometry.samples == 3:
-        stated = declared(frame, "jpeg")
+        stated = read_frame_header(frame, "jpeg")
         if stated is not None and stated.process != 0xC3 and stated.transform is not None:
             return "RGB"
     if syntax.codec in ("native", "rle", "deflated-frame"):
@@ -35,7 +35,7 @@ def model_of(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> str:
     return "YBR_FULL" if named.startswith("YBR") else named
 
 
-def in_place(
+def edit_in_place(
     frame: bytes, areas: Sequence[Area], syntax: TransferSyntax, geometry: Geometry, darkest: int | None
 ) -> tuple[bytes, Samples]:
     """One frame with ``areas`` blanked in its own syntax, and its samples.
@@ -48,40 +48,40 @@ def in_place(
         ``pixels-not-rewritten`` when the new frame does not hold what it should.
     """
     if decode.is_reversible(syntax):
-        samples = decode.decode(frame, syntax, geometry)
-        wanted = blanked(samples, areas, geometry, model_of(frame, syntax, geometry), darkest)
-        new = decode.encode(wanted, frame, syntax, geometry)
+        samples = decode.decode_frame(frame, syntax, geometry)
+        wanted = blank_areas(samples, areas, geometry, color_model(frame, syntax, geometry), darkest)
+        new = decode.encode_frame(wanted, frame, syntax, geometry)
         new = new if syntax.codec == "native" else strip_frame(new, syntax, geometry)
-        found = decode.decode(new, syntax, geometry)
+        found = decode.decode_frame(new, syntax, geometry)
         if not np.array_equal(found, wanted, equal_nan=wanted.dtype.kind == "f"):
-            raise Refused("pixels-not-rewritten", "pixels")
+            raise Quarantined("pixels-not-rewritten", "pixels")
         return new, found
     if syntax.codec != "jpeg" or not dct.is_editable(frame):
-        raise CannotEdit
-    new = dct.blank(frame, areas, white=geometry.photometric == "MONOCHROME1")
+        raise NotEditableInPlace
+    new = dct.blank_blocks(frame, areas, white=geometry.photometric == "MONOCHROME1")
     new = strip_frame(new, syntax, geometry)
-    return new, decode.decode(new, syntax, geometry)
+    return new, decode.decode_frame(new, syntax, geometry)
 
 
-def decompressed(
+def decompress_and_blank(
     frame: bytes, areas: Sequence[Area], syntax: TransferSyntax, geometry: Geometry, darkest: int | None
 ) -> tuple[bytes, Samples, int]:
     """One frame as native little endian samples with ``areas`` blanked, the samples, and their precision."""
-    samples = decode.decode(frame, syntax, geometry)
-    wanted = blanked(samples, areas, geometry, model_of(frame, syntax, geometry), darkest)
+    samples = decode.decode_frame(frame, syntax, geometry)
+    wanted = blank_areas(samples, areas, geometry, color_model(frame, syntax, geometry), darkest)
     target = native_geometry(frame, syntax, geometry)
-    stated = declared(frame, syntax.codec)
+    stated = read_frame_header(frame, syntax.codec)
     bits = stated.bits if stated is not None else geometry.bits_stored
     cells = _values(wanted, bits, stated is not None and stated.signed, target)
-    raw = native.packed(cells, target, big=False)
-    if not np.array_equal(native.samples(raw, target, big=False), cells):
-        raise Refused("pixels-not-rewritten", "pixels")
+    raw = native.pack_samples(cells, target, big=False)
+    if not np.array_equal(native.unpack_samples(raw, target, big=False), cells):
+        raise Quarantined("pixels-not-rewritten", "pixels")
     return raw, wanted, _precision(cells, target)
 
 
 def native_geometry(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Geometry:
     """The geometry of the frame once it is decompressed."""
-    model = model_of(frame, syntax, geometry)
+    model = color_model(frame, syntax, geometry)
     return replace(geometry, photometric=model, planar=0, high_bit=geometry.bits_stored - 1)
 
 
@@ -92,7 +92,7 @@ def _values(samples: Samples, bits: int, signed: bool, target: Geometry) -> Samp
         cells = np.where(cells >= 1 << (bits - 1), cells - (1 << bits), cells)
     elif signed and not target.signed:
         cells = cells & ((1 << bits) - 1)
-    return cells.astype(native.dtype(target))
+    return cells.astype(native.cell_dtype(target))
 
 
 def _precision(cells: Samples, target: Geometry) -> int:

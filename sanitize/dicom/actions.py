@@ -12,10 +12,10 @@ from struct import pack
 
 from medsanitize.sanitize.dicom.coded_entries import CODED, SCHEME, scheme_designator
 from medsanitize.sanitize.dicom.dates import is_date, is_datetime, is_time
-from medsanitize.sanitize.dicom.dummies import Outcome, dummy, gone
-from medsanitize.sanitize.dicom.object_state import Job, Links
+from medsanitize.sanitize.dicom.dummies import Outcome, dummy_value, remove_by_type
+from medsanitize.sanitize.dicom.object_state import Links, ObjectState
 from medsanitize.sanitize.dicom.rules import Rule, Scope, registered_uids
-from medsanitize.sanitize.dicom.text_elements import clean_text, coded_string, foreign_text
+from medsanitize.sanitize.dicom.text_elements import clean_coded_string, clean_foreign_text, clean_text
 from medsanitize.sanitize.formats.dicom import charset
 from medsanitize.sanitize.formats.dicom.dictionary import dictionary, most_values
 from medsanitize.sanitize.formats.dicom.transfer_syntax import BULK_VRS, NUMBER_SIZES, TEXT_VRS
@@ -44,7 +44,7 @@ _BULK_GROUPS = frozenset(
 _DOCUMENT = 0x00420011
 
 
-def act(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def apply_rule(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Apply ``rule`` to an element that is not a sequence."""
     if rule.action == "X":
         return vr, None, f"X:{rule.source}", ()
@@ -59,13 +59,13 @@ def act(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -
     if rule.action in ("D", "U"):
         links = _link(job, value) if vr == b"UI" else ()
         why = "date" if vr in (b"DA", b"DT") else rule.source
-        return vr, dummy(job, tag, vr, value), f"D:{why}", links
+        return vr, dummy_value(job, tag, vr, value), f"D:{why}", links
     if rule.action == "K":
         return _keep(job, scope, rule, tag, vr, value)
     return _clean(job, scope, rule, tag, vr, value)
 
 
-def _keep(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def _keep(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Action K, and still: no age over 89, no name of the patient in a text, no malformed value."""
     if vr == b"UI":
         texts = value.decode("latin-1").rstrip(" \0").split("\\")
@@ -77,31 +77,31 @@ def _keep(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes)
         texts = value.decode("latin-1").split("\\")
         if all(not text.strip(" \0") or well_formed(text) for text in texts):
             return vr, value, "K:option", ()
-        return gone(job, rule, tag, vr, value, "invalid-value")
+        return remove_by_type(job, rule, tag, vr, value, "invalid-value")
     if vr == b"PN" and rule.source == "policy":
         return vr, value, "K:policy", ()
     if (vr in TEXT_VRS and tag >> 16 != _PATIENT_GROUP) or vr == b"AE":
-        if not is_named(charset.decode(value, job.charset), job.subject.ban):
+        if not is_named(charset.decode_text(value, job.charset), job.subject.ban):
             return vr, value, f"K:{rule.source}", ()
         if vr == b"AE":
-            return gone(job, rule, tag, vr, value, "named")
+            return remove_by_type(job, rule, tag, vr, value, "named")
         return clean_text(job, rule, tag, vr, value)
     return _clean(job, scope, rule, tag, vr, value)
 
 
-def _clean(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def _clean(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Action C, and the rule of the VR for what no table names."""
     if vr in TEXT_VRS:
         if tag == SCHEME:
             return scheme_designator(job, tag, vr, value)
         if (scope.strict and tag not in CODED) or (not scope.belongs(tag) and rule.source == "unlisted"):
-            return foreign_text(job, scope, rule, tag, vr, value)
+            return clean_foreign_text(job, scope, rule, tag, vr, value)
         return clean_text(job, rule, tag, vr, value)
     if vr == b"CS":
-        return coded_string(job, rule, tag, vr, value)
+        return clean_coded_string(job, rule, tag, vr, value)
     if vr in (b"IS", b"DS"):
         if _spells_freely(scope, rule, tag, vr, value):
-            return gone(job, rule, tag, vr, value, "foreign-numbers")
+            return remove_by_type(job, rule, tag, vr, value, "foreign-numbers")
         return _number_string(job, rule, tag, vr, value)
     if vr in NUMBER_SIZES:
         return _numbers(job, scope, rule, tag, vr, value)
@@ -113,7 +113,7 @@ def _clean(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes
         return _age(job, rule, tag, vr, value)
     if vr in BULK_VRS:
         return _bulk(job, scope, rule, tag, vr, value)
-    return gone(job, rule, tag, vr, value, "person-name" if vr == b"PN" else "address")
+    return remove_by_type(job, rule, tag, vr, value, "person-name" if vr == b"PN" else "address")
 
 
 def _spells_freely(scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> bool:
@@ -132,18 +132,18 @@ def _known_tags() -> frozenset[bytes]:
     return frozenset(pack(order, tag >> 16, tag & 0xFFFF) for tag in dictionary() for order in ("<HH", ">HH"))
 
 
-def _numbers(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def _numbers(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Binary numbers: no more than the dictionary allows, at home where they may be many, and no text."""
     size = NUMBER_SIZES[vr]
     count, rest = divmod(len(value), size)
     most = most_values(tag)
     if rest or (most is not None and count > most):
-        return gone(job, rule, tag, vr, value, "invalid-value")
+        return remove_by_type(job, rule, tag, vr, value, "invalid-value")
     if _spells_freely(scope, rule, tag, vr, value):
-        return gone(job, rule, tag, vr, value, "foreign-numbers")
+        return remove_by_type(job, rule, tag, vr, value, "foreign-numbers")
     spelled = (found[0][-found.start() % size :] for found in _TEXT_IN_NUMBERS.finditer(value))
     if not all(_is_ramp(run, size) for run in spelled):
-        return gone(job, rule, tag, vr, value, "text-in-numbers")
+        return remove_by_type(job, rule, tag, vr, value, "text-in-numbers")
     return vr, value, "K:unchanged", ()
 
 
@@ -155,39 +155,39 @@ def _is_ramp(value: bytes, size: int) -> bool:
     return any(cells in (sorted(cells), sorted(cells, reverse=True)) for cells in (little, big))
 
 
-def _number_string(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def _number_string(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     pattern = _DS if vr == b"DS" else _IS
     if all(not part.strip(b" \0") or pattern.fullmatch(part) for part in value.split(b"\\")):
         numbers = job.subject.ban.numbers
         found = _ID_DIGITS.findall(value.decode("ascii"))
         if not numbers or numbers.isdisjoint([*found, *(digits.lstrip("0") for digits in found)]):
             return vr, value, "K:unchanged", ()
-        return gone(job, rule, tag, vr, value, "known-identifier")
-    return gone(job, rule, tag, vr, value, "invalid-value")
+        return remove_by_type(job, rule, tag, vr, value, "known-identifier")
+    return remove_by_type(job, rule, tag, vr, value, "invalid-value")
 
 
-def _when(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def _when(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Dates are moved one by one; times stay or go as the policy says; malformed ones go."""
     texts = value.decode("latin-1").split("\\")
     if vr == b"TM":
         if job.policy.dicom.dates.times == "remove":
-            return gone(job, rule, tag, vr, value, "time")
+            return remove_by_type(job, rule, tag, vr, value, "time")
         if all(not text.strip(" \0") or is_time(text) for text in texts):
             return vr, value, "K:unchanged", ()
-        return gone(job, rule, tag, vr, value, "invalid-value")
+        return remove_by_type(job, rule, tag, vr, value, "invalid-value")
     move = job.date if vr == b"DA" else job.datetime
     moved = ["" if not text.strip(" \0") else move(text) for text in texts]
     if any(one is None for one in moved):
-        return gone(job, rule, tag, vr, value, "invalid-value")
+        return remove_by_type(job, rule, tag, vr, value, "invalid-value")
     return vr, "\\".join(one or "" for one in moved).encode("ascii"), "C:date", ()
 
 
-def _link(job: Job, value: bytes) -> Links:
+def _link(job: ObjectState, value: bytes) -> Links:
     old = value.decode("latin-1").strip(" \0")
     return ((old, job.uid(old)),)
 
 
-def _uids(job: Job, rule: Rule, vr: bytes, value: bytes) -> Outcome:
+def _uids(job: ObjectState, rule: Rule, vr: bytes, value: bytes) -> Outcome:
     """Registered UIDs stay; every other one is remapped, whatever it looks like."""
     old = [text.strip(" \0") for text in value.decode("latin-1").split("\\")]
     known = registered_uids()
@@ -198,25 +198,27 @@ def _uids(job: Job, rule: Rule, vr: bytes, value: bytes) -> Outcome:
     return vr, "\\".join(new).encode("ascii"), "U:E.1-1" if rule.source == "E.1-1" else "U:unlisted", links
 
 
-def _age(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def _age(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     match = _AS.fullmatch(value.strip(b" \0"))
     if not match:
-        return gone(job, rule, tag, vr, value, "invalid-value")
+        return remove_by_type(job, rule, tag, vr, value, "invalid-value")
     if int(match[1]) * _YEARS[match[2]] > _OLDEST:
         return vr, b"090Y", "C:age-over-89", ()
     return vr, value, "K:unchanged", ()
 
 
-def _bulk(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def _bulk(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Bytes stay only where the standard puts sample data, never astray or where they could be a document."""
     allowed = dictionary().get(tag, ())
     sample = tag in _BULK_OB or (bool(allowed) and b"OB" not in allowed and b"UN" not in allowed)
     astray = not scope.belongs(tag) or (scope.path and tag >> 16 == 0x7FE0)
     if not sample or astray or tag >> 16 not in _BULK_GROUPS:
-        return gone(job, rule, tag, vr, value, "binary")
+        return remove_by_type(job, rule, tag, vr, value, "binary")
     if tag == 0x00282000:
         profile = clean_profile(value)
         return (
-            (vr, profile, "C:icc-profile", ()) if profile else gone(job, rule, tag, vr, value, "icc-profile")
+            (vr, profile, "C:icc-profile", ())
+            if profile
+            else remove_by_type(job, rule, tag, vr, value, "icc-profile")
         )
     return vr, value, "K:unchanged", ()

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from medsanitize.sanitize.formats.dicom.elements import read_header
-from medsanitize.sanitize.formats.dicom.file import Container, deflate
+from medsanitize.sanitize.formats.dicom.elements import read_element_header
+from medsanitize.sanitize.formats.dicom.file import DicomFile, deflate
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
 from medsanitize.sanitize.result import Span
 
 
-def put(out: list[bytes], layout: Layout, tag: int, chunk: bytes | None) -> None:
+def put_element(out: list[bytes], layout: Layout, tag: int, chunk: bytes | None) -> None:
     """Replace, add (in order) or remove one top-level element of a rewritten data set."""
     place, there = _find(out, layout, tag)
     out[place : place + there] = [chunk] if chunk is not None else []
 
 
-def written_text(out: list[bytes], layout: Layout, tag: int) -> str:
+def first_text(out: list[bytes], layout: Layout, tag: int) -> str:
     """The first value that the rewritten data set states for ``tag``, whatever rule made it."""
     place, there = _find(out, layout, tag)
     if not there:
         return ""
-    start = read_header(out[place], 0, len(out[place]), layout)[3]
+    start = read_element_header(out[place], 0, len(out[place]), layout)[3]
     return out[place][start:].decode("latin-1").split("\\")[0].strip(" \0")
 
 
-def value_of(out: list[bytes], layout: Layout, tag: int) -> bytes:
+def raw_value(out: list[bytes], layout: Layout, tag: int) -> bytes:
     """The raw value that the rewritten data set has for ``tag``; empty when it has none."""
     place, there = _find(out, layout, tag)
     if not there:
         return b""
-    return out[place][read_header(out[place], 0, len(out[place]), layout)[3] :]
+    return out[place][read_element_header(out[place], 0, len(out[place]), layout)[3] :]
 
 
 def _tag_of(chunk: bytes, layout: Layout) -> int:
@@ -48,8 +48,8 @@ def _find(out: list[bytes], layout: Layout, tag: int) -> tuple[int, bool]:
     return low, low < len(out) and _tag_of(out[low], layout) == tag
 
 
-def pieces_of(
-    container: Container, meta: bytes, out: list[bytes], pixels: list[bytes | Span]
+def file_pieces(
+    container: DicomFile, meta: bytes, out: list[bytes], pixels: list[bytes | Span]
 ) -> tuple[bytes | Span, ...]:
     """The released bytes: neighbouring byte strings joined, spans between them."""
     if container.syntax.deflated:

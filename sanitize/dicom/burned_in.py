@@ -5,35 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.burned_in.areas import fixed_areas, outside
+from medsanitize.sanitize.burned_in.areas import areas_outside, fixed_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.classify import identifying
-from medsanitize.sanitize.burned_in.clean import Cleaned, Image, Order, clean
+from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
+from medsanitize.sanitize.burned_in.clean import CleanedFrames, CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.burned_in.ocr import TextReader
-from medsanitize.sanitize.context import Decision
-from medsanitize.sanitize.dicom.assemble import put, value_of
-from medsanitize.sanitize.dicom.display_attributes import palette_of, ultrasound_regions
-from medsanitize.sanitize.formats.dicom.file import Container
-from medsanitize.sanitize.formats.dicom.frames import Stored, check_size
+from medsanitize.sanitize.context import ReviewDecision
+from medsanitize.sanitize.dicom.assemble import put_element, raw_value
+from medsanitize.sanitize.dicom.display_attributes import read_palette, ultrasound_regions
+from medsanitize.sanitize.formats.dicom.file import DicomFile
+from medsanitize.sanitize.formats.dicom.frames import StoredFrames, check_image_size
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from medsanitize.sanitize.formats.dicom.pixel_data import (
     DOUBLE_PIXEL_DATA,
     FLOAT_PIXEL_DATA,
     PIXEL_DATA,
-    Pixels,
+    WrittenPixels,
 )
 from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     EXPLICIT_LITTLE,
     TRANSFER_SYNTAXES,
     Layout,
     TransferSyntax,
-    element,
-    header,
+    encode_element,
+    encode_header,
 )
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.result import Doubt
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.result import ReviewItem
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known_identifiers import Terms
+from medsanitize.sanitize.text.known_identifiers import KnownTerms
 
 NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
 _PHOTOMETRIC, _PLANAR, _STORED, _HIGH_BIT = 0x00280004, 0x00280006, 0x00280101, 0x00280102
@@ -52,13 +52,13 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CleanedPixelData:
     """The cleaned pixels, the transfer syntax they are in now, and what was done."""
 
-    pixels: Pixels
+    pixels: WrittenPixels
     syntax: TransferSyntax
     regions: int
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[ReviewItem, ...]
 
 
 class PixelCleaner:
@@ -78,15 +78,15 @@ class PixelCleaner:
 
     def __call__(
         self,
-        container: Container,
+        container: DicomFile,
         out: list[bytes],
-        pixels: Pixels,
+        pixels: WrittenPixels,
         geometry: Geometry,
         *,
         device: Device,
-        terms: Terms,
-        decisions: tuple[Decision, ...],
-    ) -> Step:
+        terms: KnownTerms,
+        decisions: tuple[ReviewDecision, ...],
+    ) -> CleanedPixelData:
         """Blank burned-in text of one object and prove that none is left that identifies.
 
         Parameters
@@ -110,21 +110,23 @@ class PixelCleaner:
         """
         layout, limits = container.syntax.layout, self._policy.dicom.limits
         geometry = _really(geometry, pixels.tag)
-        check_size(geometry, limits)
-        stored = Stored(container.buf, pixels, layout, container.syntax, geometry)
-        image = Image(stored, container.syntax, geometry, palette_of(out, layout, geometry))
+        check_image_size(geometry, limits)
+        stored = StoredFrames(container.buf, pixels, layout, container.syntax, geometry)
+        image = ImageFrames(stored, container.syntax, geometry, read_palette(out, layout, geometry))
         order = self._order(out, layout, geometry, device, terms, decisions)
         decompress = self._policy.pixels.lossy == "decompress"
-        cleaned = clean(image, order, self.reader, decompress=decompress, most_bytes=limits.inflated_bytes)
+        cleaned = clean_frames(
+            image, order, self.reader, decompress=decompress, most_bytes=limits.inflated_bytes
+        )
         if not cleaned.regions:
-            return Step(pixels, container.syntax, 0, cleaned.doubts)
-        put(out, layout, _ICON, None)  # where the policy keeps it, it still shows what is blanked
+            return CleanedPixelData(pixels, container.syntax, 0, cleaned.doubts)
+        put_element(out, layout, _ICON, None)  # where the policy keeps it, it still shows what is blanked
         if cleaned.frames:
             made, syntax = decompressed_pixels(out, pixels, geometry, cleaned, container.syntax), NATIVE
         else:
             made, syntax = stored.finish(), container.syntax
         made.rules = [*pixels.rules, *["C:burned-in-text"] * cleaned.regions]
-        return Step(made, syntax, cleaned.regions, cleaned.doubts)
+        return CleanedPixelData(made, syntax, cleaned.regions, cleaned.doubts)
 
     def _order(
         self,
@@ -132,20 +134,20 @@ class PixelCleaner:
         layout: Layout,
         geometry: Geometry,
         device: Device,
-        terms: Terms,
-        decisions: tuple[Decision, ...],
-    ) -> Order:
+        terms: KnownTerms,
+        decisions: tuple[ReviewDecision, ...],
+    ) -> CleaningOptions:
         """What the policy blanks in this object."""
         rules = self._policy.pixels
         fixed = fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, geometry)
         if rules.mask == "outside-ultrasound-regions":
             regions = ultrasound_regions(out, layout, geometry)
-            fixed += outside(regions, (geometry.rows, geometry.columns)) if regions else ()
+            fixed += areas_outside(regions, (geometry.rows, geometry.columns)) if regions else ()
 
         def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-            return identifying(boxes, self._cleaner, terms)
+            return find_identifying_boxes(boxes, self._cleaner, terms)
 
-        return Order(judge, rules.mask == "all-text", fixed, decisions)
+        return CleaningOptions(judge, rules.mask == "all-text", fixed, decisions)
 
 
 def _really(geometry: Geometry, tag: int) -> Geometry:
@@ -157,24 +159,30 @@ def _really(geometry: Geometry, tag: int) -> Geometry:
 
 
 def decompressed_pixels(
-    out: list[bytes], pixels: Pixels, geometry: Geometry, cleaned: Cleaned, syntax: TransferSyntax
-) -> Pixels:
+    out: list[bytes],
+    pixels: WrittenPixels,
+    geometry: Geometry,
+    cleaned: CleanedFrames,
+    syntax: TransferSyntax,
+) -> WrittenPixels:
     """Native pixel data, and the header that says so (PS3.5 8.2)."""
     layout = EXPLICIT_LITTLE
-    put(out, layout, _PHOTOMETRIC, element(layout, _PHOTOMETRIC, b"CS", cleaned.model.encode("ascii")))
+    put_element(
+        out, layout, _PHOTOMETRIC, encode_element(layout, _PHOTOMETRIC, b"CS", cleaned.model.encode("ascii"))
+    )
     if geometry.samples > 1:
-        put(out, layout, _PLANAR, _number(_PLANAR, 0))
-    put(out, layout, _STORED, _number(_STORED, cleaned.precision))
-    put(out, layout, _HIGH_BIT, _number(_HIGH_BIT, cleaned.precision - 1))
-    if syntax.uid in _DCT_SYNTAXES and not value_of(out, layout, _LOSSY):
-        put(out, layout, _LOSSY, element(layout, _LOSSY, b"CS", b"01"))
+        put_element(out, layout, _PLANAR, _number(_PLANAR, 0))
+    put_element(out, layout, _STORED, _number(_STORED, cleaned.precision))
+    put_element(out, layout, _HIGH_BIT, _number(_HIGH_BIT, cleaned.precision - 1))
+    if syntax.uid in _DCT_SYNTAXES and not raw_value(out, layout, _LOSSY):
+        put_element(out, layout, _LOSSY, encode_element(layout, _LOSSY, b"CS", b"01"))
     size = sum(len(frame) for frame in cleaned.frames)
     if size > _LONGEST:
-        raise Refused("pixels-too-large", "pixels")
+        raise Quarantined("pixels-too-large", "pixels")
     vr = b"OW" if geometry.bits_allocated > 8 else b"OB"
-    pieces = [header(layout, PIXEL_DATA, vr, size + (size & 1)), *cleaned.frames, b"\0" * (size & 1)]
-    return Pixels(list(pieces), pixels.rules, pixels.end, pixels.tag)
+    pieces = [encode_header(layout, PIXEL_DATA, vr, size + (size & 1)), *cleaned.frames, b"\0" * (size & 1)]
+    return WrittenPixels(list(pieces), pixels.rules, pixels.end, pixels.tag)
 
 
 def _number(tag: int, value: int) -> bytes:
-    return element(EXPLICIT_LITTLE, tag, b"US", value.to_bytes(2, "little"))
+    return encode_element(EXPLICIT_LITTLE, tag, b"US", value.to_bytes(2, "little"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from medsanitize.policies.tables.coded_concepts import known_code, plausible_code
-from medsanitize.sanitize.dicom.dummies import Outcome, dummy
-from medsanitize.sanitize.dicom.object_state import Job
+from medsanitize.sanitize.dicom.dummies import Outcome, dummy_value
+from medsanitize.sanitize.dicom.object_state import ObjectState
 from medsanitize.sanitize.formats.dicom import charset
-from medsanitize.sanitize.text.vocabulary_filter import is_named, reduce
+from medsanitize.sanitize.text.vocabulary_filter import is_named, reduce_to_vocabulary
 
 CODE_VALUE, SCHEME, SCHEME_VERSION, CODE_MEANING = 0x00080100, 0x00080102, 0x00080103, 0x00080104
 CODED = frozenset([CODE_VALUE, 0x00080119, 0x00080120, SCHEME, SCHEME_VERSION, CODE_MEANING])
@@ -25,18 +25,22 @@ _SCHEMES = frozenset(
 """Coding schemes of PS3.16 Section 8, and private ones of makers."""
 
 
-def scheme_designator(job: Job, tag: int, vr: bytes, value: bytes) -> Outcome:
+def scheme_designator(job: ObjectState, tag: int, vr: bytes, value: bytes) -> Outcome:
     """A coding scheme is named by the standard, or private: ``99`` and a short name (PS3.3 8.2)."""
     text = value.decode("latin-1").strip(" \0")
     ban = job.subject.ban
-    if text in _SCHEMES or reduce(text, ban) == text:
+    if text in _SCHEMES or reduce_to_vocabulary(text, ban) == text:
         return vr, value, "K:unchanged", ()
-    if _PRIVATE_SCHEME.fullmatch(text) and not is_named(text, ban) and reduce(text[2:], ban) == text[2:]:
+    if (
+        _PRIVATE_SCHEME.fullmatch(text)
+        and not is_named(text, ban)
+        and reduce_to_vocabulary(text[2:], ban) == text[2:]
+    ):
         return vr, value, "K:unchanged", ()
-    return vr, b"99" + dummy(job, tag, vr, value)[5:], "D:unknown-scheme", ()
+    return vr, b"99" + dummy_value(job, tag, vr, value)[5:], "D:unknown-scheme", ()
 
 
-def code_value(job: Job, tag: int, vr: bytes, value: bytes, scheme: bytes, meaning: bytes) -> Outcome:
+def code_value(job: ObjectState, tag: int, vr: bytes, value: bytes, scheme: bytes, meaning: bytes) -> Outcome:
     """A code stays if it is one; else the key replaces it.
 
     Its scheme knows it, its form proves it one, or it only spells a meaning that stays itself.
@@ -47,11 +51,15 @@ def code_value(job: Job, tag: int, vr: bytes, value: bytes, scheme: bytes, meani
     job.code = (designator, text)
     if known_code(designator, text) is not None or (plausible_code(designator, text) and not named):
         return vr, value, "K:unchanged", ()
-    if not named and (reduce(text, job.subject.ban) == text or _spells(job, text, meaning)):
+    if not named and (reduce_to_vocabulary(text, job.subject.ban) == text or _spells(job, text, meaning)):
         return vr, value, "K:unchanged", ()
-    return vr, dummy(job, tag, vr, value), "D:unknown-code", ()
+    return vr, dummy_value(job, tag, vr, value), "D:unknown-code", ()
 
 
-def _spells(job: Job, code: str, meaning: bytes) -> bool:
-    text = charset.decode(meaning, job.charset).strip(" \0")
-    return code.isalpha() and code == "".join(text.split()) and reduce(text, job.subject.ban) == text
+def _spells(job: ObjectState, code: str, meaning: bytes) -> bool:
+    text = charset.decode_text(meaning, job.charset).strip(" \0")
+    return (
+        code.isalpha()
+        and code == "".join(text.split())
+        and reduce_to_vocabulary(text, job.subject.ban) == text
+    )

@@ -6,7 +6,7 @@ import re
 from datetime import date, timedelta
 
 from medsanitize.policies.model import Dates
-from medsanitize.sanitize.pseudonyms import SubKeys, mac
+from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
 
 _SHORTEST, _LONGEST = 30, 1825
 _DA = re.compile(r"(\d{4})([.\-/]?)(\d{2})\2(\d{2})")
@@ -19,7 +19,7 @@ def shift_days(keys: SubKeys, patient: str, dates: Dates) -> int:
 
     Under ``keep_weekday`` the shift is a multiple of seven.
     """
-    digest = mac(keys.dates, patient)
+    digest = keyed_mac(keys.dates, patient)
     span = int.from_bytes(digest[:8], "big")
     sign = 1 if digest[8] & 1 else -1
     if dates.keep_weekday:

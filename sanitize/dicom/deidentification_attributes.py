@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medsanitize.policies.model import OPTION_CODES, Dicom, Options
-from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout, element
+from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout, encode_element
 
 IDENTITY_REMOVED, METHOD, METHOD_CODES, TEMPORAL = 0x00120062, 0x00120063, 0x00120064, 0x00280303
 _DIRECT = frozenset(["00100010", "00101000", "00101001", "00101005", "00101040", "00101060", "00102154"])
@@ -13,7 +13,7 @@ FEATURES = 0x00280302
 _NOT_MADE = frozenset(["clean_pixel_data", "clean_recognizable_visual_features"])
 
 
-def elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:
+def deidentification_elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:
     """The statement's elements; ``TEMPORAL`` is known only once an object is done.
 
     Recognizable Visual Features is taken out until it is known whether anybody looked; an IOD that requires
@@ -22,8 +22,8 @@ def elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:
     """
     kept = any(action == "K" and mask in _DIRECT for mask, action in dicom.attributes.items())
     return {
-        IDENTITY_REMOVED: element(layout, IDENTITY_REMOVED, b"CS", b"NO" if kept else b"YES"),
-        METHOD: element(layout, METHOD, b"LO", METHOD_TEXT),
+        IDENTITY_REMOVED: encode_element(layout, IDENTITY_REMOVED, b"CS", b"NO" if kept else b"YES"),
+        METHOD: encode_element(layout, METHOD, b"LO", METHOD_TEXT),
         METHOD_CODES: method_codes(layout, dicom.options),
         TEMPORAL: b"",
         FEATURES: b"",
@@ -53,19 +53,19 @@ def method_codes(
     items = []
     for code, meaning in profile_codes(options, pixels_read=pixels_read, face_cut=face_cut):
         body = (
-            element(layout, 0x00080100, b"SH", code.encode())
-            + element(layout, 0x00080102, b"SH", b"DCM")
-            + element(layout, 0x00080104, b"LO", meaning.encode())
+            encode_element(layout, 0x00080100, b"SH", code.encode())
+            + encode_element(layout, 0x00080102, b"SH", b"DCM")
+            + encode_element(layout, 0x00080104, b"LO", meaning.encode())
         )
         items.append(layout.tag.pack(0xFFFE, 0xE000, len(body)) + body)
-    return element(layout, METHOD_CODES, b"SQ", b"".join(items))
+    return encode_element(layout, METHOD_CODES, b"SQ", b"".join(items))
 
 
-def temporal(layout: Layout, options: Options, rules: list[str]) -> bytes:
+def temporal_information_modified(layout: Layout, options: Options, rules: list[str]) -> bytes:
     """Longitudinal Temporal Information Modified: what became of the dates of this very object."""
     moved = "C:date" in rules or "D:date" in rules
     if options.retain_longitudinal_full_dates:
         value = b"UNMODIFIED"
     else:
         value = b"MODIFIED" if moved or options.retain_longitudinal_modified_dates else b"REMOVED"
-    return element(layout, TEMPORAL, b"CS", value)
+    return encode_element(layout, TEMPORAL, b"CS", value)

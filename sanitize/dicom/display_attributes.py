@@ -6,25 +6,25 @@ from collections.abc import Iterator
 
 import numpy as np
 from medsanitize.sanitize.burned_in.rendering import Palette
-from medsanitize.sanitize.dicom.assemble import value_of
-from medsanitize.sanitize.formats.dicom.elements import read_header
+from medsanitize.sanitize.dicom.assemble import raw_value
+from medsanitize.sanitize.formats.dicom.elements import read_element_header
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _DESCRIPTORS, _TABLES = (0x00281101, 0x00281102, 0x00281103), (0x00281201, 0x00281202, 0x00281203)
 _REGIONS = 0x00186011
 _LEFT, _TOP, _RIGHT, _BOTTOM = 0x00186018, 0x0018601A, 0x0018601C, 0x0018601E
 
 
-def palette_of(out: list[bytes], layout: Layout, geometry: Geometry) -> Palette | None:
+def read_palette(out: list[bytes], layout: Layout, geometry: Geometry) -> Palette | None:
     """The palette of a ``PALETTE COLOR`` object; ``None`` without one that can be read (segmented ones)."""
     if geometry.photometric != "PALETTE COLOR":
         return None
     order = "big" if layout.big else "little"
     channels, first = [], 0
     for descriptor, table in zip(_DESCRIPTORS, _TABLES, strict=True):
-        said, data = value_of(out, layout, descriptor), value_of(out, layout, table)
+        said, data = raw_value(out, layout, descriptor), raw_value(out, layout, table)
         if len(said) != 6 or not data:
             return None
         count = int.from_bytes(said[:2], order) or 1 << 16  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ def palette_of(out: list[bytes], layout: Layout, geometry: Geometry) -> Palette 
 
 def ultrasound_regions(out: list[bytes], layout: Layout, geometry: Geometry) -> tuple[Area, ...]:
     """The declared regions (PS3.3 C.8.5.5), whose bounds include their last pixels; those that are areas."""
-    value = value_of(out, layout, _REGIONS)
+    value = raw_value(out, layout, _REGIONS)
     found = []
     try:
         for item in _items(value, layout):
@@ -53,7 +53,7 @@ def ultrasound_regions(out: list[bytes], layout: Layout, geometry: Geometry) -> 
             right, bottom = min(bounds[_RIGHT] + 1, geometry.columns), min(bounds[_BOTTOM] + 1, geometry.rows)
             if bounds[_LEFT] < right and bounds[_TOP] < bottom:
                 found.append((bounds[_LEFT], bounds[_TOP], right, bottom))
-    except Refused:
+    except Quarantined:
         return ()
     return tuple(found)
 
@@ -70,7 +70,7 @@ def _numbers(item: bytes, layout: Layout) -> Iterator[tuple[int, int]]:
     """Tags and values of the elements of four bytes."""
     pos = 0
     while pos + 8 <= len(item):
-        tag, _, length, start = read_header(item, pos, len(item), layout)
+        tag, _, length, start = read_element_header(item, pos, len(item), layout)
         if length == 4:
             yield tag, layout.length.unpack_from(item, start)[0]
         pos = start + length

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from medsanitize.sanitize.dicom.object_state import Job, Links
+from medsanitize.sanitize.dicom.object_state import Links, ObjectState
 from medsanitize.sanitize.dicom.rules import Rule
 from medsanitize.sanitize.formats.dicom.transfer_syntax import NUMBER_SIZES, TEXT_VRS
-from medsanitize.sanitize.pseudonyms import mac, token
+from medsanitize.sanitize.pseudonyms import keyed_mac, pseudonym_token
 
 _DAYS = 18_000
 Outcome = tuple[bytes, bytes | None, str, Links]
 """VR, value (``None``: removed), rule id, links."""
 
 
-def dummy(job: Job, tag: int, vr: bytes, value: bytes) -> bytes:
+def dummy_value(job: ObjectState, tag: int, vr: bytes, value: bytes) -> bytes:
     """A replacement for ``value``: equal values of one patient's attribute stay equal to each other."""
     if vr in NUMBER_SIZES:
         return bytes(NUMBER_SIZES[vr])
@@ -26,7 +26,7 @@ def dummy(job: Job, tag: int, vr: bytes, value: bytes) -> bytes:
         return _dated(job, vr, value, parts)
     if vr == b"UI":
         return job.uid(value.decode("latin-1").strip(" \0")).encode("ascii")
-    name = token(job.keys.dummy, 8, *parts).encode("ascii")
+    name = pseudonym_token(job.keys.dummy, 8, *parts).encode("ascii")
     if vr == b"CS":
         return b"ANON_" + name
     if vr == b"UR":
@@ -36,9 +36,9 @@ def dummy(job: Job, tag: int, vr: bytes, value: bytes) -> bytes:
     return b"\0\0"
 
 
-def _dated(job: Job, vr: bytes, value: bytes, parts: tuple[str, ...]) -> bytes:
+def _dated(job: ObjectState, vr: bytes, value: bytes, parts: tuple[str, ...]) -> bytes:
     text = value.decode("latin-1").split("\\")[0]
-    number = int.from_bytes(mac(job.keys.dummy, *parts)[:8], "big")
+    number = int.from_bytes(keyed_mac(job.keys.dummy, *parts)[:8], "big")
     if vr == b"AS":
         return b"%03dY" % (20 + number % 60)
     if vr == b"TM":
@@ -55,10 +55,10 @@ def _days(number: int) -> Iterator[str]:
         yield (date(1970, 1, 1) + timedelta(days=(number + step) % _DAYS)).strftime("%Y%m%d")
 
 
-def gone(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes, why: str) -> Outcome:
+def remove_by_type(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes, why: str) -> Outcome:
     """Remove an element as far as its Type allows: removed, emptied or replaced."""
     if rule.type in ("1", "1C") and value:
-        return vr, dummy(job, tag, vr, value), f"D:{why}", ()
+        return vr, dummy_value(job, tag, vr, value), f"D:{why}", ()
     if rule.type in ("2", "2C"):
         return vr, b"", f"Z:{why}", ()
     return vr, None, f"X:{why}", ()

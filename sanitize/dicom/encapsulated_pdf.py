@@ -7,26 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 from medsanitize.policies.model import Documents, Limits, Policy
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.classify import identifying
-from medsanitize.sanitize.burned_in.clean import Image, Order, clean
+from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
+from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.burned_in.ocr import TextReader
-from medsanitize.sanitize.burned_in.review_images import place_of
-from medsanitize.sanitize.context import Decision
-from medsanitize.sanitize.dicom.assemble import put
-from medsanitize.sanitize.formats.dicom.frames import Stored
+from medsanitize.sanitize.burned_in.review_images import frame_location
+from medsanitize.sanitize.context import ReviewDecision
+from medsanitize.sanitize.dicom.assemble import put_element
+from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
-from medsanitize.sanitize.formats.dicom.pixel_data import Pixels
+from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels
 from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     EXPLICIT_LITTLE,
     TRANSFER_SYNTAXES,
     Layout,
-    element,
+    encode_element,
 )
-from medsanitize.sanitize.formats.pdf import Page, Rendered, is_pictures_only, rendered, written
-from medsanitize.sanitize.quarantine import Dropped, Refused
-from medsanitize.sanitize.result import Doubt
+from medsanitize.sanitize.formats.pdf import Page, RenderedPage, is_pictures_only, render_pdf, write_pdf
+from medsanitize.sanitize.quarantine import Excluded, Quarantined
+from medsanitize.sanitize.result import ReviewItem
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known_identifiers import Terms
+from medsanitize.sanitize.text.known_identifiers import KnownTerms
 
 DOCUMENT, LENGTH, MIME_TYPE, MIME_TYPES = 0x00420011, 0x00420015, 0x00420012, 0x00420014
 _BURNED_IN = 0x00280301
@@ -37,22 +37,22 @@ _PDF = "1.2.840.10008.5.1.4.1.1.104.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuiltDocument:
     """The new document, how many areas were blanked in it, and what a person should look at."""
 
     document: bytes
     regions: int
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[ReviewItem, ...]
 
 
-def rebuilt(
+def rebuild_document(
     document: bytes,
     policy: Policy,
     cleaner: TextCleaner,
     reader: TextReader,
-    terms: Terms,
-    decisions: tuple[Decision, ...],
-) -> Rebuilt:
+    terms: KnownTerms,
+    decisions: tuple[ReviewDecision, ...],
+) -> RebuiltDocument:
     """Render a PDF's pages, blank what identifies, and write a PDF of nothing but these pictures.
 
     What identifies is sought twice: in the document's own text layer, and in what is read from the
@@ -65,59 +65,59 @@ def rebuilt(
         should be.
     """
     limits = policy.dicom.limits
-    pages = rendered(document, limits.inflated_bytes)
+    pages = render_pdf(document, limits.inflated_bytes)
     geometry, stored = _stacked(pages, limits)
     named = [
-        Decision(place_of(number, TextBox(*line.area, "", 1.0)), "blank")
+        ReviewDecision(frame_location(number, TextBox(*line.area, "", 1.0)), "blank")
         for number, page in enumerate(pages, 1)
         for line in page.lines
         if policy.pixels.mask == "all-text" or cleaner.identifying(line.text, terms, noisy=False)
     ]
 
     def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-        return identifying(boxes, cleaner, terms)
+        return find_identifying_boxes(boxes, cleaner, terms)
 
-    order = Order(judge, policy.pixels.mask == "all-text", (), (*decisions, *named))
-    image = Image(stored, _NATIVE, geometry)
-    cleaned = clean(image, order, reader, decompress=False, most_bytes=limits.inflated_bytes)
+    order = CleaningOptions(judge, policy.pixels.mask == "all-text", (), (*decisions, *named))
+    image = ImageFrames(stored, _NATIVE, geometry)
+    cleaned = clean_frames(image, order, reader, decompress=False, most_bytes=limits.inflated_bytes)
     pictures = [_page(stored, geometry, number, page.picture) for number, page in enumerate(pages)]
-    made = written(pictures)
+    made = write_pdf(pictures)
     if not is_pictures_only(made, pictures):
-        raise Refused("document-not-rebuilt", "document")
-    return Rebuilt(made, cleaned.regions, cleaned.doubts)
+        raise Quarantined("document-not-rebuilt", "document")
+    return RebuiltDocument(made, cleaned.regions, cleaned.doubts)
 
 
 def put_document(out: list[bytes], layout: Layout, document: bytes) -> None:
     """Write a rebuilt PDF into a rewritten data set, and what the IOD asks beside it."""
-    put(out, layout, DOCUMENT, element(layout, DOCUMENT, b"OB", document))
-    put(out, layout, MIME_TYPE, element(layout, MIME_TYPE, b"LO", b"application/pdf"))
+    put_element(out, layout, DOCUMENT, encode_element(layout, DOCUMENT, b"OB", document))
+    put_element(out, layout, MIME_TYPE, encode_element(layout, MIME_TYPE, b"LO", b"application/pdf"))
     length = len(document).to_bytes(4, "big" if layout.big else "little")
-    put(out, layout, LENGTH, element(layout, LENGTH, b"UL", length))
-    put(out, layout, MIME_TYPES, None)
-    put(out, layout, _BURNED_IN, element(layout, _BURNED_IN, b"CS", b"NO"))
+    put_element(out, layout, LENGTH, encode_element(layout, LENGTH, b"UL", length))
+    put_element(out, layout, MIME_TYPES, None)
+    put_element(out, layout, _BURNED_IN, encode_element(layout, _BURNED_IN, b"CS", b"NO"))
 
 
-def _stacked(pages: list[Rendered], limits: Limits) -> tuple[Geometry, Stored]:
+def _stacked(pages: list[RenderedPage], limits: Limits) -> tuple[Geometry, StoredFrames]:
     """The pages as frames of one image, smaller ones upon white paper."""
     rows, columns = (max(page.picture.shape[axis] for page in pages) for axis in (0, 1))
     if rows * columns * 3 * len(pages) > limits.inflated_bytes:
-        raise Refused("document-too-large", "document")
+        raise Quarantined("document-too-large", "document")
     frames = []
     for page in pages:
         frame = np.full((rows, columns, 3), _PAPER, np.uint8)
         frame[: page.picture.shape[0], : page.picture.shape[1]] = page.picture
         frames.append(frame.tobytes())
     geometry = Geometry(rows, columns, 3, len(pages), 8, 8, 7, False, "RGB")
-    pixels = Pixels([b"", *frames], [], 0)
-    return geometry, Stored(b"", pixels, EXPLICIT_LITTLE, _NATIVE, geometry)
+    pixels = WrittenPixels([b"", *frames], [], 0)
+    return geometry, StoredFrames(b"", pixels, EXPLICIT_LITTLE, _NATIVE, geometry)
 
 
-def _page(stored: Stored, geometry: Geometry, number: int, before: Page) -> Page:
+def _page(stored: StoredFrames, geometry: Geometry, number: int, before: Page) -> Page:
     frame = np.frombuffer(stored.released(number), np.uint8).reshape(geometry.rows, geometry.columns, 3)
     return frame[: before.shape[0], : before.shape[1]]
 
 
-def is_rebuilt(sop_class: str, rules: Documents) -> bool:
+def is_to_rebuild(sop_class: str, rules: Documents) -> bool:
     """Whether an object is a PDF to be made anew; ``False`` for what is no document.
 
     Raises
@@ -132,5 +132,5 @@ def is_rebuilt(sop_class: str, rules: Documents) -> bool:
     if sop_class == _PDF and rules.pdf == "rebuild":
         return True
     if sop_class != _PDF and rules.other == "drop":
-        raise Dropped("document")
-    raise Refused("document-or-audio")
+        raise Excluded("document")
+    raise Quarantined("document-or-audio")

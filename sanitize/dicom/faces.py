@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from medsanitize.policies.model import Limits, Policy
-from medsanitize.sanitize.context import VOLUMES, Cut, Face
-from medsanitize.sanitize.dicom.assemble import put
-from medsanitize.sanitize.formats.dicom.file import Container
-from medsanitize.sanitize.formats.dicom.frames import Stored, check_size
+from medsanitize.sanitize.context import VOLUME_SOP_CLASSES, FaceCut, SeriesFace
+from medsanitize.sanitize.dicom.assemble import put_element
+from medsanitize.sanitize.formats.dicom.file import DicomFile
+from medsanitize.sanitize.formats.dicom.frames import StoredFrames, check_image_size
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
-from medsanitize.sanitize.formats.dicom.pixel_data import Pixels
+from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels
 from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.result import Check, Finding
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.result import CheckResult, Finding
 
 PHOTOGRAPHS = frozenset(
     "1.2.840.10008.5.1.4.1.1.77.1." + suffix for suffix in "4 4.1 5.1 5.2 5.5 5.6 7".split()
@@ -26,16 +26,16 @@ _PHOTOGRAPHIC = frozenset(["XC", "OP", "DMS"])
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FaceCheck:
     """What is said of one object: the check's result, the attribute's value (empty: none), what to cut."""
 
-    check: Check
+    check: CheckResult
     features: Literal["", "YES", "NO"] = ""
     findings: tuple[Finding, ...] = ()
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[FaceCut, ...] = ()
 
 
-def look_for_face(texts: Mapping[str, str], has_pixels: bool, face: Face | None, wanted: str) -> Look:
+def check_face(texts: Mapping[str, str], has_pixels: bool, face: SeriesFace | None, wanted: str) -> FaceCheck:
     """Settle what the policy says of a face in this object.
 
     Parameters
@@ -54,51 +54,51 @@ def look_for_face(texts: Mapping[str, str], has_pixels: bool, face: Face | None,
         ``recognizable-face``, ``photograph-of-person``, ``face-not-removed``, ``face-not-looked-for``.
     """
     photograph = texts["SOPClassUID"] in PHOTOGRAPHS or texts["Modality"].strip().upper() in _PHOTOGRAPHIC
-    if not has_pixels or not (photograph or face is not None or texts["SOPClassUID"] in VOLUMES):
-        return Look(Check.NOT_APPLICABLE)
+    if not has_pixels or not (photograph or face is not None or texts["SOPClassUID"] in VOLUME_SOP_CLASSES):
+        return FaceCheck(CheckResult.NOT_APPLICABLE)
     if wanted == "ignore":
-        return Look(Check.NOT_RUN)
+        return FaceCheck(CheckResult.NOT_RUN)
     strict = wanted in ("quarantine", "deface")
     if photograph:
         return _found("photograph-of-person", strict)
     if face is None:
         if strict:
-            raise Refused("face-not-looked-for", "pixels")
-        return Look(Check.NOT_RUN)
+            raise Quarantined("face-not-looked-for", "pixels")
+        return FaceCheck(CheckResult.NOT_RUN)
     if face.verdict == "projection":
-        return Look(Check.NOT_APPLICABLE)
+        return FaceCheck(CheckResult.NOT_APPLICABLE)
     if wanted == "deface" and face.cuts:
-        return Look(Check.PASSED, "NO", (), face.cuts)
+        return FaceCheck(CheckResult.PASSED, "NO", (), face.cuts)
     if face.verdict == "none":
-        return Look(Check.PASSED, "NO")
+        return FaceCheck(CheckResult.PASSED, "NO")
     return _found("face-not-removed" if wanted == "deface" else "recognizable-face", strict)
 
 
-def _found(rule: str, strict: bool) -> Look:
+def _found(rule: str, strict: bool) -> FaceCheck:
     if strict:
-        raise Refused(rule, "pixels")
-    return Look(Check.FLAGGED, "YES", (Finding("pixels", rule),))
+        raise Quarantined(rule, "pixels")
+    return FaceCheck(CheckResult.FLAGGED, "YES", (Finding("pixels", rule),))
 
 
 @dataclass(frozen=True, slots=True)
-class CutOff:
+class DefacedPixels:
     """Pixels without a face, and the transfer syntax and geometry they have now."""
 
-    pixels: Pixels
+    pixels: WrittenPixels
     syntax: TransferSyntax
     geometry: Geometry
 
 
-def without_face(
-    container: Container,
+def remove_face(
+    container: DicomFile,
     end: int,
     out: list[bytes],
-    pixels: Pixels,
+    pixels: WrittenPixels,
     geometry: Geometry,
     policy: Policy,
-    cuts: tuple[Cut, ...],
+    cuts: tuple[FaceCut, ...],
     modality: str,
-) -> CutOff:
+) -> DefacedPixels:
     """The pixel data with the face cut off; the very same when the cuts meet nothing of it.
 
     ``end`` is where the header ends in the container's buffer. ``out``, the rewritten elements, changes
@@ -109,42 +109,48 @@ def without_face(
     Refused
         ``face-not-removed``, ``pixels-undecodable``, ``pixels-too-large`` ...
     """
-    from medsanitize.sanitize.faces.apply_cut import cut_face, is_met
+    from medsanitize.sanitize.faces.apply_cut import apply_cuts, cuts_meet_image
     from medsanitize.sanitize.formats.dicom.decode import is_reversible
 
-    check_size(geometry, policy.dicom.limits)
+    check_image_size(geometry, policy.dicom.limits)
     source = bytes(container.buf[container.start : end])
-    now = CutOff(pixels, container.syntax, geometry)
-    if not is_met(source, container.syntax, cuts):
+    now = DefacedPixels(pixels, container.syntax, geometry)
+    if not cuts_meet_image(source, container.syntax, cuts):
         return now
     if not is_reversible(container.syntax) and policy.pixels.lossy == "decompress":
         now = _decompressed(container, out, now, policy.dicom.limits)
-    stored = Stored(container.buf, now.pixels, now.syntax.layout, now.syntax, now.geometry)
-    if not cut_face(stored, source, now.syntax, now.geometry, cuts, is_ct=modality == "CT"):
+    stored = StoredFrames(container.buf, now.pixels, now.syntax.layout, now.syntax, now.geometry)
+    if not apply_cuts(stored, source, now.syntax, now.geometry, cuts, is_ct=modality == "CT"):
         return now
-    put(out, now.syntax.layout, _ICON, None)  # where the policy keeps it, it still shows what is cut off
+    put_element(
+        out, now.syntax.layout, _ICON, None
+    )  # where the policy keeps it, it still shows what is cut off
     made = stored.finish()
     made.rules = [*pixels.rules, "face-defaced"]
     return replace(now, pixels=made)
 
 
-def _decompressed(container: Container, out: list[bytes], old: CutOff, limits: Limits) -> CutOff:
+def _decompressed(
+    container: DicomFile, out: list[bytes], old: DefacedPixels, limits: Limits
+) -> DefacedPixels:
     """Every frame as plain samples: lossy compression cannot be changed in part."""
-    from medsanitize.sanitize.burned_in.clean import Cleaned
-    from medsanitize.sanitize.burned_in.write_back import decompressed, model_of
+    from medsanitize.sanitize.burned_in.clean import CleanedFrames
+    from medsanitize.sanitize.burned_in.write_back import color_model, decompress_and_blank
     from medsanitize.sanitize.dicom.burned_in import NATIVE, decompressed_pixels
 
     geometry = old.geometry
     if geometry.samples != 1:
-        raise Refused("face-not-removed", "pixels")
+        raise Quarantined("face-not-removed", "pixels")
     if geometry.frame_bits // 8 * geometry.frames > limits.inflated_bytes:
-        raise Refused("pixels-too-large", "pixels")
-    stored = Stored(container.buf, old.pixels, old.syntax.layout, old.syntax, geometry)
+        raise Quarantined("pixels-too-large", "pixels")
+    stored = StoredFrames(container.buf, old.pixels, old.syntax.layout, old.syntax, geometry)
     first = stored.frame(0)
-    made = [decompressed(stored.frame(i), (), old.syntax, geometry, None) for i in range(geometry.frames)]
+    made = [
+        decompress_and_blank(stored.frame(i), (), old.syntax, geometry, None) for i in range(geometry.frames)
+    ]
     precision = max(bits for _, _, bits in made)
-    cleaned = Cleaned(
-        0, (), tuple(raw for raw, _, _ in made), model_of(first, old.syntax, geometry), precision
+    cleaned = CleanedFrames(
+        0, (), tuple(raw for raw, _, _ in made), color_model(first, old.syntax, geometry), precision
     )
     pixels = decompressed_pixels(out, old.pixels, geometry, cleaned, old.syntax)
-    return CutOff(pixels, NATIVE, replace(geometry, bits_stored=precision, high_bit=precision - 1))
+    return DefacedPixels(pixels, NATIVE, replace(geometry, bits_stored=precision, high_bit=precision - 1))

@@ -29,7 +29,7 @@ _ATTRIBUTES: Final = {
     "uid": "0020000D 0020000E 00200052",
 }
 CATEGORY: Final = {int(tag, 16): name for name, tags in _ATTRIBUTES.items() for tag in tags.split()}
-"""Tag -> category of `medsanitize.sanitize.context.Known`; person names and dates go by their VR."""
+"""Tag -> category of `medsanitize.sanitize.context.KnownValue`; person names and dates go by their VR."""
 CODED: Final = {
     0x00401101: ("label", "name"),
     0x0040A088: ("label", "name"),

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from medsanitize.policies.model import Dicom, Limits
-from medsanitize.sanitize.context import Known, Peek
+from medsanitize.sanitize.context import Inspection, KnownValue
 from medsanitize.sanitize.dicom.identifying_attributes import CATEGORY, CODED, CONCEPT_CATEGORY, Coded
-from medsanitize.sanitize.dicom.rules import RuleBook
+from medsanitize.sanitize.dicom.rules import AttributeRules
 from medsanitize.sanitize.formats.dicom import charset as charsets
 from medsanitize.sanitize.formats.dicom.dictionary import dictionary
-from medsanitize.sanitize.formats.dicom.elements import ITEM, ITEM_END, SEQUENCE_END, read_header
-from medsanitize.sanitize.formats.dicom.file import looks_like_dicom, open_container
+from medsanitize.sanitize.formats.dicom.elements import ITEM, ITEM_END, SEQUENCE_END, read_element_header
+from medsanitize.sanitize.formats.dicom.file import looks_like_dicom, open_dicom
 from medsanitize.sanitize.formats.dicom.transfer_syntax import IMPLICIT_LITTLE, UNDEFINED, Layout
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 DICOMDIR = "1.2.840.10008.1.3.10"
 _CHARSET, _PATIENT_ID, _ISSUER = 0x00080005, 0x00100020, 0x00100021
@@ -33,13 +33,15 @@ _LONGEST = 256
 
 def kept_attributes(dicom: Dicom) -> frozenset[int]:
     """Attributes that a policy keeps as they are: what they hold is then nothing to hide."""
-    book = RuleBook(dicom)
+    book = AttributeRules(dicom)
     scope = book.scope("")
     names = (tag for tag, allowed in dictionary().items() if allowed[0] == b"PN")
     return frozenset(tag for tag in (*CATEGORY, *names) if book.rule(scope, tag).action == "K")
 
 
-def peek(data: Buffer, limits: Limits | None = None, kept: frozenset[int] = frozenset()) -> Peek:
+def inspect_dicom(
+    data: Buffer, limits: Limits | None = None, kept: frozenset[int] = frozenset()
+) -> Inspection:
     """Look at one object without judging it.
 
     Never raises on content: what cannot be read is ``unreadable`` with the rule that says why, or as
@@ -53,17 +55,17 @@ def peek(data: Buffer, limits: Limits | None = None, kept: frozenset[int] = froz
         Attributes of which nothing is collected (see ``kept_attributes``).
     """
     if not len(data):
-        return Peek("unreadable", "empty-file")
+        return Inspection("unreadable", "empty-file")
     if not looks_like_dicom(data):
-        return Peek("not-an-image")
+        return Inspection("not-an-image")
     try:
-        container = open_container(data, limits or Limits())
-    except Refused as refused:
-        return Peek("not-an-image" if refused.rule == "not-dicom" else "unreadable", refused.rule)
+        container = open_dicom(data, limits or Limits())
+    except Quarantined as refused:
+        return Inspection("not-an-image" if refused.rule == "not-dicom" else "unreadable", refused.rule)
     if container.sop_class == DICOMDIR:
-        return Peek("dicomdir")
+        return Inspection("dicomdir")
     plain: dict[int, str] = {}
-    known: set[Known] = set()
+    known: set[KnownValue] = set()
     try:
         _scan(
             container.buf,
@@ -75,15 +77,15 @@ def peek(data: Buffer, limits: Limits | None = None, kept: frozenset[int] = froz
             plain,
             kept,
         )
-    except Refused:
+    except Quarantined:
         pass  # the object function reads it again and names the rule
     return _peek(plain, known)
 
 
-def _peek(plain: dict[int, str], known: set[Known]) -> Peek:
+def _peek(plain: dict[int, str], known: set[KnownValue]) -> Inspection:
     issuer = plain.get(_ISSUER, "").strip()
     ids = [part.strip() for part in plain.get(_PATIENT_ID, "").split("\\") if part.strip()]
-    return Peek(
+    return Inspection(
         "dicomdir" if plain.get(_CLASS) == DICOMDIR else "dicom",
         "",
         tuple(sorted({(issuer, part) for part in ids})),
@@ -101,7 +103,7 @@ def _scan(
     end: int,
     layout: Layout,
     charset: bytes,
-    known: set[Known],
+    known: set[KnownValue],
     plain: dict[int, str] | None,
     kept: frozenset[int],
     depth: int = 0,
@@ -110,7 +112,7 @@ def _scan(
     """Collect from the data set at ``pos``; ``plain`` only at the top level. Returns where it ended."""
     concept: str | None = None
     while end - pos >= 8:
-        tag, vr, length, start = read_header(buf, pos, end, layout)
+        tag, vr, length, start = read_element_header(buf, pos, end, layout)
         if tag == ITEM_END:
             return start
         if tag >= 0x7FE00000 and plain is not None:
@@ -123,7 +125,7 @@ def _scan(
             continue
         pos = start + length
         if pos > end:
-            raise Refused("length-past-end")
+            raise Quarantined("length-past-end")
         if length and (vr == b"SQ" or (vr in _UNTYPED and _is_sequence(tag))):
             known.update(_nested(bytes(buf[start:pos]), vr, inner, charset, kept, depth, CODED.get(tag)))
             continue
@@ -132,7 +134,7 @@ def _scan(
         category = _category(tag, vr, coded, concept) if tag not in kept else None
         if category is None and (plain is None or tag not in _PLAIN):
             continue
-        text = charsets.decode(bytes(buf[start:pos]), charset).strip(" \0")
+        text = charsets.decode_text(bytes(buf[start:pos]), charset).strip(" \0")
         if plain is not None and tag in _PLAIN:
             plain.setdefault(tag, text)
         if category:
@@ -140,11 +142,11 @@ def _scan(
     return pos
 
 
-def _known(category: str, text: str) -> Iterator[Known]:
+def _known(category: str, text: str) -> Iterator[KnownValue]:
     for part in text.split("\\"):
         value = part.strip()[:8] if category == "date" else part.strip()
         if value.strip("^") and len(value) <= _LONGEST:
-            yield Known(category, value)
+            yield KnownValue(category, value)
 
 
 def _category(tag: int, vr: bytes, coded: Coded, concept: str | None) -> str | None:
@@ -163,10 +165,10 @@ def _code_value(buf: Buffer, pos: int, end: int, layout: Layout) -> str:
     """The code value in the first item at ``pos``; it is the first element of a code."""
     if end - pos < 8:
         return ""
-    pos = read_header(buf, pos, end, layout if layout.big else IMPLICIT_LITTLE)[3]
+    pos = read_element_header(buf, pos, end, layout if layout.big else IMPLICIT_LITTLE)[3]
     if end - pos < 8:
         return ""
-    tag, _, length, start = read_header(buf, pos, end, layout)
+    tag, _, length, start = read_element_header(buf, pos, end, layout)
     return bytes(buf[start : start + length]).decode("latin-1").strip(" \0") if tag == _CODE_VALUE else ""
 
 
@@ -182,13 +184,13 @@ def _nested(
     kept: frozenset[int],
     depth: int,
     coded: Coded,
-) -> frozenset[Known]:
+) -> frozenset[KnownValue]:
     """What the items of a sequence say; bytes written as UN may be no items at all."""
     try:
         if len(chunk) <= _NESTED_REMEMBERED:
             return _remembered(chunk, layout, charset, kept, depth, coded)
         return _nested_known(chunk, layout, charset, kept, depth, coded)
-    except Refused:
+    except Quarantined:
         if written == b"UN":
             return frozenset()
         raise
@@ -196,8 +198,8 @@ def _nested(
 
 def _nested_known(
     chunk: bytes, layout: Layout, charset: bytes, kept: frozenset[int], depth: int, coded: Coded
-) -> frozenset[Known]:
-    known: set[Known] = set()
+) -> frozenset[KnownValue]:
+    known: set[KnownValue] = set()
     _scan_items(chunk, 0, len(chunk), layout, charset, known, kept, depth + 1, coded)
     return frozenset(known)
 
@@ -211,20 +213,20 @@ def _scan_items(
     end: int,
     layout: Layout,
     charset: bytes,
-    known: set[Known],
+    known: set[KnownValue],
     kept: frozenset[int],
     depth: int,
     coded: Coded,
 ) -> int:
     if depth > _DEEPEST:
-        raise Refused("too-deep")
+        raise Quarantined("too-deep")
     heads = layout if layout.big else IMPLICIT_LITTLE
     while end - pos >= 8:
-        tag, _, length, start = read_header(buf, pos, end, heads)
+        tag, _, length, start = read_element_header(buf, pos, end, heads)
         if tag == SEQUENCE_END:
             return start
         if tag != ITEM:
-            raise Refused("malformed-sequence")
+            raise Quarantined("malformed-sequence")
         stop = end if length == UNDEFINED else min(start + length, end)
         pos = _scan(buf, start, stop, layout, charset, known, None, kept, depth, coded)
     return pos

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.dicom.dates import shift_date, shift_datetime, year_of_date, year_of_datetime
-from medsanitize.sanitize.dicom.text_rules import TextBook
+from medsanitize.sanitize.dicom.text_rules import TextRules
 from medsanitize.sanitize.pseudonyms import SubKeys, remap_uid
-from medsanitize.sanitize.result import Doubt
-from medsanitize.sanitize.text.vocabulary_filter import Forbidden
+from medsanitize.sanitize.result import ReviewItem
+from medsanitize.sanitize.text.vocabulary_filter import ForbiddenWords
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.text.known_identifiers import Terms
+    from medsanitize.sanitize.text.known_identifiers import KnownTerms
 
 Links = tuple[tuple[str, str], ...]
 Piece = tuple[bytes, tuple[str, ...], Links]
@@ -23,7 +23,7 @@ Piece = tuple[bytes, tuple[str, ...], Links]
 
 
 @dataclass(slots=True)
-class Subject:
+class SubjectState:
     """One patient's and study's share of the state: pseudonym, shift, forbidden tokens, known dates, and a
     memory of elements already ruled on (equal bytes at an equal place give equal results).
     """
@@ -31,24 +31,24 @@ class Subject:
     patient: str
     pseudonym: str
     shift: int
-    ban: Forbidden
+    ban: ForbiddenWords
     dates: frozenset[str]
-    known: frozenset[Known] = frozenset()
+    known: frozenset[KnownValue] = frozenset()
     memory: dict[tuple[int, bytes, int, int], dict[bytes, Piece]] = field(default_factory=dict)
-    compiled: Terms | None = None
+    compiled: KnownTerms | None = None
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> KnownTerms:
         """What the patient and study are called, compiled when a text first needs it."""
         if self.compiled is None:
-            from medsanitize.sanitize.text.known_identifiers import terms
+            from medsanitize.sanitize.text.known_identifiers import compile_terms
 
-            self.compiled = terms(self.known)
+            self.compiled = compile_terms(self.known)
         return self.compiled
 
 
 @dataclass(slots=True)
-class Job:
+class ObjectState:
     """One object on its way: the policy's decisions, its subject, and what was found so far.
 
     ``charset`` is the data set's in hand, ``code`` the (scheme, value) of the code item in hand. ``doubts``
@@ -57,13 +57,13 @@ class Job:
 
     policy: Policy
     keys: SubKeys
-    subject: Subject
+    subject: SubjectState
     uids: dict[str, str]
-    texts: TextBook
+    texts: TextRules
     charset: bytes = b""
     code: tuple[str, str] | None = None
     replaced: frozenset[int] = frozenset()
-    doubts: list[Doubt] = field(default_factory=list)
+    doubts: list[ReviewItem] = field(default_factory=list)
     decided: Mapping[str, str] = field(default_factory=dict)
 
     def uid(self, old: str) -> str:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.classify import identifying
-from medsanitize.sanitize.burned_in.clean import Image, Order, clean
+from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
+from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.dicom.overlays import Reader
-from medsanitize.sanitize.formats.dicom.frames import Stored
+from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
-from medsanitize.sanitize.formats.dicom.pixel_data import Pixels
+from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels
 from medsanitize.sanitize.formats.dicom.transfer_syntax import EXPLICIT_LITTLE, TRANSFER_SYNTAXES
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known_identifiers import Terms
+from medsanitize.sanitize.text.known_identifiers import KnownTerms
 
 _NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
 
 
-def plane_reader(policy: Policy, cleaner: TextCleaner, reader: TextReader, terms: Terms) -> Reader:
+def plane_reader(policy: Policy, cleaner: TextCleaner, reader: TextReader, terms: KnownTerms) -> Reader:
     """What cleans the bitmap of one plane: text that identifies is blanked, and the rest read again.
 
     Parameters
@@ -33,9 +33,9 @@ def plane_reader(policy: Policy, cleaner: TextCleaner, reader: TextReader, terms
     """
 
     def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-        return identifying(boxes, cleaner, terms)
+        return find_identifying_boxes(boxes, cleaner, terms)
 
-    order, most = Order(judge, policy.pixels.mask == "all-text"), policy.dicom.limits.inflated_bytes
+    order, most = CleaningOptions(judge, policy.pixels.mask == "all-text"), policy.dicom.limits.inflated_bytes
 
     def read(bits: bytes, rows: int, columns: int, frames: int) -> bytes | None:
         if rows * columns * frames > most:
@@ -43,10 +43,12 @@ def plane_reader(policy: Policy, cleaner: TextCleaner, reader: TextReader, terms
         cells = np.unpackbits(np.frombuffer(bits, np.uint8), count=rows * columns * frames, bitorder="little")
         geometry = Geometry(rows, columns, 1, frames, 8, 8, 7, False, "MONOCHROME2")
         pieces = [(frame * np.uint8(255)).tobytes() for frame in cells.reshape(frames, -1)]
-        stored = Stored(b"", Pixels([b"", *pieces], [], 0), EXPLICIT_LITTLE, _NATIVE, geometry)
+        stored = StoredFrames(b"", WrittenPixels([b"", *pieces], [], 0), EXPLICIT_LITTLE, _NATIVE, geometry)
         try:
-            clean(Image(stored, _NATIVE, geometry), order, reader, decompress=False, most_bytes=most)
-        except Refused:
+            clean_frames(
+                ImageFrames(stored, _NATIVE, geometry), order, reader, decompress=False, most_bytes=most
+            )
+        except Quarantined:
             return None
         shown = b"".join(stored.released(index) for index in range(frames))
         return np.packbits(np.frombuffer(shown, np.uint8) > 0, bitorder="little").tobytes()

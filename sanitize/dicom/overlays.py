@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from medsanitize.sanitize.dicom.actions import act
-from medsanitize.sanitize.dicom.assemble import put
-from medsanitize.sanitize.dicom.rules import GENERIC, Rule, RuleBook, Scope
-from medsanitize.sanitize.formats.dicom.transfer_syntax import element
+from medsanitize.sanitize.dicom.actions import apply_rule
+from medsanitize.sanitize.dicom.assemble import put_element
+from medsanitize.sanitize.dicom.rules import GENERIC, AttributeRules, Rule, Scope
+from medsanitize.sanitize.formats.dicom.transfer_syntax import encode_element
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.dicom.walk_state import Walk
+    from medsanitize.sanitize.dicom.walk_state import WalkState
 
 DATA = 0x3000
 _ROWS, _COLUMNS, _FRAMES, _TYPE, _BITS, _POSITION = 0x0010, 0x0011, 0x0015, 0x0040, 0x0100, 0x0102
@@ -48,7 +48,7 @@ def is_plane(group: int) -> bool:
     return 0x6000 <= group <= 0x601E and not group & 1
 
 
-def wanted(book: RuleBook, group: int, *, cleaned: bool) -> str:
+def overlay_action(book: AttributeRules, group: int, *, cleaned: bool) -> str:
     """What the policy does with the bitmap of a plane: ``K``, ``C`` or ``X``.
 
     ``cleaned``: the policy switches Clean Graphics on.
@@ -60,7 +60,7 @@ def wanted(book: RuleBook, group: int, *, cleaned: bool) -> str:
 
 
 def put_planes(
-    walk: Walk, scope: Scope, out: list[bytes], reader: Callable[[], Reader] | None = None
+    walk: WalkState, scope: Scope, out: list[bytes], reader: Callable[[], Reader] | None = None
 ) -> None:
     """Write the planes that the policy keeps into a rewritten data set.
 
@@ -78,7 +78,7 @@ def put_planes(
     cleaned = walk.job.policy.dicom.options.clean_graphics
     for group, values in sorted(walk.overlays.items()):
         bitmap = _bitmap(values)
-        if bitmap is not None and wanted(walk.book, group, cleaned=cleaned) == "C":
+        if bitmap is not None and overlay_action(walk.book, group, cleaned=cleaned) == "C":
             data, rows, columns, frames = bitmap
             new = reader()(data, rows, columns, frames) if reader else None
             bitmap = (new, rows, columns, frames) if new is not None else None
@@ -87,8 +87,13 @@ def put_planes(
             continue
         for number in sorted(values.keys() & _VRS.keys()):
             tag = group << 16 | number
-            put(out, walk.target, tag, _element(walk, scope, tag, values[number]))
-        put(out, walk.target, group << 16 | DATA, element(walk.target, group << 16 | DATA, b"OW", bitmap[0]))
+            put_element(out, walk.target, tag, _element(walk, scope, tag, values[number]))
+        put_element(
+            out,
+            walk.target,
+            group << 16 | DATA,
+            encode_element(walk.target, group << 16 | DATA, b"OW", bitmap[0]),
+        )
 
 
 def _bitmap(values: dict[int, bytes]) -> tuple[bytes, int, int, int] | None:
@@ -107,12 +112,12 @@ def _bitmap(values: dict[int, bytes]) -> tuple[bytes, int, int, int] | None:
     return data, rows, columns, int(frames)
 
 
-def _element(walk: Walk, scope: Scope, tag: int, value: bytes) -> bytes | None:
+def _element(walk: WalkState, scope: Scope, tag: int, value: bytes) -> bytes | None:
     """One element beside the bitmap under its rule; ``None`` when it goes."""
     number = tag & 0xFFFF
     if len(value) != _LENGTHS.get(number, len(value)):
         return None
     override = walk.book.override(tag)
     rule = Rule(override or GENERIC, "policy" if override else "option", "")
-    vr, new, _, _ = act(walk.job, scope, rule, tag, _VRS[number], value)
-    return element(walk.target, tag, vr, new) if new else None
+    vr, new, _, _ = apply_rule(walk.job, scope, rule, tag, _VRS[number], value)
+    return encode_element(walk.target, tag, vr, new) if new else None

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from medsanitize.sanitize.dicom.actions import act
+from medsanitize.sanitize.dicom.actions import apply_rule
 from medsanitize.sanitize.dicom.object_state import Piece
 from medsanitize.sanitize.dicom.rules import Rule, Scope
-from medsanitize.sanitize.dicom.walk_state import Walk
-from medsanitize.sanitize.formats.dicom.transfer_syntax import NUMBER_SIZES, element
+from medsanitize.sanitize.dicom.walk_state import WalkState
+from medsanitize.sanitize.formats.dicom.transfer_syntax import NUMBER_SIZES, encode_element
 
 PRIVATE: Piece = (b"", ("X:private",), ())
 _SAFE = Rule("C", "safe-private", "3")
 
 
 @dataclass(slots=True)
-class Privates:
+class PrivateBlocks:
     """Private creators met in one data set, and the chunks of those whose block keeps something."""
 
     creators: dict[int, tuple[str, bytes]] = field(default_factory=dict)
@@ -23,9 +23,9 @@ class Privates:
 
 
 def private_element(
-    walk: Walk,
+    walk: WalkState,
     scope: Scope,
-    privates: Privates,
+    privates: PrivateBlocks,
     tag: int,
     vr: bytes,
     start: int,
@@ -36,7 +36,7 @@ def private_element(
     group, number = tag >> 16, tag & 0xFFFF
     if 0x10 <= number <= 0xFF:
         name = bytes(walk.buf[start:stop]).decode("latin-1").strip(" \0")
-        chunk = element(walk.target, tag, b"LO", bytes(walk.buf[start:stop]))
+        chunk = encode_element(walk.target, tag, b"LO", bytes(walk.buf[start:stop]))
         privates.creators.setdefault(group << 8 | number, (name, chunk))
         return b"", (), ()
     block = group << 8 | number >> 8
@@ -48,13 +48,13 @@ def private_element(
     read_as = safe.vr.encode()
     if read_as == b"SQ" or not _has_form(read_as, vr, safe.vm, value):
         return PRIVATE
-    out_vr, new, why, links = act(walk.job, scope, _SAFE, tag, read_as, value)
+    out_vr, new, why, links = apply_rule(walk.job, scope, _SAFE, tag, read_as, value)
     if new is None:
         return b"", (why,), links
     if block not in privates.written:
         privates.written.add(block)
         out.append(creator[1])
-    return element(walk.target, tag, out_vr, new), (why,), links
+    return encode_element(walk.target, tag, out_vr, new), (why,), links
 
 
 def _has_form(read_as: bytes, written: bytes, multiplicity: str, value: bytes) -> bool:

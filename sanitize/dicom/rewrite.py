@@ -6,23 +6,23 @@ object is refused. Sequences come out with defined lengths; nothing else of the 
 
 from __future__ import annotations
 
-from medsanitize.sanitize.dicom.actions import act
+from medsanitize.sanitize.dicom.actions import apply_rule
 from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING, CODE_VALUE, code_value
 from medsanitize.sanitize.dicom.object_state import Piece
-from medsanitize.sanitize.dicom.private_attributes import PRIVATE, Privates, private_element
+from medsanitize.sanitize.dicom.private_attributes import PRIVATE, PrivateBlocks, private_element
 from medsanitize.sanitize.dicom.rules import Rule, Scope
 from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA
 from medsanitize.sanitize.dicom.sibling_elements import (
     HELD,
     code_context,
-    dropped,
-    moved_place,
-    overlay,
-    within_count,
+    collect_overlay,
+    content_item_exclusion,
+    renumber_reference,
+    trim_to_sibling_counts,
 )
 from medsanitize.sanitize.dicom.sr_content import CONTENT_SEQUENCE, REFERENCED_PLACE
-from medsanitize.sanitize.dicom.walk_state import Walk
-from medsanitize.sanitize.formats.dicom.charset import defined_terms
+from medsanitize.sanitize.dicom.walk_state import WalkState
+from medsanitize.sanitize.formats.dicom.charset import charset_terms
 from medsanitize.sanitize.formats.dicom.dictionary import dictionary, effective_vr
 from medsanitize.sanitize.formats.dicom.elements import (
     ITEM,
@@ -30,7 +30,7 @@ from medsanitize.sanitize.formats.dicom.elements import (
     SEQUENCE_END,
     item_headers,
     item_layout,
-    read_header,
+    read_element_header,
     skip_sequence,
 )
 from medsanitize.sanitize.formats.dicom.transfer_syntax import (
@@ -40,9 +40,9 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     SHORT_VRS,
     UNDEFINED,
     Layout,
-    element,
+    encode_element,
 )
-from medsanitize.sanitize.quarantine import Refused, place_of
+from medsanitize.sanitize.quarantine import Quarantined, tag_path_text
 
 _CHARSET = 0x00080005
 _CONTEXTUAL = COUNTS | DATA | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}
@@ -59,7 +59,7 @@ _WRONG_VR: Piece = (b"", ("X:wrong-vr",), ())
 
 
 def walk_dataset(
-    walk: Walk,
+    walk: WalkState,
     scope: Scope,
     pos: int,
     end: int,
@@ -83,28 +83,28 @@ def walk_dataset(
     outer_charset, outer_counts = job.charset, walk.counts
     job.code, walk.counts = None, {}
     memory = _memory(walk, scope, source)
-    privates: Privates | None = None
+    privates: PrivateBlocks | None = None
     private = bool(walk.safe_private) and source is walk.target  # else none is kept, and none is looked at
     previous, ordered, capture = -1, True, walk.capture if top else frozenset()
     while pos < end:
         if explicit:
             if end - pos < 8:
-                raise Refused("truncated", place_of(scope.path))
+                raise Quarantined("truncated", tag_path_text(scope.path))
             group, number, vr, length = unpack(buf, pos)
             start = pos + 8
             if vr in LONG_VRS:
                 if end - pos < 12:
-                    raise Refused("truncated", place_of(scope.path))
+                    raise Quarantined("truncated", tag_path_text(scope.path))
                 length = long_unpack(buf, start)[0]
                 start = pos + 12
             elif vr not in SHORT_VRS:
                 if group == 0xFFFE and number == 0xE00D and delimited:
                     pos += 8
                     break
-                raise Refused("malformed-vr", place_of(scope.path))
+                raise Quarantined("malformed-vr", tag_path_text(scope.path))
             tag = group << 16 | number
         else:
-            tag, vr, length, start = read_header(buf, pos, end, source)
+            tag, vr, length, start = read_element_header(buf, pos, end, source)
             if tag == ITEM_END and delimited:
                 pos = start
                 break
@@ -127,14 +127,14 @@ def walk_dataset(
         else:
             stop = start + length
             if stop > end:
-                raise Refused("length-past-end", place_of(scope.path))
+                raise Quarantined("length-past-end", tag_path_text(scope.path))
             if tag == _CHARSET:
                 piece = _charset(walk, buf[start:stop])
                 memory = _memory(walk, scope, source)
             elif group & 1 and not private:
                 piece = PRIVATE
             elif group & 1:
-                privates = privates or Privates()
+                privates = privates or PrivateBlocks()
                 piece = private_element(walk, scope, privates, tag, vr, start, stop, out)
                 ordered = ordered and not privates.written
             elif length <= _REMEMBERED:
@@ -160,9 +160,9 @@ def walk_dataset(
             links += piece[2]
     else:
         if delimited:
-            raise Refused("truncated", place_of(scope.path))
+            raise Quarantined("truncated", tag_path_text(scope.path))
     if len(rules) + (len(privates.creators) if privates else 0) > walk.limits.elements:
-        raise Refused("too-many-elements")
+        raise Quarantined("too-many-elements")
     _insert(walk, pending, _BEYOND, out)
     if not ordered:
         _put_in_order(walk, out)
@@ -171,7 +171,7 @@ def walk_dataset(
     return pos
 
 
-def _memory(walk: Walk, scope: Scope, source: Layout) -> dict[bytes, Piece]:
+def _memory(walk: WalkState, scope: Scope, source: Layout) -> dict[bytes, Piece]:
     key = (id(scope), walk.job.charset, id(source), id(walk.target))
     memory = walk.job.subject.memory
     found = memory.get(key)
@@ -180,7 +180,7 @@ def _memory(walk: Walk, scope: Scope, source: Layout) -> dict[bytes, Piece]:
     return found
 
 
-def _insert(walk: Walk, pending: list[tuple[int, Piece]], tag: int, out: list[bytes]) -> int:
+def _insert(walk: WalkState, pending: list[tuple[int, Piece]], tag: int, out: list[bytes]) -> int:
     """Write the inserts due before or at ``tag``; returns the next one's tag."""
     while pending and pending[-1][0] <= tag:
         _, piece = pending.pop()
@@ -191,7 +191,7 @@ def _insert(walk: Walk, pending: list[tuple[int, Piece]], tag: int, out: list[by
     return pending[-1][0] if pending else _BEYOND
 
 
-def _put_in_order(walk: Walk, out: list[bytes]) -> None:
+def _put_in_order(walk: WalkState, out: list[bytes]) -> None:
     """Sort a data set's elements by tag; of an element written twice only the first stays."""
     byte_order = "big" if walk.target.big else "little"
 
@@ -206,32 +206,40 @@ def _put_in_order(walk: Walk, out: list[bytes]) -> None:
 
 
 def _skip(
-    walk: Walk, scope: Scope, tag: int, vr: bytes, length: int, start: int, end: int, source: Layout
+    walk: WalkState, scope: Scope, tag: int, vr: bytes, length: int, start: int, end: int, source: Layout
 ) -> int:
     if length == UNDEFINED:
         return _undefined(walk, scope, tag, vr, start, end, source)[1]
     if start + length > end:
-        raise Refused("length-past-end", place_of(scope.path))
+        raise Quarantined("length-past-end", tag_path_text(scope.path))
     return start + length
 
 
-def _charset(walk: Walk, value: bytes) -> Piece:
+def _charset(walk: WalkState, value: bytes) -> Piece:
     """Take over a data set's character set; one that is not defined is dropped (text is then ASCII)."""
     walk.job.charset = value.rstrip(b" \0")
-    if defined_terms(value) is None:
+    if charset_terms(value) is None:
         return b"", ("X:unknown-character-set",), ()
-    return element(walk.target, _CHARSET, b"CS", value), ("K:unchanged",), ()
+    return encode_element(walk.target, _CHARSET, b"CS", value), ("K:unchanged",), ()
 
 
 def _settle(
-    walk: Walk, scope: Scope, tag: int, vr: bytes, raw: bytes, start: int, stop: int, end: int, source: Layout
+    walk: WalkState,
+    scope: Scope,
+    tag: int,
+    vr: bytes,
+    raw: bytes,
+    start: int,
+    stop: int,
+    end: int,
+    source: Layout,
 ) -> Piece:
     """Rule on one public element of defined length that memory does not know."""
     group = tag >> 16
     if not tag & 0xFFFF:
         return _GROUP_LENGTH
     if 0x6000 <= group <= 0x60FF or 0x5000 <= group <= 0x50FF:
-        return overlay(walk, scope, tag, raw[len(raw) - (stop - start) :])
+        return collect_overlay(walk, scope, tag, raw[len(raw) - (stop - start) :])
     known = dictionary().get(tag)
     if known is None or group < 8 or group == 0xFFFE:
         return _UNKNOWN
@@ -243,9 +251,9 @@ def _settle(
         return _sequence_piece(walk, scope, rule, tag, start, stop, item_layout(vr, source))
     value = raw[len(raw) - (stop - start) :]
     if tag == REFERENCED_PLACE and scope.path:
-        there = moved_place(walk, value, big=source.big)
-        return (element(walk.target, tag, b"UL", there), ("C:place",), ()) if there else _DANGLING
-    covered = within_count(walk, tag, value, source)
+        there = renumber_reference(walk, value, big=source.big)
+        return (encode_element(walk.target, tag, b"UL", there), ("C:place",), ()) if there else _DANGLING
+    covered = trim_to_sibling_counts(walk, tag, value, source)
     if covered is None:
         return b"", ("X:uncounted",), ()
     beyond, value = len(covered) < len(value), covered
@@ -256,7 +264,7 @@ def _settle(
             walk.job, tag, read_as, value, *code_context(walk.buf, stop, end, source)
         )
     else:
-        out_vr, new, why, links = act(walk.job, scope, rule, tag, read_as, value)
+        out_vr, new, why, links = apply_rule(walk.job, scope, rule, tag, read_as, value)
     if new is None:
         return b"", (why,), links
     unchanged = new is value and out_vr == (vr or out_vr) and source is walk.target and not len(value) & 1
@@ -264,11 +272,11 @@ def _settle(
         unchanged, why = False, "C:beyond-its-count"
     if unchanged and vr in LONG_VRS and raw[6:8] != b"\0\0":
         unchanged = False  # the reserved bytes of the header (PS3.5 7.1.2) hold something
-    return (raw if unchanged else element(walk.target, tag, out_vr, new)), (why,), links
+    return (raw if unchanged else encode_element(walk.target, tag, out_vr, new)), (why,), links
 
 
 def _undefined(
-    walk: Walk, scope: Scope, tag: int, vr: bytes, start: int, end: int, source: Layout
+    walk: WalkState, scope: Scope, tag: int, vr: bytes, start: int, end: int, source: Layout
 ) -> tuple[Piece, int]:
     """An element of undefined length: a sequence, whatever VR is written."""
     items = item_layout(vr, source)
@@ -286,7 +294,7 @@ def _undefined(
         content, stop = _items(walk, scope.child(tag, _is_strict(rule)), start, end, items, delimited=True)
         if tag == CONTENT_SEQUENCE and not content:
             return (b"", (*walk.rules, "X:nothing-left"), tuple(walk.links)), stop
-        return (element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)), stop
+        return (encode_element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)), stop
     finally:
         walk.rules, walk.links = rules, links
 
@@ -296,21 +304,21 @@ def _is_strict(rule: Rule) -> bool:
 
 
 def _sequence_piece(
-    walk: Walk, scope: Scope, rule: Rule, tag: int, start: int, stop: int, items: Layout
+    walk: WalkState, scope: Scope, rule: Rule, tag: int, start: int, stop: int, items: Layout
 ) -> Piece:
     """A sequence of defined length under its rule, with the rules and links of everything in it."""
     if rule.action == "X":
         return b"", (f"X:{rule.source}",), ()
     if rule.action == "Z":
-        return element(walk.target, tag, b"SQ", b""), (f"Z:{rule.source}",), ()
+        return encode_element(walk.target, tag, b"SQ", b""), (f"Z:{rule.source}",), ()
     rules, links, charset, counts = walk.rules, walk.links, walk.job.charset, walk.counts
     walk.rules, walk.links = [], []
     try:
         content, _ = _items(walk, scope.child(tag, _is_strict(rule)), start, stop, items, delimited=False)
         if tag == CONTENT_SEQUENCE and not content:
             return b"", (*walk.rules, "X:nothing-left"), tuple(walk.links)
-        return element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)
-    except Refused as refused:
+        return encode_element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)
+    except Quarantined as refused:
         if items is not IMPLICIT_LITTLE or not walk.target.explicit:
             raise
         if refused.rule == "too-deep":
@@ -322,19 +330,19 @@ def _sequence_piece(
 
 
 def _items(
-    walk: Walk, scope: Scope, pos: int, end: int, source: Layout, *, delimited: bool
+    walk: WalkState, scope: Scope, pos: int, end: int, source: Layout, *, delimited: bool
 ) -> tuple[bytes, int]:
     """The items of a sequence, each rewritten under ``scope``, and where the sequence ended."""
     if len(scope.path) > walk.limits.depth:
-        raise Refused("too-deep", "sequences")
+        raise Quarantined("too-deep", "sequences")
     pieces: list[bytes] = []
     in_tree, above, ordinal = scope.path[-1] == CONTENT_SEQUENCE, walk.tree.here, 0
     while pos < end:
-        tag, _, length, start = read_header(walk.buf, pos, end, item_headers(source))
+        tag, _, length, start = read_element_header(walk.buf, pos, end, item_headers(source))
         if tag == SEQUENCE_END and delimited:
             return b"".join(pieces), start
         if tag != ITEM:
-            raise Refused("malformed-sequence", place_of(scope.path))
+            raise Quarantined("malformed-sequence", tag_path_text(scope.path))
         out: list[bytes] = []
         if in_tree:
             ordinal += 1
@@ -343,10 +351,10 @@ def _items(
             pos = walk_dataset(walk, scope, start, end, source, out, delimited=True)
         else:
             if start + length > end:
-                raise Refused("length-past-end", place_of(scope.path))
+                raise Quarantined("length-past-end", tag_path_text(scope.path))
             pos = walk_dataset(walk, scope, start, start + length, source, out)
         if in_tree:
-            rule = dropped(walk, out, start, pos, source)
+            rule = content_item_exclusion(walk, out, start, pos, source)
             walk.tree.here = above
             if rule:
                 walk.rules.append(rule)
@@ -354,5 +362,5 @@ def _items(
         body = b"".join(out)
         pieces.append(walk.target.tag.pack(0xFFFE, 0xE000, len(body)) + body)
     if delimited:
-        raise Refused("truncated", place_of(scope.path))
+        raise Quarantined("truncated", tag_path_text(scope.path))
     return b"".join(pieces), pos

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from medsanitize.policies.model import Dicom
-from medsanitize.policies.tables.standard import ConfidentialityRow, attribute_types, confidentiality
+from medsanitize.policies.tables.standard import ConfidentialityRow, attribute_types, confidentiality_rows
 from medsanitize.sanitize.dicom.wsi import WHOLE_SLIDE
 
 GENERIC = "G"
@@ -79,7 +79,7 @@ def root_scope(sop_class: str) -> Scope:
     return Scope(sop_class, (), dict(types) if types is not None else None)
 
 
-def settle(code: str, attribute_type: str) -> str:
+def settle_by_type(code: str, attribute_type: str) -> str:
     """Settle a code by the attribute's Type, so that the object stays valid in its IOD.
 
     X stays X for what the IOD does not require; a Type 2 attribute is emptied and a Type 1
@@ -105,13 +105,13 @@ _BIRTH_DATES = frozenset([0x00100033, 0x00100034, 0x00100035])
 """Birth and death dates in other calendars: identifying, and in no row of the table."""
 
 
-class RuleBook:
+class AttributeRules:
     """The rules of one policy, compiled once; answers by attribute and place."""
 
     def __init__(self, dicom: Dicom) -> None:
         self._options = {name for name, on in dicom.options if on}
         self._overrides = dict(dicom.attributes)
-        self._rows = {row.mask: row for row in confidentiality()}
+        self._rows = {row.mask: row for row in confidentiality_rows()}
         self._exact = {
             int(mask, 16): row for mask, row in self._rows.items() if "x" not in mask and len(mask) == 8
         }
@@ -137,7 +137,9 @@ class RuleBook:
             return Rule("X", "icon-image", attribute_type)
         override = self.override(tag)
         if override is not None:
-            return Rule(override if override in "KXCU" else settle(override, ""), "policy", attribute_type)
+            return Rule(
+                override if override in "KXCU" else settle_by_type(override, ""), "policy", attribute_type
+            )
         if tag in _BIRTH_DATES:
             return Rule("X", "unlisted", attribute_type)
         row = self._row(tag)
@@ -147,7 +149,7 @@ class RuleBook:
         if scope.sop_class == WHOLE_SLIDE and any(row.options.get(name) for name in _DATE_OPTIONS):
             code = row.basic  # when a slide was scanned goes, as it does in the formats of vendors
         source = "E.1-1" if code == row.basic else "option"
-        return Rule(settle(code, attribute_type), source, attribute_type)
+        return Rule(settle_by_type(code, attribute_type), source, attribute_type)
 
     def override(self, tag: int) -> str | None:
         """The policy's own action for ``tag``, the narrowest mask first."""

@@ -30,14 +30,14 @@ _WIDTHS |= dict.fromkeys([*_LUTS.values(), *_SEGMENTED.values()], 2)
 _DISCRETE, _LINEAR, _INDIRECT = 0, 1, 2
 
 DATA = frozenset([*_LUTS, *_SEGMENTED, *_RETIRED, _WAVEFORM, _PADDING, _POINT_DATA, _VECTOR_DATA, _GRID_DATA])
-"""Attributes that ``counted`` judges."""
+"""Attributes that ``trim_to_counts`` judges."""
 COUNTS = frozenset(_WIDTHS)
-"""Attributes that ``counted`` judges them by, in the same data set or item."""
+"""Attributes that ``trim_to_counts`` judges them by, in the same data set or item."""
 
 Counts = dict[int, tuple[int, ...]]
 
 
-def numbers(tag: int, value: bytes, *, big: bool) -> tuple[int, ...]:
+def unsigned_numbers(tag: int, value: bytes, *, big: bool) -> tuple[int, ...]:
     """The unsigned numbers of an attribute in ``COUNTS``."""
     width, order = _WIDTHS[tag], "big" if big else "little"
     return tuple(
@@ -46,13 +46,13 @@ def numbers(tag: int, value: bytes, *, big: bool) -> tuple[int, ...]:
     )
 
 
-def counted(counts: Counts, tag: int, value: bytes, *, big: bool) -> bytes | None:
+def trim_to_counts(counts: Counts, tag: int, value: bytes, *, big: bool) -> bytes | None:
     """As much of the value of ``tag`` as its counts cover; ``None`` where they are missing or do not fit.
 
     Parameters
     ----------
     counts : dict
-        ``numbers`` of the attributes in ``COUNTS`` of the same data set or item.
+        ``unsigned_numbers`` of the attributes in ``COUNTS`` of the same data set or item.
     big : bool
         Whether words are big endian.
     """

@@ -12,33 +12,33 @@ from medsanitize.policies.tables.safe_private import SafePrivate, safe_private
 from medsanitize.policies.tables.vocabulary import defined_terms
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom import deidentification_attributes
-from medsanitize.sanitize.dicom.assemble import pieces_of, put, written_text
+from medsanitize.sanitize.dicom.assemble import file_pieces, first_text, put_element
 from medsanitize.sanitize.dicom.burned_in_risk import may_show_text
 from medsanitize.sanitize.dicom.dates import shift_days
-from medsanitize.sanitize.dicom.encapsulated_pdf import is_rebuilt
-from medsanitize.sanitize.dicom.faces import Look, look_for_face, without_face
-from medsanitize.sanitize.dicom.object_state import Job, Piece, Subject
+from medsanitize.sanitize.dicom.encapsulated_pdf import is_to_rebuild
+from medsanitize.sanitize.dicom.faces import FaceCheck, check_face, remove_face
+from medsanitize.sanitize.dicom.object_state import ObjectState, Piece, SubjectState
 from medsanitize.sanitize.dicom.overlays import put_planes
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
-from medsanitize.sanitize.dicom.rules import RuleBook, registered_uids
-from medsanitize.sanitize.dicom.sr_content import Tree
-from medsanitize.sanitize.dicom.text_rules import TextBook
-from medsanitize.sanitize.dicom.walk_state import SafePrivates, Walk
-from medsanitize.sanitize.dicom.wsi import judge_slide
+from medsanitize.sanitize.dicom.rules import AttributeRules, registered_uids
+from medsanitize.sanitize.dicom.sr_content import ContentTree
+from medsanitize.sanitize.dicom.text_rules import TextRules
+from medsanitize.sanitize.dicom.walk_state import SafePrivates, WalkState
+from medsanitize.sanitize.dicom.wsi import exclude_non_tissue
 from medsanitize.sanitize.formats.dicom.elements import skip_elements
-from medsanitize.sanitize.formats.dicom.file import Container, build_meta, open_container
-from medsanitize.sanitize.formats.dicom.image_pixel import IMAGE_PIXEL, Geometry, geometry_of
-from medsanitize.sanitize.formats.dicom.pixel_data import Pixels, write_pixels
-from medsanitize.sanitize.formats.dicom.transfer_syntax import element
+from medsanitize.sanitize.formats.dicom.file import DicomFile, build_file_meta, open_dicom
+from medsanitize.sanitize.formats.dicom.image_pixel import IMAGE_PIXEL, Geometry, read_geometry
+from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels, write_pixels
+from medsanitize.sanitize.formats.dicom.transfer_syntax import encode_element
 from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.pseudonyms import SubKeys, patient_pseudonym
-from medsanitize.sanitize.quarantine import Dropped, Refused, tag_text
-from medsanitize.sanitize.result import Check, Finding, Outcome, Record, Sanitized
-from medsanitize.sanitize.text.vocabulary_filter import forbidden
+from medsanitize.sanitize.quarantine import Excluded, Quarantined, tag_text
+from medsanitize.sanitize.result import CheckResult, Finding, ObjectRecord, Outcome, Sanitized
+from medsanitize.sanitize.text.vocabulary_filter import forbidden_words
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.dicom.burned_in import PixelCleaner, Step
-    from medsanitize.sanitize.dicom.encapsulated_pdf import Rebuilt
+    from medsanitize.sanitize.dicom.burned_in import CleanedPixelData, PixelCleaner
+    from medsanitize.sanitize.dicom.encapsulated_pdf import RebuiltDocument
     from medsanitize.sanitize.dicom.overlays import Reader
 
 _SOP_CLASS, _SOP, _STUDY, _SERIES = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E
@@ -68,7 +68,7 @@ class _OtherSopClass(Exception):
 class _Pass:
     """One walk that came to its end: what was rewritten, up to where, under which SOP class."""
 
-    walk: Walk
+    walk: WalkState
     out: list[bytes]
     end: int
     sop_class: str
@@ -89,11 +89,11 @@ class Sanitizer:
     def __init__(self, policy: Policy, keys: SubKeys) -> None:
         self._policy = policy
         self._keys = keys
-        self._book = RuleBook(policy.dicom)
-        self._texts = TextBook(policy.text)
+        self._book = AttributeRules(policy.dicom)
+        self._texts = TextRules(policy.text)
         self._uids: dict[str, str] = {}
         self._safe_private = _safe_privates(policy)
-        self._subject: Subject | None = None
+        self._subject: SubjectState | None = None
         self._context: Context | None = None
         self._pixel_cleaner: PixelCleaner | None = None
 
@@ -114,64 +114,66 @@ class Sanitizer:
         """
         try:
             if context.refuse:
-                raise Refused(context.refuse)
+                raise Quarantined(context.refuse)
             limits = self._policy.dicom.limits
             if len(data) > limits.object_bytes:
-                raise Refused("object-too-large")
-            container = open_container(data, limits)
+                raise Quarantined("object-too-large")
+            container = open_dicom(data, limits)
             streamed = container.buf is data and len(data) >= _STREAM_FROM
             return self._release(container, context, streamed)
-        except Refused as refused:
-            record = Record(Outcome.QUARANTINED, "dicom", (Finding(refused.place, refused.rule),))
+        except Quarantined as refused:
+            record = ObjectRecord(Outcome.QUARANTINED, "dicom", (Finding(refused.place, refused.rule),))
             return Sanitized(record, doubts=refused.doubts)
-        except Dropped as dropped:
-            return Sanitized(Record(Outcome.DROPPED, "dicom", (Finding(dropped.place, dropped.rule),)))
+        except Excluded as dropped:
+            return Sanitized(ObjectRecord(Outcome.DROPPED, "dicom", (Finding(dropped.place, dropped.rule),)))
         except RecursionError:
-            return Sanitized(Record(Outcome.QUARANTINED, "dicom", (Finding("sequences", "too-deep"),)))
+            return Sanitized(ObjectRecord(Outcome.QUARANTINED, "dicom", (Finding("sequences", "too-deep"),)))
 
-    def _subject_of(self, context: Context) -> Subject:
+    def _subject_of(self, context: Context) -> SubjectState:
         last, subject = self._context, self._subject
         if subject is None or last is None or not _same_subject(last, context):
             made = patient_pseudonym(self._keys, self._policy.pseudonyms, context.patient)
             shift = shift_days(self._keys, context.patient, self._policy.dicom.dates)
-            ban = forbidden(context.known)
+            ban = forbidden_words(context.known)
             dates = frozenset(one.value for one in context.known if one.category == "date")
             pseudonym = context.pseudonym or made
-            subject = self._subject = Subject(context.patient, pseudonym, shift, ban, dates, context.known)
+            subject = self._subject = SubjectState(
+                context.patient, pseudonym, shift, ban, dates, context.known
+            )
         self._context = context
         return subject
 
-    def _release(self, container: Container, context: Context, streamed: bool) -> Sanitized:
-        job = Job(self._policy, self._keys, self._subject_of(context), self._uids, self._texts)
+    def _release(self, container: DicomFile, context: Context, streamed: bool) -> Sanitized:
+        job = ObjectState(self._policy, self._keys, self._subject_of(context), self._uids, self._texts)
         job.decided = {decision.place: decision.verdict for decision in context.decisions}
         sop_class = container.sop_class
         made: dict[int, str] = {}
-        tree = Tree()
+        tree = ContentTree()
         for _ in range(_MOST_WALKS):
             try:
                 done = self._walk(container, job, sop_class, made, tree)
             except _OtherSopClass as other:
                 sop_class = other.args[0]
                 continue
-            tree = Tree(frozenset(tree.dropped))
+            tree = ContentTree(frozenset(tree.dropped))
             if not done.walk.tree.settled():
                 continue
             missing = self._missing_uids(done, context, made)
             if not missing:
                 return self._finish(container, done, context, streamed)
             made.update(missing)
-        raise Refused("unsettled")
+        raise Quarantined("unsettled")
 
     def _walk(
-        self, container: Container, job: Job, sop_class: str, made: dict[int, str], tree: Tree
+        self, container: DicomFile, job: ObjectState, sop_class: str, made: dict[int, str], tree: ContentTree
     ) -> _Pass:
         if sop_class and sop_class not in registered_uids():
-            raise Refused("unknown-sop-class")
-        is_rebuilt(sop_class, self._policy.documents)
+            raise Quarantined("unknown-sop-class")
+        is_to_rebuild(sop_class, self._policy.documents)
         limits = self._policy.dicom.limits
         job.charset = b""
         layout = container.syntax.layout
-        walk = Walk(job, self._book, container.buf, layout, limits, self._safe_private, _CAPTURE, tree)
+        walk = WalkState(job, self._book, container.buf, layout, limits, self._safe_private, _CAPTURE, tree)
         inserts = self._inserts(walk, sop_class, made)
         job.replaced = frozenset(tag for tag, _ in inserts)
         out: list[bytes] = []
@@ -180,49 +182,49 @@ class Sanitizer:
         try:
             scope = self._book.scope(sop_class)
             end = walk_dataset(walk, scope, container.start, stop, layout, out, inserts=inserts)
-        except Refused as refused:
+        except Quarantined as refused:
             if stop < whole and refused.rule in ("truncated", "length-past-end"):
-                raise Refused("header-too-large") from None
+                raise Quarantined("header-too-large") from None
             raise
         if end == stop < whole:
-            raise Refused("header-too-large")
+            raise Quarantined("header-too-large")
         found = walk.text(_SOP_CLASS)
         if found and found != sop_class:
             raise _OtherSopClass(found)
         return _Pass(walk, out, end, sop_class)
 
-    def _rebuild(self, done: _Pass, context: Context) -> Rebuilt:
+    def _rebuild(self, done: _Pass, context: Context) -> RebuiltDocument:
         """The object's PDF made anew and written into the rewritten data set."""
-        from medsanitize.sanitize.dicom.encapsulated_pdf import put_document, rebuilt
+        from medsanitize.sanitize.dicom.encapsulated_pdf import put_document, rebuild_document
 
         walk = done.walk
         if _DOCUMENT not in walk.captured:
-            raise Refused("document-unreadable", "document")
+            raise Quarantined("document-unreadable", "document")
         start, end = walk.captured[_DOCUMENT]
         document, terms = bytes(walk.buf[start:end]), walk.job.subject.terms
         reader, decisions = self._reads_pixels().reader, context.decisions
-        made = rebuilt(document, self._policy, self._texts.cleaner, reader, terms, decisions)
+        made = rebuild_document(document, self._policy, self._texts.cleaner, reader, terms, decisions)
         put_document(done.out, walk.target, made.document)
         walk.rules += ["C:document-rebuilt", *["C:burned-in-text"] * made.regions]
         return made
 
-    def _inserts(self, walk: Walk, sop_class: str, made: dict[int, str]) -> list[tuple[int, Piece]]:
+    def _inserts(self, walk: WalkState, sop_class: str, made: dict[int, str]) -> list[tuple[int, Piece]]:
         """Elements that this product writes itself, highest tag first."""
         layout, book = walk.target, self._book
         pseudonym = walk.job.subject.pseudonym.encode("ascii")
         scope = book.scope(sop_class)
-        stated = deidentification_attributes.elements(layout, self._policy.dicom)
+        stated = deidentification_attributes.deidentification_elements(layout, self._policy.dicom)
         if book.rule(scope, deidentification_attributes.FEATURES).type == "1":
             del stated[deidentification_attributes.FEATURES]
         rows = [(tag, chunk, "D:statement") for tag, chunk in stated.items()]
         if scope.belongs(_PATIENT_ID):
-            rows.append((_PATIENT_ID, element(layout, _PATIENT_ID, b"LO", pseudonym), "D:pseudonym"))
+            rows.append((_PATIENT_ID, encode_element(layout, _PATIENT_ID, b"LO", pseudonym), "D:pseudonym"))
             if book.override(_NAME) is None:
-                rows.append((_NAME, element(layout, _NAME, b"PN", pseudonym), "D:pseudonym"))
+                rows.append((_NAME, encode_element(layout, _NAME, b"PN", pseudonym), "D:pseudonym"))
         else:
             rows += [(tag, b"", "X:patient") for tag in (_PATIENT_ID, _NAME)]
         for tag, uid in made.items():
-            rows.append((tag, element(layout, tag, b"UI", uid.encode("ascii")), "U:missing"))
+            rows.append((tag, encode_element(layout, tag, b"UI", uid.encode("ascii")), "U:missing"))
         return [(tag, (chunk, (rule,), ())) for tag, chunk, rule in sorted(rows, reverse=True)]
 
     def _missing_uids(self, done: _Pass, context: Context, made: dict[int, str]) -> dict[int, str]:
@@ -235,42 +237,44 @@ class Sanitizer:
             if tag not in made and not done.walk.text(tag)
         }
 
-    def _finish(self, container: Container, done: _Pass, context: Context, streamed: bool) -> Sanitized:
+    def _finish(self, container: DicomFile, done: _Pass, context: Context, streamed: bool) -> Sanitized:
         walk, out, layout = done.walk, done.out, done.walk.target
         texts = {name: walk.text(tag) for name, tag in _TEXTS.items()}
         self._refuse_subject(walk)
-        judge_slide(texts, self._policy.wsi)
-        geometry = geometry_of(walk)
+        exclude_non_tissue(texts, self._policy.wsi)
+        geometry = read_geometry(walk)
         pixels = self._pixels(container, done, geometry, streamed)
-        face = look_for_face(texts, bool(pixels.pieces), context.face, self._policy.pixels.faces)
+        face = check_face(texts, bool(pixels.pieces), context.face, self._policy.pixels.faces)
         if face.cuts and geometry is not None:
             modality = texts["Modality"]
-            cut = without_face(container, done.end, out, pixels, geometry, self._policy, face.cuts, modality)
+            cut = remove_face(container, done.end, out, pixels, geometry, self._policy, face.cuts, modality)
             pixels, geometry, container = cut.pixels, cut.geometry, replace(container, syntax=cut.syntax)
         check = self._pixel_check(texts, bool(pixels.pieces))
-        step: Step | Rebuilt | None = None
-        if is_rebuilt(done.sop_class, self._policy.documents):
-            check, step = Check.PASSED, self._rebuild(done, context)
-        if check is Check.NOT_RUN:
+        step: CleanedPixelData | RebuiltDocument | None = None
+        if is_to_rebuild(done.sop_class, self._policy.documents):
+            check, step = CheckResult.PASSED, self._rebuild(done, context)
+        if check is CheckResult.NOT_RUN:
             self._state_burned_in(done, texts["BurnedInAnnotation"])
-        if check is Check.PASSED and geometry is not None:
+        if check is CheckResult.PASSED and geometry is not None:
             step = cleaned = self._clean_pixels(container, done, pixels, geometry, context)
             pixels, container = cleaned.pixels, replace(container, syntax=cleaned.syntax)
         reader = partial(self._plane_reader, walk) if self._policy.dicom.options.clean_pixel_data else None
         put_planes(walk, self._book.scope(done.sop_class), out, reader)
         rules = walk.rules + pixels.rules
-        self._state_face(done, face, read=check is Check.PASSED, cut="face-defaced" in rules)
-        put(
+        self._state_face(done, face, read=check is CheckResult.PASSED, cut="face-defaced" in rules)
+        put_element(
             out,
             layout,
             deidentification_attributes.TEMPORAL,
-            deidentification_attributes.temporal(layout, self._policy.dicom.options, rules),
+            deidentification_attributes.temporal_information_modified(
+                layout, self._policy.dicom.options, rules
+            ),
         )
-        uids = {tag: written_text(out, layout, tag) for tag in (_SOP, _STUDY, _SERIES)}
+        uids = {tag: first_text(out, layout, tag) for tag in (_SOP, _STUDY, _SERIES)}
         uids[_SOP] = uids[_SOP] or walk.job.uid(walk.text(_SOP))
         image = geometry if pixels.pieces else None
         modality = texts["Modality"]
-        record = Record(
+        record = ObjectRecord(
             Outcome.RELEASED,
             "dicom",
             face.findings,
@@ -289,11 +293,13 @@ class Sanitizer:
             faces=face.check,
             pixel_regions_cleaned=step.regions if step else 0,
         )
-        meta = build_meta(container.syntax, done.sop_class, uids[_SOP])
+        meta = build_file_meta(container.syntax, done.sop_class, uids[_SOP])
         doubts = (*walk.job.doubts, *(step.doubts if step else ()))
-        return Sanitized(record, pieces_of(container, meta, out, pixels.pieces), _links(walk), doubts)
+        return Sanitized(record, file_pieces(container, meta, out, pixels.pieces), _links(walk), doubts)
 
-    def _pixels(self, container: Container, done: _Pass, geometry: Geometry | None, streamed: bool) -> Pixels:
+    def _pixels(
+        self, container: DicomFile, done: _Pass, geometry: Geometry | None, streamed: bool
+    ) -> WrittenPixels:
         """The pixel data, and proof that nothing but elements nobody keeps lies behind it."""
         buf, layout, total = container.buf, container.syntax.layout, len(container.buf)
         pixels = write_pixels(buf, done.end, total, layout, container.syntax, geometry, streamed=streamed)
@@ -302,31 +308,31 @@ class Sanitizer:
         if pixels.end < total:
             pixels.rules.append("X:after-pixel-data")
         if pixels.pieces and not self._book.scope(done.sop_class).belongs(pixels.tag):
-            raise Refused("pixel-data-astray", "pixels")
+            raise Quarantined("pixel-data-astray", "pixels")
         return pixels
 
-    def _refuse_subject(self, walk: Walk) -> None:
+    def _refuse_subject(self, walk: WalkState) -> None:
         if "\\" in walk.text(_PATIENT_ID):
-            raise Refused("two-patient-ids", "(0010,0020)")
+            raise Quarantined("two-patient-ids", "(0010,0020)")
         if "\\" in walk.text(_SOP):
-            raise Refused("multi-valued-uid", tag_text(_SOP))
+            raise Quarantined("multi-valued-uid", tag_text(_SOP))
 
-    def _pixel_check(self, texts: dict[str, str], has_pixels: bool) -> Check:
+    def _pixel_check(self, texts: dict[str, str], has_pixels: bool) -> CheckResult:
         """Whether the pixels are to be read; they count as ``passed`` once that is done."""
         cleans = self._policy.dicom.options.clean_pixel_data
         if has_pixels and cleans and self._policy.pixels.look_at == "every-image":
-            return Check.PASSED
+            return CheckResult.PASSED
         if not has_pixels or not may_show_text(texts):
-            return Check.NOT_APPLICABLE
+            return CheckResult.NOT_APPLICABLE
         if cleans:
-            return Check.PASSED
+            return CheckResult.PASSED
         if self._policy.pixels.at_risk == "quarantine":
-            raise Refused("burned-in-text-risk", "pixels")
-        return Check.NOT_RUN
+            raise Quarantined("burned-in-text-risk", "pixels")
+        return CheckResult.NOT_RUN
 
     def _clean_pixels(
-        self, container: Container, done: _Pass, pixels: Pixels, geometry: Geometry, context: Context
-    ) -> Step:
+        self, container: DicomFile, done: _Pass, pixels: WrittenPixels, geometry: Geometry, context: Context
+    ) -> CleanedPixelData:
         """The pixels read for text and cleaned, and the header saying so."""
         from medsanitize.sanitize.dicom.burned_in import Device
 
@@ -337,9 +343,9 @@ class Sanitizer:
             container, done.out, pixels, geometry, device=device, terms=terms, decisions=decisions
         )
         if self._book.scope(done.sop_class).belongs(_BURNED_IN):
-            put(done.out, layout, _BURNED_IN, element(layout, _BURNED_IN, b"CS", b"NO"))
+            put_element(done.out, layout, _BURNED_IN, encode_element(layout, _BURNED_IN, b"CS", b"NO"))
         codes = deidentification_attributes.method_codes(layout, self._policy.dicom.options, pixels_read=True)
-        put(done.out, layout, deidentification_attributes.METHOD_CODES, codes)
+        put_element(done.out, layout, deidentification_attributes.METHOD_CODES, codes)
         return step
 
     def _reads_pixels(self) -> PixelCleaner:
@@ -350,34 +356,34 @@ class Sanitizer:
             self._pixel_cleaner = PixelCleaner(self._policy, self._texts.cleaner)
         return self._pixel_cleaner
 
-    def _plane_reader(self, walk: Walk) -> Reader:
+    def _plane_reader(self, walk: WalkState) -> Reader:
         from medsanitize.sanitize.dicom.overlay_text import plane_reader
 
         reader, terms = self._reads_pixels().reader, walk.job.subject.terms
         return plane_reader(self._policy, self._texts.cleaner, reader, terms)
 
-    def _state_face(self, done: _Pass, face: Look, *, read: bool, cut: bool) -> None:
+    def _state_face(self, done: _Pass, face: FaceCheck, *, read: bool, cut: bool) -> None:
         """Recognizable Visual Features says what was found, and the code that a face was cut off."""
         layout = done.walk.target
         if face.features and self._book.scope(done.sop_class).belongs(deidentification_attributes.FEATURES):
-            value = element(
+            value = encode_element(
                 layout, deidentification_attributes.FEATURES, b"CS", face.features.encode("ascii")
             )
-            put(done.out, layout, deidentification_attributes.FEATURES, value)
+            put_element(done.out, layout, deidentification_attributes.FEATURES, value)
         if cut:
             options = self._policy.dicom.options
             codes = deidentification_attributes.method_codes(layout, options, pixels_read=read, face_cut=True)
-            put(done.out, layout, deidentification_attributes.METHOD_CODES, codes)
+            put_element(done.out, layout, deidentification_attributes.METHOD_CODES, codes)
 
     def _state_burned_in(self, done: _Pass, stated: str) -> None:
         """Unchecked pixels at risk claim no NO: the attribute says YES or is absent."""
         layout = done.walk.target
         required = self._book.rule(self._book.scope(done.sop_class), _BURNED_IN).type == "1"
-        yes = element(layout, _BURNED_IN, b"CS", b"YES")
-        put(done.out, layout, _BURNED_IN, yes if stated == "YES" or required else None)
+        yes = encode_element(layout, _BURNED_IN, b"CS", b"YES")
+        put_element(done.out, layout, _BURNED_IN, yes if stated == "YES" or required else None)
 
 
-def _links(walk: Walk) -> tuple[tuple[str, str], ...]:
+def _links(walk: WalkState) -> tuple[tuple[str, str], ...]:
     patient = walk.text(_PATIENT_ID)
     own = [(patient, walk.job.subject.pseudonym)] if patient else []
     return tuple(dict.fromkeys([*own, *walk.links]))

@@ -6,12 +6,12 @@ from struct import pack, unpack
 
 from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING, SCHEME
 from medsanitize.sanitize.dicom.object_state import Piece
-from medsanitize.sanitize.dicom.overlays import is_plane, wanted
+from medsanitize.sanitize.dicom.overlays import is_plane, overlay_action
 from medsanitize.sanitize.dicom.rules import Scope
-from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA, counted, numbers
-from medsanitize.sanitize.dicom.sr_content import concept_of, dropped_by
-from medsanitize.sanitize.dicom.walk_state import Walk
-from medsanitize.sanitize.formats.dicom.elements import read_header
+from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA, trim_to_counts, unsigned_numbers
+from medsanitize.sanitize.dicom.sr_content import exclusion_rule, read_concept
+from medsanitize.sanitize.dicom.walk_state import WalkState
+from medsanitize.sanitize.formats.dicom.elements import read_element_header
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
 from medsanitize.sanitize.formats.file_type import Buffer
 
@@ -23,7 +23,7 @@ def code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes
     """Coding Scheme Designator and Code Meaning, which follow their Code Value (PS3.3 8.8)."""
     found = {SCHEME: b"", CODE_MEANING: b""}
     while pos < end:
-        tag, _, length, start = read_header(buf, pos, end, source)
+        tag, _, length, start = read_element_header(buf, pos, end, source)
         if tag > CODE_MEANING or start + length > end:
             break
         found[tag] = buf[start : start + length]
@@ -31,17 +31,17 @@ def code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes
     return found[SCHEME], found[CODE_MEANING]
 
 
-def within_count(walk: Walk, tag: int, value: bytes, source: Layout) -> bytes | None:
+def trim_to_sibling_counts(walk: WalkState, tag: int, value: bytes, source: Layout) -> bytes | None:
     """As much of a value as the attributes beside it count, where they do; ``None`` where they should."""
     if tag in COUNTS:
-        walk.counts[tag] = numbers(tag, value, big=source.big)
+        walk.counts[tag] = unsigned_numbers(tag, value, big=source.big)
     if tag not in DATA or not value:
         return value
-    covered = counted(walk.counts, tag, value, big=source.big)
+    covered = trim_to_counts(walk.counts, tag, value, big=source.big)
     return value if covered == value else covered
 
 
-def overlay(walk: Walk, scope: Scope, tag: int, value: bytes) -> Piece:
+def collect_overlay(walk: WalkState, scope: Scope, tag: int, value: bytes) -> Piece:
     """Hold back an element of a plane that the policy keeps; planes are judged as a whole at the end."""
     group = tag >> 16
     cleaned = walk.job.policy.dicom.options.clean_graphics
@@ -49,14 +49,14 @@ def overlay(walk: Walk, scope: Scope, tag: int, value: bytes) -> Piece:
         scope.path
         or walk.target.big
         or not is_plane(group)
-        or wanted(walk.book, group, cleaned=cleaned) == "X"
+        or overlay_action(walk.book, group, cleaned=cleaned) == "X"
     ):
         return GONE
     walk.overlays.setdefault(group, {}).setdefault(tag & 0xFFFF, value)
     return HELD
 
 
-def moved_place(walk: Walk, value: bytes, *, big: bool) -> bytes | None:
+def renumber_reference(walk: WalkState, value: bytes, *, big: bool) -> bytes | None:
     """A reference to another content item, renumbered for the items that go; ``None`` when that one does."""
     order, tree = ">" if big else "<", walk.tree
     tree.refers = True
@@ -67,11 +67,11 @@ def moved_place(walk: Walk, value: bytes, *, big: bool) -> bytes | None:
     return pack(f"{'>' if walk.target.big else '<'}{len(ordinals)}I", *ordinals)
 
 
-def dropped(walk: Walk, item: list[bytes], start: int, end: int, source: Layout) -> str:
+def content_item_exclusion(walk: WalkState, item: list[bytes], start: int, end: int, source: Layout) -> str:
     """The rule by which the content item in hand goes as a whole, noted in the tree; empty when it stays."""
     kept, tree = walk.job.policy.dicom.options.retain_patient_characteristics, walk.tree
-    concept = concept_of(walk.buf, start, end, source, walk.limits.depth)
-    rule = dropped_by(concept, item, walk.target, ages_kept=kept)
+    concept = read_concept(walk.buf, start, end, source, walk.limits.depth)
+    rule = exclusion_rule(concept, item, walk.target, ages_kept=kept)
     if tree.here in tree.dangling:
         rule = "X:dangling-reference"
     if rule:

@@ -11,7 +11,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from medsanitize.sanitize.formats.dicom.elements import ITEM_END, item_layout, read_header, skip_sequence
+from medsanitize.sanitize.formats.dicom.elements import (
+    ITEM_END,
+    item_layout,
+    read_element_header,
+    skip_sequence,
+)
 from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout
 from medsanitize.sanitize.formats.file_type import Buffer
 
@@ -39,14 +44,14 @@ _PLACES = re.compile(
 )
 _OLDEST = 89
 
-Place = tuple[int, ...]
+ItemPath = tuple[int, ...]
 """Ordinals from the root's 1 down: what a reference within a tree is made of."""
 
 
-def concept_of(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> bytes:
+def read_concept(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> bytes:
     """The concept name of the source's item at ``pos``, as bytes; what has none has no name."""
     while pos < end:
-        tag, vr, length, start = read_header(buf, pos, end, source)
+        tag, vr, length, start = read_element_header(buf, pos, end, source)
         if tag > _CONCEPT_NAME or tag == ITEM_END:
             break
         items = item_layout(vr, source)
@@ -56,14 +61,14 @@ def concept_of(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> b
     return b""
 
 
-def dropped_by(concept: bytes, item: list[bytes], layout: Layout, *, ages_kept: bool) -> str:
+def exclusion_rule(concept: bytes, item: list[bytes], layout: Layout, *, ages_kept: bool) -> str:
     """The rule by which a content item goes; empty when it stays.
 
     ``concept`` is the source's concept name, ``item`` the rewritten item. An age stays where the policy
     keeps ages and no number of the item is over 89. A name under any other concept stays as an item whose
     value Table E.1-1 replaces: a report without the item would say something else.
     """
-    chunks = {read_header(chunk, 0, len(chunk), layout)[0]: chunk for chunk in item}
+    chunks = {read_element_header(chunk, 0, len(chunk), layout)[0]: chunk for chunk in item}
     value_type = chunks.get(_VALUE_TYPE, b"")
     codes = _CODE.findall(concept)
     if _AGE in codes:
@@ -76,23 +81,23 @@ def dropped_by(concept: bytes, item: list[bytes], layout: Layout, *, ages_kept: 
 
 
 @dataclass(slots=True)
-class Tree:
+class ContentTree:
     """Places in a report's tree: of the item in hand, of what this walk drops, and of what the last one did.
 
     ``dangling`` are items whose reference leads to a dropped one; they are dropped as well.
     """
 
-    before: frozenset[Place] = frozenset()
-    here: Place = (1,)
-    dropped: set[Place] = field(default_factory=set)
-    dangling: set[Place] = field(default_factory=set)
+    before: frozenset[ItemPath] = frozenset()
+    here: ItemPath = (1,)
+    dropped: set[ItemPath] = field(default_factory=set)
+    dangling: set[ItemPath] = field(default_factory=set)
     refers: bool = False
 
     def settled(self) -> bool:
         """Whether the references written in this walk lead where they should."""
         return not self.refers or self.before == self.dropped
 
-    def renumbered(self, place: Place) -> Place | None:
+    def renumbered(self, place: ItemPath) -> ItemPath | None:
         """A place in the source's tree as a place in the released one; ``None`` when it was dropped."""
         new: list[int] = []
         for depth, ordinal in enumerate(place):

@@ -8,16 +8,16 @@ from dataclasses import replace
 from medsanitize.policies.tables.coded_concepts import known_code
 from medsanitize.policies.tables.vocabulary import defined_terms
 from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING
-from medsanitize.sanitize.dicom.dummies import Outcome, gone
-from medsanitize.sanitize.dicom.object_state import Job
+from medsanitize.sanitize.dicom.dummies import Outcome, remove_by_type
+from medsanitize.sanitize.dicom.object_state import ObjectState
 from medsanitize.sanitize.dicom.rules import Rule, Scope
 from medsanitize.sanitize.formats.dicom import charset
 from medsanitize.sanitize.formats.dicom.transfer_syntax import SINGLE_TEXT_VRS
-from medsanitize.sanitize.pseudonyms import mac
+from medsanitize.sanitize.pseudonyms import keyed_mac
 from medsanitize.sanitize.quarantine import tag_text
-from medsanitize.sanitize.result import Doubt
+from medsanitize.sanitize.result import ReviewItem
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS
-from medsanitize.sanitize.text.vocabulary_filter import is_named, is_product, reduce
+from medsanitize.sanitize.text.vocabulary_filter import is_named, is_product, reduce_to_vocabulary
 
 _PRODUCTS = frozenset(
     int(tag, 16)
@@ -33,24 +33,26 @@ _ETHNIC_GROUP = 0x00102160
 """Its terms are words that people are called by as well."""
 
 
-def foreign_text(job: Job, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def clean_foreign_text(
+    job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes
+) -> Outcome:
     """Text that does not belong to the SOP class: it stays only if nothing had to be cut."""
     kept = clean_text(job, rule, tag, vr, value)
     if kept[1] is value and not scope.strict:
         return kept
-    return gone(job, rule, tag, vr, value, "free-text")
+    return remove_by_type(job, rule, tag, vr, value, "free-text")
 
 
-def clean_text(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def clean_text(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Clean a text as the policy says, value by value where the VR allows several."""
-    text = charset.decode(value, job.charset)
+    text = charset.decode_text(value, job.charset)
     parts = [text] if vr in SINGLE_TEXT_VRS else text.split("\\")
     ban = job.subject.ban
     terms = _terms_of(job, tag)
     action = job.texts.action(tag)
     cleaned, foreign = [], False
     for part in parts:
-        verdict = job.decided.get(place_of_text(job, tag, part)) if job.decided else None
+        verdict = job.decided.get(text_location(job, tag, part)) if job.decided else None
         if verdict is not None:
             cleaned.append(part if verdict == "keep" else "")
         elif part.strip() in terms or (tag in _PRODUCTS and _is_product(job, action, part)):
@@ -62,16 +64,16 @@ def clean_text(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outco
             if done.doubtful:
                 _doubt(job, tag, part, done.text)
         else:
-            cleaned.append(reduce(part, ban) if action == "keep-vocabulary" else "")
+            cleaned.append(reduce_to_vocabulary(part, ban) if action == "keep-vocabulary" else "")
     if cleaned == parts:
         return vr, value, "K:unchanged", ()
     why = "free-text-language" if foreign else "free-text"
     if not any(part.strip() for part in cleaned):
-        return gone(job, rule, tag, vr, value, why)
-    return vr, charset.encode("\\".join(cleaned), job.charset), f"C:{why}", ()
+        return remove_by_type(job, rule, tag, vr, value, why)
+    return vr, charset.encode_text("\\".join(cleaned), job.charset), f"C:{why}", ()
 
 
-def _is_product(job: Job, action: str, text: str) -> bool:
+def _is_product(job: ObjectState, action: str, text: str) -> bool:
     """Whether a text names a maker, model or version; words that many institutions have say nothing
     against it where the first layer looks for the institutions themselves.
     """
@@ -81,18 +83,18 @@ def _is_product(job: Job, action: str, text: str) -> bool:
     return is_product(text, ban)
 
 
-def _doubt(job: Job, tag: int, before: str, after: str) -> None:
+def _doubt(job: ObjectState, tag: int, before: str, after: str) -> None:
     """Note what a language model or a long cut did, for the holder's review."""
     shown = f"before: {before[:_LONGEST_SHOWN]}\nafter: {after[:_LONGEST_SHOWN]}"
-    job.doubts.append(Doubt(place_of_text(job, tag, before), "free-text", shown))
+    job.doubts.append(ReviewItem(text_location(job, tag, before), "free-text", shown))
 
 
-def place_of_text(job: Job, tag: int, text: str) -> str:
+def text_location(job: ObjectState, tag: int, text: str) -> str:
     """A text's place as a decision names it: one attribute may hold many texts, each decided by itself."""
-    return f"{tag_text(tag)} text {mac(job.keys.lookup, 'text', text)[:6].hex()}"
+    return f"{tag_text(tag)} text {keyed_mac(job.keys.lookup, 'text', text)[:6].hex()}"
 
 
-def _terms_of(job: Job, tag: int) -> Collection[str]:
+def _terms_of(job: ObjectState, tag: int) -> Collection[str]:
     """Whole texts that the standard itself gives an attribute; a meaning is given by its code."""
     if tag == CODE_MEANING:
         return known_code(*job.code) or () if job.code else ()
@@ -101,16 +103,16 @@ def _terms_of(job: Job, tag: int) -> Collection[str]:
     return defined_terms().get(tag, ())
 
 
-def coded_string(job: Job, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
+def clean_coded_string(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """CS: defined terms and enumerated values stay; anything else only word by word."""
-    text = charset.decode(value, b"").rstrip("\0")
+    text = charset.decode_text(value, b"").rstrip("\0")
     parts = text.split("\\")
     terms = defined_terms().get(tag, frozenset())
     ban = job.subject.ban
-    good = [part.strip() in terms or reduce(part, ban) == part for part in parts]
+    good = [part.strip() in terms or reduce_to_vocabulary(part, ban) == part for part in parts]
     if all(good):
         return vr, value, "K:unchanged", ()
     if not any(ok and part.strip() for part, ok in zip(parts, good, strict=True)):
-        return gone(job, rule, tag, vr, value, "not-a-defined-term")
+        return remove_by_type(job, rule, tag, vr, value, "not-a-defined-term")
     kept = [part if ok else "OTHER" for part, ok in zip(parts, good, strict=True)]
     return vr, "\\".join(kept).encode("ascii", "ignore"), "C:not-a-defined-term", ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from medsanitize.policies.model import TextAction, TextRules
+from medsanitize.policies.model import TextAction, TextSection
 
 if TYPE_CHECKING:
     from medsanitize.sanitize.text.cleaner import TextCleaner
 
 
-class TextBook:
+class TextRules:
     """The text rules of one policy.
 
     Parameters
@@ -19,7 +19,7 @@ class TextBook:
     rules : TextRules
     """
 
-    def __init__(self, rules: TextRules) -> None:
+    def __init__(self, rules: TextSection) -> None:
         self._rules = rules
         self._actions: dict[int, TextAction] = {}
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from medsanitize.policies.model import Limits
 from medsanitize.policies.tables.safe_private import SafePrivate
-from medsanitize.sanitize.dicom.object_state import Job
-from medsanitize.sanitize.dicom.rules import RuleBook
+from medsanitize.sanitize.dicom.object_state import ObjectState
+from medsanitize.sanitize.dicom.rules import AttributeRules
 from medsanitize.sanitize.dicom.sample_data import Counts
-from medsanitize.sanitize.dicom.sr_content import Tree
+from medsanitize.sanitize.dicom.sr_content import ContentTree
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
 from medsanitize.sanitize.formats.file_type import Buffer
 
@@ -20,7 +20,7 @@ SafePrivates = dict[tuple[int, str, int], SafePrivate]
 
 
 @dataclass(slots=True)
-class Walk:
+class WalkState:
     """One pass over one object: what is read, by which rules, and what has come out so far.
 
     ``captured`` maps top-level tags of ``capture`` to the (start, end) of their values in ``buf``.
@@ -28,14 +28,14 @@ class Walk:
     ``tree`` holds the places of a report's content items, ``overlays`` the planes that the policy may keep.
     """
 
-    job: Job
-    book: RuleBook
+    job: ObjectState
+    book: AttributeRules
     buf: Buffer
     target: Layout
     limits: Limits
     safe_private: SafePrivates
     capture: frozenset[int] = frozenset()
-    tree: Tree = field(default_factory=Tree)
+    tree: ContentTree = field(default_factory=ContentTree)
     captured: dict[int, tuple[int, int]] = field(default_factory=dict)
     rules: list[str] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.quarantine import Dropped, Refused
+from medsanitize.sanitize.quarantine import Excluded, Quarantined
 
 WHOLE_SLIDE = "1.2.840.10008.5.1.4.1.1.77.1.6"
 """SOP Class UID of VL Whole Slide Microscopy Image Storage."""
@@ -14,7 +14,7 @@ _TISSUE = "VOLUME"
 _SMALL = "THUMBNAIL"
 
 
-def judge_slide(texts: Mapping[str, str], rules: WholeSlides) -> None:
+def exclude_non_tissue(texts: Mapping[str, str], rules: WholeSlides) -> None:
     """Leave out what of a slide is no tissue (PS3.3 C.8.12.4.1.1, value 3 of Image Type).
 
     Parameters
@@ -32,16 +32,16 @@ def judge_slide(texts: Mapping[str, str], rules: WholeSlides) -> None:
     if texts.get("SOPClassUID") != WHOLE_SLIDE:
         return
     if rules.action == "drop":
-        raise Dropped("slide")
+        raise Excluded("slide")
     if rules.action == "quarantine":
-        raise Refused("slide")
+        raise Quarantined("slide")
     kind = _kind(texts)
     if kind in _LABELLED or texts.get("SpecimenLabelInImage", "").strip().upper() == "YES":
-        raise Dropped("slide-picture")
+        raise Excluded("slide-picture")
     if kind == _SMALL and rules.thumbnail == "drop":
-        raise Dropped("slide-picture")
+        raise Excluded("slide-picture")
     if kind not in (_TISSUE, _SMALL):
-        raise Refused("slide-picture-unknown", "(0008,0008)")
+        raise Quarantined("slide-picture-unknown", "(0008,0008)")
 
 
 def is_tissue(texts: Mapping[str, str]) -> bool:

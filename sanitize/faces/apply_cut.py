@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from io import BytesIO
 
 import numpy as np
-from medsanitize.sanitize.context import Cut
-from medsanitize.sanitize.faces.deface import blanked
-from medsanitize.sanitize.faces.frame_geometry import FrameAt, Unreadable, frames_of
+from medsanitize.sanitize.context import FaceCut
+from medsanitize.sanitize.faces.deface import pixels_to_blank
+from medsanitize.sanitize.faces.frame_geometry import FramePlane, UnreadableSlice, read_frame_planes
 from medsanitize.sanitize.faces.volume import Mask
 from medsanitize.sanitize.formats.dicom import decode
-from medsanitize.sanitize.formats.dicom.frames import Stored
+from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from pydicom.filereader import read_dataset
 
 _AIR_HU = -1000.0
 
 
-def cut_face(
-    stored: Stored,
+def apply_cuts(
+    stored: StoredFrames,
     header: bytes,
     syntax: TransferSyntax,
     geometry: Geometry,
-    cuts: Sequence[Cut],
+    cuts: Sequence[FaceCut],
     *,
     is_ct: bool,
 ) -> int:
@@ -58,7 +58,7 @@ def cut_face(
         raise _not_removed()
     changed = 0
     for index, at in enumerate(places):
-        mask = None if at.plane is None else blanked(cuts, at.plane)
+        mask = None if at.plane is None else pixels_to_blank(cuts, at.plane)
         if mask is None:
             continue
         if (
@@ -75,40 +75,42 @@ def cut_face(
     return changed
 
 
-def is_met(header: bytes, syntax: TransferSyntax, cuts: Sequence[Cut]) -> bool:
+def cuts_meet_image(header: bytes, syntax: TransferSyntax, cuts: Sequence[FaceCut]) -> bool:
     """Whether any of the cuts takes anything of any frame."""
-    return any(at.plane is not None and blanked(cuts, at.plane) is not None for at in _places(header, syntax))
+    return any(
+        at.plane is not None and pixels_to_blank(cuts, at.plane) is not None for at in _places(header, syntax)
+    )
 
 
-def _not_removed() -> Refused:
-    return Refused("face-not-removed", "pixels")
+def _not_removed() -> Quarantined:
+    return Quarantined("face-not-removed", "pixels")
 
 
-def _places(header: bytes, syntax: TransferSyntax) -> list[FrameAt]:
+def _places(header: bytes, syntax: TransferSyntax) -> list[FramePlane]:
     layout = syntax.layout
     try:
-        return frames_of(read_dataset(BytesIO(header), not layout.explicit, not layout.big))
-    except (Unreadable, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError):
+        return read_frame_planes(read_dataset(BytesIO(header), not layout.explicit, not layout.big))
+    except (UnreadableSlice, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError):
         raise _not_removed() from None
 
 
 def _without(
-    frame: bytes, mask: Mask, at: FrameAt, syntax: TransferSyntax, geometry: Geometry, is_ct: bool
+    frame: bytes, mask: Mask, at: FramePlane, syntax: TransferSyntax, geometry: Geometry, is_ct: bool
 ) -> bytes | None:
     """One encoded frame with the mask set to air; None when nothing changes."""
-    samples = decode.decode(frame, syntax, geometry)
+    samples = decode.decode_frame(frame, syntax, geometry)
     air = _air(samples, at, geometry, is_ct)
     if bool((samples[mask] == air).all()):
         return None
     new = samples.copy()
     new[mask] = air
-    written = decode.encode(new, frame, syntax, geometry)
-    if not np.array_equal(decode.decode(written, syntax, geometry), new):
+    written = decode.encode_frame(new, frame, syntax, geometry)
+    if not np.array_equal(decode.decode_frame(written, syntax, geometry), new):
         raise _not_removed()
     return written
 
 
-def _air(samples: decode.Samples, at: FrameAt, geometry: Geometry, is_ct: bool) -> decode.Samples:
+def _air(samples: decode.Samples, at: FramePlane, geometry: Geometry, is_ct: bool) -> decode.Samples:
     """The stored value that stands for air, as the samples hold it."""
     kind = samples.dtype
     if not is_ct or at.rescale is None:

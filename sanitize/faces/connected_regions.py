@@ -11,7 +11,7 @@ Mask = npt.NDArray[np.bool_]
 Labels = npt.NDArray[np.int64]
 
 
-def spread(seeds: npt.NDArray[Any], mask: Mask) -> npt.NDArray[Any]:
+def spread_seeds(seeds: npt.NDArray[Any], mask: Mask) -> npt.NDArray[Any]:
     """Carry the largest seed through each 4-connected region of every plane (axes 1 and 2)."""
     now = np.where(mask, seeds, 0)
     while True:
@@ -39,24 +39,24 @@ def _along(labels: npt.NDArray[Any], mask: Mask, axis: int) -> npt.NDArray[Any]:
     return result[:, : mask.shape[1], : mask.shape[2]]
 
 
-def enclosed(walls: Mask) -> Mask:
+def fill_enclosed(walls: Mask) -> Mask:
     """What walls enclose within each plane, the walls themselves not included."""
     free = ~walls
     border = np.zeros_like(walls)
     border[:, [0, -1], :] = True
     border[:, :, [0, -1]] = True
-    outside = spread((border & free).astype(np.int8), free) > 0
+    outside = spread_seeds((border & free).astype(np.int8), free) > 0
     return free & ~outside
 
 
-def labelled(mask: Mask) -> Labels:
+def label_regions(mask: Mask) -> Labels:
     """A number for every region of every plane; 0 where there is none."""
-    return np.asarray(spread(np.arange(1, mask.size + 1).reshape(mask.shape), mask), np.int64)
+    return np.asarray(spread_seeds(np.arange(1, mask.size + 1).reshape(mask.shape), mask), np.int64)
 
 
 def largest_two(mask: Mask) -> tuple[Mask, npt.NDArray[np.int64]]:
     """The largest region of every plane, and the numbers of voxels of the largest two (planes by 2)."""
-    labels = labelled(mask)
+    labels = label_regions(mask)
     best = np.zeros_like(mask)
     sizes = np.zeros((mask.shape[0], 2), np.int64)
     for i, plane in enumerate(labels):
@@ -68,7 +68,7 @@ def largest_two(mask: Mask) -> tuple[Mask, npt.NDArray[np.int64]]:
     return best, sizes
 
 
-def grown(mask: Mask, times: int = 1) -> Mask:
+def dilate(mask: Mask, times: int = 1) -> Mask:
     """Dilated within each plane, alternately by the 4 and by the 8 neighbours."""
     for turn in range(times):
         out = mask.copy()
@@ -82,6 +82,6 @@ def grown(mask: Mask, times: int = 1) -> Mask:
     return mask
 
 
-def shrunk(mask: Mask, times: int = 1) -> Mask:
+def erode(mask: Mask, times: int = 1) -> Mask:
     """Eroded within each plane; what lies beyond the border counts as mask."""
-    return ~grown(~mask, times)
+    return ~dilate(~mask, times)

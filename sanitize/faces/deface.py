@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from medsanitize.sanitize.context import Cut
-from medsanitize.sanitize.faces.detect import Head, face_planes, first_hits, visible
+from medsanitize.sanitize.context import FaceCut
+from medsanitize.sanitize.faces.detect import Head, face_planes, first_hits, visible_skin
 from medsanitize.sanitize.faces.slice_geometry import Plane
 from medsanitize.sanitize.faces.volume import STEP, Mask, Volume
 
@@ -33,7 +33,7 @@ _MOST_SKIN_LEFT = 0.02
 _MOST_LIKENESS = 0.35
 
 
-def cut_of(volume: Volume, tissue: Mask, head: Head) -> Cut | None:
+def plan_cut(volume: Volume, tissue: Mask, head: Head) -> FaceCut | None:
     """Where to cut; None when no skin is seen from the front."""
     planes, columns, limit = _sector(tissue, head)
     hits = first_hits(tissue)[planes, columns]
@@ -54,7 +54,7 @@ def cut_of(volume: Volume, tissue: Mask, head: Head) -> Cut | None:
         return None
     left = volume.left + (columns.start - 0.5) * STEP
     top = volume.top - (planes.start - 0.5) * STEP
-    return Cut(round(left, 3), round(top, 3), _BLOCK * STEP, tuple(rows))
+    return FaceCut(round(left, 3), round(top, 3), _BLOCK * STEP, tuple(rows))
 
 
 def _sector(tissue: Mask, head: Head) -> tuple[slice, slice, int]:
@@ -74,7 +74,7 @@ def _sector(tissue: Mask, head: Head) -> tuple[slice, slice, int]:
     return planes, columns, max(1, round(head.y))
 
 
-def removes_face(volume: Volume, tissue: Mask, head: Head, cut: Cut) -> bool:
+def removes_face(volume: Volume, tissue: Mask, head: Head, cut: FaceCut) -> bool:
     """Render the face from the front and from the sides before and after: nothing of its skin may be left.
 
     The foremost surface must lie behind the former skin nearly everywhere, hardly any of the former
@@ -84,7 +84,7 @@ def removes_face(volume: Volume, tissue: Mask, head: Head, cut: Cut) -> bool:
     gone = _cut_away(volume, cut)
     before, after = first_hits(tissue), first_hits(tissue & ~gone)
     skin = np.zeros_like(before, bool)
-    skin[planes, columns] = visible(volume, tissue)[planes, columns]
+    skin[planes, columns] = visible_skin(volume, tissue)[planes, columns]
     skin &= before < limit - _GONE
     if not skin.any():
         return False
@@ -97,11 +97,11 @@ def removes_face(volume: Volume, tissue: Mask, head: Head, cut: Cut) -> bool:
     return (
         int(left.sum()) <= _MOST_SKIN_LEFT * int(skin.sum())
         and remaining <= 0.1 * max(1, int(surface.sum()))
-        and likeness(before, after, skin) < _MOST_LIKENESS
+        and relief_correlation(before, after, skin) < _MOST_LIKENESS
     )
 
 
-def _cut_away(volume: Volume, cut: Cut) -> Mask:
+def _cut_away(volume: Volume, cut: FaceCut) -> Mask:
     """The cut as a mask of the coarse volume."""
     planes, rows, columns = volume.inside.shape
     x = volume.left + STEP * np.arange(columns)
@@ -120,7 +120,7 @@ def _outer_surface(tissue: Mask) -> Mask:
     return seen
 
 
-def likeness(before: Depths, after: Depths, there: Mask) -> float:
+def relief_correlation(before: Depths, after: Depths, there: Mask) -> float:
     """Correlation of two depth maps' relief: what is left once their smooth course is taken out."""
     both = there & (after >= 0)
     if int(both.sum()) < 30:
@@ -149,7 +149,7 @@ def _boxed(values: Reals, reach: int = 3) -> Reals:
     return values
 
 
-def _limits(cut: Cut, x: Reals, z: Reals) -> Reals:
+def _limits(cut: FaceCut, x: Reals, z: Reals) -> Reals:
     """The y before which everything goes, for points of x and z; minus infinity where nothing goes."""
     table = np.array(
         [[-np.inf if depth is None else depth for depth in row] for row in cut.depths], dtype=float
@@ -160,7 +160,7 @@ def _limits(cut: Cut, x: Reals, z: Reals) -> Reals:
     return np.where(there, table[i, j], -np.inf)
 
 
-def blanked(cuts: Sequence[Cut], plane: Plane) -> Mask | None:
+def pixels_to_blank(cuts: Sequence[FaceCut], plane: Plane) -> Mask | None:
     """Which pixels of a slice any of the cuts takes, rows by columns; None when none does."""
     heights = [corner[2] for corner in plane.corners()]
     near = [

@@ -13,10 +13,16 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from medsanitize.sanitize.faces.connected_regions import enclosed, grown, labelled, largest_two, shrunk
+from medsanitize.sanitize.faces.connected_regions import (
+    dilate,
+    erode,
+    fill_enclosed,
+    label_regions,
+    largest_two,
+)
 from medsanitize.sanitize.faces.volume import STEP, Mask, Volume
 
-Finding = Literal["none", "unsure", "face"]
+FaceFinding = Literal["none", "unsure", "face"]
 _AREA = STEP * STEP / 100
 """cm2 of one voxel of a plane."""
 _SKIN_HU, _BONE_HU = -300.0, 220.0
@@ -37,17 +43,17 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FaceDetection:
     """What was found in a volume; ``head`` whenever there may be a face."""
 
-    finding: Finding
+    finding: FaceFinding
     head: Head | None = None
 
 
-NOTHING = Seen("none")
+NOTHING = FaceDetection("none")
 
 
-def tissue_of(volume: Volume, modality: str) -> Mask:
+def segment_tissue(volume: Volume, modality: str) -> Mask:
     """Where the body is, its inner air excluded: CT in HU, others by their own histogram."""
     values = volume.values
     if modality == "CT":
@@ -75,14 +81,14 @@ def _otsu(values: npt.NDArray[np.float32]) -> float:
     return float(middles[between >= 0.995 * np.nanmax(between)].mean())
 
 
-def look(volume: Volume, modality: str) -> Seen:
+def detect_face(volume: Volume, modality: str) -> FaceDetection:
     """Say whether the volume may show a face."""
-    tissue = tissue_of(volume, modality)
+    tissue = segment_tissue(volume, modality)
     if not tissue.any():
         return NOTHING
     skull = _brain_case(volume, tissue) if modality == "CT" else None
     if skull is not None:
-        return Seen("face", skull) if _has_facial_skin(volume, tissue, skull) else NOTHING
+        return FaceDetection("face", skull) if _has_facial_skin(volume, tissue, skull) else NOTHING
     return _by_shape(volume, tissue, modality)
 
 
@@ -91,7 +97,7 @@ def look(volume: Volume, modality: str) -> Seen:
 
 def _brain_case(volume: Volume, tissue: Mask) -> Head | None:
     """The head around the longest run of planes in which bone encloses brain close below the skin."""
-    rooms = labelled(enclosed(grown(volume.inside & (volume.values > _BONE_HU))))
+    rooms = label_regions(fill_enclosed(dilate(volume.inside & (volume.values > _BONE_HU))))
     air = volume.inside & ~tissue
     cases = np.zeros_like(tissue)
     for i, plane in enumerate(rooms):
@@ -119,8 +125,8 @@ def _brain_case(volume: Volume, tissue: Mask) -> Head | None:
 
 def _near_air(room: Mask, air: Mask) -> bool:
     """Whether most of what lies 28 mm around is air, as around a skull and never around a pelvis."""
-    near = grown(np.pad(room, 8)[None], 6)[0]
-    ring = grown(near[None], 1)[0] & ~near
+    near = dilate(np.pad(room, 8)[None], 6)[0]
+    ring = dilate(near[None], 1)[0] & ~near
     around = ring[8:-8, 8:-8]
     beyond = int(ring.sum()) - int(around.sum())
     return int((around & air).sum()) + beyond // 2 >= 0.5 * int(ring.sum())
@@ -136,10 +142,10 @@ def _longest_run(numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
 # -- any other volume, by its cross sections ----------------------------------------------
 
 
-def _by_shape(volume: Volume, tissue: Mask, modality: str) -> Seen:
+def _by_shape(volume: Volume, tissue: Mask, modality: str) -> FaceDetection:
     planes, _, _ = tissue.shape
-    solid = tissue | (enclosed(tissue) & volume.inside)
-    body, sizes = largest_two(grown(shrunk(solid)) & solid)
+    solid = tissue | (fill_enclosed(tissue) & volume.inside)
+    body, sizes = largest_two(dilate(erode(solid)) & solid)
     large = np.flatnonzero(sizes[:, 0] * _AREA >= 10)
     if not len(large):
         return NOTHING
@@ -154,7 +160,7 @@ def _by_shape(volume: Volume, tissue: Mask, modality: str) -> Seen:
     if limbs or not _head_sized(body[upper], volume.inside[upper]):
         return NOTHING
     if tops_out:
-        return Seen("face", head) if _has_facial_skin(volume, tissue, head) else NOTHING
+        return FaceDetection("face", head) if _has_facial_skin(volume, tissue, head) else NOTHING
     if _height_of_head_size(body[top:]) * STEP < 40:
         return NOTHING
     if modality == "CT" and not _has_airways(volume, tissue, body):
@@ -202,7 +208,7 @@ def _height_of_head_size(body: Mask) -> int:
 
 def _has_airways(volume: Volume, tissue: Mask, body: Mask) -> bool:
     """Whether air is enclosed, as in nose, sinuses and throat, and never in a limb."""
-    air = enclosed(tissue) & grown(body) & volume.inside
+    air = fill_enclosed(tissue) & dilate(body) & volume.inside
     return int((air.sum(axis=(1, 2)) * _AREA >= 1.5).sum()) >= 3
 
 
@@ -214,7 +220,7 @@ def first_hits(tissue: Mask) -> npt.NDArray[np.int64]:
     return np.where(tissue.any(axis=1), tissue.argmax(axis=1), -1)
 
 
-def visible(volume: Volume, tissue: Mask) -> Mask:
+def visible_skin(volume: Volume, tissue: Mask) -> Mask:
     """Where the foremost tissue has air of the field of view before it, and so is skin."""
     hits = first_hits(tissue)
     before = np.take_along_axis(volume.inside, np.maximum(hits - 1, 0)[:, None, :], axis=1)[:, 0, :]
@@ -232,13 +238,13 @@ def _has_facial_skin(volume: Volume, tissue: Mask, head: Head) -> bool:
     low = max(0, int(head.x - 0.2 * head.length))
     columns = slice(low, int(head.x + 0.2 * head.length) + 1)
     hits = first_hits(tissue)[planes, columns]
-    skin = visible(volume, tissue)[planes, columns] & (hits <= head.front + 32 / STEP)
+    skin = visible_skin(volume, tissue)[planes, columns] & (hits <= head.front + 32 / STEP)
     if not skin.size:
         return False
     return int((skin.mean(axis=1) >= 0.4).sum()) * STEP >= 24
 
 
-def _unless_no_skin(volume: Volume, tissue: Mask, head: Head) -> Seen:
+def _unless_no_skin(volume: Volume, tissue: Mask, head: Head) -> FaceDetection:
     """Unsure, unless hardly any skin is seen from the front."""
-    skin = visible(volume, tissue)[head.top :]
-    return Seen("unsure", head) if int(skin.sum()) * _AREA >= 16 else NOTHING
+    skin = visible_skin(volume, tissue)[head.top :]
+    return FaceDetection("unsure", head) if int(skin.sum()) * _AREA >= 16 else NOTHING

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from medsanitize.sanitize.faces.slice_geometry import Plane, plane_of
+from medsanitize.sanitize.faces.slice_geometry import Plane, read_plane
 from pydicom.dataset import Dataset
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
-class Unreadable(Exception):
+class UnreadableSlice(Exception):
     """The header or the pixels cannot be read; carries no value."""
 
 
 @dataclass(frozen=True, slots=True)
-class FrameAt:
+class FramePlane:
     """One frame: its plane (None when none is stated), and slope and intercept where they are."""
 
     plane: Plane | None
     rescale: tuple[float, float] | None
 
 
-def frames_of(header: Dataset) -> list[FrameAt]:
+def read_frame_planes(header: Dataset) -> list[FramePlane]:
     """Every frame of an object (PS3.3 C.7.6.2, C.7.6.16).
 
     Raises
@@ -37,14 +37,14 @@ def frames_of(header: Dataset) -> list[FrameAt]:
         rows, columns = int(header.get("Rows") or 0), int(header.get("Columns") or 0)
         if count > 1 and count != len(own):
             # Without functional groups no frame of several has a place of its own.
-            return [FrameAt(None, _rescale([header]))] * count
+            return [FramePlane(None, _rescale([header]))] * count
         sources = [[own[i] if own else None, shared, header] for i in range(count)]
         return [_frame([one for one in each if one is not None], rows, columns) for each in sources]
     except _UNREADABLE:
-        raise Unreadable from None
+        raise UnreadableSlice from None
 
 
-def _frame(sources: list[Dataset], rows: int, columns: int) -> FrameAt:
+def _frame(sources: list[Dataset], rows: int, columns: int) -> FramePlane:
     position, orientation, spacing = (
         next(filter(None, (_values(source, group, keyword) for source in sources)), [])
         for group, keyword in (
@@ -53,7 +53,7 @@ def _frame(sources: list[Dataset], rows: int, columns: int) -> FrameAt:
             ("PixelMeasuresSequence", "PixelSpacing"),
         )
     )
-    return FrameAt(plane_of(position, orientation, spacing, rows, columns), _rescale(sources))
+    return FramePlane(read_plane(position, orientation, spacing, rows, columns), _rescale(sources))
 
 
 def _rescale(sources: list[Dataset]) -> tuple[float, float] | None:

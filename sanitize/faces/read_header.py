@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 
 from medsanitize.policies.model import Limits
-from medsanitize.sanitize.context import VOLUMES
-from medsanitize.sanitize.formats.dicom.elements import item_layout, read_header, skip_sequence
-from medsanitize.sanitize.formats.dicom.file import open_container
+from medsanitize.sanitize.context import VOLUME_SOP_CLASSES
+from medsanitize.sanitize.formats.dicom.elements import item_layout, read_element_header, skip_sequence
+from medsanitize.sanitize.formats.dicom.file import open_dicom
 from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _CLASS, _MODALITY, _SERIES, _FRAME = 0x00080016, 0x00080060, 0x0020000E, 0x00200052
 _IMAGE_TYPE, _PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL = (
@@ -81,16 +81,16 @@ def read_slice(data: Buffer, limits: Limits) -> SliceHeader | None:
     Never raises on content: what cannot be read here will be refused by the object function.
     """
     try:
-        container = open_container(data, limits)
+        container = open_dicom(data, limits)
         layout = container.syntax.layout
-        if container.sop_class not in VOLUMES and container.sop_class not in ("", _CAPTURES):
+        if container.sop_class not in VOLUME_SOP_CLASSES and container.sop_class not in ("", _CAPTURES):
             return None
         found = _scan(container.buf, container.start, layout, limits.depth)
-    except Refused:
+    except Quarantined:
         return None
     texts = {tag: value.decode("latin-1").strip(" \0") for tag, value in found.items()}
     modality = texts.get(_MODALITY, "").upper()
-    volume = texts.get(_CLASS, container.sop_class) in VOLUMES
+    volume = texts.get(_CLASS, container.sop_class) in VOLUME_SOP_CLASSES
     if _ROWS not in found or not (volume or modality in _MODALITIES):
         return None
     order = "big" if layout.big else "little"
@@ -113,7 +113,7 @@ def _scan(buf: Buffer, pos: int, layout: Layout, depth: int) -> dict[int, bytes]
     found: dict[int, bytes] = {}
     end = len(buf)
     while end - pos >= 8:
-        tag, vr, length, start = read_header(buf, pos, end, layout)
+        tag, vr, length, start = read_element_header(buf, pos, end, layout)
         if tag > _SPACING:
             break
         if length == UNDEFINED:

@@ -6,23 +6,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
-from medsanitize.sanitize.context import Cut, Face
-from medsanitize.sanitize.faces.deface import cut_of, removes_face
-from medsanitize.sanitize.faces.detect import look, tissue_of
-from medsanitize.sanitize.faces.slice_geometry import LEAST_SLICES, Plane, could_show_face, stacks
-from medsanitize.sanitize.faces.volume import TooLarge, coarse_volume
+from medsanitize.sanitize.context import FaceCut, SeriesFace
+from medsanitize.sanitize.faces.deface import plan_cut, removes_face
+from medsanitize.sanitize.faces.detect import detect_face, segment_tissue
+from medsanitize.sanitize.faces.slice_geometry import LEAST_SLICES, Plane, could_show_face, sort_into_stacks
+from medsanitize.sanitize.faces.volume import VolumeTooLarge, coarse_volume
 
 _MOST_CUTS = 8
 
 
-def judge_series(
+def assess_series(
     planes: Sequence[Plane | None],
     image: Callable[[int], npt.NDArray[Any]],
     modality: str,
     *,
     elsewhere: bool,
     cutting: bool,
-) -> Face:
+) -> SeriesFace:
     """Say whether a face could be rendered from a series, and where to cut it off.
 
     Parameters
@@ -39,31 +39,31 @@ def judge_series(
         Whether cuts are wanted.
     """
     lost = sum(plane is None for plane in planes)
-    verdict, cuts = "none", list[Cut]()
+    verdict, cuts = "none", list[FaceCut]()
     if lost >= LEAST_SLICES and not elsewhere:
-        return Face("uncut")
+        return SeriesFace("uncut")
     placed = [(index, plane) for index, plane in enumerate(planes) if plane is not None]
-    for stack in stacks([plane for _, plane in placed]):
+    for stack in sort_into_stacks([plane for _, plane in placed]):
         rising = [placed[i][1] for i in stack]
         if not could_show_face(rising):
             continue
         try:
             volume = coarse_volume(rising, lambda i, stack=stack: image(placed[stack[i]][0]))  # type: ignore[misc]
-        except TooLarge:
-            return Face("uncut")
-        seen = look(volume, modality)
+        except VolumeTooLarge:
+            return SeriesFace("uncut")
+        seen = detect_face(volume, modality)
         if seen.finding == "none" or (seen.finding == "unsure" and elsewhere):
             continue
         verdict = "possible"
         if not cutting:
             break
         if seen.head is None:
-            return Face("uncut")
-        tissue = tissue_of(volume, modality)
+            return SeriesFace("uncut")
+        tissue = segment_tissue(volume, modality)
         if any(removes_face(volume, tissue, seen.head, cut) for cut in cuts):
             continue
-        cut = cut_of(volume, tissue, seen.head)
+        cut = plan_cut(volume, tissue, seen.head)
         if cut is None or len(cuts) == _MOST_CUTS or not removes_face(volume, tissue, seen.head, cut):
-            return Face("uncut")
+            return SeriesFace("uncut")
         cuts.append(cut)
-    return Face("possible", tuple(cuts)) if verdict == "possible" else Face("none")
+    return SeriesFace("possible", tuple(cuts)) if verdict == "possible" else SeriesFace("none")

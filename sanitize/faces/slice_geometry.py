@@ -63,7 +63,7 @@ def dot(a: Vector, b: Vector) -> float:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-def plane_of(
+def read_plane(
     position: Sequence[float],
     orientation: Sequence[float],
     spacing: Sequence[float],
@@ -97,7 +97,7 @@ def _unit(vector: Sequence[float]) -> Vector | None:
     return (vector[0] / length, vector[1] / length, vector[2] / length)
 
 
-def stacks(planes: Sequence[Plane]) -> list[list[int]]:
+def sort_into_stacks(planes: Sequence[Plane]) -> list[list[int]]:
     """Sort slices into stacks: equal orientation and size, rising, at most one slice at a place.
 
     Slices at one place (echoes, phases) go to stacks of their own, so that each is looked at.

@@ -18,7 +18,7 @@ STEP = 4.0
 _MOST_VOXELS = 24_000_000
 
 
-class TooLarge(Exception):
+class VolumeTooLarge(Exception):
     """The slices span more than any body does."""
 
 
@@ -37,7 +37,7 @@ class Volume:
     top: float
 
 
-def chosen(planes: Sequence[Plane]) -> list[int]:
+def needed_slices(planes: Sequence[Plane]) -> list[int]:
     """Which slices of a rising stack are needed: no closer than the step."""
     kept: list[int] = []
     for index, plane in enumerate(planes):
@@ -60,14 +60,14 @@ def coarse_volume(planes: Sequence[Plane], image: Callable[[int], npt.NDArray[An
     TooLarge
         The slices span more than any body does.
     """
-    kept = chosen(planes)
+    kept = needed_slices(planes)
     used = [planes[index] for index in kept]
     pooled = [_pooled(image(index), plane) for index, plane in zip(kept, used, strict=True)]
     points = np.array([corner for plane in used for corner in plane.corners()])
     low, high = points.min(axis=0), points.max(axis=0)
     counts = np.floor((high - low) / STEP).astype(int) + 1
     if float(np.prod(counts.astype(float))) > _MOST_VOXELS:
-        raise TooLarge
+        raise VolumeTooLarge
     nx, ny, nz = (int(count) for count in counts)
     values = np.zeros((nz, ny, nx), np.float32)
     inside = np.zeros((nz, ny, nx), bool)

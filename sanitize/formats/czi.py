@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 SEGMENT, FIXED, ENTRY, DIMENSION = 32, 256, 32, 20
 """Bytes of a segment's header, of the fixed part of what follows, of an entry, of a dimension."""
@@ -19,7 +19,7 @@ _NAMES = frozenset(b"XYCZTRSIHMBV")
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class DimensionEntry:
     """One dimension of a sub-block: where it starts, its size, and its size as stored (X, Y: pixels)."""
 
     name: bytes
@@ -30,35 +30,35 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SubBlock:
     """One sub-block: its place in the file, pixel type, compression, pyramid level type, and extents."""
 
     position: int
     pixel_type: int
     compression: int
     pyramid: int
-    extents: tuple[Extent, ...]
+    extents: tuple[DimensionEntry, ...]
 
-    def extent(self, name: bytes) -> Extent | None:
+    def extent(self, name: bytes) -> DimensionEntry | None:
         """The extent of a dimension."""
         return next((one for one in self.extents if one.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Zisraw:
+class CziFile:
     """What a CZI says of itself: its sub-blocks in the order of the directory, and its XML."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[SubBlock, ...]
     xml: bytes
     attachments: int
 
 
-def looks_like_zisraw(data: Buffer) -> bool:
+def looks_like_czi(data: Buffer) -> bool:
     """Whether the first segment is a CZI's."""
     return bytes(data[:10]) == b"ZISRAWFILE"
 
 
-def read_zisraw(data: Buffer) -> Zisraw:
+def read_czi(data: Buffer) -> CziFile:
     """Read header, directory and metadata.
 
     Raises
@@ -71,13 +71,13 @@ def read_zisraw(data: Buffer) -> Zisraw:
         raise _refused()
     *_, part, directory, metadata, pending, attachments = _FILE.unpack_from(data, start)
     if part:
-        raise Refused("slide-several-files", "structure")
+        raise Quarantined("slide-several-files", "structure")
     if pending or not directory:
         raise _refused()
-    return Zisraw(_blocks(data, directory), _xml(data, metadata), int(bool(attachments)))
+    return CziFile(_blocks(data, directory), _xml(data, metadata), int(bool(attachments)))
 
 
-def data_of(data: Buffer, block: Block) -> tuple[int, int]:
+def pixel_range(data: Buffer, block: SubBlock) -> tuple[int, int]:
     """Offset and length of a sub-block's encoded pixels; its own entry must be the directory's."""
     start, size = _segment(data, block.position, b"ZISRAWSUBBLOCK")
     if size < 16 + ENTRY:
@@ -98,17 +98,17 @@ def data_of(data: Buffer, block: Block) -> tuple[int, int]:
 def file_segment(guid: bytes, directory: int, metadata: int) -> bytes:
     """The first segment of a new file."""
     body = _FILE.pack(1, 0, 0, 0, guid, guid, 0, directory, metadata, 0, 0)
-    return segment(b"ZISRAWFILE", body.ljust(_HEADER_BYTES, b"\0"))
+    return write_segment(b"ZISRAWFILE", body.ljust(_HEADER_BYTES, b"\0"))
 
 
-def subblock_head(block: Block, position: int, length: int) -> bytes:
+def subblock_header(block: SubBlock, position: int, length: int) -> bytes:
     """All of a sub-block's segment before its ``length`` bytes of pixels: no metadata, no attachment."""
     entry = entry_bytes(block, position)
     fixed = (struct.pack("<iiq", 0, 0, length) + entry).ljust(FIXED, b"\0")
     return _head(b"ZISRAWSUBBLOCK", len(fixed) + length) + fixed
 
 
-def entry_bytes(block: Block, position: int) -> bytes:
+def entry_bytes(block: SubBlock, position: int) -> bytes:
     """A directory entry of schema DV."""
     head = _ENTRY.pack(
         b"DV", block.pixel_type, position, 0, block.compression, block.pyramid, len(block.extents)
@@ -118,18 +118,18 @@ def entry_bytes(block: Block, position: int) -> bytes:
     )
 
 
-def directory_segment(blocks: list[tuple[Block, int]]) -> bytes:
+def directory_segment(blocks: list[tuple[SubBlock, int]]) -> bytes:
     """The directory of a new file: sub-blocks and their positions."""
     body = struct.pack("<i", len(blocks)).ljust(128, b"\0")
-    return segment(b"ZISRAWDIRECTORY", body + b"".join(entry_bytes(block, at) for block, at in blocks))
+    return write_segment(b"ZISRAWDIRECTORY", body + b"".join(entry_bytes(block, at) for block, at in blocks))
 
 
 def metadata_segment(xml: bytes) -> bytes:
     """The XML of a new file."""
-    return segment(b"ZISRAWMETADATA", struct.pack("<ii", len(xml), 0).ljust(FIXED, b"\0") + xml)
+    return write_segment(b"ZISRAWMETADATA", struct.pack("<ii", len(xml), 0).ljust(FIXED, b"\0") + xml)
 
 
-def segment(name: bytes, body: bytes) -> bytes:
+def write_segment(name: bytes, body: bytes) -> bytes:
     """A whole segment, padded to 32 bytes."""
     return (_head(name, len(body)) + body).ljust(SEGMENT + -(-len(body) // 32) * 32, b"\0")
 
@@ -154,7 +154,7 @@ def _segment(data: Buffer, at: int, name: bytes) -> tuple[int, int]:
     return at + SEGMENT, used
 
 
-def _blocks(data: Buffer, position: int) -> tuple[Block, ...]:
+def _blocks(data: Buffer, position: int) -> tuple[SubBlock, ...]:
     start, size = _segment(data, position, b"ZISRAWDIRECTORY")
     if size < 128:
         raise _refused()
@@ -170,7 +170,7 @@ def _blocks(data: Buffer, position: int) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _entry(data: Buffer, at: int, end: int) -> tuple[Block, int]:
+def _entry(data: Buffer, at: int, end: int) -> tuple[SubBlock, int]:
     if at + ENTRY > end:
         raise _refused()
     schema, pixel, position, part, compression, pyramid, count = _ENTRY.unpack_from(data, at)
@@ -182,8 +182,8 @@ def _entry(data: Buffer, at: int, end: int) -> tuple[Block, int]:
         name, start, size, coordinate, stored = _DIMENSION.unpack_from(data, at + ENTRY + DIMENSION * number)
         if name[0] not in _NAMES or name[1:].strip(b"\0") or size < 0 or stored < 0:
             raise _refused()
-        extents.append(Extent(name[:1], start, size, coordinate, stored))
-    return Block(position, pixel, compression, pyramid, tuple(extents)), stop
+        extents.append(DimensionEntry(name[:1], start, size, coordinate, stored))
+    return SubBlock(position, pixel, compression, pyramid, tuple(extents)), stop
 
 
 def _xml(data: Buffer, position: int) -> bytes:
@@ -196,5 +196,5 @@ def _xml(data: Buffer, position: int) -> bytes:
     return bytes(data[start + FIXED : start + FIXED + length])
 
 
-def _refused() -> Refused:
-    return Refused("czi-structure", "structure")
+def _refused() -> Quarantined:
+    return Quarantined("czi-structure", "structure")

@@ -6,7 +6,7 @@ import struct
 
 from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _XR_TAGS = {
     0xBC01: 16,
@@ -57,7 +57,7 @@ def clean_jpegxr(data: Buffer, offset: int, length: int) -> tuple[Piece, ...]:
     if _XR_OFFSET not in values or _XR_COUNT not in values:
         raise _refused()
     if _XR_ALPHA in values:
-        raise Refused("slide-compression", "structure")
+        raise Quarantined("slide-compression", "structure")
     begin = offset + _WHOLE.unpack(values[_XR_OFFSET][2])[0]
     size = _WHOLE.unpack(values[_XR_COUNT][2])[0]
     if begin + size > offset + length or bytes(data[begin : begin + 8]) != b"WMPHOTO\0":
@@ -122,5 +122,5 @@ def zstd_length(data: Buffer, offset: int, length: int, *, headed: bool) -> int:
             return at
 
 
-def _refused() -> Refused:
-    return Refused("slide-tile-structure", "tiles")
+def _refused() -> Quarantined:
+    return Quarantined("slide-tile-structure", "tiles")

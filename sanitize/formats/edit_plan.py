@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from medsanitize.sanitize.formats.pieces import Piece
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.formats.tiff.page import Page
+    from medsanitize.sanitize.formats.tiff.page import OutputPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class OutFile:
 
     name: str
     pieces: tuple[Piece, ...]
-    pages: tuple[Page, ...] = ()
+    pages: tuple[OutputPage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from struct import pack
 
-from medsanitize.sanitize.formats.ifd import read_directory, read_header
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.ifd import read_directory, read_tiff_header
+from medsanitize.sanitize.quarantine import Quarantined
 
 ORIENTATION = 274
 
@@ -21,9 +21,9 @@ MINIMAL_EXIF = {orientation: _minimal(orientation) for orientation in range(2, 9
 def orientation_of(exif: bytes) -> int:
     """Orientation (1 to 8) that an EXIF block states; 1 where it states none."""
     try:
-        header = read_header(exif)
+        header = read_tiff_header(exif)
         directory, _ = read_directory(exif, header, header.first)
-    except Refused:
+    except Quarantined:
         return 1
     values = directory[ORIENTATION].numbers(header) if ORIENTATION in directory else ()
     return values[0] if len(values) == 1 and 1 <= values[0] <= 8 else 1

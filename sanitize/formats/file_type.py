@@ -13,7 +13,7 @@ SUFFIXES: dict[Format, str] = {"png": "png", "jpeg": "jpg", "tiff": "tif"}
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
-def sniff(data: Buffer) -> Format | None:
+def detect_format(data: Buffer) -> Format | None:
     """The format of a picture, whatever it is called; ``None`` for anything else."""
     head = bytes(data[:8])
     if head == b"\x89PNG\r\n\x1a\n":

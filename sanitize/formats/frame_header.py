@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _NO_SEGMENT = frozenset([0x01, *range(0xD0, 0xD9)])
 _SOF = frozenset([*range(0xC0, 0xD0), 0xF7]) - {0xC4, 0xC8, 0xCC}
@@ -13,7 +13,7 @@ _SIZ = b"\xff\x4f\xff\x51"
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class FrameHeader:
     """Size and precision of an encoded frame.
 
     ``process`` is the second byte of JPEG's frame marker (T.81 table B.1), 0 for other codecs;
@@ -29,7 +29,7 @@ class Declared:
     transform: int | None = None
 
 
-def declared(frame: bytes, codec: str) -> Declared | None:
+def read_frame_header(frame: bytes, codec: str) -> FrameHeader | None:
     """Size and precision as the code stream states them; ``None`` where its codec states none.
 
     Parameters
@@ -51,7 +51,7 @@ def declared(frame: bytes, codec: str) -> Declared | None:
     return None
 
 
-def _jpeg(frame: bytes) -> Declared:
+def _jpeg(frame: bytes) -> FrameHeader:
     """The frame header of T.81 B.2.2, which T.87 shares."""
     transform: int | None = None
     pos = 2
@@ -69,18 +69,18 @@ def _jpeg(frame: bytes) -> Declared:
             transform = body[11]
         if marker in _SOF and len(body) >= 6:
             rows, columns = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
-            return Declared(rows, columns, body[5], body[0], process=marker, transform=transform)
+            return FrameHeader(rows, columns, body[5], body[0], process=marker, transform=transform)
         if marker == _SOS:
             break
         pos += 2 + length
-    raise Refused("pixels-undecodable", "pixels")
+    raise Quarantined("pixels-undecodable", "pixels")
 
 
-def _jpeg2000(stream: bytes) -> Declared:
+def _jpeg2000(stream: bytes) -> FrameHeader:
     """The SIZ segment (T.800 A.5.1), first of every code stream."""
     if stream[:4] != _SIZ or len(stream) < 45:
-        raise Refused("pixels-undecodable", "pixels")
+        raise Quarantined("pixels-undecodable", "pixels")
     right, bottom, left, top = (int.from_bytes(stream[i : i + 4], "big") for i in (8, 12, 16, 20))
     samples = int.from_bytes(stream[40:42], "big")
     depth = stream[42]
-    return Declared(bottom - top, right - left, samples, (depth & 0x7F) + 1, bool(depth & 0x80))
+    return FrameHeader(bottom - top, right - left, samples, (depth & 0x7F) + 1, bool(depth & 0x80))

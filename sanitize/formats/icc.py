@@ -32,10 +32,10 @@ _WHITE = bytes.fromhex("0000f6d6000100000000d32d")
 
 def clean_profile(profile: bytes) -> bytes | None:
     """A public profile as it is, any other as `numbers_of_profile` leaves it."""
-    return profile if sha256(profile).hexdigest() in _PUBLIC else numbers_of_profile(profile)
+    return profile if sha256(profile).hexdigest() in _PUBLIC else reduce_profile(profile)
 
 
-def numbers_of_profile(profile: bytes) -> bytes | None:
+def reduce_profile(profile: bytes) -> bytes | None:
     """The profile with only the numbers that its registered tags declare; ``None`` if it is not well formed.
 
     What goes is zeroed in place; tags that the ICC does not register leave the table of tags.

@@ -7,8 +7,8 @@ from struct import error, unpack, unpack_from
 from typing import Literal
 
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.formats.tiff_directory import RATIONAL, Dialect, directory_at
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.tiff_directory import RATIONAL, Dialect, read_directory_at
+from medsanitize.sanitize.quarantine import Quarantined
 
 _NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
 _MOST_VALUE = 1 << 28
@@ -24,7 +24,7 @@ class TiffHeader:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Entry:
+class IfdEntry:
     """One entry: its type, number of values, the bytes of the values and where they begin."""
 
     type: int
@@ -45,10 +45,10 @@ class Entry:
         return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-Directory = dict[int, Entry]
+Directory = dict[int, IfdEntry]
 
 
-def read_header(data: Buffer) -> TiffHeader:
+def read_tiff_header(data: Buffer) -> TiffHeader:
     """The header of a TIFF file or an EXIF block.
 
     Raises
@@ -60,12 +60,12 @@ def read_header(data: Buffer) -> TiffHeader:
     try:
         version = unpack_from(f"{order}H", data, 2)[0]
         if data[:2] not in (b"II", b"MM") or version not in (42, 43):
-            raise Refused("tiff-structure")
+            raise Quarantined("tiff-structure")
         if version == 42:
             return TiffHeader(order, False, unpack_from(f"{order}I", data, 4)[0])
         return TiffHeader(order, True, unpack_from(f"{order}Q", data, 8)[0])
     except error:
-        raise Refused("tiff-structure") from None
+        raise Quarantined("tiff-structure") from None
 
 
 def read_directory(data: Buffer, header: TiffHeader, pos: int) -> tuple[Directory, int]:
@@ -74,13 +74,15 @@ def read_directory(data: Buffer, header: TiffHeader, pos: int) -> tuple[Director
     Raises
     ------
     Refused
-        See `medsanitize.sanitize.formats.tiff_directory.directory_at`.
+        See `medsanitize.sanitize.formats.tiff_directory.read_directory_at`.
     """
-    found, following = directory_at(data, pos, Dialect(header.order, "big" if header.big else "classic"))
+    found, following = read_directory_at(data, pos, Dialect(header.order, "big" if header.big else "classic"))
     if any(field.size > _MOST_VALUE for field in found.fields.values()):
-        raise Refused("tiff-structure")
+        raise Quarantined("tiff-structure")
     directory = {
-        tag: Entry(field.type, field.count, bytes(data[field.start : field.start + field.size]), field.start)
+        tag: IfdEntry(
+            field.type, field.count, bytes(data[field.start : field.start + field.size]), field.start
+        )
         for tag, field in found.fields.items()
     }
     return directory, following

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _MOST_BYTES = 4 << 20
 WHOLE = re.compile(r"-?\d{1,10}")
@@ -22,7 +22,7 @@ def read_ini(data: bytes) -> Sections:
         ``slide-description-too-large``.
     """
     if len(data) > _MOST_BYTES:
-        raise Refused("slide-description-too-large", "description")
+        raise Quarantined("slide-description-too-large", "description")
     sections: Sections = {}
     current: dict[str, str] = {}
     for line in data.decode("utf-8-sig", "replace").splitlines():
@@ -43,12 +43,12 @@ def write_ini(sections: Mapping[str, Mapping[str, object]]) -> bytes:
     return b"\xef\xbb\xbf" + "\r\n".join([*lines, ""]).encode("ascii")
 
 
-def kept(pairs: Mapping[str, str], forms: Mapping[str, re.Pattern[str]]) -> dict[str, object]:
+def select_pairs(pairs: Mapping[str, str], forms: Mapping[str, re.Pattern[str]]) -> dict[str, object]:
     """The pairs whose key is known and whose value has the form it must have."""
     return {key: pairs[key] for key, form in forms.items() if form.fullmatch(pairs.get(key, ""))}
 
 
-def whole(pairs: Mapping[str, str], key: str, most: int) -> int:
+def read_whole_number(pairs: Mapping[str, str], key: str, most: int) -> int:
     """A number from 0 to ``most`` that must be there.
 
     Raises
@@ -58,5 +58,5 @@ def whole(pairs: Mapping[str, str], key: str, most: int) -> int:
     """
     value = pairs.get(key, "")
     if not re.fullmatch(r"\d{1,9}", value) or int(value) > most:
-        raise Refused("slide-description", "description")
+        raise Quarantined("slide-description", "description")
     return int(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _SOC, _SOT, _SOD, _EOC = b"\xff\x4f", b"\xff\x90", b"\xff\x93", b"\xff\xd9"
 _SIZ, _COD, _COC, _QCD, _QCC, _RGN, _POC, _CAP = 0x51, 0x52, 0x53, 0x5C, 0x5D, 0x5E, 0x5F, 0x50
@@ -18,7 +18,7 @@ _MOST_LEVELS = 32
 _MOST_ORDERS = 64
 
 
-def strip_metadata(frame: bytes) -> bytes:
+def strip_jpeg2000_metadata(frame: bytes) -> bytes:
     """One frame as a bare code stream: no comments, registration or profiles, no tables of lengths that
     are not true, nothing after its end.
 
@@ -50,8 +50,8 @@ def strip_metadata(frame: bytes) -> bytes:
     return out + (_EOC if tail[:2] == _EOC or not tail else b"")
 
 
-def _refused() -> Refused:
-    return Refused("jpeg2000-structure", "pixels")
+def _refused() -> Quarantined:
+    return Quarantined("jpeg2000-structure", "pixels")
 
 
 def _code_stream(boxes: bytes) -> bytes:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _SIGNATURE = b"\0\0\0\x0cJXL \x0d\x0a\x87\x0a"
 _KEPT = frozenset([b"JXL ", b"jxlc", b"jxlp"])
 _TYPE = b"\0\0\0\x14ftypjxl \0\0\0\0jxl "
 
 
-def strip_metadata(frame: bytes) -> bytes:
+def strip_jpegxl_metadata(frame: bytes) -> bytes:
     """One frame without metadata boxes; a naked code stream has none.
 
     Raises
@@ -21,7 +21,7 @@ def strip_metadata(frame: bytes) -> bytes:
     if frame[:2] == b"\xff\x0a":
         return frame
     if frame[:12] != _SIGNATURE:
-        raise Refused("jpegxl-structure", "pixels")
+        raise Quarantined("jpegxl-structure", "pixels")
     pieces: list[bytes] = []
     pos, end = 0, len(frame)
     while end - pos >= 8:
@@ -31,7 +31,7 @@ def strip_metadata(frame: bytes) -> bytes:
         elif length == 0:
             length = end - pos
         if length < 8 or pos + length > end or kind == b"jbrd":
-            raise Refused("jpegxl-structure", "pixels")
+            raise Quarantined("jpegxl-structure", "pixels")
         if kind == b"ftyp":
             pieces.append(_TYPE)
         elif kind in _KEPT or (kind == b"jxll" and length == 9):

@@ -6,13 +6,13 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _MOST_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DataRange:
     """One run of bytes: the number of the image, offset and length in the data file of that number."""
 
     image: int
@@ -22,11 +22,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class MiraxIndex:
     """The entries of each level, and the first entry of every other record (None where it has none)."""
 
-    levels: tuple[tuple[Entry, ...], ...]
-    layers: tuple[Entry | None, ...]
+    levels: tuple[tuple[DataRange, ...], ...]
+    layers: tuple[DataRange | None, ...]
 
     @property
     def layers_in_use(self) -> list[bool]:
@@ -34,7 +34,7 @@ class Index:
         return [layer is not None for layer in self.layers]
 
 
-def read_index(data: bytes, head: bytes, levels: int, layers: int) -> Index:
+def read_index(data: bytes, head: bytes, levels: int, layers: int) -> MiraxIndex:
     """Follow every link.
 
     Parameters
@@ -52,7 +52,7 @@ def read_index(data: bytes, head: bytes, levels: int, layers: int) -> Index:
     if not data.startswith(head):
         raise _refused()
     level_root, layer_root = _ints(data, len(head), 2)
-    return Index(
+    return MiraxIndex(
         tuple(tuple(_entries(data, _int(data, level_root + 4 * number))) for number in range(levels)),
         tuple(_first(data, _int(data, layer_root + 4 * number)) for number in range(layers)),
     )
@@ -86,9 +86,9 @@ def write_index(
     return bytes(out)
 
 
-def _entries(data: bytes, start: int) -> list[Entry]:
+def _entries(data: bytes, start: int) -> list[DataRange]:
     zero, page = _ints(data, start, 2)
-    found: list[Entry] = []
+    found: list[DataRange] = []
     seen: set[int] = set()
     while page:
         count, following = _ints(data, page, 2)
@@ -96,12 +96,12 @@ def _entries(data: bytes, start: int) -> list[Entry]:
             raise _refused()
         seen.add(page)
         values = _ints(data, page + 8, 4 * count)
-        found += [Entry(*values[at : at + 4]) for at in range(0, 4 * count, 4)]
+        found += [DataRange(*values[at : at + 4]) for at in range(0, 4 * count, 4)]
         page = following
     return found
 
 
-def _first(data: bytes, start: int) -> Entry | None:
+def _first(data: bytes, start: int) -> DataRange | None:
     if start == 0:
         return None
     zero, page = _ints(data, start, 2)
@@ -112,7 +112,7 @@ def _first(data: bytes, start: int) -> Entry | None:
     count, _, one, two, offset, length, file = _ints(data, page, 7)
     if count < 1 or one or two:
         raise _refused()
-    return Entry(0, offset, length, file) if length else None
+    return DataRange(0, offset, length, file) if length else None
 
 
 def _int(data: bytes, at: int) -> int:
@@ -125,5 +125,5 @@ def _ints(data: bytes, at: int, count: int) -> tuple[int, ...]:
     return struct.unpack_from(f"<{count}i", data, at)
 
 
-def _refused() -> Refused:
-    return Refused("mirax-index", "structure")
+def _refused() -> Quarantined:
+    return Quarantined("mirax-index", "structure")

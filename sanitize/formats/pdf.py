@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
 Page = NDArray[np.uint8]
@@ -26,7 +26,7 @@ _MOST_POINTS = 14_400
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Line:
+class TextLine:
     """A line of the text layer of a page: where it stands in the picture, and what it says."""
 
     area: Area
@@ -37,14 +37,14 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedPage:
     """A page's picture and the lines of its text layer."""
 
     picture: Page
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
 
 
-def rendered(document: bytes, most_bytes: int) -> list[Rendered]:
+def render_pdf(document: bytes, most_bytes: int) -> list[RenderedPage]:
     """Render every page at 144 dots an inch, large ones at fewer. No script runs, no link is followed.
 
     Parameters
@@ -61,14 +61,14 @@ def rendered(document: bytes, most_bytes: int) -> list[Rendered]:
     """
     with _opened(document) as pdf:
         if not 1 <= len(pdf) <= _MOST_PAGES:
-            raise Refused("document-too-large" if len(pdf) else "document-unreadable", "document")
+            raise Quarantined("document-too-large" if len(pdf) else "document-unreadable", "document")
         pages, total = [], 0
         for number in range(len(pdf)):
             with _closing(pdf[number]) as page:
                 pages.append(_picture(page, _scale(page)))
             total += pages[-1].picture.nbytes
             if total > most_bytes:
-                raise Refused("document-too-large", "document")
+                raise Quarantined("document-too-large", "document")
         return pages
 
 
@@ -85,7 +85,7 @@ def is_pictures_only(document: bytes, pages: Sequence[Page]) -> bool:
         return True
 
 
-def written(pages: Sequence[Page]) -> bytes:
+def write_pdf(pages: Sequence[Page]) -> bytes:
     """A PDF whose pages are these pictures: no text, font, link, script, attachment, date or identifier.
 
     Equal pages give equal bytes.
@@ -146,14 +146,14 @@ def _opened(document: bytes) -> Iterator[Any]:
         pdf = pypdfium2.PdfDocument(document)
     except pypdfium2.PdfiumError as error:
         locked = getattr(error, "err_code", None) == raw.FPDF_ERR_PASSWORD
-        raise Refused("document-encrypted" if locked else "document-unreadable", "document") from None
+        raise Quarantined("document-encrypted" if locked else "document-unreadable", "document") from None
     with _closing(pdf):
         if raw.FPDF_GetSecurityHandlerRevision(pdf) >= 0:
-            raise Refused("document-encrypted", "document")
+            raise Quarantined("document-encrypted", "document")
         try:
             yield pdf
         except pypdfium2.PdfiumError:
-            raise Refused("document-unreadable", "document") from None
+            raise Quarantined("document-unreadable", "document") from None
 
 
 @contextmanager
@@ -167,17 +167,17 @@ def _closing(thing: Any) -> Iterator[Any]:
 def _scale(page: Any) -> float:
     width, height = page.get_size()
     if not (0 < width <= _MOST_POINTS and 0 < height <= _MOST_POINTS):
-        raise Refused("document-too-large", "document")
+        raise Quarantined("document-too-large", "document")
     return float(min(_DOTS, (_MOST_PIXELS / (width * height)) ** 0.5))
 
 
-def _picture(page: Any, scale: float) -> Rendered:
+def _picture(page: Any, scale: float) -> RenderedPage:
     with _closing(page.render(scale=scale, rev_byteorder=True, prefer_bgrx=False)) as bitmap:
         picture: Page = np.array(bitmap.to_numpy()[..., :3], np.uint8)
-    return Rendered(picture, tuple(_lines(page, picture.shape[1], picture.shape[0])))
+    return RenderedPage(picture, tuple(_lines(page, picture.shape[1], picture.shape[0])))
 
 
-def _lines(page: Any, columns: int, rows: int) -> Iterator[Line]:
+def _lines(page: Any, columns: int, rows: int) -> Iterator[TextLine]:
     """The text layer, runs that stand side by side joined to lines."""
     from pypdfium2 import raw
 
@@ -200,7 +200,7 @@ def _lines(page: Any, columns: int, rows: int) -> Iterator[Line]:
         yield _joined(line)
 
 
-def _joined(runs: list[tuple[Area, str]]) -> Line:
+def _joined(runs: list[tuple[Area, str]]) -> TextLine:
     areas = [area for area, _ in runs]
     area = (
         min(one[0] for one in areas),
@@ -208,7 +208,7 @@ def _joined(runs: list[tuple[Area, str]]) -> Line:
         max(one[2] for one in areas),
         max(one[3] for one in areas),
     )
-    return Line(area, " ".join(said for _, said in sorted(runs, key=lambda run: run[0][0])))
+    return TextLine(area, " ".join(said for _, said in sorted(runs, key=lambda run: run[0][0])))
 
 
 def _dot(raw: Any, page: Any, columns: int, rows: int, x: float, y: float) -> tuple[int, int]:

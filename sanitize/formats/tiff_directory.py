@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +67,7 @@ class Directory:
     fields: dict[int, Field]
 
 
-def directory_at(data: Buffer, start: int, dialect: Dialect) -> tuple[Directory, int]:
+def read_directory_at(data: Buffer, start: int, dialect: Dialect) -> tuple[Directory, int]:
     """The directory at ``start`` and where the next one begins (0: there is none).
 
     Raises
@@ -78,19 +78,19 @@ def directory_at(data: Buffer, start: int, dialect: Dialect) -> tuple[Directory,
     big, ndpi, order = dialect.kind == "big", dialect.kind == "ndpi", dialect.order
     head, entry, link = (8, 20, 8) if big else (2, 12, 8 if ndpi else 4)
     if start + head > len(data):
-        raise Refused("tiff-structure", "structure")
+        raise Quarantined("tiff-structure", "structure")
     count = struct.unpack_from(order + ("Q" if big else "H"), data, start)[0]
     after = start + head + entry * count
     end = after + link + (4 * count if ndpi else 0)
     if not 0 < count <= MOST_ENTRIES or end > len(data):
-        raise Refused("tiff-structure", "structure")
+        raise Quarantined("tiff-structure", "structure")
     high = struct.unpack_from(f"<{count}I", data, after + link) if ndpi else (0,) * count
     fields: dict[int, Field] = {}
     for number in range(count):
         at = start + head + entry * number
         tag, kind, values = struct.unpack_from(order + ("HHQ" if big else "HHI"), data, at)
         if tag in fields:
-            raise Refused("tiff-structure", "structure")
+            raise Quarantined("tiff-structure", "structure")
         if kind in SIZES:
             fields[tag] = _field(data, at + (12 if big else 8), kind, values, high[number], dialect)
     following = struct.unpack_from(order + ("Q" if big or ndpi else "I"), data, after)[0]
@@ -104,17 +104,17 @@ def _field(data: Buffer, at: int, kind: int, count: int, high: int, dialect: Dia
     where = struct.unpack_from(dialect.order + ("Q" if dialect.kind == "big" else "I"), data, at)[0]
     where |= high << 32
     if where + size > len(data):
-        raise Refused("tiff-structure", "structure")
+        raise Quarantined("tiff-structure", "structure")
     return Field(kind, count, where)
 
 
-def is_jpeg(samples: bytes) -> bool:
+def starts_as_jpeg(samples: bytes) -> bool:
     """Whether what is said to be plain samples begins as a JPEG does, whose segments would stay unread."""
     return _JPEG.match(samples) is not None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Values:
+class ValueRanges:
     """Where the values of a file's tags lie. What a tag says must not be pixels as well: there it would stay.
 
     Attributes
@@ -138,7 +138,7 @@ class Values:
         return not bool((self.furthest[before] > starts).any())
 
 
-def values_at(spans: ArrayLike) -> Values:
+def value_ranges(spans: ArrayLike) -> ValueRanges:
     """Order the values of tags, ``(n, 2)``: where each begins, and its bytes."""
     import numpy as np
 
@@ -146,4 +146,4 @@ def values_at(spans: ArrayLike) -> Values:
     found = found[found[:, 1] > 0]
     found = found[np.argsort(found[:, 0])]
     ends = found.sum(axis=1, dtype=np.uint64)
-    return Values(found[:, 0], np.concatenate([np.zeros(1, np.uint64), np.maximum.accumulate(ends)]))
+    return ValueRanges(found[:, 0], np.concatenate([np.zeros(1, np.uint64), np.maximum.accumulate(ends)]))

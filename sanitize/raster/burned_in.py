@@ -11,21 +11,21 @@ import numpy as np
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.burned_in.areas import fixed_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.classify import identifying
-from medsanitize.sanitize.burned_in.clean import Image, Order, clean
+from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
+from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.burned_in.ocr import TextReader
-from medsanitize.sanitize.context import Decision
-from medsanitize.sanitize.formats.dicom.frames import Stored
+from medsanitize.sanitize.context import ReviewDecision
+from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
-from medsanitize.sanitize.formats.dicom.pixel_data import Pixels
+from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels
 from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     EXPLICIT_LITTLE,
     TRANSFER_SYNTAXES,
     TransferSyntax,
 )
-from medsanitize.sanitize.result import Doubt
+from medsanitize.sanitize.result import ReviewItem
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known_identifiers import Terms
+from medsanitize.sanitize.text.known_identifiers import KnownTerms
 from numpy.typing import NDArray
 
 _NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
@@ -34,15 +34,15 @@ _FRAME = re.compile(r"pixels/frame (\d{1,9})(/.*)?")
 
 
 @dataclass(slots=True)
-class Found:
+class PageFindings:
     """What was blanked so far: pixels by page, how many areas, and what a person should look at."""
 
     masks: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     regions: int = 0
-    doubts: list[Doubt] = field(default_factory=list)
+    doubts: list[ReviewItem] = field(default_factory=list)
 
 
-class PictureReader:
+class PageCleaner:
     """Reads the pages of pictures by one policy. Models are loaded for the first page read.
 
     Parameters
@@ -57,7 +57,9 @@ class PictureReader:
         self._cleaner = cleaner
         self._reader = TextReader()
 
-    def look(self, pages: Sequence[NDArray[Any]], terms: Terms, decisions: tuple[Decision, ...]) -> Found:
+    def look(
+        self, pages: Sequence[NDArray[Any]], terms: KnownTerms, decisions: tuple[ReviewDecision, ...]
+    ) -> PageFindings:
         """Find the pixels to blank, and prove that nothing identifies once they are.
 
         Parameters
@@ -72,15 +74,15 @@ class PictureReader:
         Raises
         ------
         Refused
-            As `medsanitize.sanitize.burned_in.clean.clean` does.
+            As `medsanitize.sanitize.burned_in.clean.clean_frames` does.
         """
-        found = Found()
+        found = PageFindings()
         for number, samples in enumerate(pages):
             own = _on_page(decisions, number)
-            for view in views(samples):
+            for view in page_views(samples):
                 geometry = _geometry(view)
-                pixels = Pixels([b"", view.astype(view.dtype.newbyteorder("<")).tobytes()], [], 0)
-                stored = Stored(b"", pixels, EXPLICIT_LITTLE, _NATIVE, geometry)
+                pixels = WrittenPixels([b"", view.astype(view.dtype.newbyteorder("<")).tobytes()], [], 0)
+                stored = StoredFrames(b"", pixels, EXPLICIT_LITTLE, _NATIVE, geometry)
                 self._clean(stored, _NATIVE, geometry, terms, own, found, number)
                 changed = np.frombuffer(stored.released(0), view.dtype.newbyteorder("<")).reshape(view.shape)
                 mask = (changed != view).reshape(*view.shape[:2], -1).any(axis=2)
@@ -89,8 +91,12 @@ class PictureReader:
         return found
 
     def edit_jpeg(
-        self, stream: bytes, size: tuple[int, int, int], terms: Terms, decisions: tuple[Decision, ...]
-    ) -> tuple[bytes, Found]:
+        self,
+        stream: bytes,
+        size: tuple[int, int, int],
+        terms: KnownTerms,
+        decisions: tuple[ReviewDecision, ...],
+    ) -> tuple[bytes, PageFindings]:
         """Blank text in a JPEG that `medsanitize.sanitize.formats.jpeg.dct.is_editable`, block by block.
 
         ``size``: rows, columns, components.
@@ -98,35 +104,35 @@ class PictureReader:
         rows, columns, components = size
         model = "YBR_FULL" if components == 3 else "MONOCHROME2"
         geometry = Geometry(rows, columns, components, 1, 8, 8, 7, False, model)
-        pixels = Pixels([], [], 0, frames=[[stream]])
-        stored = Stored(b"", pixels, EXPLICIT_LITTLE, _BASELINE, geometry)
-        found = Found()
+        pixels = WrittenPixels([], [], 0, frames=[[stream]])
+        stored = StoredFrames(b"", pixels, EXPLICIT_LITTLE, _BASELINE, geometry)
+        found = PageFindings()
         self._clean(stored, _BASELINE, geometry, terms, decisions, found, 0)
         return stored.released(0), found
 
     def _clean(
         self,
-        stored: Stored,
+        stored: StoredFrames,
         syntax: TransferSyntax,
         geometry: Geometry,
-        terms: Terms,
-        decisions: tuple[Decision, ...],
-        found: Found,
+        terms: KnownTerms,
+        decisions: tuple[ReviewDecision, ...],
+        found: PageFindings,
         page: int,
     ) -> None:
         def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-            return identifying(boxes, self._cleaner, terms)
+            return find_identifying_boxes(boxes, self._cleaner, terms)
 
         rules, limits = self._policy.pixels, self._policy.dicom.limits
         fixed = fixed_areas(rules.regions, "", "", "", geometry)
-        order = Order(judge, rules.mask == "all-text", fixed, decisions)
-        image = Image(stored, syntax, geometry)
-        cleaned = clean(image, order, self._reader, decompress=False, most_bytes=limits.inflated_bytes)
+        order = CleaningOptions(judge, rules.mask == "all-text", fixed, decisions)
+        image = ImageFrames(stored, syntax, geometry)
+        cleaned = clean_frames(image, order, self._reader, decompress=False, most_bytes=limits.inflated_bytes)
         found.regions += cleaned.regions
         found.doubts += [replace(doubt, place=_renumbered(doubt.place, page)) for doubt in cleaned.doubts]
 
 
-def views(samples: NDArray[Any]) -> list[NDArray[Any]]:
+def page_views(samples: NDArray[Any]) -> list[NDArray[Any]]:
     """The ways one page can be seen: its colours; where it has transparency, that too, and upon white."""
     channels = samples.shape[2]
     if samples.dtype.kind in "iu" and samples.dtype.itemsize > 2:
@@ -163,7 +169,7 @@ def _geometry(view: NDArray[Any]) -> Geometry:
     return Geometry(rows, columns, samples, 1, bits, bits, bits - 1, signed, model, 0, floating)
 
 
-def _on_page(decisions: tuple[Decision, ...], page: int) -> tuple[Decision, ...]:
+def _on_page(decisions: tuple[ReviewDecision, ...], page: int) -> tuple[ReviewDecision, ...]:
     """The decisions on one page, as on a picture of one frame."""
     kept = []
     for decision in decisions:

@@ -6,13 +6,13 @@ import re
 import zlib
 from collections.abc import Iterator
 
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.formats.file_type import Buffer, Format
-from medsanitize.sanitize.formats.ifd import Directory, read_directory, read_header
+from medsanitize.sanitize.formats.ifd import Directory, read_directory, read_tiff_header
 from medsanitize.sanitize.formats.jpeg.file import metadata_segments
 from medsanitize.sanitize.formats.png.file import read_chunks
 from medsanitize.sanitize.formats.tiff_directory import ASCII
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _EXIF, _XMP, _IPTC, _PHOTOSHOP, _COMMENT = 34665, 700, 33723, 34377, 37510
 _PERSONS = frozenset([315, 40093, 42032])
@@ -46,30 +46,30 @@ Said = tuple[str, str]
 """What sort of field (``person``, ``number`` or ``text``), and what it says."""
 
 
-def gather(data: Buffer, form: Format) -> frozenset[Known]:
+def gather_identifiers(data: Buffer, form: Format) -> frozenset[KnownValue]:
     """Identifiers that a picture's metadata names; as many as could be read of what is broken."""
-    known: set[Known] = set()
+    known: set[KnownValue] = set()
     try:
         for sort, text in {"png": _png, "jpeg": _jpeg, "tiff": _tiff}[form](data):
             known.update(_known(sort, text[:_MOST_TEXT]))
-    except Refused:
+    except Quarantined:
         pass  # the object function reads it again and names the rule
     return frozenset(known)
 
 
-def _known(sort: str, text: str) -> Iterator[Known]:
+def _known(sort: str, text: str) -> Iterator[KnownValue]:
     text = text.strip("\0 \r\n\t")
     if sort == "person" and 2 < len(text) <= _LONGEST_NAME and any(map(str.isalpha, text)):
-        yield Known("name", text)
+        yield KnownValue("name", text)
     if sort == "number" and any(map(str.isdigit, text)):
-        yield Known("id", text)
+        yield KnownValue("id", text)
     for found in (*_CARET.findall(text), *_LABELLED.findall(text)):
-        yield Known("name", found.strip(" .,-"))
+        yield KnownValue("name", found.strip(" .,-"))
     for found in (*_NUMBER.findall(text), *_LABELLED_NUMBER.findall(text)):
-        yield Known("id", found)
+        yield KnownValue("id", found)
     for year, month, day in _DATE.findall(text):
         if 1 <= int(month) <= 12 and 1 <= int(day) <= 31:
-            yield Known("date", year + month + day)
+            yield KnownValue("date", year + month + day)
 
 
 def _png(data: Buffer) -> Iterator[Said]:
@@ -102,7 +102,7 @@ def _jpeg(data: Buffer) -> Iterator[Said]:
 
 
 def _tiff(data: Buffer) -> Iterator[Said]:
-    header = read_header(data)
+    header = read_tiff_header(data)
     place = header.first
     for _ in range(_MOST_PAGES):
         if not place:
@@ -116,7 +116,7 @@ def _tiff(data: Buffer) -> Iterator[Said]:
 def _exif(block: bytes) -> Iterator[Said]:
     try:
         yield from _tiff(block)
-    except Refused:
+    except Quarantined:
         return
 
 

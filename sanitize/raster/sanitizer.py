@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Context, Peek
-from medsanitize.sanitize.formats.file_type import SUFFIXES, Buffer, Format, sniff
-from medsanitize.sanitize.formats.jpeg.file import Jpeg, oriented, read_jpeg
+from medsanitize.sanitize.context import Context, Inspection
+from medsanitize.sanitize.formats.file_type import SUFFIXES, Buffer, Format, detect_format
+from medsanitize.sanitize.formats.jpeg.file import Jpeg, read_jpeg, with_orientation
 from medsanitize.sanitize.formats.png import samples
 from medsanitize.sanitize.formats.png.file import Png, read_png
-from medsanitize.sanitize.formats.png.samples import blank_png, colors, png_of
-from medsanitize.sanitize.formats.tiff.file import Tiff, is_slide_file, read_tiff
-from medsanitize.sanitize.formats.tiff.samples import blank_pages, page_colors, without_unused
+from medsanitize.sanitize.formats.png.samples import blank_png, encode_png, png_colors
+from medsanitize.sanitize.formats.tiff.file import TiffImage, is_slide_file, read_tiff_image
+from medsanitize.sanitize.formats.tiff.samples import blank_pages, clear_unused_tiff, page_colors
 from medsanitize.sanitize.pseudonyms import SubKeys, patient_pseudonym, remap_uid
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.raster.inspect import gather
-from medsanitize.sanitize.result import Check, Doubt, Finding, Outcome, Record, Sanitized
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.raster.inspect import gather_identifiers
+from medsanitize.sanitize.result import CheckResult, Finding, ObjectRecord, Outcome, ReviewItem, Sanitized
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.raster.burned_in import PictureReader
-    from medsanitize.sanitize.text.known_identifiers import Terms
+    from medsanitize.sanitize.raster.burned_in import PageCleaner
+    from medsanitize.sanitize.text.known_identifiers import KnownTerms
     from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Picture:
+class RasterFile:
     """A picture on its way: the file, its size in pixels and pages, what was done to it."""
 
     data: bytes
@@ -36,25 +36,25 @@ class Picture:
     size: tuple[int, int, int]
     rules: tuple[str, ...]
     regions: int = 0
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[ReviewItem, ...] = ()
 
 
 def is_raster(data: Buffer) -> bool:
     """Whether the bytes are a PNG, JPEG or TIFF file, and not a DICOM object that is one as well."""
-    return sniff(data) is not None and bytes(data[128:132]) != b"DICM"
+    return detect_format(data) is not None and bytes(data[128:132]) != b"DICM"
 
 
-def peek_raster(data: Buffer) -> Peek | None:
+def inspect_raster(data: Buffer) -> Inspection | None:
     """What inventory needs of a picture; ``None`` for what is no PNG, JPEG or TIFF file.
 
     The kind is ``raster``, or ``unreadable`` with the rule ``slide-not-supported`` for whole-slide images.
     """
-    form = sniff(data)
+    form = detect_format(data)
     if form is None or not is_raster(data):
         return None
     if form == "tiff" and is_slide_file(data):
-        return Peek("unreadable", "slide-not-supported")
-    return Peek("raster", known=gather(data, form))
+        return Inspection("unreadable", "slide-not-supported")
+    return Inspection("raster", known=gather_identifiers(data, form))
 
 
 class RasterSanitizer:
@@ -72,7 +72,7 @@ class RasterSanitizer:
     def __init__(self, policy: Policy, keys: SubKeys) -> None:
         self._policy = policy
         self._keys = keys
-        self._reader: PictureReader | None = None
+        self._reader: PageCleaner | None = None
 
     def __call__(self, data: Buffer, context: Context) -> Sanitized:
         """Sanitise one PNG, JPEG or TIFF file.
@@ -90,80 +90,80 @@ class RasterSanitizer:
         """
         try:
             if context.refuse:
-                raise Refused(context.refuse)
+                raise Quarantined(context.refuse)
             limits = self._policy.dicom.limits
             if len(data) > limits.object_bytes:
-                raise Refused("object-too-large")
-            form = sniff(data)
+                raise Quarantined("object-too-large")
+            form = detect_format(data)
             if form == "png":
-                picture = self._png(samples.without_unused(read_png(data, limits.inflated_bytes)), context)
+                picture = self._png(samples.clear_unused_png(read_png(data, limits.inflated_bytes)), context)
             elif form == "jpeg":
                 picture = self._jpeg(read_jpeg(data, limits.inflated_bytes), context)
             elif form == "tiff":
-                picture = self._tiff(without_unused(read_tiff(data, limits.inflated_bytes)), context)
+                picture = self._tiff(clear_unused_tiff(read_tiff_image(data, limits.inflated_bytes)), context)
             else:
-                raise Refused("unreadable")
+                raise Quarantined("unreadable")
             return self._released(picture, context)
-        except Refused as refused:
+        except Quarantined as refused:
             finding = Finding(refused.place, refused.rule)
-            return Sanitized(Record(Outcome.QUARANTINED, "raster", (finding,)))
+            return Sanitized(ObjectRecord(Outcome.QUARANTINED, "raster", (finding,)))
 
     # -- formats ----------------------------------------------------------------------------
 
-    def _png(self, png: Png, context: Context) -> Picture:
+    def _png(self, png: Png, context: Context) -> RasterFile:
         size = (png.header.rows, png.header.columns, 1)
         if not self._looks():
-            return Picture(png.write(), "png", size, png.rules)
-        pages = [colors(png)]
+            return RasterFile(png.write(), "png", size, png.rules)
+        pages = [png_colors(png)]
         self._refuse_photographs(pages)
         if not self._reads():
-            return Picture(png.write(), "png", size, png.rules)
+            return RasterFile(png.write(), "png", size, png.rules)
         found = self._reading().look(pages, self._terms(context), context.decisions)
         made = blank_png(png, found.masks[0]) if found.masks else png
-        _require_blanked(pages, [colors(made)], found.masks)
-        return Picture(made.write(), "png", size, made.rules, found.regions, tuple(found.doubts))
+        _require_blanked(pages, [png_colors(made)], found.masks)
+        return RasterFile(made.write(), "png", size, made.rules, found.regions, tuple(found.doubts))
 
-    def _tiff(self, tiff: Tiff, context: Context) -> Picture:
+    def _tiff(self, tiff: TiffImage, context: Context) -> RasterFile:
         size = (tiff.pages[0].rows, tiff.pages[0].columns, len(tiff.pages))
         if not self._looks():
-            return Picture(tiff.write(), "tiff", size, tiff.rules)
+            return RasterFile(tiff.write(), "tiff", size, tiff.rules)
         pages = [page_colors(tiff, page) for page in tiff.pages]
         self._refuse_photographs(pages)
         if not self._reads():
-            return Picture(tiff.write(), "tiff", size, tiff.rules)
+            return RasterFile(tiff.write(), "tiff", size, tiff.rules)
         found = self._reading().look(pages, self._terms(context), context.decisions)
         made = blank_pages(tiff, found.masks)
         _require_blanked(pages, [page_colors(made, page) for page in made.pages], found.masks)
-        return Picture(made.write(), "tiff", size, made.rules, found.regions, tuple(found.doubts))
+        return RasterFile(made.write(), "tiff", size, made.rules, found.regions, tuple(found.doubts))
 
-    def _jpeg(self, jpeg: Jpeg, context: Context) -> Picture:
+    def _jpeg(self, jpeg: Jpeg, context: Context) -> RasterFile:
         if jpeg.frame is None:
-            raise Refused("jpeg-structure")
-        frame, whole = jpeg.frame, oriented(jpeg.stream, jpeg.orientation)
+            raise Quarantined("jpeg-structure")
+        frame, whole = jpeg.frame, with_orientation(jpeg.stream, jpeg.orientation)
         size = (frame.rows, frame.columns, 1)
         if not self._looks():
-            return Picture(whole, "jpeg", size, jpeg.rules)
+            return RasterFile(whole, "jpeg", size, jpeg.rules)
         pages = [_decoded(jpeg.stream)]
         self._refuse_photographs(pages)
         if not self._reads():
-            return Picture(whole, "jpeg", size, jpeg.rules)
+            return RasterFile(whole, "jpeg", size, jpeg.rules)
         from medsanitize.sanitize.formats.jpeg.dct import is_editable
 
         terms, components = self._terms(context), len(frame.components)
         if is_editable(jpeg.stream) and components in (1, 3):
             asked = (frame.rows, frame.columns, components)
             stream, found = self._reading().edit_jpeg(jpeg.stream, asked, terms, context.decisions)
-            data = oriented(stream, jpeg.orientation) if found.regions else whole
-            return Picture(data, "jpeg", size, jpeg.rules, found.regions, tuple(found.doubts))
+            data = with_orientation(stream, jpeg.orientation) if found.regions else whole
+            return RasterFile(data, "jpeg", size, jpeg.rules, found.regions, tuple(found.doubts))
         found = self._reading().look(pages, terms, context.decisions)
         doubts = tuple(found.doubts)
         if not found.masks:
-            return Picture(whole, "jpeg", size, jpeg.rules, 0, doubts)
+            return RasterFile(whole, "jpeg", size, jpeg.rules, 0, doubts)
         if self._policy.pixels.lossy != "decompress" or components == 4:
-            raise Refused("lossy-pixels", "pixels")
-        made = blank_png(png_of(pages[0], jpeg.orientation), found.masks[0])
-        _require_blanked(pages, [colors(made)], found.masks)
-        return Picture(made.write(), "png", size, (*jpeg.rules, "C:decompressed"), found.regions, doubts)
+            raise Quarantined("lossy-pixels", "pixels")
+        made = blank_png(encode_png(pages[0], jpeg.orientation), found.masks[0])
+        _require_blanked(pages, [png_colors(made)], found.masks)
+        return RasterFile(made.write(), "png", size, (*jpeg.rules, "C:decompressed"), found.regions, doubts)
 
     # -- what the policy says -----------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class RasterSanitizer:
     def _looks(self) -> bool:
         """Whether the pixels are decoded at all; refuses what may not be released unread."""
         if not self._reads() and self._policy.pixels.at_risk == "quarantine":
-            raise Refused("burned-in-text-risk", "pixels")
+            raise Quarantined("burned-in-text-risk", "pixels")
         return self._reads() or self._no_faces()
 
     def _no_faces(self) -> bool:
@@ -187,25 +187,25 @@ class RasterSanitizer:
         from medsanitize.sanitize.raster.burned_in import is_colorful
 
         if any(is_colorful(page) for page in pages):
-            raise Refused("photograph-of-person", "pixels")
+            raise Quarantined("photograph-of-person", "pixels")
 
-    def _reading(self) -> PictureReader:
-        from medsanitize.sanitize.raster.burned_in import PictureReader
+    def _reading(self) -> PageCleaner:
+        from medsanitize.sanitize.raster.burned_in import PageCleaner
         from medsanitize.sanitize.text.cleaner import TextCleaner
 
         if self._reader is None:
-            self._reader = PictureReader(self._policy, TextCleaner(self._policy.text))
+            self._reader = PageCleaner(self._policy, TextCleaner(self._policy.text))
         return self._reader
 
-    def _terms(self, context: Context) -> Terms:
-        from medsanitize.sanitize.text.known_identifiers import terms
+    def _terms(self, context: Context) -> KnownTerms:
+        from medsanitize.sanitize.text.known_identifiers import compile_terms
 
-        return terms(context.known)
+        return compile_terms(context.known)
 
-    def _released(self, picture: Picture, context: Context) -> Sanitized:
+    def _released(self, picture: RasterFile, context: Context) -> Sanitized:
         pseudonyms, (rows, columns, frames) = self._policy.pseudonyms, picture.size
         rules = (*picture.rules, *["C:burned-in-text"] * picture.regions)
-        record = Record(
+        record = ObjectRecord(
             Outcome.RELEASED,
             "raster",
             rules=dict(sorted(Counter(rules).items())),
@@ -214,9 +214,9 @@ class RasterSanitizer:
             rows=rows,
             columns=columns,
             frames=frames,
-            pixels=Check.PASSED if self._reads() else Check.NOT_RUN,
+            pixels=CheckResult.PASSED if self._reads() else CheckResult.NOT_RUN,
             pixel_regions_cleaned=picture.regions,
-            faces=Check.NOT_RUN,
+            faces=CheckResult.NOT_RUN,
         )
         return Sanitized(record, (picture.data,), doubts=picture.doubts, suffix=SUFFIXES[picture.form])
 
@@ -232,7 +232,7 @@ def _decoded(stream: bytes) -> NDArray[Any]:
         with Image.open(BytesIO(stream), formats=("JPEG",)) as image:
             return np.array(image).reshape(image.height, image.width, -1)
     except (OSError, SyntaxError, ValueError):
-        raise Refused("pixels-undecodable", "pixels") from None
+        raise Quarantined("pixels-undecodable", "pixels") from None
 
 
 def _require_blanked(
@@ -250,4 +250,4 @@ def _require_blanked(
             sound = np.array_equal(old[~mask], new[~mask], equal_nan=old.dtype.kind == "f")
             sound = sound and bool((flat == flat[:1]).all())
         if not sound:
-            raise Refused("pixels-not-rewritten", "pixels")
+            raise Quarantined("pixels-not-rewritten", "pixels")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from medsanitize.policies.tables.vocabulary import cues, words
-from medsanitize.sanitize.text.lexicon import Kind
-from medsanitize.sanitize.text.person_names import labelled, pieces, signed
-from medsanitize.sanitize.text.tokens import Reading
+from medsanitize.sanitize.text.lexicon import WordKind
+from medsanitize.sanitize.text.person_names import find_labeled_names, find_name_pieces, find_signatures
+from medsanitize.sanitize.text.tokens import TokenizedText
 
 _NEAR = re.compile(r"[ \t.'’`´_^&+-]{0,3}")
 _WITHIN = re.compile(r"[ \t.,:'’`´_^=/-]{0,4}")
@@ -25,15 +25,15 @@ _BY_NAME = frozenset(["title", "cue", "unknown-word", "doubtful-word", "eponym"]
 _MOST_NAMES = 4
 _MOST_DIGITS = 2
 _FARTHEST = 12
-_NAMELIKE = (Kind.UNKNOWN, Kind.DOUBTFUL, Kind.EPONYM)
-_CLINICAL = (Kind.SAFE, Kind.NAMED)
+_NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM)
+_CLINICAL = (WordKind.SAFE, WordKind.NAMED)
 
 
-def judge(reading: Reading) -> None:
+def classify_words(reading: TokenizedText) -> None:
     """Cut what names somebody and what nobody can vouch for; leave open what a model must say."""
     _institutions(reading)
-    labelled(reading)
-    signed(reading)
+    find_labeled_names(reading)
+    find_signatures(reading)
     for place, word in enumerate(reading.words):
         if word.folded in cues()["title"]:
             _after_title(reading, place)
@@ -42,19 +42,19 @@ def judge(reading: Reading) -> None:
     for place, word in enumerate(reading.words):
         if place in reading.cut:
             continue
-        if word.kind is Kind.UNKNOWN:
+        if word.kind is WordKind.UNKNOWN:
             reading.cut[place] = "unknown-word"
-        elif word.kind is Kind.EPONYM:
+        elif word.kind is WordKind.EPONYM:
             _eponym(reading, place)
     for place, word in enumerate(reading.words):
-        if place not in reading.cut and word.kind is Kind.DOUBTFUL:
+        if place not in reading.cut and word.kind is WordKind.DOUBTFUL:
             _doubtful(reading, place)
     _initials(reading)
-    pieces(reading)
+    find_name_pieces(reading)
     _capitalised(reading)
 
 
-def _is_title(reading: Reading, place: int) -> bool:
+def _is_title(reading: TokenizedText, place: int) -> bool:
     """Whether a title is one here: ``Dr`` and ``DR.`` are, ``DR CHEST`` is digital radiography."""
     word = reading.words[place]
     if word.folded not in cues()["ambiguous title"]:
@@ -67,7 +67,7 @@ def _is_title(reading: Reading, place: int) -> bool:
     return place > 0 and reading.words[place - 1].folded in cues()["by"]
 
 
-def _after_title(reading: Reading, place: int) -> None:
+def _after_title(reading: TokenizedText, place: int) -> None:
     if not _is_title(reading, place):
         return
     taken, here = 0, place + 1
@@ -88,21 +88,21 @@ def _after_title(reading: Reading, place: int) -> None:
         here += 1
 
 
-def _namelike(reading: Reading, place: int, *, first: bool) -> bool:
+def _namelike(reading: TokenizedText, place: int, *, first: bool) -> bool:
     if not 0 <= place < len(reading.words):
         return False
     word = reading.words[place]
     if word.kind in _NAMELIKE:
         return True
-    if word.kind is Kind.NAMED:
+    if word.kind is WordKind.NAMED:
         as_name = word.titled or reading.capitals or reading.small
         return as_name and (first or word.titled)
     if len(word.text) == 1 and word.text.isalpha():
         return word.text.isupper() and reading.text[word.end : word.end + 1] == "."
-    return first and word.kind is Kind.SAFE and word.titled and not reading.capitals
+    return first and word.kind is WordKind.SAFE and word.titled and not reading.capitals
 
 
-def _after_cue(reading: Reading, place: int) -> None:
+def _after_cue(reading: TokenizedText, place: int) -> None:
     """``requested by LONG``, ``daughter Grace``: a word that may be a name, straight behind the cue."""
     cue = reading.words[place]
     here = place + 1
@@ -116,19 +116,19 @@ def _after_cue(reading: Reading, place: int) -> None:
             reading.cut.setdefault(here, "cue")
             here += 1
             continue
-        named = word.kind is Kind.NAMED and word.titled and not reading.capitals and not reading.titles
-        named = named or (word.kind is Kind.NAMED and reading.capitals and _ends_order(reading, here))
+        named = word.kind is WordKind.NAMED and word.titled and not reading.capitals and not reading.titles
+        named = named or (word.kind is WordKind.NAMED and reading.capitals and _ends_order(reading, here))
         named = named or (
             here > place + 1 and here - 1 in reading.cut and word.titled and _foreign(reading, here)
         )
-        doubtful = word.kind is Kind.DOUBTFUL and not (word.small and cue.folded in cues()["by"])
-        if not (named or doubtful or word.kind is Kind.UNKNOWN):
+        doubtful = word.kind is WordKind.DOUBTFUL and not (word.small and cue.folded in cues()["by"])
+        if not (named or doubtful or word.kind is WordKind.UNKNOWN):
             return
         reading.cut.setdefault(here, "cue")
         here += 1
 
 
-def _name_follows(reading: Reading, place: int) -> bool:
+def _name_follows(reading: TokenizedText, place: int) -> bool:
     """Whether a name stands behind a particle: an odd word, or one that its language writes so."""
     word = reading.words[place]
     if word.folded in _PARTICLES and place + 1 < len(reading.words):
@@ -136,7 +136,7 @@ def _name_follows(reading: Reading, place: int) -> bool:
     return (word.kind in _NAMELIKE and not word.small) or _foreign(reading, place)
 
 
-def _foreign(reading: Reading, place: int) -> bool:
+def _foreign(reading: TokenizedText, place: int) -> bool:
     """A titled word behind a particle that is not German, where nouns have capitals as well."""
     word, particle = reading.words[place], reading.words[place - 1]
     romance = particle.folded in _PARTICLES and particle.folded not in _GERMAN
@@ -144,12 +144,12 @@ def _foreign(reading: Reading, place: int) -> bool:
     return word.titled and romance and not reading.capitals and not reading.titles
 
 
-def _ends_order(reading: Reading, place: int) -> bool:
+def _ends_order(reading: TokenizedText, place: int) -> bool:
     """``REF BY LONG``: the last word of a line in capitals, behind the one for by."""
     return reading.words[place - 1].folded in _BY and place + 1 == len(reading.words)
 
 
-def _institutions(reading: Reading) -> None:
+def _institutions(reading: TokenizedText) -> None:
     """A kind of institution goes with the name beside it, and stays where it has none."""
     for place in range(len(reading.words)):
         if not _is_institution(reading, place):
@@ -171,9 +171,9 @@ def _institutions(reading: Reading) -> None:
                 reading.cut.setdefault(other, "institution")
 
 
-def _is_institution(reading: Reading, place: int) -> bool:
+def _is_institution(reading: TokenizedText, place: int) -> bool:
     """``Hospital``; a centre only as in ``Medical Center`` or ``Centre Hospitalier``."""
-    if reading.words[place].kind is Kind.INSTITUTION:
+    if reading.words[place].kind is WordKind.INSTITUTION:
         return True
     if reading.words[place].folded not in _CENTRES:
         return False
@@ -183,20 +183,20 @@ def _is_institution(reading: Reading, place: int) -> bool:
     return any(word in cues()["institution part"] for word in beside)
 
 
-def _names_place(reading: Reading, place: int, near: int) -> bool:
+def _names_place(reading: TokenizedText, place: int, near: int) -> bool:
     word = reading.words[place]
     if place < near - 5:
         return False
-    part = word.folded in cues()["institution part"] or word.kind is Kind.INSTITUTION
+    part = word.folded in cues()["institution part"] or word.kind is WordKind.INSTITUTION
     return part or _proper(reading, place, near)
 
 
-def _proper(reading: Reading, place: int, near: int) -> bool:
+def _proper(reading: TokenizedText, place: int, near: int) -> bool:
     word = reading.words[place]
-    if word.kind in (Kind.NUMBER, Kind.TERM):
+    if word.kind in (WordKind.NUMBER, WordKind.TERM):
         return False
     if word.kind in _NAMELIKE:
-        return not word.small or word.kind is Kind.UNKNOWN
+        return not word.small or word.kind is WordKind.UNKNOWN
     if word.folded in cues()["institution part"]:
         return (
             word.titled
@@ -208,7 +208,7 @@ def _proper(reading: Reading, place: int, near: int) -> bool:
     return (place > 0 and not reading.titles) or (place > near and word.folded not in words())
 
 
-def _eponym(reading: Reading, place: int) -> None:
+def _eponym(reading: TokenizedText, place: int) -> None:
     """Hodgkin stays in ``Hodgkin lymphoma`` and ``lymphome de Hodgkin``, not by itself."""
     words, heads = reading.words, cues()["eponym head"]
     before = [word.folded for word in words[max(0, place - 3) : place]]
@@ -218,7 +218,7 @@ def _eponym(reading: Reading, place: int) -> None:
             break
     after = list(words[place + 1 : place + 4])
     while after and (
-        after[0].kind is Kind.EPONYM or after[0].folded in ("s", "like", "type", "sche", "scher", "schen")
+        after[0].kind is WordKind.EPONYM or after[0].folded in ("s", "like", "type", "sche", "scher", "schen")
     ):
         after.pop(0)
     chain = words[place - 1] if place else None
@@ -243,13 +243,15 @@ def _eponym(reading: Reading, place: int) -> None:
         reading.cut[place] = "eponym"
 
 
-def _is_graded(reading: Reading, place: int) -> bool:
+def _is_graded(reading: TokenizedText, place: int) -> bool:
     """``Gleason 7``: a scale and its grade, not a name and a number."""
     word, after = reading.words[place], reading.words[place + 1]
-    return word.folded in cues()["scale"] and after.kind is Kind.NUMBER and len(after.text) <= _MOST_DIGITS
+    return (
+        word.folded in cues()["scale"] and after.kind is WordKind.NUMBER and len(after.text) <= _MOST_DIGITS
+    )
 
 
-def _doubtful(reading: Reading, place: int) -> None:
+def _doubtful(reading: TokenizedText, place: int) -> None:
     """An ordinary word that is a name as well: it stays in a phrase of ordinary words, written as one."""
     word = reading.words[place]
     before, after = reading.stays(place - 1), reading.stays(place + 1)
@@ -285,11 +287,11 @@ def _doubtful(reading: Reading, place: int) -> None:
         reading.cut[place] = "doubtful-word"
 
 
-def _cut_name(reading: Reading, place: int) -> bool:
+def _cut_name(reading: TokenizedText, place: int) -> bool:
     return 0 <= place < len(reading.words) and place in reading.cut
 
 
-def _initials(reading: Reading) -> None:
+def _initials(reading: TokenizedText) -> None:
     """``J. Smith``, ``Smith J.``: a letter with a full stop beside a word that went."""
     for place, word in enumerate(reading.words):
         if word.folded in cues()["title"] or place in reading.cut:
@@ -301,11 +303,11 @@ def _initials(reading: Reading) -> None:
                 reading.cut[place] = "initial"
 
 
-def _capitalised(reading: Reading) -> None:
+def _capitalised(reading: TokenizedText) -> None:
     """In a sentence, ``Long`` with a capital may be a name: the model is asked."""
     if reading.capitals or len(reading.words) < 3 or reading.titles:
         return
     for place, word in enumerate(reading.words):
         label = word.folded in cues()["label"] and reading.text[word.end : word.end + 1] in (".", ":")
-        if place and word.kind is Kind.NAMED and word.titled and place not in reading.cut and not label:
+        if place and word.kind is WordKind.NAMED and word.titled and place not in reading.cut and not label:
             reading.open.add(place)

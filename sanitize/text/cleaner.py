@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from sys import maxsize
 
-from medsanitize.policies.model import TextRules
-from medsanitize.sanitize.text.classify_words import judge
-from medsanitize.sanitize.text.image_markers import is_mark
-from medsanitize.sanitize.text.known_identifiers import Cut, Terms, known_spans
-from medsanitize.sanitize.text.lexicon import Kind
-from medsanitize.sanitize.text.measurements import quantities
+from medsanitize.policies.model import TextSection
+from medsanitize.sanitize.text.classify_words import classify_words
+from medsanitize.sanitize.text.image_markers import is_image_marker
+from medsanitize.sanitize.text.known_identifiers import KnownTerms, TextCut, find_known_identifiers
+from medsanitize.sanitize.text.lexicon import WordKind
+from medsanitize.sanitize.text.measurements import find_quantities
 from medsanitize.sanitize.text.ner import EntityFinder
-from medsanitize.sanitize.text.recognizers import Found, found, whole
-from medsanitize.sanitize.text.tokens import Reading, read
+from medsanitize.sanitize.text.recognizers import PatternMatch, extend_to_words, find_patterns
+from medsanitize.sanitize.text.tokens import TokenizedText, tokenize
 from medsanitize.sanitize.text.vocabulary_filter import is_named, paired
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\u0080-\u009f\u200b-\u200f\u2028-\u202f\ufeff\ufffd]")
@@ -49,7 +49,7 @@ _AT_END = re.compile(r"(?m)[ \t,;/&+^_(\[|-]*\0[ \t]*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class CleanedText:
     """A text after cleaning, the rules that cut something from it, and whether a person should look at it."""
 
     text: str
@@ -61,7 +61,7 @@ class Cleaned:
 class _Analysis:
     """What the second and third layer say of a text: cuts, and short numbers that go beside a cut."""
 
-    cuts: tuple[Cut, ...]
+    cuts: tuple[TextCut, ...]
     loose: tuple[tuple[int, int], ...]
     words: int
     doubtful: bool
@@ -76,12 +76,12 @@ class TextCleaner:
         The policy's section ``text``: model and patterns. Which action an attribute gets is the caller's.
     """
 
-    def __init__(self, rules: TextRules) -> None:
+    def __init__(self, rules: TextSection) -> None:
         self._patterns = tuple(re.compile(pattern) for pattern in rules.patterns)
         self._entities = EntityFinder(rules.model)
         self._remembered = lru_cache(maxsize=_REMEMBERED)(self._analyse)
 
-    def clean(self, text: str, terms: Terms) -> Cleaned:
+    def clean(self, text: str, terms: KnownTerms) -> CleanedText:
         """Cut what identifies from ``text`` and keep the rest.
 
         Parameters
@@ -109,9 +109,9 @@ class TextCleaner:
             text = ""
         if len(text) > len(before):
             text = ""
-        return Cleaned(text, tuple(dict.fromkeys(rules)), doubtful)
+        return CleanedText(text, tuple(dict.fromkeys(rules)), doubtful)
 
-    def identifying(self, text: str, terms: Terms, *, noisy: bool) -> bool:
+    def identifying(self, text: str, terms: KnownTerms, *, noisy: bool) -> bool:
         """Whether a line of text, as read from an image, could identify somebody.
 
         Parameters
@@ -124,33 +124,33 @@ class TextCleaner:
         bool
             False only if every word is ordinary, clinical, technical or a quantity and no layer claims any.
         """
-        if known_spans(text, terms) or is_named(text, terms.ban):
+        if find_known_identifiers(text, terms) or is_named(text, terms.ban):
             return True
         return any(
             not (noisy and _is_harmless(text[cut.start : cut.end], cut.rule)) for cut in self._judged(text)
         )
 
-    def _judged(self, text: str) -> Iterator[Cut]:
+    def _judged(self, text: str) -> Iterator[TextCut]:
         """Cuts of a line of an image: three digits may stand there, a doubtful word may not."""
         reading, spans, quantified = self._read(text)
         yield from spans
-        judge(reading)
+        classify_words(reading)
         yield from _cuts_of(reading)
         for place in reading.open:
-            if reading.words[place].kind is Kind.DOUBTFUL:
-                yield Cut(reading.words[place].start, reading.words[place].end, "doubtful-word")
+            if reading.words[place].kind is WordKind.DOUBTFUL:
+                yield TextCut(reading.words[place].start, reading.words[place].end, "doubtful-word")
         for word in reading.words:
-            if word.kind is Kind.INSTITUTION or (
-                word.kind is Kind.NUMBER
+            if word.kind is WordKind.INSTITUTION or (
+                word.kind is WordKind.NUMBER
                 and len(word.text) > _OCR_DIGITS
                 and not _inside(word.start, word.end, quantified)
             ):
-                yield Cut(word.start, word.end, "number")
+                yield TextCut(word.start, word.end, "number")
 
-    def _once(self, text: str, terms: Terms) -> tuple[str, list[str], bool]:
+    def _once(self, text: str, terms: KnownTerms) -> tuple[str, list[str], bool]:
         text, rules = _plain(text)
         analysis = self._remembered(text) if len(text) <= _LONGEST_REMEMBERED else self._analyse(text)
-        known = known_spans(text, terms)
+        known = find_known_identifiers(text, terms)
         if not known and not analysis.cuts:
             return text, rules, False
         cuts = sorted((*known, *analysis.cuts), key=lambda cut: (cut.start, cut.end))
@@ -160,33 +160,35 @@ class TextCleaner:
         most_gone = analysis.words >= _FEW_WORDS and left * 2 < analysis.words
         return shorter, [*rules, *dict.fromkeys(cut.rule for cut in cuts)], analysis.doubtful or most_gone
 
-    def _read(self, text: str) -> tuple[Reading, list[Cut], list[tuple[int, int]]]:
-        spans = [Cut(one.start, one.end, one.rule) for one in found(text)] if _may_claim(text) else []
+    def _read(self, text: str) -> tuple[TokenizedText, list[TextCut], list[tuple[int, int]]]:
+        spans = (
+            [TextCut(one.start, one.end, one.rule) for one in find_patterns(text)] if _may_claim(text) else []
+        )
         for pattern in self._patterns:
-            spans += [Cut(*match.span(), "pattern") for match in pattern.finditer(text) if match[0]]
-        quantified = _merged(quantities(text)) if any(char.isdigit() for char in text) else []
-        reading = read(text)
+            spans += [TextCut(*match.span(), "pattern") for match in pattern.finditer(text) if match[0]]
+        quantified = _merged(find_quantities(text)) if any(char.isdigit() for char in text) else []
+        reading = tokenize(text)
         claimed = _merged((cut.start, cut.end) for cut in spans)
         for place, word in enumerate(reading.words):
             if _meets(word.start, word.end, claimed):
                 reading.cut[place] = "recognised"
-            elif word.kind is Kind.UNKNOWN and _inside(word.start, word.end, quantified):
-                reading.words[place] = replace(word, kind=Kind.TERM)
+            elif word.kind is WordKind.UNKNOWN and _inside(word.start, word.end, quantified):
+                reading.words[place] = replace(word, kind=WordKind.TERM)
         return reading, spans, quantified
 
     def _analyse(self, text: str) -> _Analysis:
         reading, spans, quantified = self._read(text)
-        judge(reading)
+        classify_words(reading)
         cuts = [*spans, *_cuts_of(reading), *_numbers(reading, quantified), *_codes(reading, quantified)]
         named = list(self._named(reading)) if reading.open else []
         loose = tuple(
             (word.start, word.end)
             for word in reading.words
-            if word.kind is Kind.NUMBER and not _inside(word.start, word.end, quantified)
+            if word.kind is WordKind.NUMBER and not _inside(word.start, word.end, quantified)
         )
         return _Analysis(tuple(cuts + named), loose, len(reading.words), bool(named))
 
-    def _named(self, reading: Reading) -> Iterator[Cut]:
+    def _named(self, reading: TokenizedText) -> Iterator[TextCut]:
         """Open words that the model calls a name, as they are written or, in capitals, as a sentence."""
         texts = [reading.text]
         if reading.capitals:
@@ -201,15 +203,15 @@ class TextCleaner:
                     if entity.start < word.end and word.start < entity.end
                 ]
                 sure = any(
-                    reading.words[place].kind is Kind.SAFE and len(reading.words[place].text) > 1
+                    reading.words[place].kind is WordKind.SAFE and len(reading.words[place].text) > 1
                     for place in inside
                 )
                 if entity.named and not sure:
                     for place in inside:
                         if place in reading.open:
-                            yield Cut(reading.words[place].start, reading.words[place].end, "entity")
+                            yield TextCut(reading.words[place].start, reading.words[place].end, "entity")
                 elif not entity.named and any(place in reading.open for place in inside):
-                    yield Cut(entity.start, entity.end, "entity")
+                    yield TextCut(entity.start, entity.end, "entity")
 
 
 def _plain(text: str) -> tuple[str, list[str]]:
@@ -245,32 +247,32 @@ def _inside(start: int, end: int, merged: list[tuple[int, int]]) -> bool:
     return place >= 0 and end <= merged[place][1]
 
 
-def _cuts_of(reading: Reading) -> Iterator[Cut]:
+def _cuts_of(reading: TokenizedText) -> Iterator[TextCut]:
     for place, rule in reading.cut.items():
         if rule != "recognised":
             word = reading.words[place]
             foreign = rule == "unknown-word" and _FOREIGN.search(word.text)
-            yield Cut(word.start, word.end, "language" if foreign else rule)
+            yield TextCut(word.start, word.end, "language" if foreign else rule)
 
 
-def _numbers(reading: Reading, quantified: list[tuple[int, int]]) -> Iterator[Cut]:
+def _numbers(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Iterator[TextCut]:
     """Runs of three digits and more with nothing that says what they count."""
     for place, word in enumerate(reading.words):
-        long = word.kind is Kind.NUMBER and len(word.text) > _BARE_DIGITS
+        long = word.kind is WordKind.NUMBER and len(word.text) > _BARE_DIGITS
         if long and place not in reading.cut and not _inside(word.start, word.end, quantified):
-            number = whole(reading.text, Found(word.start, word.end, "bare-number"))
-            yield Cut(number.start, number.end, number.rule)
+            number = extend_to_words(reading.text, PatternMatch(word.start, word.end, "bare-number"))
+            yield TextCut(number.start, number.end, number.rule)
 
 
-def _codes(reading: Reading, quantified: list[tuple[int, int]]) -> Iterator[Cut]:
+def _codes(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Iterator[TextCut]:
     """Letters and digits beside another such word or beside a number that went, as in record numbers."""
     flags = paired([word.text for word in reading.words])
     for place, word in enumerate(reading.words):
         if place not in reading.cut and flags[place] and not _inside(word.start, word.end, quantified):
-            yield Cut(word.start, word.end, "number")
+            yield TextCut(word.start, word.end, "number")
 
 
-def _with_loose(text: str, cuts: list[Cut], loose: tuple[tuple[int, int], ...]) -> list[Cut]:
+def _with_loose(text: str, cuts: list[TextCut], loose: tuple[tuple[int, int], ...]) -> list[TextCut]:
     """Short bare numbers straight beside a cut go with it: they may be a part of a date or an address."""
     merged = _merged((cut.start, cut.end) for cut in cuts)
     more = []
@@ -281,11 +283,11 @@ def _with_loose(text: str, cuts: list[Cut], loose: tuple[tuple[int, int], ...]) 
         beside = [text[merged[after - 1][1] : start]] if after else []
         beside += [text[end : merged[after][0]]] if after < len(merged) else []
         if any(len(gap) <= _NEAR and not any(char.isalnum() for char in gap) for gap in beside):
-            more.append(Cut(start, end, "number"))
+            more.append(TextCut(start, end, "number"))
     return sorted((*cuts, *more), key=lambda cut: (cut.start, cut.end)) if more else cuts
 
 
-def _joined(text: str, cuts: list[Cut]) -> str:
+def _joined(text: str, cuts: list[TextCut]) -> str:
     """The text without its cuts, and without the brackets, dashes and spaces that they leave behind."""
     pieces, place = [], 0
     for cut in cuts:
@@ -313,7 +315,7 @@ def _spaced(gap: str) -> str:
 
 def _is_harmless(text: str, rule: str) -> bool:
     """What stands in images and names nobody, unless the patient or another word of the line says so."""
-    return _is_dirt(text, rule) or (rule in ("unknown-word", "doubtful-word") and is_mark(text))
+    return _is_dirt(text, rule) or (rule in ("unknown-word", "doubtful-word") and is_image_marker(text))
 
 
 def _is_dirt(text: str, rule: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from medsanitize.sanitize.text.folding import squeeze
+from medsanitize.sanitize.text.folding import fold_letters
 
 Day = tuple[int, int, int]
 """Year, month, day of the month."""
@@ -118,7 +118,7 @@ def _named(text: str, known: frozenset[Day]) -> Iterator[tuple[int, int]]:
 
 
 def _month(word: str) -> int:
-    return _MONTH.get(squeeze(word), 0) if len(word) <= _LONGEST_MONTH else 0
+    return _MONTH.get(fold_letters(word), 0) if len(word) <= _LONGEST_MONTH else 0
 
 
 def _is_known(day: int, month: int, year: str, known: frozenset[Day]) -> bool:

@@ -20,7 +20,7 @@ _DOUBLED: Final = re.compile(r"(.)\1+")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Misspelt:
+class TypoIndex:
     """Words to recognise by distance 1 (from 5 letters on) or 2 (from 9 on), transpositions among them.
 
     ``words`` maps each to what ``find`` answers; ``fine`` remembers words that are no slip.
@@ -70,18 +70,18 @@ class Misspelt:
         self.index.update({key: tuple(words) for key, words in index.items()})
 
 
-def misspelt(words: Iterable[tuple[str, str]]) -> Misspelt:
+def build_typo_index(words: Iterable[tuple[str, str]]) -> TypoIndex:
     """Make the index out of (word, what to answer); it is filled when first asked."""
-    return Misspelt({word: said for word, said in words if len(word) >= SHORTEST - 1})
+    return TypoIndex({word: said for word, said in words if len(word) >= SHORTEST - 1})
 
 
 def _is_slip(word: str, known: str) -> bool:
     if _DOUBLED.sub(r"\1", word) == _DOUBLED.sub(r"\1", known):
         return True
-    return distance(word, known, slips(known)) <= slips(known)
+    return edit_distance(word, known, deletion_keys(known)) <= deletion_keys(known)
 
 
-def slips(word: str) -> int:
+def deletion_keys(word: str) -> int:
     """How many slips a word of this length may have."""
     return 2 if len(word) >= _LONG else 1 if len(word) >= SHORTEST else 0
 
@@ -93,7 +93,7 @@ def _fewer(word: str, depth: int) -> Iterator[str]:
         yield from level
 
 
-def distance(one: str, other: str, most: int) -> int:
+def edit_distance(one: str, other: str, most: int) -> int:
     """Edits between two words, a transposition being one (optimal string alignment); above ``most``, any."""
     if abs(len(one) - len(other)) > most:
         return most + 1

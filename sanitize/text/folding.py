@@ -12,7 +12,7 @@ _NO_WORD: Final = "".join(chr(code) for code in range(128) if not chr(code).isal
 _DELETE: Final = str.maketrans("", "", _NO_WORD)
 
 
-def squeeze(text: str, *, wide: bool = False) -> str:
+def fold_letters(text: str, *, wide: bool = False) -> str:
     """Letters and digits of ``text``, lower case, accents off; ``wide`` writes ü as ue, ø as oe.
 
     Examples
@@ -25,8 +25,8 @@ def squeeze(text: str, *, wide: bool = False) -> str:
     return "".join(_folded(char, wide) for char in text)
 
 
-def origins(text: str, *, wide: bool = False) -> list[int]:
-    """For each character of ``squeeze(text)`` its place in ``text``."""
+def letter_offsets(text: str, *, wide: bool = False) -> list[int]:
+    """For each character of ``fold_letters(text)`` its place in ``text``."""
     if text.isascii():
         return [place for place, char in enumerate(text) if char.isalnum()]
     return [place for place, char in enumerate(text) for _ in _folded(char, wide)]

@@ -31,7 +31,7 @@ _MEASURES = """
 """
 
 
-def is_mark(word: str) -> bool:
+def is_image_marker(word: str) -> bool:
     """Whether a word, in any case and with or without accents, is one that is written into images."""
     split = unicodedata.normalize("NFKD", word.casefold())
     return "".join(letter for letter in split if letter.isalnum()) in _marks()

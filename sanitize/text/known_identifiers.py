@@ -1,8 +1,8 @@
 """The first layer of free text: what this patient and study are known to be called.
 
-``terms`` compiles the known values once a patient and study; ``known_spans`` finds them in a text,
-whatever their case, order, accents, separators or common misspelling. Words that are ordinary by themselves
-(Hospital, van, Avenue, single letters) are cut only beside a known word.
+``compile_terms`` compiles the known values once a patient and study; ``find_known_identifiers`` finds them
+in a text, whatever their case, order, accents, separators or common misspelling. Words that are ordinary by
+themselves (Hospital, van, Avenue, single letters) are removed only next to a known word.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from medsanitize.policies.tables.vocabulary import words as vocabulary
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.text.date_patterns import Day, calendar_day, dates_in
-from medsanitize.sanitize.text.edit_distance import SHORTEST, Misspelt, misspelt
-from medsanitize.sanitize.text.folding import is_syllabic, origins, squeeze
-from medsanitize.sanitize.text.match_context import Cut, placed
-from medsanitize.sanitize.text.name_variants import Beside, Form, Initials, forms, misspellable
-from medsanitize.sanitize.text.ocr_matching import Skeleton, blurred_spans, skeletons
+from medsanitize.sanitize.text.edit_distance import SHORTEST, TypoIndex, build_typo_index
+from medsanitize.sanitize.text.folding import fold_letters, is_syllabic, letter_offsets
+from medsanitize.sanitize.text.match_context import TextCut, placed
+from medsanitize.sanitize.text.name_variants import (
+    ContextWord,
+    IdentifierForm,
+    Initials,
+    identifier_forms,
+    misspellable,
+)
+from medsanitize.sanitize.text.ocr_matching import Skeleton, build_skeletons, find_ocr_variants
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, STREET_WORDS
-from medsanitize.sanitize.text.vocabulary_filter import Forbidden, forbidden
+from medsanitize.sanitize.text.vocabulary_filter import ForbiddenWords, forbidden_words
 
-__all__ = ["Cut", "Terms", "known_spans", "terms"]
+__all__ = ["KnownTerms", "TextCut", "compile_terms", "find_known_identifiers"]
 
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -52,13 +58,13 @@ _MARKS: Final = frozenset("lrmfapshitvxyzbcdgwk")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Terms:
+class KnownTerms:
     """What a patient and study are called, compiled for matching; its repr shows no value."""
 
-    ban: Forbidden
-    forms: tuple[Form, ...]
+    ban: ForbiddenWords
+    forms: tuple[IdentifierForm, ...]
     automaton: Any
-    misspelt: Misspelt
+    misspelt: TypoIndex
     beside: dict[str, frozenset[str]]
     initials: frozenset[str]
     dates: frozenset[Day]
@@ -71,36 +77,37 @@ class Terms:
     def blurred(self) -> tuple[Skeleton, ...]:
         """What noisy texts are searched for, made when first asked."""
         if not self.made:
-            self.made.append(skeletons(self.forms))
+            self.made.append(build_skeletons(self.forms))
         return self.made[0]
 
 
-def terms(known: Iterable[Known]) -> Terms:
+def compile_terms(known: Iterable[KnownValue]) -> KnownTerms:
     """Compile the known values of a patient and study.
 
-    Categories are those of ``Known``; unknown ones, empty values and values over 256 characters add nothing.
+    Categories are those of ``KnownValue``; unknown ones, empty values and values over 256 characters add
+    nothing.
     """
     from ahocorasick_rs import AhoCorasick, Implementation
 
     listed = sorted(set(known), key=lambda one: (one.category, one.value))
-    found: dict[str, Form] = {}
+    found: dict[str, IdentifierForm] = {}
     beside: dict[str, set[str]] = {}
     initials: set[str] = set()
     for one in listed:
-        for form in forms(one):
-            if isinstance(form, Form):
+        for form in identifier_forms(one):
+            if isinstance(form, IdentifierForm):
                 _add(found, form)
-            elif isinstance(form, Beside):
+            elif isinstance(form, ContextWord):
                 beside.setdefault(form.rule, set()).add(form.word)
             elif isinstance(form, Initials):
                 initials.add(form.letters)
     ordered = tuple(found.values())
     days = (calendar_day(one.value.strip()) for one in listed if one.category == "date")
-    return Terms(
-        forbidden(listed),
+    return KnownTerms(
+        forbidden_words(listed),
         ordered,
         AhoCorasick([form.key for form in ordered], implementation=Implementation.ContiguousNFA),
-        misspelt((form.key, form.rule) for form in ordered if misspellable(form)),
+        build_typo_index((form.key, form.rule) for form in ordered if misspellable(form)),
         {rule: frozenset(words) for rule, words in beside.items()},
         frozenset(letters for letters in initials if letters not in vocabulary()),
         frozenset(day for day in days if day),
@@ -111,17 +118,17 @@ def terms(known: Iterable[Known]) -> Terms:
 _RANK: Final = ("syllables", "word", "digits", "code", "phrase", "login")
 
 
-def _add(found: dict[str, Form], form: Form) -> None:
+def _add(found: dict[str, IdentifierForm], form: IdentifierForm) -> None:
     """Of equal spellings the one that counts in more places stays, with the breaks of both."""
     other = found.get(form.key)
     if other is None:
         found[form.key] = form
         return
     first = min(other, form, key=lambda one: _RANK.index(one.shape))
-    found[form.key] = Form(first.key, first.rule, first.shape, other.breaks | form.breaks)
+    found[form.key] = IdentifierForm(first.key, first.rule, first.shape, other.breaks | form.breaks)
 
 
-def known_spans(text: str, terms: Terms, *, noisy: bool = False) -> tuple[Cut, ...]:
+def find_known_identifiers(text: str, terms: KnownTerms, *, noisy: bool = False) -> tuple[TextCut, ...]:
     """Find everything in ``text`` that is one of the known identifiers.
 
     Parameters
@@ -138,36 +145,36 @@ def known_spans(text: str, terms: Terms, *, noisy: bool = False) -> tuple[Cut, .
     """
     words = _LETTERS.findall(text.lower())
     if not text.isascii():
-        words = [squeeze(word, wide=wide) for word in words for wide in (False, True)]
+        words = [fold_letters(word, wide=wide) for word in words for wide in (False, True)]
     cuts = list(_spelt(text, terms))
     if terms.misspelt.words and not terms.misspelt.fine.issuperset(words):
         cuts.extend(_slipped(text, terms))
     if terms.initials and not _CUES.isdisjoint(words):
         cuts.extend(_cued(text, terms))
-    cuts.extend(Cut(start, end, "known-date") for start, end in dates_in(text, terms.dates, words))
+    cuts.extend(TextCut(start, end, "known-date") for start, end in dates_in(text, terms.dates, words))
     if terms.uids and "." in text:
-        cuts.extend(Cut(*one.span(), "known-id") for one in _UID.finditer(text) if one[0] in terms.uids)
+        cuts.extend(TextCut(*one.span(), "known-id") for one in _UID.finditer(text) if one[0] in terms.uids)
     if noisy:
-        cuts.extend(blurred_spans(text, terms.blurred(), terms.dates))
+        cuts.extend(find_ocr_variants(text, terms.blurred(), terms.dates))
     if not cuts:
         return ()
     return _linked(text, _merged(text, _extended(text, _merged(text, cuts), terms)))
 
 
-def _spelt(text: str, terms: Terms) -> Iterator[Cut]:
+def _spelt(text: str, terms: KnownTerms) -> Iterator[TextCut]:
     """Exact spellings, separators aside."""
     for wide in (False,) if text.isascii() else (False, True):
-        found = terms.automaton.find_matches_as_indexes(squeeze(text, wide=wide), overlapping=True)
+        found = terms.automaton.find_matches_as_indexes(fold_letters(text, wide=wide), overlapping=True)
         if not found:
             continue
-        places = origins(text, wide=wide)
+        places = letter_offsets(text, wide=wide)
         for number, start, end in found:
             cut = placed(text, terms.forms[number], places[start:end])
             if cut:
                 yield cut
 
 
-def _slipped(text: str, terms: Terms) -> Iterator[Cut]:
+def _slipped(text: str, terms: KnownTerms) -> Iterator[TextCut]:
     """Words that no vocabulary has and that are known words but for a slip."""
     found = _LETTERS.finditer(text)
     spans = [one.span() for one in found]
@@ -176,15 +183,15 @@ def _slipped(text: str, terms: Terms) -> Iterator[Cut]:
     for start, end in spans:
         rule = _slip(text[start:end], terms)
         if rule:
-            yield Cut(start, end, rule)
+            yield TextCut(start, end, rule)
 
 
-def _slip(word: str, terms: Terms) -> str:
+def _slip(word: str, terms: KnownTerms) -> str:
     """The rule of the known word that ``word`` is a slip of."""
     if is_syllabic(word[0]):
         return ""
     for wide in (False,) if word.isascii() else (False, True):
-        key = squeeze(word, wide=wide)
+        key = fold_letters(word, wide=wide)
         if key in terms.misspelt.fine:
             continue
         if len(key) < SHORTEST or key in vocabulary() or key in INSTITUTION_WORDS or key in STREET_WORDS:
@@ -196,15 +203,15 @@ def _slip(word: str, terms: Terms) -> str:
     return ""
 
 
-def _cued(text: str, terms: Terms) -> Iterator[Cut]:
+def _cued(text: str, terms: KnownTerms) -> Iterator[TextCut]:
     """Initials where something says that a person follows: ``pt JS``, ``Dr. J.S.``."""
     for found in _CUED.finditer(text):
         letters = found[1].replace(".", "").replace(" ", "")
-        if letters.isupper() and squeeze(letters) in terms.initials:
-            yield Cut(*found.span(1), "known-name")
+        if letters.isupper() and fold_letters(letters) in terms.initials:
+            yield TextCut(*found.span(1), "known-name")
 
 
-def _extended(text: str, cuts: list[Cut], terms: Terms) -> list[Cut]:
+def _extended(text: str, cuts: list[TextCut], terms: KnownTerms) -> list[TextCut]:
     """Take in what belongs to each hit: initials, the rest of an address, the kind of institution."""
     words = [found.span() for found in _WORD.finditer(text)]
     starts, ends = [start for start, _ in words], [end for _, end in words]
@@ -223,15 +230,15 @@ def _extended(text: str, cuts: list[Cut], terms: Terms) -> list[Cut]:
         end = tail.end() if tail else end
         if cut.rule == "known-name" and text[end : end + 1] == "." and not text[end - 2 : end - 1].isalpha():
             end += 1
-        extended.append(Cut(start, end, cut.rule))
+        extended.append(TextCut(start, end, cut.rule))
     return extended
 
 
-def _belongs(text: str, word: tuple[int, int], gap: tuple[int, int], rule: str, terms: Terms) -> bool:
+def _belongs(text: str, word: tuple[int, int], gap: tuple[int, int], rule: str, terms: KnownTerms) -> bool:
     """Whether the word at ``word`` goes with a hit of ``rule`` across the separators at ``gap``."""
     if not _BETWEEN.fullmatch(text, *gap):
         return False
-    key = squeeze(text[slice(*word)])
+    key = fold_letters(text[slice(*word)])
     if rule == "known-institution" and key in INSTITUTION_WORDS:
         return True
     if rule == "known-address" and key in STREET_WORDS and gap[0] < word[0]:
@@ -244,27 +251,27 @@ def _belongs(text: str, word: tuple[int, int], gap: tuple[int, int], rule: str, 
     return True
 
 
-def _merged(text: str, cuts: Iterable[Cut]) -> list[Cut]:
+def _merged(text: str, cuts: Iterable[TextCut]) -> list[TextCut]:
     """Overlapping cuts are one; so are neighbours of one rule with nothing but separators between them."""
-    merged: list[Cut] = []
+    merged: list[TextCut] = []
     for cut in sorted(cuts, key=lambda one: (one.start, -one.end, one.rule)):
         last = merged[-1] if merged else None
         if last and (
             cut.start < last.end or (cut.rule == last.rule and _JOINED.fullmatch(text, last.end, cut.start))
         ):
-            merged[-1] = Cut(last.start, max(last.end, cut.end), last.rule)
+            merged[-1] = TextCut(last.start, max(last.end, cut.end), last.rule)
         else:
             merged.append(cut)
     return merged
 
 
-def _linked(text: str, cuts: list[Cut]) -> tuple[Cut, ...]:
+def _linked(text: str, cuts: list[TextCut]) -> tuple[TextCut, ...]:
     """E-mail addresses, URLs and paths with a known identifier in them go as a whole."""
     if "@" in text or "/" in text or "\\" in text or "www." in text.lower():
         ends = [cut.end for cut in cuts]
         for found in _LINK.finditer(text):
             first = bisect_right(ends, found.start())
             if first < len(cuts) and cuts[first].start < found.end():
-                cuts = [*cuts, Cut(*found.span(), cuts[first].rule)]
+                cuts = [*cuts, TextCut(*found.span(), cuts[first].rule)]
         cuts = _merged(text, cuts)
     return tuple(cuts)

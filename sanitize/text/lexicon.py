@@ -17,7 +17,7 @@ _MOST_PARTS = 4
 _SHORT = 2
 
 
-class Kind(Enum):
+class WordKind(Enum):
     """Kinds of words.
 
     ``SAFE`` ordinary or clinical and nobody's name. ``NAMED`` the same, but somebody is called so (Hand):
@@ -37,32 +37,36 @@ class Kind(Enum):
 
 
 @lru_cache(maxsize=65536)
-def kind(word: str) -> Kind:
+def word_kind(word: str) -> WordKind:
     """The kind of one word (a run of letters and digits)."""
     if word.isascii() and word.isdigit():
-        return Kind.NUMBER
+        return WordKind.NUMBER
     if len(word) > _LONGEST:
-        return Kind.UNKNOWN
+        return WordKind.UNKNOWN
     folded = vocabulary.fold(word)
     if folded in vocabulary.cues()["institution"]:
-        return Kind.INSTITUTION
+        return WordKind.INSTITUTION
     if folded in vocabulary.cues()["short name"]:
-        return Kind.DOUBTFUL
+        return WordKind.DOUBTFUL
     if folded in vocabulary.cues()["made of parts"]:
-        return Kind.UNKNOWN
+        return WordKind.UNKNOWN
     if folded in vocabulary.named_words():
-        return Kind.NAMED
+        return WordKind.NAMED
     if any(folded in words for words in _ordinary()):
-        return Kind.SAFE
+        return WordKind.SAFE
     if folded in vocabulary.cues()["eponym"]:
-        return Kind.EPONYM
+        return WordKind.EPONYM
     if folded in vocabulary.doubtful_words():
-        return Kind.DOUBTFUL
+        return WordKind.DOUBTFUL
     if len(word) == 1:
-        return Kind.SAFE if word.isascii() or word in "ªº" or "\xc0" <= word <= "\u024f" else Kind.UNKNOWN
+        return (
+            WordKind.SAFE
+            if word.isascii() or word in "ªº" or "\xc0" <= word <= "\u024f"
+            else WordKind.UNKNOWN
+        )
     if not word.isalpha():
-        return Kind.TERM if word.isascii() and _is_term(folded) else Kind.UNKNOWN
-    return Kind.SAFE if is_clinical(folded) else Kind.UNKNOWN
+        return WordKind.TERM if word.isascii() and _is_term(folded) else WordKind.UNKNOWN
+    return WordKind.SAFE if is_clinical(folded) else WordKind.UNKNOWN
 
 
 @cache

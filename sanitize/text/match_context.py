@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from medsanitize.sanitize.text.name_variants import Form
+from medsanitize.sanitize.text.name_variants import IdentifierForm
 
 _UNIT: Final = re.compile(
     r"\s?(?:[mcµu]?m|[mµu]?s(?:ec)?|min|k[vV]p?|m?[aA]s?|m[gl]|ml/s|[kM]?Hz|°|%|x\s?\d|/|G[yY]|HU|bpm|mmHg|T"
@@ -41,7 +41,7 @@ _SHORT: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TextCut:
     """A span of characters, half open, and the rule that found it."""
 
     start: int
@@ -49,7 +49,7 @@ class Cut:
     rule: str
 
 
-def placed(text: str, form: Form, places: list[int]) -> Cut | None:
+def placed(text: str, form: IdentifierForm, places: list[int]) -> TextCut | None:
     """The cut for a spelling whose characters stand at ``places``, if they stand as its shape demands.
 
     * ``syllables`` count anywhere.
@@ -61,7 +61,7 @@ def placed(text: str, form: Form, places: list[int]) -> Cut | None:
     """
     start, end = places[0], places[-1] + 1
     if form.shape == "syllables":
-        return Cut(start, end, form.rule)
+        return TextCut(start, end, form.rule)
     if form.shape == "digits":
         return _number(text, form, start, end)
     before, after = text[start - 1 : start], text[end : end + 1]
@@ -73,10 +73,10 @@ def placed(text: str, form: Form, places: list[int]) -> Cut | None:
     else:
         alone = not before.isalnum() and not after.isalnum() and (whole or form.shape != "login")
         long = whole and len(form.key) >= _LONG_CODE and form.shape == "code"
-    return Cut(start, end, form.rule) if (alone or long) and _holds_together(text, form, places) else None
+    return TextCut(start, end, form.rule) if (alone or long) and _holds_together(text, form, places) else None
 
 
-def _holds_together(text: str, form: Form, places: list[int]) -> bool:
+def _holds_together(text: str, form: IdentifierForm, places: list[int]) -> bool:
     """Whether the separators inside a match may stand inside this word: ``as a`` is no Asa."""
     if places[-1] - places[0] < len(places):
         return True
@@ -90,7 +90,7 @@ def _holds_together(text: str, form: Form, places: list[int]) -> bool:
     return all(place in form.breaks or text[places[place] - 1] in "'’`´-^_." for place in gaps)
 
 
-def _number(text: str, form: Form, start: int, end: int) -> Cut | None:
+def _number(text: str, form: IdentifierForm, start: int, end: int) -> TextCut | None:
     size = len(form.key)
     inner = text[start:end]
     if not inner.isdigit() and (size < _CROSSING or not _RUNS.fullmatch(inner)):
@@ -112,4 +112,4 @@ def _number(text: str, form: Form, start: int, end: int) -> Cut | None:
         start -= 1
     while end < len(text) and text[end].isalpha():
         end += 1
-    return Cut(start, end, form.rule)
+    return TextCut(start, end, form.rule)

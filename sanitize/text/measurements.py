@@ -59,7 +59,7 @@ _PATTERNS = tuple(
 _LEADING_ZERO = re.compile(r"(?<![\d.,])0\d{2,}")
 
 
-def quantities(text: str) -> Iterator[tuple[int, int]]:
+def find_quantities(text: str) -> Iterator[tuple[int, int]]:
     """Spans of ``text`` whose numbers are quantities, notations or counts, by the words around them."""
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):

@@ -11,9 +11,9 @@ from typing import Final, Literal
 
 from medsanitize.policies.tables.vocabulary import device_models
 from medsanitize.policies.tables.vocabulary import words as vocabulary
-from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.text.folding import is_syllabic, squeeze
-from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, NO_NAMES, PARTICLES, STREET_WORDS
+from medsanitize.sanitize.context import KnownValue
+from medsanitize.sanitize.text.folding import fold_letters, is_syllabic
+from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, NOT_NAMES, PARTICLES, STREET_WORDS
 
 Shape = Literal["word", "code", "digits", "phrase", "login", "syllables"]
 
@@ -31,7 +31,7 @@ _LEAST_PART: Final = 4
 _LEAST_NUMBER: Final = 3
 _LEAST_PHONE: Final = 6
 _LOCAL_PHONE: Final = 7
-_NOT_NAMES: Final = PARTICLES | NO_NAMES
+_NOT_NAMES: Final = PARTICLES | NOT_NAMES
 
 RULES: Final = {
     "name": "known-name",
@@ -47,7 +47,7 @@ RULES: Final = {
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Form:
+class IdentifierForm:
     """One spelling, squeezed; ``shape`` says where it counts, ``breaks`` where its own words part."""
 
     key: str
@@ -60,7 +60,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Beside:
+class ContextWord:
     """A word that goes when it stands beside a hit of ``rule``, and not alone."""
 
     word: str
@@ -80,16 +80,16 @@ class Initials:
         return "Initials(...)"
 
 
-Found = Form | Beside | Initials
+IdentifierForms = IdentifierForm | ContextWord | Initials
 
 
 @lru_cache(maxsize=8192)
-def forms(known: Known) -> tuple[Found, ...]:
+def identifier_forms(known: KnownValue) -> tuple[IdentifierForms, ...]:
     """Give what to look for; nothing for dates and UIDs, which are looked up by value."""
     return tuple(_forms(known))
 
 
-def _forms(known: Known) -> Iterator[Found]:
+def _forms(known: KnownValue) -> Iterator[IdentifierForms]:
     value = known.value.strip(" \0")
     rule = RULES.get(known.category)
     if rule is None or not value or len(value) > LONGEST_VALUE:
@@ -105,7 +105,7 @@ def _forms(known: Known) -> Iterator[Found]:
         yield from _phrase(value, rule, generic)
 
 
-def _person(value: str) -> Iterator[Found]:
+def _person(value: str) -> Iterator[IdentifierForms]:
     for group in value.split("="):
         parts = [part.strip() for part in group.split("^")] if "^" in group else _unmarked(group)
         filled = [part for part in parts[:3] if part]
@@ -126,95 +126,95 @@ def _unmarked(name: str) -> list[str]:
     return [words[-1], " ".join(words[:-1])] if len(words) > 1 else words
 
 
-def _component(part: str) -> Iterator[Found]:
+def _component(part: str) -> Iterator[IdentifierForms]:
     yield from _words_of(part)
     words = _LETTERS.findall(part)
     if len(words) > 1:
         yield from _form(words, "known-name", "word", _LEAST_PAIR)
 
 
-def _words_of(part: str) -> Iterator[Found]:
+def _words_of(part: str) -> Iterator[IdentifierForms]:
     for word in _LETTERS.findall(part):
-        if squeeze(word) in _NOT_NAMES or (word.isascii() and len(word) < _LEAST_NAME):
-            yield Beside(squeeze(word), "known-name")
+        if fold_letters(word) in _NOT_NAMES or (word.isascii() and len(word) < _LEAST_NAME):
+            yield ContextWord(fold_letters(word), "known-name")
         else:
             yield from _form([word], "known-name", "word", _LEAST_NAME)
 
 
 def _orders(parts: list[str]) -> set[tuple[str, ...]]:
     """Family and given names side by side, in either order."""
-    if len(parts) < 2 or all(squeeze(part) in NO_NAMES for part in parts):
+    if len(parts) < 2 or all(fold_letters(part) in NOT_NAMES for part in parts):
         return set()
     family, given, *middle = parts
     return {(family, given), (given, family), (family, given, *middle), (given, *middle, family)}
 
 
-def _logins(parts: list[str]) -> Iterator[Form]:
+def _logins(parts: list[str]) -> Iterator[IdentifierForm]:
     """The family name with the first letter of the given name in one word, as in ``jsmith``."""
     family, first = parts[0] if parts else "", parts[1][:1] if len(parts) > 1 else ""
-    if len(squeeze(family)) >= _LEAST_PAIR and first.isalpha() and first.isascii():
+    if len(fold_letters(family)) >= _LEAST_PAIR and first.isalpha() and first.isascii():
         for order in ((first, family), (family, first)):
             yield from _form(order, "known-name", "login", _LEAST_PAIR)
 
 
-def _initials(parts: list[str]) -> Iterator[Found]:
-    letters = [squeeze(part)[:1] for part in parts]
+def _initials(parts: list[str]) -> Iterator[IdentifierForms]:
+    letters = [fold_letters(part)[:1] for part in parts]
     for letter in letters:
         if letter.isalpha() and letter.isascii():
-            yield Beside(letter, "known-name")
+            yield ContextWord(letter, "known-name")
     if len(letters) > 1:
         family, given, *middle = letters
         for order in ((given, family), (family, given), (given, *middle, family)):
             yield Initials("".join(order))
 
 
-def _number(value: str, rule: str, *, letters: bool) -> Iterator[Found]:
-    whole = squeeze(value)
+def _number(value: str, rule: str, *, letters: bool) -> Iterator[IdentifierForms]:
+    whole = fold_letters(value)
     if not whole.strip("0") or (not letters and whole in _products()):
         return
     if any(map(str.isdigit, whole)):
         if len(whole) >= _LEAST_PART or (len(whole) >= _LEAST_NUMBER and whole not in vocabulary()):
-            yield Form(whole, rule, "digits" if whole.isdigit() else "code")
+            yield IdentifierForm(whole, rule, "digits" if whole.isdigit() else "code")
         for part in _MIXED.findall(value):
             if len(part) >= _LEAST_PART and any(map(str.isdigit, part)):
-                key = squeeze(part)
-                yield Form(key, rule, "digits" if key.isdigit() else "code")
+                key = fold_letters(part)
+                yield IdentifierForm(key, rule, "digits" if key.isdigit() else "code")
         yield from _digit_runs(value, rule)
     elif len(whole) > _LEAST_PART and whole not in vocabulary() and whole not in INSTITUTION_WORDS:
-        yield Form(whole, rule, "code")
+        yield IdentifierForm(whole, rule, "code")
     if letters:
         for word in _LETTERS.findall(value):
-            key = squeeze(word)
-            if len(key) >= _LEAST_PART and key not in vocabulary() and key not in NO_NAMES:
-                yield Form(key, rule, "code")
+            key = fold_letters(word)
+            if len(key) >= _LEAST_PART and key not in vocabulary() and key not in NOT_NAMES:
+                yield IdentifierForm(key, rule, "code")
 
 
 @cache
 def _products() -> frozenset[str]:
     """Names of makers and products, and their words: stations are called so, and texts may say them."""
-    named = {squeeze(model) for model in device_models()}
-    return frozenset(named | {squeeze(word) for model in device_models() for word in model.split()})
+    named = {fold_letters(model) for model in device_models()}
+    return frozenset(named | {fold_letters(word) for model in device_models() for word in model.split()})
 
 
-def _digit_runs(value: str, rule: str) -> Iterator[Form]:
+def _digit_runs(value: str, rule: str) -> Iterator[IdentifierForm]:
     """Digits without the letters beside them, and without leading zeros; all of them in one."""
     for digits in {"".join(_DIGITS.findall(value)), *_DIGITS.findall(value)}:
         for number in {digits, digits.lstrip("0")}:
             if len(number) >= _LEAST_PART and number.isascii():
-                yield Form(number, rule, "digits")
+                yield IdentifierForm(number, rule, "digits")
 
 
-def _phone(value: str) -> Iterator[Found]:
+def _phone(value: str) -> Iterator[IdentifierForms]:
     for found in _EMAIL.finditer(value):
-        yield Form(squeeze(found[0]), "known-phone", "phrase")
-        if len(squeeze(found[1])) > _LEAST_PART:
-            yield Form(squeeze(found[1]), "known-phone", "phrase")
+        yield IdentifierForm(fold_letters(found[0]), "known-phone", "phrase")
+        if len(fold_letters(found[1])) > _LEAST_PART:
+            yield IdentifierForm(fold_letters(found[1]), "known-phone", "phrase")
         value = value.replace(found[0], " ")
     main = _EXTENSION.split(value)[0]
     if main != value:
-        yield Form(squeeze(value), "known-phone", "phrase")
+        yield IdentifierForm(fold_letters(value), "known-phone", "phrase")
     for number in _numbers(main):
-        yield Form(number, "known-phone", "digits")
+        yield IdentifierForm(number, "known-phone", "digits")
 
 
 def _numbers(phone: str) -> set[str]:
@@ -231,45 +231,47 @@ def _numbers(phone: str) -> set[str]:
     return {number for number in numbers if len(number) >= min(_LOCAL_PHONE, len(digits))}
 
 
-def _phrase(value: str, rule: str, generic: frozenset[str]) -> Iterator[Found]:
+def _phrase(value: str, rule: str, generic: frozenset[str]) -> Iterator[IdentifierForms]:
     """A whole phrase, its parts between commas, and its words that are no ordinary ones."""
     for part in {value, *re.split(r"[\\^,;\r\n]+", value)}:
         words = _MIXED.findall(part)
-        plain = all(squeeze(word) in vocabulary() or len(word) < _LEAST_NAME for word in words)
+        plain = all(fold_letters(word) in vocabulary() or len(word) < _LEAST_NAME for word in words)
         if not plain and len(part.strip()) >= _LEAST_PHRASE:
             yield from _form(words, rule, "phrase", _LEAST_NAME)
     for word in _MIXED.findall(value):
         yield from _phrase_word(word, rule, generic)
 
 
-def _phrase_word(word: str, rule: str, generic: frozenset[str]) -> Iterator[Found]:
-    key = squeeze(word)
+def _phrase_word(word: str, rule: str, generic: frozenset[str]) -> Iterator[IdentifierForms]:
+    key = fold_letters(word)
     if key.isdigit() and len(key) > _LEAST_PART:
-        yield Form(key, rule, "digits")
+        yield IdentifierForm(key, rule, "digits")
     elif key.isalpha() and len(key) >= _LEAST_PART and not _is_ordinary(key, generic):
         yield from _form([word], rule, "word", _LEAST_PART)
     else:
-        yield Beside(key, rule)
+        yield ContextWord(key, rule)
 
 
 def _is_ordinary(key: str, generic: frozenset[str]) -> bool:
-    return key in generic or key in vocabulary() or key in NO_NAMES or key in PARTICLES
+    return key in generic or key in vocabulary() or key in NOT_NAMES or key in PARTICLES
 
 
-def _form(words: list[str] | tuple[str, ...], rule: str, shape: Shape, least: int) -> Iterator[Form]:
+def _form(
+    words: list[str] | tuple[str, ...], rule: str, shape: Shape, least: int
+) -> Iterator[IdentifierForm]:
     plain = "".join(words).isascii()
     for wide in (False,) if plain else (False, True):
-        keys = [squeeze(word, wide=wide) for word in words]
+        keys = [fold_letters(word, wide=wide) for word in words]
         key = "".join(keys)
         if not plain and any(map(is_syllabic, key)):
             if len(key) > 1:
-                yield Form(key, rule, "syllables")
+                yield IdentifierForm(key, rule, "syllables")
             elif rule == "known-name":
-                yield Form(key, rule, "word", frozenset([1]))
+                yield IdentifierForm(key, rule, "word", frozenset([1]))
         elif len(key) >= least:
-            yield Form(key, rule, shape, frozenset(accumulate(map(len, keys))))
+            yield IdentifierForm(key, rule, shape, frozenset(accumulate(map(len, keys))))
 
 
-def misspellable(form: Form) -> bool:
+def misspellable(form: IdentifierForm) -> bool:
     """Whether slips of the pen are looked for: names and places of letters."""
     return form.shape == "word" and form.key.isalpha() and len(form.key) > 1

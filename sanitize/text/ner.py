@@ -27,7 +27,7 @@ _UNNEEDED = ("tagger", "parser", "attribute_ruler", "lemmatizer", "morphologizer
 
 
 @dataclass(frozen=True, slots=True)
-class Entity:
+class NamedEntity:
     """A span that the model or a recogniser of presidio claims; ``named`` when it is a name."""
 
     start: int
@@ -88,14 +88,14 @@ class EntityFinder:
         self._model = model
         self._engine: Any = None
 
-    def __call__(self, text: str) -> tuple[Entity, ...]:
+    def __call__(self, text: str) -> tuple[NamedEntity, ...]:
         """Spans of names, places and organisations, and of numbers that presidio knows."""
         with _quiet():
             if self._engine is None:
                 self._engine = _load(self._model)
             results = self._engine.analyze(text, language=_LANGUAGE, score_threshold=_LEAST_SCORE)
         return tuple(
-            Entity(one.start, one.end, one.entity_type in _NAMES)
+            NamedEntity(one.start, one.end, one.entity_type in _NAMES)
             for one in sorted(results, key=lambda one: (one.start, -one.end, one.entity_type))
             if one.entity_type != "DATE_TIME"
         )

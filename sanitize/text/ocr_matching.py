@@ -16,9 +16,9 @@ from typing import Final
 
 from medsanitize.policies.tables.vocabulary import words as vocabulary
 from medsanitize.sanitize.text.date_patterns import Day, dates_in
-from medsanitize.sanitize.text.folding import squeeze
-from medsanitize.sanitize.text.match_context import Cut
-from medsanitize.sanitize.text.name_variants import Form
+from medsanitize.sanitize.text.folding import fold_letters
+from medsanitize.sanitize.text.match_context import TextCut
+from medsanitize.sanitize.text.name_variants import IdentifierForm
 
 _ALIKE: Final = {**dict.fromkeys("1i|!ı", "l"), **dict.fromkeys("68", "b"), **dict.fromkeys("9q", "g")} | {
     "0": "o",
@@ -56,7 +56,7 @@ class Skeleton:
         return f"Skeleton({self.rule})"
 
 
-def skeletons(forms: Iterable[Form]) -> tuple[Skeleton, ...]:
+def build_skeletons(forms: Iterable[IdentifierForm]) -> tuple[Skeleton, ...]:
     """Reduce the forms that are long enough to be recognised with errors."""
     made: dict[tuple[str, bool], Skeleton] = {}
     for form in forms:
@@ -68,7 +68,7 @@ def skeletons(forms: Iterable[Form]) -> tuple[Skeleton, ...]:
     return tuple(made.values())
 
 
-def blurred_spans(text: str, known: tuple[Skeleton, ...], dates: frozenset[Day]) -> Iterator[Cut]:
+def find_ocr_variants(text: str, known: tuple[Skeleton, ...], dates: frozenset[Day]) -> Iterator[TextCut]:
     """Yield what in a line of OCR may be one of the known values."""
     text = text[:_LONGEST_TEXT]
     words = [found.span() for found in _WORD.finditer(text)]
@@ -82,7 +82,7 @@ def blurred_spans(text: str, known: tuple[Skeleton, ...], dates: frozenset[Day])
     for found in _DATE_LIKE.finditer(text):
         digits = found[0].translate(_DIGIT_OF)
         for start, end in dates_in(digits, dates, ()):
-            yield Cut(found.start() + start, found.start() + end, "known-date")
+            yield TextCut(found.start() + start, found.start() + end, "known-date")
 
 
 def _errors(size: int, number: bool) -> int:
@@ -105,7 +105,7 @@ def _reduced(text: str) -> tuple[str, list[int], list[int]]:
         lone = not char.isalnum() and not (
             text[place - 1 : place].isalnum() or text[place + 1 : place + 2].isalnum()
         )
-        letters = "" if lone else _ALIKE.get(char.lower()) or squeeze(char)
+        letters = "" if lone else _ALIKE.get(char.lower()) or fold_letters(char)
         for letter in letters:
             one = _ALIKE.get(letter, letter)
             pair = _PAIRS.get(made[-1] + one) if made and ends[-1] == place else None
@@ -152,7 +152,7 @@ def _approximate(key: str, text: str, errors: int) -> Iterator[tuple[int, int, i
 
 def _accepted(
     text: str, words: list[tuple[int, int]], one: Skeleton, span: tuple[int, int], errors: int
-) -> Cut | None:
+) -> TextCut | None:
     """The cut for a value found with errors, unless what stands there is an ordinary word."""
     start, end = span
     begins = not text[start - 1 : start].isalnum()
@@ -160,9 +160,9 @@ def _accepted(
     if one.number:
         digits = sum(map(str.isdigit, text[start:end]))
         good = (begins and stops) or (len(one.key) >= _ANYWHERE and (begins or stops))
-        return Cut(start, end, one.rule) if good and 2 * digits >= len(one.key) else None
+        return TextCut(start, end, one.rule) if good and 2 * digits >= len(one.key) else None
     if begins and stops and not errors:
-        return Cut(start, end, one.rule)
+        return TextCut(start, end, one.rule)
     first = bisect_left(words, start, key=itemgetter(1))
     touched = [word for word in words[first : bisect_left(words, end, key=itemgetter(0))] if word[1] > start]
     if not touched:
@@ -171,9 +171,9 @@ def _accepted(
     over = start - low + high - end
     if len(one.key) <= _LEAST_WORD or (over > _LEFT_OVER and len(one.key) < _ANYWHERE):
         return None
-    if all(_is_ordinary(squeeze(text[low:high])) for low, high in touched):
+    if all(_is_ordinary(fold_letters(text[low:high])) for low, high in touched):
         return None
-    return Cut(low, high, one.rule) if over <= _LEFT_OVER else Cut(start, end, one.rule)
+    return TextCut(low, high, one.rule) if over <= _LEFT_OVER else TextCut(start, end, one.rule)
 
 
 def _is_ordinary(word: str) -> bool:

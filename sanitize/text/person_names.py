@@ -6,8 +6,8 @@ import re
 
 from medsanitize.policies.tables import vocabulary
 from medsanitize.policies.tables.vocabulary import cues
-from medsanitize.sanitize.text.lexicon import Kind
-from medsanitize.sanitize.text.tokens import Reading
+from medsanitize.sanitize.text.lexicon import WordKind
+from medsanitize.sanitize.text.tokens import TokenizedText
 
 _LABELS = re.compile(r"[\s.]{0,2}[:=][\s\"'(]{0,3}")
 _BLANK = re.compile(r"[ \t:.=]{1,3}")
@@ -15,7 +15,7 @@ _BETWEEN = re.compile(r"[ \t,^.'’-]{1,2}")
 _INITIAL_GAP = re.compile(r"[.\s]{1,2}")
 _JOINED = re.compile(r"['’`´-]")
 _CREDENTIAL_GAP = re.compile(r",?\s{1,2}")
-_NAMELIKE = (Kind.UNKNOWN, Kind.DOUBTFUL, Kind.EPONYM)
+_NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM)
 _MOST_NAMES = 4
 _SHORT_NAME = 3
 _LONGEST_INITIALS = 3
@@ -29,7 +29,7 @@ _BY = frozenset("by per von par por da af av door przez from".split())
 _RULES = frozenset("title cue unknown-word doubtful-word eponym label initial".split())
 
 
-def labelled(reading: Reading) -> None:
+def find_labeled_names(reading: TokenizedText) -> None:
     """``Patient: Klein``, ``NAME LONG``, ``surname=smith``: up to four words, unless plainly clinical."""
     for place, word in enumerate(reading.words[:-1]):
         if word.folded not in cues()["label"] and word.folded not in cues()["name label"]:
@@ -47,21 +47,21 @@ def labelled(reading: Reading) -> None:
             reading.cut.setdefault(here, "label")
 
 
-def _behind_label(reading: Reading, place: int, *, named: bool) -> bool:
+def _behind_label(reading: TokenizedText, place: int, *, named: bool) -> bool:
     """Whether a word behind a label could be a name: it is one, or is written so and is no clinical term."""
     word = reading.words[place]
     if word.folded in cues()["name label"] or word.folded in cues()["label"]:
         return False
     if word.kind in _NAMELIKE or (word.folded in _PARTICLES and place + 1 < len(reading.words)):
         return True
-    if not word.text.isalpha() or word.kind not in (Kind.SAFE, Kind.NAMED):
+    if not word.text.isalpha() or word.kind not in (WordKind.SAFE, WordKind.NAMED):
         return False
     if word.small and not (named and reading.small):
         return False
-    return word.kind is Kind.NAMED or word.folded not in vocabulary.words()
+    return word.kind is WordKind.NAMED or word.folded not in vocabulary.words()
 
 
-def signed(reading: Reading) -> None:
+def find_signatures(reading: TokenizedText) -> None:
     """``T. Brown``, ``Brown, MD``, ``by JRS``, ``J.S.``: initials, and names before a degree."""
     words = reading.words
     for place, word in enumerate(words):
@@ -78,11 +78,11 @@ def signed(reading: Reading) -> None:
                 reading.cut.setdefault(place + 1, "initial")
         elif gap in (". ", ".") and _begins_name(reading, place + 1):
             reading.cut.setdefault(place, "initial")
-            if after.kind is Kind.DOUBTFUL:
+            if after.kind is WordKind.DOUBTFUL:
                 reading.cut.setdefault(place + 1, "initial")
 
 
-def _begins_name(reading: Reading, place: int) -> bool:
+def _begins_name(reading: TokenizedText, place: int) -> bool:
     """Whether what follows an initial is a name: particles and then a word that may be one."""
     while place < len(reading.words) - 1 and reading.words[place].folded in _PARTICLES:
         place += 1
@@ -90,29 +90,29 @@ def _begins_name(reading: Reading, place: int) -> bool:
     return word.kind in _NAMELIKE and not word.small
 
 
-def _is_letter(reading: Reading, place: int) -> bool:
+def _is_letter(reading: TokenizedText, place: int) -> bool:
     word = reading.words[place].text
     return len(word) == 1 and word.isalpha() and word.isupper()
 
 
-def _stop(reading: Reading, place: int) -> bool:
+def _stop(reading: TokenizedText, place: int) -> bool:
     end = reading.words[place].end
     return reading.text[end : end + 1] == "."
 
 
-def _before_degree(reading: Reading, place: int) -> None:
+def _before_degree(reading: TokenizedText, place: int) -> None:
     taken = 0
     while place and taken < _SHORT_NAME and _CREDENTIAL_GAP.fullmatch(reading.gap(place - 1)):
         place -= 1
         word = reading.words[place]
         written = word.titled or (reading.capitals and not word.small) or _is_letter(reading, place)
-        if not written or (word.kind not in (*_NAMELIKE, Kind.NAMED) and not _is_letter(reading, place)):
+        if not written or (word.kind not in (*_NAMELIKE, WordKind.NAMED) and not _is_letter(reading, place)):
             return
         reading.cut.setdefault(place, "label")
         taken += 1
 
 
-def _is_initials(reading: Reading, place: int) -> bool:
+def _is_initials(reading: TokenizedText, place: int) -> bool:
     """Two or three capitals behind ``read by`` or ``Tech:`` that are no technical word."""
     word, cue = reading.words[place], reading.words[place - 1]
     if not (1 < len(word.text) <= _LONGEST_INITIALS and word.text.isalpha() and word.text.isupper()):
@@ -124,7 +124,7 @@ def _is_initials(reading: Reading, place: int) -> bool:
     return bool(label or by) and word.folded not in cues()["abbreviation"]
 
 
-def pieces(reading: Reading) -> None:
+def find_name_pieces(reading: TokenizedText) -> None:
     """Parts of names beside a part that went: ``O'``, ``van der``, ``Garcia-Lopez``, ``Nguyen Thi Hoa``."""
     _leading_particles(reading)
     _saints(reading)
@@ -135,12 +135,12 @@ def pieces(reading: Reading) -> None:
                     reading.cut.setdefault(other, "label")
 
 
-def _is_piece(reading: Reading, place: int, beside: int) -> bool:
+def _is_piece(reading: TokenizedText, place: int, beside: int) -> bool:
     """Whether the word at ``place`` belongs to the name that went at ``beside``."""
     if not 0 <= place < len(reading.words) or place in reading.cut:
         return False
     word, gap, before = reading.words[place], reading.gap(min(place, beside)), place < beside
-    if not word.text.isalpha() or word.kind is Kind.INSTITUTION or _says_who(word.folded, before=before):
+    if not word.text.isalpha() or word.kind is WordKind.INSTITUTION or _says_who(word.folded, before=before):
         return False
     if _JOINED.fullmatch(gap):
         tied = before and word.folded in _TIED
@@ -159,7 +159,7 @@ def _says_who(folded: str, *, before: bool) -> bool:
     return any(folded in cues()[section] for section in sections)
 
 
-def _is_piece_of_particles(reading: Reading, place: int) -> bool:
+def _is_piece_of_particles(reading: TokenizedText, place: int) -> bool:
     """``J. van der Berg``: a particle whose other neighbour is a particle or an initial."""
     if place == 0 or reading.gap(place - 1) not in (" ", ". "):
         return False
@@ -168,12 +168,12 @@ def _is_piece_of_particles(reading: Reading, place: int) -> bool:
     )
 
 
-def _starts_sentence(reading: Reading, place: int) -> bool:
+def _starts_sentence(reading: TokenizedText, place: int) -> bool:
     before = reading.text[: reading.words[place].start].rstrip()
     return before.endswith((".", ":", "!", "?", ";")) or (not before and reading.titles)
 
 
-def _leading_particles(reading: Reading) -> None:
+def _leading_particles(reading: TokenizedText) -> None:
     """``van der Meer``, ``DE LA CRUZ``: a text that begins with a particle begins with a name."""
     words = reading.words
     count = 0
@@ -190,7 +190,7 @@ def _leading_particles(reading: Reading) -> None:
             reading.cut.setdefault(place, "label")
 
 
-def _saints(reading: Reading) -> None:
+def _saints(reading: TokenizedText) -> None:
     """``São João``, ``St Mary``: the saint's name, and the word for saint where both are written as names."""
     for place, word in enumerate(reading.words[:-1]):
         after = reading.words[place + 1]

@@ -16,11 +16,11 @@ from functools import cache
 from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text import addresses
 from medsanitize.sanitize.text.dates import DATES
-from medsanitize.sanitize.text.lexicon import Kind, kind
+from medsanitize.sanitize.text.lexicon import WordKind, word_kind
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PatternMatch:
     """What a recogniser claims: the half-open span that goes, and its rule id."""
 
     start: int
@@ -122,18 +122,18 @@ def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple(rows)
 
 
-def found(text: str) -> Iterator[Found]:
+def find_patterns(text: str) -> Iterator[PatternMatch]:
     r"""Everything in ``text`` that a recogniser claims, in no order; spans may overlap."""
     for rule, pattern in _compiled():
         for match in pattern.finditer(text):
             span = _span(rule, match)
             if rule == "address":
-                yield Found(span.start, _town_ends(text, span), rule)
+                yield PatternMatch(span.start, _town_ends(text, span), rule)
             else:
-                yield whole(text, span) if rule in ("number", "phone") else span
+                yield extend_to_words(text, span) if rule in ("number", "phone") else span
 
 
-def whole(text: str, span: Found) -> Found:
+def extend_to_words(text: str, span: PatternMatch) -> PatternMatch:
     """The number with the letters that belong to it: ``A-20391187``, ``12.345.678-Z``, ``MRN AB 12 34``."""
     start, end = span.start, span.end
     before = _PREFIX.search(text, max(0, start - _LONGEST_PREFIX), start)
@@ -142,23 +142,23 @@ def whole(text: str, span: Found) -> Found:
         if before[1] or len(letters) == 1 or letters.lower() not in vocabulary.words():
             start = before.start(2)
     after = _SUFFIX.match(text, end)
-    return Found(start, after.end() if after else end, span.rule)
+    return PatternMatch(start, after.end() if after else end, span.rule)
 
 
-def _town_ends(text: str, span: Found) -> int:
+def _town_ends(text: str, span: PatternMatch) -> int:
     """Where an address ends: what follows a postcode and a comma is no town if nobody and nothing is
     called by any of its words.
     """
     for match in _BEHIND_POSTCODE.finditer(text, span.start, span.end):
         rest = vocabulary.split_words(text[match.end() : span.end])
-        if rest and all(kind(word) is Kind.SAFE for word in rest):
+        if rest and all(word_kind(word) is WordKind.SAFE for word in rest):
             return match.start()
     return span.end
 
 
-def _span(rule: str, match: re.Match[str]) -> Found:
+def _span(rule: str, match: re.Match[str]) -> PatternMatch:
     groups = match.groupdict()
     for name in ("cut", "cut2", "cut3", "cut4", "cut5"):
         if groups.get(name) is not None:
-            return Found(*match.span(name), rule)
-    return Found(*match.span(), rule)
+            return PatternMatch(*match.span(name), rule)
+    return PatternMatch(*match.span(), rule)

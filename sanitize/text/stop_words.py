@@ -10,7 +10,7 @@ PARTICLES: Final = frozenset(
 )
 """Parts of names and titles that texts use as ordinary words; of three letters and more."""
 
-NO_NAMES: Final = frozenset(
+NOT_NAMES: Final = frozenset(
     "anonymous anonymized anonymised anonym unknown unbekannt inconnu none null test tester patient "
     "doctor physician operator technologist technician user admin administrator service name phantom "
     "research unspecified withheld removed".split()

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from medsanitize.policies.tables.vocabulary import fold
-from medsanitize.sanitize.text.lexicon import Kind, kind
+from medsanitize.sanitize.text.lexicon import WordKind, word_kind
 
 _WORD = re.compile(r"[^\W_]+")
 _RUN = re.compile(r"[^\W_]+(?:\?+[^\W_]+)*")
-_CLINICAL = (Kind.SAFE, Kind.NAMED)
+_CLINICAL = (WordKind.SAFE, WordKind.NAMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Word:
     end: int
     text: str
     folded: str
-    kind: Kind
+    kind: WordKind
 
     @property
     def titled(self) -> bool:
@@ -36,7 +36,7 @@ class Word:
 
 
 @dataclass(slots=True)
-class Reading:
+class TokenizedText:
     """A text under reading.
 
     ``capitals``, ``titles`` and ``small`` say how its words are written: nearly all in capitals, every longer
@@ -60,24 +60,26 @@ class Reading:
         """Whether there is a word at ``place`` that is ordinary and stays."""
         if not 0 <= place < len(self.words) or place in self.cut:
             return False
-        return self.words[place].kind in (*_CLINICAL, Kind.NUMBER, Kind.TERM)
+        return self.words[place].kind in (*_CLINICAL, WordKind.NUMBER, WordKind.TERM)
 
 
-def read(text: str) -> Reading:
+def tokenize(text: str) -> TokenizedText:
     """Split a text into words and say what each is."""
-    words = [Word(start, start + len(word), word, fold(word), kind(word)) for start, word in _split(text)]
+    words = [
+        Word(start, start + len(word), word, fold(word), word_kind(word)) for start, word in _split(text)
+    ]
     letters = [word.text for word in words if word.text.isalpha() and len(word.text) > 1]
     small = sum(any(char.islower() for char in word) for word in letters)
     titles = all(not word.small for word in words if len(word.text) > 3 and word.text.isalpha())
     capitals = bool(letters) and small * 4 <= len(letters)
-    return Reading(text, words, capitals, titles, all(word.small for word in words))
+    return TokenizedText(text, words, capitals, titles, all(word.small for word in words))
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
     """Words and where they start. A question mark inside one stands for a letter that some system lost."""
     for run in _RUN.finditer(text):
         parts = [(run.start() + part.start(), part[0]) for part in _WORD.finditer(run[0])]
-        if len(parts) > 1 and any(kind(part) not in _CLINICAL or len(part) == 1 for _, part in parts):
+        if len(parts) > 1 and any(word_kind(part) not in _CLINICAL or len(part) == 1 for _, part in parts):
             yield run.start(), run[0]
         else:
             yield from parts

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from medsanitize.policies.tables import vocabulary
 from medsanitize.policies.tables.vocabulary import device_models, plausible_version, words
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 
 _WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"\d+|[^\W\d_]+")
@@ -45,7 +45,7 @@ _GAP = " zzzzzzzz "
 _NAMED = frozenset(["name", "id", "address", "phone", "institution"])
 
 
-def fold(text: str) -> str:
+def fold_text(text: str) -> str:
     """Casefold and strip accents, so that spellings of one word compare equal."""
     if text.isascii():
         return text.lower()
@@ -54,24 +54,24 @@ def fold(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Forbidden:
+class ForbiddenWords:
     """Tokens of a patient's and study's own names, ids and addresses: folded words, digit runs."""
 
     words: frozenset[str]
     numbers: frozenset[str]
 
 
-NOTHING_FORBIDDEN = Forbidden(frozenset(), frozenset())
+NOTHING_FORBIDDEN = ForbiddenWords(frozenset(), frozenset())
 
 
-def forbidden(known: Iterable[Known]) -> Forbidden:
+def forbidden_words(known: Iterable[KnownValue]) -> ForbiddenWords:
     """Collect the tokens that no text of these objects may keep."""
     tokens: set[str] = set()
     numbers: set[str] = set()
     for item in known:
         if item.category not in _NAMED:
             continue
-        folded = fold(item.value)
+        folded = fold_text(item.value)
         shortest = _SHORTEST_IN_ID if item.category == "id" else 0
         tokens.update(letters for letters in _LETTERS.findall(folded) if len(letters) >= shortest)
         tokens.update(word for word in _WORD.findall(folded) if len(word) > _MAX_DIGITS)
@@ -79,7 +79,7 @@ def forbidden(known: Iterable[Known]) -> Forbidden:
         joined = re.sub(r"\D", "", folded)
         if len(joined) > _MAX_DIGITS:
             numbers.add(joined)
-    return Forbidden(frozenset(tokens), frozenset(numbers))
+    return ForbiddenWords(frozenset(tokens), frozenset(numbers))
 
 
 @lru_cache(maxsize=65536)
@@ -108,10 +108,10 @@ def _is_term(word: str) -> bool:
     return all(len(part) <= _MAX_DIGITS or (part in words() and not part.isdigit()) for part in parts)
 
 
-def _word_stays(word: str, ban: Forbidden) -> bool:
+def _word_stays(word: str, ban: ForbiddenWords) -> bool:
     if len(word) > _LONGEST_WORD or not _in_vocabulary(word):
         return False
-    folded = fold(word)
+    folded = fold_text(word)
     return folded not in ban.words and not any(part in ban.words for part in _PART.findall(folded))
 
 
@@ -139,15 +139,15 @@ def paired(found: list[str]) -> list[bool]:
 _remembered = lru_cache(maxsize=65536)(_all_known)
 
 
-def is_named(text: str, ban: Forbidden) -> bool:
+def is_named(text: str, ban: ForbiddenWords) -> bool:
     """Whether a text carries one of the forbidden words or digit runs."""
-    folded = fold(text)
+    folded = fold_text(text)
     if not ban.words.isdisjoint(_PART.findall(folded)) or not ban.words.isdisjoint(_WORD.findall(folded)):
         return True
     return not ban.numbers.isdisjoint(_DIGITS.findall(folded))
 
 
-def is_product(text: str, ban: Forbidden) -> bool:
+def is_product(text: str, ban: ForbiddenWords) -> bool:
     """Whether a text is, as a whole, a known maker, model or form of software version.
 
     For attributes that name products only: some products bear first names.
@@ -156,7 +156,7 @@ def is_product(text: str, ban: Forbidden) -> bool:
     return whole and not is_named(text, ban)
 
 
-def reduce(text: str, ban: Forbidden) -> str:
+def reduce_to_vocabulary(text: str, ban: ForbiddenWords) -> str:
     """Keep the vocabulary words of ``text``; the text itself when every word of it stays.
 
     Words are looked up folded. Runs of three or more numbers (dates, phones), words spelled
@@ -171,12 +171,12 @@ def reduce(text: str, ban: Forbidden) -> str:
     return text
 
 
-def _stays(text: str, ban: Forbidden) -> bool:
+def _stays(text: str, ban: ForbiddenWords) -> bool:
     known = _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _all_known(text)
     return known and not is_named(text, ban)
 
 
-def _shortened(text: str, ban: Forbidden) -> str:
+def _shortened(text: str, ban: ForbiddenWords) -> str:
     shortened = _CONTROL.sub(" ", text)
     for run in _RUNS:
         shortened = run.sub(_GAP, shortened)

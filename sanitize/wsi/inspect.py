@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from hashlib import sha256
 
-from medsanitize.sanitize.context import Known, Peek
-from medsanitize.sanitize.formats.czi import looks_like_zisraw, read_zisraw
-from medsanitize.sanitize.formats.tiff.pyramid import Tiff, looks_like_tiff
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.context import Inspection, KnownValue
+from medsanitize.sanitize.formats.czi import looks_like_czi, read_czi
+from medsanitize.sanitize.formats.tiff.pyramid import PyramidTiff, looks_like_tiff
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.registry import vendor_of
 from medsanitize.sanitize.wsi.source import SlideView
 
@@ -24,7 +24,7 @@ _KEYED = re.compile(
 _HARMLESS = re.compile(r"(?i)(?:jpe?g|j2k|rgb|q=|aperio|openslide|level|tile|image|x86|utf|iso|v\d).*")
 
 
-def peek_slide(view: SlideView) -> Peek | None:
+def inspect_slide(view: SlideView) -> Inspection | None:
     """What inventory needs of a slide; None for what is none.
 
     The kind is ``slide``, or ``unreadable`` with the rule why it cannot be one.
@@ -35,13 +35,13 @@ def peek_slide(view: SlideView) -> Peek | None:
         return None
     try:
         vendor = vendor_of(view)
-    except Refused as refused:
-        return Peek("unreadable", refused.rule)
+    except Quarantined as refused:
+        return Inspection("unreadable", refused.rule)
     if not vendor:
-        return Peek("unreadable", "slide-file-missing") if named else None
+        return Inspection("unreadable", "slide-file-missing") if named else None
     if len(view.files) > 1 and vendor not in _OF_SEVERAL:
-        return Peek("unreadable", "slide-not-supported")
-    return Peek("slide", known=frozenset(_known(view)))
+        return Inspection("unreadable", "slide-not-supported")
+    return Inspection("slide", known=frozenset(_known(view)))
 
 
 def slide_key(view: SlideView) -> str:
@@ -63,18 +63,18 @@ def slide_key(view: SlideView) -> str:
     return digest.hexdigest()
 
 
-def _known(view: SlideView) -> Iterator[Known]:
+def _known(view: SlideView) -> Iterator[KnownValue]:
     """Its file names, and the values of keys that name people and numbers; as many as are plainly such."""
     for file in view.files:
         if file is view.files[0] or file.name.lower().endswith(".svs"):
             stem = file.name.rpartition("/")[2].rpartition(".")[0]
             if len(stem) > 5 and any(map(str.isdigit, stem)):
-                yield Known("id", stem)
+                yield KnownValue("id", stem)
     for text in _texts(view):
         for found in _KEYED.findall(text):
             value = found.strip()
             if len(value) > 5 and not _HARMLESS.match(value):
-                yield Known("id" if any(map(str.isdigit, value)) else "name", value)
+                yield KnownValue("id" if any(map(str.isdigit, value)) else "name", value)
 
 
 def _texts(view: SlideView) -> Iterator[str]:
@@ -82,16 +82,16 @@ def _texts(view: SlideView) -> Iterator[str]:
         for file in view.files:
             if looks_like_tiff(file.data):
                 yield from _tiff_texts((view if file is view.files[0] else SlideView((file,))).tiff)
-        if looks_like_zisraw(view.data):
-            yield _decoded(read_zisraw(view.data).xml)
-    except Refused:
+        if looks_like_czi(view.data):
+            yield _decoded(read_czi(view.data).xml)
+    except Quarantined:
         return  # the object function reads it again and names the rule
     for file in view.files:
         if file.name.lower().endswith((".ini", ".vms", ".vmu", ".afi")):
             yield _decoded(bytes(file.data[:_MOST_TEXT]))
 
 
-def _tiff_texts(tiff: Tiff) -> Iterator[str]:
+def _tiff_texts(tiff: PyramidTiff) -> Iterator[str]:
     for directory in tiff.directories[:64]:
         for field in directory.fields.values():
             if field.type in _TEXTS and field.size > 5:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from medsanitize.sanitize.formats.tiff.page import Page
+from medsanitize.sanitize.formats.tiff.page import OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION
-from medsanitize.sanitize.formats.tiff.writer import numbers, text
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values
 from medsanitize.sanitize.formats.tiff_directory import Dialect
 
 _LINE = 11
@@ -12,7 +12,7 @@ _LINE = 11
 _MARGIN, _SPACING, _SCALE = 4, 3, 3
 
 
-def label_page(dialect: Dialect, instance: str, described: str) -> Page:
+def label_page(dialect: Dialect, instance: str, described: str) -> OutputPage:
     """A page in one strip of uncompressed RGB that shows the slide's name, marked as a label.
 
     Parameters
@@ -27,9 +27,9 @@ def label_page(dialect: Dialect, instance: str, described: str) -> Page:
     width, height, pixels = _drawn(instance)
     shorts = {254: [1], 258: [8, 8, 8], 259: [1], 262: [2], 277: [3], 284: [1]}
     longs = {256: [width], 257: [height], 278: [height]}
-    values = {tag: numbers(dialect, 3, given) for tag, given in shorts.items()}
-    values |= {tag: numbers(dialect, 4, given) for tag, given in longs.items()}
-    return Page(values | {DESCRIPTION: text(described)}, [(pixels,)], tiled=False)
+    values = {tag: integer_values(dialect, 3, given) for tag, given in shorts.items()}
+    values |= {tag: integer_values(dialect, 4, given) for tag, given in longs.items()}
+    return OutputPage(values | {DESCRIPTION: ascii_value(described)}, [(pixels,)], tiled=False)
 
 
 def label_size(instance: str) -> tuple[int, int]:

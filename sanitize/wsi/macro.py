@@ -16,13 +16,21 @@ from typing import TYPE_CHECKING
 from medsanitize.policies.model import KeptMacro, WholeSlides
 from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.formats.pieces import Copy
-from medsanitize.sanitize.formats.tiff.page import Page, Value
-from medsanitize.sanitize.formats.tiff.pyramid import COMPRESSION, LENGTH, PHOTOMETRIC, WIDTH, Tiff
-from medsanitize.sanitize.formats.tiff.writer import numbers, write_tiff
+from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import COMPRESSION, LENGTH, PHOTOMETRIC, WIDTH, PyramidTiff
+from medsanitize.sanitize.formats.tiff.writer import integer_values, write_tiff
 from medsanitize.sanitize.formats.tiff_directory import Dialect, Directory
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.wsi.tiff_pages import BITS, PLANAR, ROWS_PER_STRIP, SAMPLES, kept_page, shape_of
-from medsanitize.sanitize.wsi.tiles import DEFLATE, DEFLATE_OLD, JPEG, LZW, NONE, TileCleaner, jpeg_header
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.wsi.tiff_pages import BITS, PLANAR, ROWS_PER_STRIP, SAMPLES, copy_page, read_shape
+from medsanitize.sanitize.wsi.tiles import (
+    DEFLATE,
+    DEFLATE_OLD,
+    JPEG,
+    LZW,
+    NONE,
+    TileCleaner,
+    parse_jpeg_header,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +57,7 @@ TEXT = "C:burned-in-text"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Macro:
+class MacroImage:
     """A picture made anew: a JPEG of its own, its size in pixels."""
 
     data: bytes
@@ -63,14 +71,14 @@ class Macro:
 
 
 def keep_macro(
-    tiff: Tiff,
+    tiff: PyramidTiff,
     sources: Sequence[Directory | bytes],
     rules: WholeSlides,
     levels: Sequence[tuple[int, int]],
     counts: dict[str, int],
     *,
     fits: bool = True,
-) -> Macro | None:
+) -> MacroImage | None:
     """The macro as the policy keeps it; None where it is to go, or is not what it should be.
 
     Parameters
@@ -105,18 +113,18 @@ def keep_macro(
     counts[KEPT] = 1
     if regions:
         counts[TEXT] = regions
-    return Macro(data, picture.shape[1], picture.shape[0])
+    return MacroImage(data, picture.shape[1], picture.shape[0])
 
 
-def black_macro() -> Macro:
+def blank_macro() -> MacroImage:
     """A black picture in place of a macro without which viewers do not open the slide."""
     import numpy as np
 
     picture = np.zeros((*_BLACK, _CHANNELS), np.uint8)
-    return Macro(_encoded(picture, np.zeros(_BLACK, bool)), *_BLACK)
+    return MacroImage(_encoded(picture, np.zeros(_BLACK, bool)), *_BLACK)
 
 
-def macro_page(dialect: Dialect, macro: Macro, also: dict[int, Value]) -> Page:
+def macro_page(dialect: Dialect, macro: MacroImage, also: dict[int, FieldValue]) -> OutputPage:
     """A page in one JPEG strip.
 
     Parameters
@@ -130,28 +138,28 @@ def macro_page(dialect: Dialect, macro: Macro, also: dict[int, Value]) -> Page:
     shorts = {BITS: [8, 8, 8], SAMPLES: [_CHANNELS], _SUBSAMPLING: [1, 1]}
     shorts |= {COMPRESSION: [JPEG], PHOTOMETRIC: [_YCC], PLANAR: [1]}
     longs = {WIDTH: [macro.width], LENGTH: [macro.height], ROWS_PER_STRIP: [macro.height]}
-    values = {tag: numbers(dialect, 3, given) for tag, given in shorts.items()}
-    values |= {tag: numbers(dialect, 4, given) for tag, given in longs.items()}
-    return Page(values | also, [(macro.data,)], tiled=False)
+    values = {tag: integer_values(dialect, 3, given) for tag, given in shorts.items()}
+    values |= {tag: integer_values(dialect, 4, given) for tag, given in longs.items()}
+    return OutputPage(values | also, [(macro.data,)], tiled=False)
 
 
 # -- reading ------------------------------------------------------------------------------
 
 
-def _decoded(tiff: Tiff, source: Directory | bytes, most: int) -> Colours | None:
+def _decoded(tiff: PyramidTiff, source: Directory | bytes, most: int) -> Colours | None:
     """The picture's colours; None where it is too large, of an unexpected form or cannot be decoded."""
     try:
         if isinstance(source, bytes):
-            jpeg_header(source)
+            parse_jpeg_header(source)
             return _colours(source, "JPEG", most)
         return _colours(_alone(tiff, source), "TIFF", most)
-    except Refused:
+    except Quarantined:
         return None
 
 
-def _alone(tiff: Tiff, directory: Directory) -> bytes:
+def _alone(tiff: PyramidTiff, directory: Directory) -> bytes:
     """A TIFF of that page alone, with nothing but what decoding needs; nothing for an unexpected page."""
-    shape = shape_of(tiff, directory)
+    shape = read_shape(tiff, directory)
     bits = [int(one) for one in tiff.numbers(directory, BITS)]
     samples, photometric = tiff.number(directory, SAMPLES, 1), tiff.number(directory, PHOTOMETRIC, 0)
     plain = (tiff.number(directory, PLANAR, 1), tiff.number(directory, _ORIENTATION, 1)) == (1, 1)
@@ -164,11 +172,11 @@ def _alone(tiff: Tiff, directory: Directory) -> bytes:
         or shape.width * shape.height > _MOST_PIXELS
     ):
         return b""
-    page = kept_page(tiff, directory, TileCleaner(tiff.data))
+    page = copy_page(tiff, directory, TileCleaner(tiff.data))
     segments = [tuple(_bytes(tiff.data, piece) for piece in segment) for segment in page.segments]
     if sum(len(piece) for segment in segments for piece in segment) > _MOST_BYTES:
         return b""
-    whole = Page(page.values, [*segments], page.tiled)
+    whole = OutputPage(page.values, [*segments], page.tiled)
     pieces = write_tiff(replace(tiff.dialect, kind="classic"), [whole])
     return b"".join(piece for piece in pieces if isinstance(piece, bytes))
 
@@ -215,7 +223,7 @@ def _end(share: float, side: int) -> int:
 def _without_text(picture: Colours, kept: Area) -> tuple[bytes, int]:
     """The kept part as a JPEG, and the number of areas in it that were blanked: none of it can be read."""
     import numpy as np
-    from medsanitize.sanitize.formats.dicom.image_pixel import snapped
+    from medsanitize.sanitize.formats.dicom.image_pixel import snap_area
     from medsanitize.sanitize.wsi.macro_ocr import text_areas
 
     mask = np.zeros(picture.shape[:2], bool)
@@ -227,10 +235,10 @@ def _without_text(picture: Colours, kept: Area) -> tuple[bytes, int]:
         if not found:
             return data, len(blanked)
         for area in found:
-            left, top, right, bottom = snapped(area, picture.shape[:2], _CELL, _CELL)
+            left, top, right, bottom = snap_area(area, picture.shape[:2], _CELL, _CELL)
             mask[top:bottom, left:right] = False
         blanked += found
-    raise Refused("burned-in-text-remains", "pixels")
+    raise Quarantined("burned-in-text-remains", "pixels")
 
 
 def _encoded(picture: Colours, mask: NDArray[np.bool_]) -> bytes:
@@ -248,5 +256,5 @@ def _shown(data: bytes, mask: NDArray[np.bool_]) -> Colours:
     """What a viewer will see of a JPEG, which must be black where the mask keeps nothing."""
     shown = _colours(data, "JPEG")
     if shown is None or shown.shape[:2] != mask.shape or shown[~mask].any():
-        raise Refused("pixels-not-rewritten", "pixels")
+        raise Quarantined("pixels-not-rewritten", "pixels")
     return shown

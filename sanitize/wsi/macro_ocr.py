@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from medsanitize.sanitize.burned_in.areas import inside, merged
-from medsanitize.sanitize.burned_in.boxes import TextBox, grow
+from medsanitize.sanitize.burned_in.areas import is_inside, merge_areas
+from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
 from medsanitize.sanitize.burned_in.ocr import TextReader
-from medsanitize.sanitize.burned_in.rendering import renderings
+from medsanitize.sanitize.burned_in.rendering import render_frame
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from numpy.typing import NDArray
 
@@ -39,15 +39,17 @@ def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> li
     rows, columns = crop.shape[:2]
     geometry = Geometry(rows, columns, 3, 1, 8, 8, 7, False, "RGB")
     found: list[Area] = []
-    for shown in renderings(crop, geometry, "RGB", None):
+    for shown in render_frame(crop, geometry, "RGB", None):
         for box in _reader().read(shown):
-            one = grow(box, (rows, columns))
-            one = grow(one, (rows, columns)) if blanked else one
+            one = area_to_blank(box, (rows, columns))
+            one = area_to_blank(one, (rows, columns)) if blanked else one
             area = (one.left + left, one.top + top, one.right + left, one.bottom + top)
             bounds = (box.left + left, box.top + top, box.right + left, box.bottom + top)
-            if _is_text(box, min(picture.shape[:2])) and not any(inside(bounds, known) for known in blanked):
+            if _is_text(box, min(picture.shape[:2])) and not any(
+                is_inside(bounds, known) for known in blanked
+            ):
                 found.append(area)
-    return list(merged(found))
+    return list(merge_areas(found))
 
 
 def _is_text(box: TextBox, side: int) -> bool:

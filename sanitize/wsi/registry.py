@@ -10,7 +10,7 @@ from typing import cast
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView, SourceFile
 
 __all__ = [
@@ -58,7 +58,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     """
     module = _module_of(view)
     if module is None:
-        raise Refused("slide-not-supported", "structure")
+        raise Quarantined("slide-not-supported", "structure")
     plan = cast(Callable[[SlideView, WholeSlides, SlideName], EditPlan], module.plan_edits)
     return plan(view, rules, name)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Context, Place
+from medsanitize.sanitize.context import Context, SpecimenIds
 from medsanitize.sanitize.formats.edit_plan import OutFile, SlideFacts
-from medsanitize.sanitize.pseudonyms import SubKeys, mac, patient_pseudonym, remap_uid
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.result import Check, Finding, Outcome, Record, Slide
+from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac, patient_pseudonym, remap_uid
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.result import CheckResult, Finding, ObjectRecord, Outcome, SlideRecord
 from medsanitize.sanitize.wsi.macro import KEPT, TEXT
 from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
@@ -28,7 +28,7 @@ class SanitizedSlide:
     ``files`` and ``links`` are empty unless the outcome is released; the main file comes first.
     """
 
-    record: Record
+    record: ObjectRecord
     files: tuple[OutFile, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
 
@@ -67,9 +67,9 @@ class SlideSanitizer:
         """
         try:
             if context.refuse:
-                raise Refused(context.refuse)
+                raise Quarantined(context.refuse)
             if sum(len(file.data) for file in view.files) > self._policy.dicom.limits.object_bytes:
-                raise Refused("object-too-large")
+                raise Quarantined("object-too-large")
             root = self._policy.pseudonyms.uid_root
             name = SlideName(remap_uid(self._keys, root, f"slide/{context.object_key}"), self._keys.dummy)
             plan = plan_edits(view, self._policy.wsi, name)
@@ -77,7 +77,7 @@ class SlideSanitizer:
                 self._keys, self._policy.pseudonyms, context.patient
             )
             slide, links = self._placed(plan.facts, context)
-            record = Record(
+            record = ObjectRecord(
                 Outcome.RELEASED,
                 "slide",
                 rules=dict(sorted(plan.rules.items())),
@@ -94,33 +94,39 @@ class SlideSanitizer:
             if context.place is not None and context.place.patient:
                 links = (*links, (context.place.patient, patient))
             return SanitizedSlide(record, plan.files, (*links, (main, name.instance), *plan.names))
-        except Refused as refused:
+        except Quarantined as refused:
             finding = Finding(refused.place, refused.rule)
-            return SanitizedSlide(Record(Outcome.QUARANTINED, "slide", (finding,)))
+            return SanitizedSlide(ObjectRecord(Outcome.QUARANTINED, "slide", (finding,)))
         except RecursionError:
-            return SanitizedSlide(Record(Outcome.QUARANTINED, "slide", (Finding("structure", "too-deep"),)))
+            return SanitizedSlide(
+                ObjectRecord(Outcome.QUARANTINED, "slide", (Finding("structure", "too-deep"),))
+            )
 
-    def _placed(self, facts: SlideFacts, context: Context) -> tuple[Slide, tuple[tuple[str, str], ...]]:
+    def _placed(self, facts: SlideFacts, context: Context) -> tuple[SlideRecord, tuple[tuple[str, str], ...]]:
         """The slide's facts with its place as pseudonyms, which name nothing beyond their own patient."""
-        place = context.place or Place()
+        place = context.place or SpecimenIds()
         above: tuple[str, ...] = (context.patient,)
         new: dict[str, str] = {}
         for level in ("sample", "block", "section"):
             own = getattr(place, level)
             above = (*above, own)
-            new[level] = mac(self._keys.patient, level, *above)[:_NAME_BYTES].hex() if own else ""
+            new[level] = keyed_mac(self._keys.patient, level, *above)[:_NAME_BYTES].hex() if own else ""
         scanner = (
-            mac(self._keys.patient, "scanner", place.scanner)[:_NAME_BYTES].hex() if place.scanner else ""
+            keyed_mac(self._keys.patient, "scanner", place.scanner)[:_NAME_BYTES].hex()
+            if place.scanner
+            else ""
         )
         stain = known_stain(place.stain) or known_stain(facts.stain)
-        slide = Slide(facts.vendor, facts.levels, facts.mpp, facts.objective, stain, **new, scanner=scanner)
+        slide = SlideRecord(
+            facts.vendor, facts.levels, facts.mpp, facts.objective, stain, **new, scanner=scanner
+        )
         slide = replace(slide, macros=",".join(facts.macros))
         pairs = ((getattr(place, level), new[level]) for level in new)
         return slide, tuple(pair for pair in pairs if pair[0])
 
 
-def _read(vendor: str, macro: bool) -> Check:
+def _read(vendor: str, macro: bool) -> CheckResult:
     """Whether text was looked for: in a macro that stays, in no tissue."""
     if macro:
-        return Check.PASSED
-    return Check.NOT_RUN if vendor in _OF_ANYTHING else Check.NOT_APPLICABLE
+        return CheckResult.PASSED
+    return CheckResult.NOT_RUN if vendor in _OF_ANYTHING else CheckResult.NOT_APPLICABLE

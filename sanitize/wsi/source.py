@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.formats.tiff.pyramid import Tiff, looks_like_tiff, read_tiff
+from medsanitize.sanitize.formats.tiff.pyramid import PyramidTiff, looks_like_tiff, read_pyramid
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 
 
@@ -27,7 +27,7 @@ class SlideView:
 
     files: tuple[SourceFile, ...]
     untouched: bool = False
-    _tiff: list[Tiff] = field(default_factory=list, init=False, repr=False, compare=False)
+    _tiff: list[PyramidTiff] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def data(self) -> Buffer:
@@ -45,16 +45,16 @@ class SlideView:
         )
 
     @property
-    def tiff(self) -> Tiff:
+    def tiff(self) -> PyramidTiff:
         """The main file's directories, read once however many vendors ask.
 
         Raises
         ------
         Refused
-            See `medsanitize.sanitize.formats.tiff.pyramid.read_tiff`.
+            See `medsanitize.sanitize.formats.tiff.pyramid.read_pyramid`.
         """
         if not self._tiff:
-            self._tiff.append(read_tiff(self.data))
+            self._tiff.append(read_pyramid(self.data))
         return self._tiff[0]
 
     def said(self, tag: int) -> str:

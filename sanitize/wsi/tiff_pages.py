@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medsanitize.sanitize.formats.icc import numbers_of_profile
+from medsanitize.sanitize.formats.icc import reduce_profile
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.formats.tiff.page import Page, Value
+from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import (
     COMPRESSION,
     LENGTH,
@@ -16,10 +16,10 @@ from medsanitize.sanitize.formats.tiff.pyramid import (
     TILE_COUNTS,
     TILE_OFFSETS,
     WIDTH,
-    Tiff,
+    PyramidTiff,
 )
 from medsanitize.sanitize.formats.tiff_directory import Directory
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.tiles import TileCleaner, clean_tables
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ _MOST_TILES, _MOST_STRIPS, _LEAST_SIDE = 1 << 20, 1 << 16, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ImageShape:
     """What a directory says of its picture: size in pixels, tiled or in strips, compression."""
 
     width: int
@@ -77,7 +77,7 @@ class Shape:
     subfile: int
 
 
-def shape_of(tiff: Tiff, directory: Directory) -> Shape:
+def read_shape(tiff: PyramidTiff, directory: Directory) -> ImageShape:
     """Read the shape of a directory's picture.
 
     Raises
@@ -87,8 +87,8 @@ def shape_of(tiff: Tiff, directory: Directory) -> Shape:
     """
     width, height = tiff.number(directory, WIDTH, 0) or 0, tiff.number(directory, LENGTH, 0) or 0
     if not width or not height or width * height > _MOST_PIXELS:
-        raise Refused("tiff-structure", "structure")
-    return Shape(
+        raise Quarantined("tiff-structure", "structure")
+    return ImageShape(
         width,
         height,
         TILE_OFFSETS in directory.fields,
@@ -97,7 +97,7 @@ def shape_of(tiff: Tiff, directory: Directory) -> Shape:
     )
 
 
-def is_reduction(shape: Shape, base: Shape) -> bool:
+def is_reduction(shape: ImageShape, base: ImageShape) -> bool:
     """Whether a picture has the proportions of another, larger one, as a level of its pyramid has.
 
     Levels are rounded (up or down) to whole pixels or whole tiles of the larger one.
@@ -109,19 +109,19 @@ def is_reduction(shape: Shape, base: Shape) -> bool:
     return across / down < slack and down / across < slack
 
 
-def is_padded_reduction(shape: Shape, base: Shape) -> bool:
+def is_padded_reduction(shape: ImageShape, base: ImageShape) -> bool:
     """Whether a picture could be a level that is padded to whole tiles at each halving, as Philips does."""
     return shape.width <= base.width and shape.height <= base.height
 
 
-def kept_page(
-    tiff: Tiff,
+def copy_page(
+    tiff: PyramidTiff,
     directory: Directory,
     cleaner: TileCleaner,
     *,
-    also: dict[int, Value] | None = None,
+    also: dict[int, FieldValue] | None = None,
     without: frozenset[int] = frozenset(),
-) -> Page:
+) -> OutputPage:
     """A page with its picture and the tags that decoding needs.
 
     Parameters
@@ -136,50 +136,50 @@ def kept_page(
     Refused
         ``tiff-structure`` when a tag's values or the tiles contradict the picture's size.
     """
-    values: dict[int, Value] = {}
+    values: dict[int, FieldValue] = {}
     for tag, most in NEEDED.items():
         field = directory.fields.get(tag)
         if field is None or tag in without:
             continue
         if tag == TABLES:
             data = clean_tables(tiff.raw(field))
-            values[tag] = Value(7, len(data), data)
+            values[tag] = FieldValue(7, len(data), data)
             continue
         if field.type not in _NUMERIC or not 0 < field.count <= most:
-            raise Refused("tiff-structure", "structure")
-        values[tag] = Value(field.type, field.count, tiff.raw(field), field.high)
+            raise Quarantined("tiff-structure", "structure")
+        values[tag] = FieldValue(field.type, field.count, tiff.raw(field), field.high)
     values.update(_profile(tiff, directory, cleaner))
     values.update(also or {})
     if cleaner.untouched and TILE_OFFSETS in directory.fields:
         tiles = [(tiff.numbers(directory, tag)) for tag in (TILE_OFFSETS, TILE_COUNTS)]
         _require_apart(tiff, *tiles)
-        return Page(values, (), True, pointers=_pointers(tiff, directory))
-    return Page(values, segments_of(tiff, directory, cleaner), shape_of(tiff, directory).tiled)
+        return OutputPage(values, (), True, pointers=_pointers(tiff, directory))
+    return OutputPage(values, clean_segments(tiff, directory, cleaner), read_shape(tiff, directory).tiled)
 
 
-def _profile(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> dict[int, Value]:
+def _profile(tiff: PyramidTiff, directory: Directory, cleaner: TileCleaner) -> dict[int, FieldValue]:
     """The numbers of a page's colour profile, where the policy keeps them and they are well formed."""
     field = directory.fields.get(_PROFILE)
     if field is None or not cleaner.profiles:
         return {}
     sound = field.type in _BYTES and field.count <= _MOST_OF_PROFILE
-    clean = numbers_of_profile(tiff.raw(field)) if sound else None
+    clean = reduce_profile(tiff.raw(field)) if sound else None
     cleaner.count("C:colour-profile" if clean else "X:colour-profile")
-    return {_PROFILE: Value(7, len(clean), clean)} if clean else {}
+    return {_PROFILE: FieldValue(7, len(clean), clean)} if clean else {}
 
 
-def _pointers(tiff: Tiff, directory: Directory) -> dict[int, Value]:
+def _pointers(tiff: PyramidTiff, directory: Directory) -> dict[int, FieldValue]:
     """Offsets and counts of a page's tiles as they are in the source."""
     found = {}
     for tag in (TILE_OFFSETS, TILE_COUNTS):
         field = directory.fields.get(tag)
         if field is None or field.type not in _POINTERS:
-            raise Refused("tiff-structure", "structure")
-        found[tag] = Value(field.type, field.count, tiff.raw(field), field.high)
+            raise Quarantined("tiff-structure", "structure")
+        found[tag] = FieldValue(field.type, field.count, tiff.raw(field), field.high)
     return found
 
 
-def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[tuple[Piece, ...]]:
+def clean_segments(tiff: PyramidTiff, directory: Directory, cleaner: TileCleaner) -> list[tuple[Piece, ...]]:
     """The cleaned tiles or strips of a page, in order.
 
     Raises
@@ -191,11 +191,11 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
     """
     import numpy as np
 
-    shape = shape_of(tiff, directory)
+    shape = read_shape(tiff, directory)
     tags = (TILE_OFFSETS, TILE_COUNTS) if shape.tiled else (STRIP_OFFSETS, STRIP_COUNTS)
     offsets, counts = (tiff.numbers(directory, tag) for tag in tags)
     if len(offsets) != len(counts):
-        raise Refused("tiff-structure", "structure")
+        raise Quarantined("tiff-structure", "structure")
     sizes = _decoded_sizes(tiff, directory, shape, len(offsets))
     where, lengths = offsets.tolist(), counts.tolist()
     segments: list[tuple[Piece, ...]] = [()] * len(where)
@@ -210,18 +210,18 @@ def segments_of(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> list[
     return segments
 
 
-def _decoded_sizes(tiff: Tiff, directory: Directory, shape: Shape, count: int) -> list[int]:
+def _decoded_sizes(tiff: PyramidTiff, directory: Directory, shape: ImageShape, count: int) -> list[int]:
     """Bytes of each of ``count`` tiles or strips, decoded; refuses another number than the picture has."""
     samples = tiff.number(directory, SAMPLES, 1) or 1
     bits = tiff.numbers(directory, BITS)
     depth = int(bits[0]) if len(bits) else 1
     planar = (tiff.number(directory, PLANAR, 1) or 1) == 2
     if samples > 16 or depth > 64:
-        raise Refused("tiff-structure", "structure")
+        raise Quarantined("tiff-structure", "structure")
     if shape.tiled:
         across, down = tiff.number(directory, TILE_WIDTH, 0) or 0, tiff.number(directory, TILE_LENGTH, 0) or 0
         if across < _LEAST_SIDE or down < _LEAST_SIDE:
-            raise Refused("tiff-structure", "structure")
+            raise Quarantined("tiff-structure", "structure")
         plane, most = -(-shape.width // across) * -(-shape.height // down), _MOST_TILES
     else:
         across, down = shape.width, tiff.number(directory, ROWS_PER_STRIP, shape.height) or shape.height
@@ -229,16 +229,16 @@ def _decoded_sizes(tiff: Tiff, directory: Directory, shape: Shape, count: int) -
         plane, most = -(-shape.height // down), _MOST_STRIPS
     planes = samples if planar else 1
     if count != plane * planes:
-        raise Refused("tiff-structure", "structure")
+        raise Quarantined("tiff-structure", "structure")
     if count > most:
-        raise Refused("tiff-too-many-values", "structure")
+        raise Quarantined("tiff-too-many-values", "structure")
     row = (across * depth * (1 if planar else samples) + 7) // 8
     if shape.tiled:
         return [row * down] * count
     return [row * min(down, shape.height - strip * down) for strip in range(plane)] * planes
 
 
-def _require_apart(tiff: Tiff, offsets: ArrayLike, counts: ArrayLike) -> None:
+def _require_apart(tiff: PyramidTiff, offsets: ArrayLike, counts: ArrayLike) -> None:
     """Refuse a page that would keep, as pixels, what a tag says."""
     if not tiff.values.are_apart_from(offsets, counts):
-        raise Refused("tiff-overlapping-data", "structure")
+        raise Quarantined("tiff-overlapping-data", "structure")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from medsanitize.sanitize.formats import jpeg2000
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.formats.jpeg.scan import Markers
+from medsanitize.sanitize.formats.jpeg.scan import MarkerIndex
 from medsanitize.sanitize.formats.jpeg.tables import HUFFMAN, QUANTISATION, parse_tables
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.formats.tiff_directory import is_jpeg
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.tiff_directory import starts_as_jpeg
+from medsanitize.sanitize.quarantine import Quarantined
 
 NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD, J2K_YCC, J2K_RGB, J2K = 1, 5, 7, 8, 32946, 33003, 33005, 34712
 """Compression (tag 259); 33003 and 33005 are Aperio's JPEG 2000."""
@@ -51,10 +51,10 @@ class TileCleaner:
     _headers: dict[bytes, _Header] = field(default_factory=dict)
     _last: bytes = b""
     _looked_at: int = 0
-    _markers: Markers = field(init=False)
+    _markers: MarkerIndex = field(init=False)
 
     def __post_init__(self) -> None:
-        self._markers = Markers(self.data)
+        self._markers = MarkerIndex(self.data)
 
     def clean(self, offset: int, length: int, compression: int, size: int | None = None) -> tuple[Piece, ...]:
         """The pieces of one encoded tile or strip.
@@ -77,7 +77,7 @@ class TileCleaner:
         if length == 0:
             return ()
         if offset + length > len(self.data):
-            raise Refused("tiff-structure", "structure")
+            raise Quarantined("tiff-structure", "structure")
         if self.untouched:
             return (Copy(offset, length, self.file),)
         self._looked_at += length
@@ -89,7 +89,7 @@ class TileCleaner:
         if compression in (J2K_YCC, J2K_RGB, J2K):
             return self._jpeg2000(offset, length)
         if compression == NONE:
-            if size is None or length < size or is_jpeg(bytes(self.data[offset : offset + 4])):
+            if size is None or length < size or starts_as_jpeg(bytes(self.data[offset : offset + 4])):
                 raise _refused()
             return self._up_to(offset, size, length)
         if compression in (DEFLATE, DEFLATE_OLD):
@@ -97,7 +97,7 @@ class TileCleaner:
         if compression == LZW:
             check_lzw(bytes(self.data[offset : offset + length]), size)
             return (Copy(offset, length, self.file),)
-        raise Refused("slide-compression", "structure")
+        raise Quarantined("slide-compression", "structure")
 
     def _up_to(self, offset: int, used: int, length: int) -> tuple[Piece, ...]:
         if used < length:
@@ -135,7 +135,7 @@ class TileCleaner:
         key = bytes(self.data[offset : near + 2 + scan]) if near >= 0 else b""
         found = self._headers.get(key)
         if found is None:
-            found = jpeg_header(bytes(self.data[offset : offset + min(length, _HEADER)]))
+            found = parse_jpeg_header(bytes(self.data[offset : offset + min(length, _HEADER)]))
             if len(self._headers) < _REMEMBERED and found.end == len(key):
                 self._headers[key] = found
         if key in self._headers:
@@ -151,7 +151,7 @@ class TileCleaner:
 
     def _jpeg2000(self, offset: int, length: int) -> tuple[Piece, ...]:
         frame = bytes(self.data[offset : offset + length])
-        clean = jpeg2000.strip_metadata(frame)
+        clean = jpeg2000.strip_jpeg2000_metadata(frame)
         if clean is frame:
             return (Copy(offset, length, self.file),)
         self.count("C:tile-metadata")
@@ -168,7 +168,7 @@ class TileCleaner:
         return length - len(inflater.unused_data)
 
 
-def jpeg_header(head: bytes) -> _Header:
+def parse_jpeg_header(head: bytes) -> _Header:
     """Judge the segments of a JPEG up to its first scan's header.
 
     Raises
@@ -263,5 +263,5 @@ def _is_adobe(body: bytes) -> bool:
     return len(body) == 12 and body[:5] == b"Adobe" and body[11] <= 2
 
 
-def _refused() -> Refused:
-    return Refused("slide-tile-structure", "tiles")
+def _refused() -> Quarantined:
+    return Quarantined("slide-tile-structure", "tiles")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.formats.tiff.page import Page
+from medsanitize.sanitize.formats.tiff.page import OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import TILE_COUNTS, TILE_OFFSETS
-from medsanitize.sanitize.formats.tiff.writer import directories_behind
+from medsanitize.sanitize.formats.tiff.writer import append_directories
 from medsanitize.sanitize.formats.tiff_directory import Dialect
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 
@@ -55,7 +55,7 @@ def plan_wipe(view: SlideView, rules: WholeSlides) -> Wipe:
     plan = plan_edits(view, rules, SlideName("slide", b""))
     file = plan.files[0]
     if not file.pages or not view.untouched:
-        raise Refused("slide-not-supported", "structure")
+        raise Quarantined("slide-not-supported", "structure")
     placed: dict[tuple[Piece, ...], int] = {}
     new = bytearray()
     end = len(view.data) + len(view.data) % 2
@@ -67,13 +67,13 @@ def plan_wipe(view: SlideView, rules: WholeSlides) -> Wipe:
             placed[segment] = end + len(new)
             new += first + b"\0" * (len(first) % 2)
     dialect = view.tiff.dialect
-    written, head = directories_behind(dialect, file.pages, placed, end + len(new))
+    written, head = append_directories(dialect, file.pages, placed, end + len(new))
     kept = [(at, _length(segment)) for segment, at in placed.items() if at < len(view.data)]
     gaps = _gaps(kept, list(_tiles(dialect, file.pages)), len(head), len(view.data))
     return Wipe(end, bytes(new) + written, head, gaps)
 
 
-def _segments(pages: Sequence[Page]) -> Iterator[tuple[Piece, ...]]:
+def _segments(pages: Sequence[OutputPage]) -> Iterator[tuple[Piece, ...]]:
     for page in pages:
         yield from page.segments
         yield from _segments(page.subs)
@@ -83,7 +83,7 @@ def _length(segment: tuple[Piece, ...]) -> int:
     return sum(piece.length for piece in segment if isinstance(piece, Copy))
 
 
-def _tiles(dialect: Dialect, pages: Sequence[Page]) -> Iterator[NDArray[np.int64]]:
+def _tiles(dialect: Dialect, pages: Sequence[OutputPage]) -> Iterator[NDArray[np.int64]]:
     """Offsets and lengths of tiles that stay, a row each."""
     import numpy as np
 
@@ -95,7 +95,7 @@ def _tiles(dialect: Dialect, pages: Sequence[Page]) -> Iterator[NDArray[np.int64
             )
             offsets, counts = (column.astype(np.int64) for column in columns)
             if len(offsets) != len(counts):
-                raise Refused("tiff-structure", "structure")
+                raise Quarantined("tiff-structure", "structure")
             yield np.stack([offsets, counts], axis=1)[counts > 0]
         yield from _tiles(dialect, page.subs)
 
@@ -110,6 +110,6 @@ def _gaps(
     begins = np.concatenate([runs[:, 0], [size]])
     ends = np.concatenate([[start], runs[:, 0] + runs[:, 1]])
     if bool((begins < ends).any()) or bool((runs < 0).any()):
-        raise Refused("tiff-overlapping-data", "structure")
+        raise Quarantined("tiff-overlapping-data", "structure")
     apart = begins > ends
     return tuple(zip(ends[apart].tolist(), begins[apart].tolist(), strict=True))

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from faker import Faker
-from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.text.known_identifiers import Terms, known_spans, terms
+from medsanitize.sanitize.context import KnownValue
+from medsanitize.sanitize.text.known_identifiers import KnownTerms, compile_terms, find_known_identifiers
 
-SUBJECT = terms(
+SUBJECT = compile_terms(
     [
-        Known("name", "Smith^John^Adam"),
-        Known("name", "O'Brien^Siobhán"),
-        Known("name", "Müller-Lüdenscheidt^Jörg"),
-        Known("name", "Sørensen^Åse"),
-        Known("name", "Yamada^Taro=山田^太郎"),
-        Known("name", "van der Berg^Li"),
-        Known("id", "MR12345678"),
-        Known("id", "CT1"),
-        Known("id", "0004711"),
-        Known("id", "AB-771-23"),
-        Known("date", "20040119"),
-        Known("date", "19510430120000"),
-        Known("address", "4323 Wilkinson Avenue, Springfield 12345"),
-        Known("phone", "(217) 555-1234"),
-        Known("phone", "+49 89 5559876"),
-        Known("institution", "Kowalski Memorial Hospital"),
-        Known("label", "Sergeant 55512"),
-        Known("uid", "1.2.840.99999.1.2.3.4"),
+        KnownValue("name", "Smith^John^Adam"),
+        KnownValue("name", "O'Brien^Siobhán"),
+        KnownValue("name", "Müller-Lüdenscheidt^Jörg"),
+        KnownValue("name", "Sørensen^Åse"),
+        KnownValue("name", "Yamada^Taro=山田^太郎"),
+        KnownValue("name", "van der Berg^Li"),
+        KnownValue("id", "MR12345678"),
+        KnownValue("id", "CT1"),
+        KnownValue("id", "0004711"),
+        KnownValue("id", "AB-771-23"),
+        KnownValue("date", "20040119"),
+        KnownValue("date", "19510430120000"),
+        KnownValue("address", "4323 Wilkinson Avenue, Springfield 12345"),
+        KnownValue("phone", "(217) 555-1234"),
+        KnownValue("phone", "+49 89 5559876"),
+        KnownValue("institution", "Kowalski Memorial Hospital"),
+        KnownValue("label", "Sergeant 55512"),
+        KnownValue("uid", "1.2.840.99999.1.2.3.4"),
     ]
 )
 
@@ -56,8 +56,8 @@ LOCALES = (
 )
 
 
-def shown(text: str, subject: Terms = SUBJECT, *, noisy: bool = False) -> str:
-    for cut in reversed(known_spans(text, subject, noisy=noisy)):
+def shown(text: str, subject: KnownTerms = SUBJECT, *, noisy: bool = False) -> str:
+    for cut in reversed(find_known_identifiers(text, subject, noisy=noisy)):
         text = f"{text[: cut.start]}[{cut.rule.removeprefix('known-')}]{text[cut.end :]}"
     return text
 
@@ -69,14 +69,20 @@ def fakers() -> list[Faker]:
     return made
 
 
-def subject_of(faker: Faker, number: int) -> list[Known]:
+def subject_of(faker: Faker, number: int) -> list[KnownValue]:
     return [
-        *(Known("name", f"{faker.last_name()}^{faker.first_name()}") for _ in range(5)),
+        *(KnownValue("name", f"{faker.last_name()}^{faker.first_name()}") for _ in range(5)),
         *(
-            Known("id", f"MR{faker.random_int(10**7, 10**8)}"),
-            Known("id", str(faker.random_int(1000, 99999))),
+            KnownValue("id", f"MR{faker.random_int(10**7, 10**8)}"),
+            KnownValue("id", str(faker.random_int(1000, 99999))),
         ),
-        *(Known("date", faker.date("%Y%m%d")) for _ in range(3)),
-        *(Known("address", faker.address().replace("\n", ", ")), Known("phone", faker.phone_number())),
-        *(Known("institution", f"{faker.last_name()} Memorial Hospital"), Known("label", f"STATION{number}")),
+        *(KnownValue("date", faker.date("%Y%m%d")) for _ in range(3)),
+        *(
+            KnownValue("address", faker.address().replace("\n", ", ")),
+            KnownValue("phone", faker.phone_number()),
+        ),
+        *(
+            KnownValue("institution", f"{faker.last_name()} Memorial Hospital"),
+            KnownValue("label", f"STATION{number}"),
+        ),
     ]

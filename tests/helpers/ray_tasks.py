@@ -24,7 +24,7 @@ from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.pipeline.stages import sanitize
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 SANITIZE = sanitize.sanitize_batch
 
@@ -144,7 +144,7 @@ def finds_another_input(policy: Policy) -> dict[str, Any]:
 
 
 def setup_of(policy: Policy) -> Setup:
-    return Setup(policy, derive(bytes(range(64)), scope="project"), None, keep_links=False)
+    return Setup(policy, derive_sub_keys(bytes(range(64)), scope="project"), None, keep_links=False)
 
 
 def main() -> None:

@@ -15,9 +15,8 @@ from medsanitize.sanitize.formats import czi
 from medsanitize.sanitize.formats.edit_plan import EditPlan
 from medsanitize.sanitize.formats.mirax_index import write_index
 from medsanitize.sanitize.formats.pieces import Copy
-from medsanitize.sanitize.formats.tiff.page import Page, Value
-from medsanitize.sanitize.formats.tiff.writer import numbers, write_tiff
-from medsanitize.sanitize.formats.tiff.writer import text as ascii_value
+from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values, write_tiff
 from medsanitize.sanitize.formats.tiff_directory import Dialect
 from medsanitize.sanitize.wsi.source import SlideView, SourceFile
 from PIL import Image
@@ -65,20 +64,20 @@ def levels(size: int = 256, count: int = 2) -> list[np.ndarray]:
 
 def page(
     dialect: Dialect, picture: np.ndarray, texts: dict[int, str], *, tiled: bool = True, subfile: int = 0
-) -> Page:
+) -> OutputPage:
     """A page of JPEG tiles or one JPEG strip, with texts in the tags named."""
     high, wide = picture.shape[:2]
     shorts = {254: subfile, 259: 7, 262: 6, 277: 3, 284: 1}
     longs = {256: wide, 257: high} | ({322: TILE, 323: TILE} if tiled else {278: high})
-    values = {tag: numbers(dialect, 3, [value]) for tag, value in shorts.items()}
-    values |= {tag: numbers(dialect, 4, [value]) for tag, value in longs.items()}
-    values |= {258: numbers(dialect, 3, [8, 8, 8]), 530: numbers(dialect, 3, [1, 1])}
+    values = {tag: integer_values(dialect, 3, [value]) for tag, value in shorts.items()}
+    values |= {tag: integer_values(dialect, 4, [value]) for tag, value in longs.items()}
+    values |= {258: integer_values(dialect, 3, [8, 8, 8]), 530: integer_values(dialect, 3, [1, 1])}
     values |= {tag: ascii_value(value) for tag, value in texts.items()}
     encoded = tiles(picture) if tiled else [jpeg(picture)]
-    return Page(values, [(one,) for one in encoded], tiled)
+    return OutputPage(values, [(one,) for one in encoded], tiled)
 
 
-def tiff(dialect: Dialect, pages: Sequence[Page]) -> bytes:
+def tiff(dialect: Dialect, pages: Sequence[OutputPage]) -> bytes:
     """The bytes of a TIFF."""
     pieces = write_tiff(dialect, pages)
     assert all(isinstance(piece, bytes) for piece in pieces)
@@ -176,21 +175,23 @@ def hamamatsu(macro: np.ndarray | None = None) -> SlideView:
     return view(("x.ndpi", tiff(NDPI, pages)))
 
 
-def _ndpi_page(picture: np.ndarray, lens: float) -> Page:
+def _ndpi_page(picture: np.ndarray, lens: float) -> OutputPage:
     high, wide = picture.shape[:2]
     data = jpeg(picture, restart=wide // 8)
     starts = [data.index(b"\xff\xda") + 14] + [
         at + 2 for at in range(len(data) - 1) if data[at] == 0xFF and 0xD0 <= data[at + 1] <= 0xD7
     ]
     values = {
-        tag: numbers(NDPI, 3, [value]) for tag, value in {259: 7, 262: 6, 277: 3, 284: 1, 296: 3}.items()
+        tag: integer_values(NDPI, 3, [value])
+        for tag, value in {259: 7, 262: 6, 277: 3, 284: 1, 296: 3}.items()
     }
     values |= {
-        tag: numbers(NDPI, 4, [value]) for tag, value in {256: wide, 257: high, 278: high, 65420: 1}.items()
+        tag: integer_values(NDPI, 4, [value])
+        for tag, value in {256: wide, 257: high, 278: high, 65420: 1}.items()
     }
-    values |= {258: numbers(NDPI, 3, [8, 8, 8]), 65421: Value(11, 1, struct.pack("<f", lens))}
-    values |= {tag: Value(5, 1, struct.pack("<II", 20000, 1)) for tag in (282, 283)}
-    values |= {65424: Value(9, 1, struct.pack("<i", 0)), 65426: numbers(NDPI, 4, starts)}
+    values |= {258: integer_values(NDPI, 3, [8, 8, 8]), 65421: FieldValue(11, 1, struct.pack("<f", lens))}
+    values |= {tag: FieldValue(5, 1, struct.pack("<II", 20000, 1)) for tag in (282, 283)}
+    values |= {65424: FieldValue(9, 1, struct.pack("<i", 0)), 65426: integer_values(NDPI, 4, starts)}
     texts = {
         65427: MARKER,
         65428: MARKER,
@@ -198,7 +199,9 @@ def _ndpi_page(picture: np.ndarray, lens: float) -> Page:
         65449: f"NDP.S/N={MARKER}\r\n",
         306: "2026:03:14 13:37:23",
     }
-    return Page(values | {tag: ascii_value(text) for tag, text in texts.items()}, [(data,)], tiled=False)
+    return OutputPage(
+        values | {tag: ascii_value(text) for tag, text in texts.items()}, [(data,)], tiled=False
+    )
 
 
 def leica(macro: np.ndarray | None = None) -> SlideView:
@@ -314,9 +317,9 @@ def ventana() -> SlideView:
         '<AOI0 OriginX="0" OriginY="0"/></AoiOrigin></EncodeInfo>'
     )
     label = page(BIG, tissue(90), {270: "Label_Image", 306: "2026:03:14 13:37:23"}, tiled=False)
-    label.values[700] = Value(1, len(scan), scan.encode())
+    label.values[700] = FieldValue(1, len(scan), scan.encode())
     whole = page(BIG, first, {270: "level=0 mag=20 quality=90", 315: MARKER})
-    whole.values[700] = Value(1, len(encode), encode.encode())
+    whole.values[700] = FieldValue(1, len(encode), encode.encode())
     small = page(BIG, tissue(96), {270: "Thumbnail"}, tiled=False)
     return view(
         ("x.bif", tiff(BIG, [label, small, whole, page(BIG, second, {270: "level=1 mag=10 quality=90"})]))
@@ -454,19 +457,19 @@ def zeiss() -> SlideView:
         tile = np.ascontiguousarray(picture[y * 64 : y * 64 + 64, x * 64 : x * 64 + 64])
         pixels = np.ascontiguousarray(tile[..., ::-1]).tobytes()
         extents = tuple(
-            czi.Extent(name, start, size, 0.0, size)
+            czi.DimensionEntry(name, start, size, 0.0, size)
             for name, start, size in ((b"X", x * 64, 64), (b"Y", y * 64, 64), (b"C", 0, 1), (b"S", 0, 1))
         )
-        block = czi.Block(at, 3, 0, 0, extents)
+        block = czi.SubBlock(at, 3, 0, 0, extents)
         said = f"<METADATA><Tags><User>{MARKER}</User></Tags></METADATA>".encode()
         fixed = struct.pack("<iiq", len(said), len(MARKER), len(pixels)) + czi.entry_bytes(block, at)
-        own = czi.segment(b"ZISRAWSUBBLOCK", fixed.ljust(256, b"\0") + said + pixels + MARKER.encode())
+        own = czi.write_segment(b"ZISRAWSUBBLOCK", fixed.ljust(256, b"\0") + said + pixels + MARKER.encode())
         blocks.append((block, at))
         body += own
         at += len(own)
-    gone = czi.segment(b"DELETED", MARKER.encode())
-    attached = czi.segment(b"ZISRAWATTACH", bytes(256) + jpeg(tissue(80)) + MARKER.encode())
-    listed = czi.segment(b"ZISRAWATTDIR", struct.pack("<i", 0).ljust(256, b"\0") + MARKER.encode())
+    gone = czi.write_segment(b"DELETED", MARKER.encode())
+    attached = czi.write_segment(b"ZISRAWATTACH", bytes(256) + jpeg(tissue(80)) + MARKER.encode())
+    listed = czi.write_segment(b"ZISRAWATTDIR", struct.pack("<i", 0).ljust(256, b"\0") + MARKER.encode())
     directory = czi.directory_segment(blocks)
     xml = (
         f"<ImageDocument><Metadata><Information><User><Name>{MARKER}</Name></User><Image><SizeX>128</SizeX>"

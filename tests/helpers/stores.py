@@ -10,12 +10,12 @@ from typing import Any
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.storage.protocol import Found
 from medsanitize.pipeline.storage.sources import opened_all, stamp_of, walk
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 from tests.helpers.hospital import CANARIES, KEY
 from tests.helpers.s3_server import Answer, environment
 
-SEAL = Seal(derive(KEY, scope="project"))
+SEAL = Seal(derive_sub_keys(KEY, scope="project"))
 NAME = f"{CANARIES[0]}-{CANARIES[1]}.dcm"
 
 

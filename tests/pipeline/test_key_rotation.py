@@ -11,7 +11,7 @@ from medsanitize.pipeline.jobs.export_ledger import export_ledger
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 from medsanitize.release.attestation import generate_signing_key
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 from tests.helpers.hospital import prepare, write_ct
 
@@ -90,5 +90,5 @@ def test_a_new_signing_key_is_what_verifiers_must_be_given(base: Path) -> None:
         generate_signing_key(base / f"{name}.key")
     later = project(base, version="2.0", keys="{file: ./release.key, signing: ./second.key}")
     run(later, ONE)
-    assert str(verify(later.output, key=base / "second.key.pub")) == "intact, signer checked"
-    assert verify(later.output, key=base / "first.key.pub").status != "intact"
+    assert str(verify_release(later.output, key=base / "second.key.pub")) == "intact, signer checked"
+    assert verify_release(later.output, key=base / "first.key.pub").status != "intact"

@@ -15,9 +15,9 @@ from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
-from medsanitize.release.publish import settle
+from medsanitize.release.publish import fix_metadata
 from medsanitize.release.registry import Registry
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 from tests.helpers.hospital import real_file, tree, write_ct
 
@@ -50,7 +50,7 @@ def interrupted(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Callab
 
         def fail(staging: Path, output: Path, _: object) -> None:
             for top in sorted(staging.iterdir()):
-                settle(top)
+                fix_metadata(top)
             for top in moved:
                 (staging / top).rename(output / top)
             raise EnvironmentFailure("The disk is full", "Free some space")
@@ -176,5 +176,5 @@ def test_after_a_change_was_noticed_the_release_is_made_again(
         run(policy, ONE)
     shutil.rmtree(policy.output)
     assert run(policy, ONE).ending == "published"
-    assert verify(policy.output, key=None).status == "intact"
+    assert verify_release(policy.output, key=None).status == "intact"
     assert tree(policy.output) == tree(reference.output)

@@ -16,7 +16,7 @@ from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 from tests.helpers.hospital import CANARIES, real_file, tree, write_ct
 
@@ -27,7 +27,7 @@ Workplace = Callable[..., Policy]
 def test_a_run_publishes_a_release_that_verifies(workplace: Workplace) -> None:
     policy = workplace()
     result = run(policy, ONE)
-    assert (result.ending, verify(policy.output, key=None).status) == ("published", "intact")
+    assert (result.ending, verify_release(policy.output, key=None).status) == ("published", "intact")
 
 
 def test_every_object_has_exactly_one_outcome_and_rule(workplace: Workplace) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from medsanitize.policies.load import PRESETS, loads, preset_text
 from medsanitize.policies.model import Deduplicate, Options, Policy
-from medsanitize.policies.strict_yaml import read_tree
-from medsanitize.policies.tables.standard import confidentiality
-from medsanitize.policies.tag_patterns import mask
+from medsanitize.policies.strict_yaml import read_yaml
+from medsanitize.policies.tables.standard import confidentiality_rows
+from medsanitize.policies.tag_patterns import parse_tag_pattern
 
 
 def policy(preset: str) -> Policy:
@@ -31,8 +31,8 @@ def options(preset: str) -> set[str]:
 
 def action(preset: str, keyword: str) -> str:
     """What the preset does with an attribute of Table E.1-1: override, then option, then Basic Profile."""
-    found = keyword if keyword[0].isdigit() or keyword[0] == "f" else mask(keyword)
-    row = next(row for row in confidentiality() if row.mask == found)
+    found = keyword if keyword[0].isdigit() or keyword[0] == "f" else parse_tag_pattern(keyword)
+    row = next(row for row in confidentiality_rows() if row.mask == found)
     codes = {code for name, code in row.options.items() if name in options(preset)}
     chosen = "K" if "K" in codes else "C" if codes else row.basic
     return policy(preset).dicom.attributes.get(str(found), chosen)
@@ -101,7 +101,7 @@ def test_research_keeps_what_archives_keep(keyword: str, expected: str) -> None:
 
 
 def test_research_removes_every_comment_that_cleaning_would_keep() -> None:
-    comments = [row.keyword for row in confidentiality() if "Comments" in row.keyword]
+    comments = [row.keyword for row in confidentiality_rows() if "Comments" in row.keyword]
     assert {action("research", keyword) for keyword in comments} == {"X"}
 
 
@@ -126,7 +126,7 @@ def test_safe_harbor_removes_serial_numbers(keyword: str) -> None:
 
 def test_safe_harbor_keeps_nothing_that_research_does_not() -> None:
     order = {"X": 0, "Z": 1, "D": 1, "U": 1, "C": 2, "K": 3}
-    for row in confidentiality():
+    for row in confidentiality_rows():
         if row.mask != "private":
             strict, lax = action("hipaa-safe-harbor", row.mask), action("research", row.mask)
             assert order[strict[0]] <= order[lax[0]]
@@ -139,7 +139,7 @@ def test_presets_drop_only_byte_identical_objects(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_name_themselves_and_state_every_option(preset: str) -> None:
-    tree, problems = read_tree(preset_text(preset))
+    tree, problems = read_yaml(preset_text(preset))
     assert tree is not None
     data = tree.plain()
     assert problems == []

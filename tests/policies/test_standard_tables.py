@@ -10,7 +10,7 @@ from medsanitize.policies.tables.standard import (
     OPTION_COLUMNS,
     _read,
     attribute_types,
-    confidentiality,
+    confidentiality_rows,
     sop_class_names,
 )
 from medsanitize.tools.standard_tables.generate import confidentiality_csv, iods_json
@@ -20,15 +20,15 @@ ENHANCED_CT = "1.2.840.10008.5.1.4.1.1.2.1"
 
 
 def rows() -> dict[str, object]:
-    return {row.mask: row for row in confidentiality()}
+    return {row.mask: row for row in confidentiality_rows()}
 
 
 def test_table_has_every_row_of_the_standard_once() -> None:
-    assert len(confidentiality()) == len(rows()) == 621
+    assert len(confidentiality_rows()) == len(rows()) == 621
 
 
 def test_basic_codes_are_counted_as_in_the_standard() -> None:
-    counts = Counter(row.basic for row in confidentiality())
+    counts = Counter(row.basic for row in confidentiality_rows())
     assert counts == {
         "X": 384,
         "D": 92,
@@ -43,7 +43,7 @@ def test_basic_codes_are_counted_as_in_the_standard() -> None:
 
 
 def test_option_columns_are_counted_as_in_the_standard() -> None:
-    counts = Counter((name, code) for row in confidentiality() for name, code in row.options.items())
+    counts = Counter((name, code) for row in confidentiality_rows() for name, code in row.options.items())
     assert counts == {
         ("retain_safe_private", "C"): 1,
         ("retain_uids", "K"): 59,
@@ -74,7 +74,7 @@ def test_option_columns_are_counted_as_in_the_standard() -> None:
 def test_rows_say_what_the_standard_says(
     mask: str, keyword: str, basic: str, options: dict[str, str]
 ) -> None:
-    row = next(row for row in confidentiality() if row.mask == mask)
+    row = next(row for row in confidentiality_rows() if row.mask == mask)
     assert (row.keyword, row.basic, dict(row.options)) == (keyword, basic, options)
 
 

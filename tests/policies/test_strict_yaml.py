@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from medsanitize.policies.strict_yaml import MAX_BYTES, MAX_DEPTH, MAX_PROBLEMS, read_tree
+from medsanitize.policies.strict_yaml import MAX_BYTES, MAX_DEPTH, MAX_PROBLEMS, read_yaml
 
 
 def places(text: str) -> list[tuple[int, int, str]]:
-    return [(problem.line, problem.column, problem.message) for problem in read_tree(text)[1]]
+    return [(problem.line, problem.column, problem.message) for problem in read_yaml(text)[1]]
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_refused_with_its_place(text: str, line: int, column: int, message: str)
 @pytest.mark.parametrize("word", ["y", "N", "yes", "no", "Yes", "NO", "on", "Off"])
 def test_yaml_1_1_booleans_are_refused_unless_quoted(word: str) -> None:
     assert places(f"a: {word}\n") == [(1, 4, "YAML readers disagree about what this word is")]
-    tree, problems = read_tree(f'a: "{word}"\n')
+    tree, problems = read_yaml(f'a: "{word}"\n')
     assert tree is not None
     assert (tree.plain(), problems) == ({"a": word}, [])
 
 
 def test_core_schema_scalars() -> None:
     text = "a: [1, -7, 1.5, true, false, null, ~, text, '5', 2024-01-31, 60xx3000, 1.2.840]\nb:\n"
-    tree, problems = read_tree(text)
+    tree, problems = read_yaml(text)
     assert problems == []
     assert tree is not None
     expected = [1, -7, 1.5, True, False, None, None, "text", "5", "2024-01-31", "60xx3000", "1.2.840"]
@@ -70,7 +70,7 @@ def test_core_schema_scalars() -> None:
 
 
 def test_keys_and_values_know_their_places() -> None:
-    tree, _ = read_tree("a:\n  b: [1, x]\n")
+    tree, _ = read_yaml("a:\n  b: [1, x]\n")
     assert tree is not None
     inner = tree.value["a"]  # type: ignore[index, call-overload]
     assert (tree.keys["a"], inner.keys["b"], inner.value["b"].value[1].place) == ((1, 1), (2, 3), (2, 10))
@@ -90,7 +90,7 @@ def test_all_problems_come_at_once() -> None:
 
 def test_deep_nesting_is_refused() -> None:
     assert places("[" * 5000)[0][2] == f"The policy is nested deeper than {MAX_DEPTH}"
-    assert read_tree("a: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1))[1] == []
+    assert read_yaml("a: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1))[1] == []
 
 
 def test_large_text_is_refused_unread() -> None:
@@ -103,7 +103,7 @@ def test_problems_are_capped() -> None:
 
 def test_alias_bomb_is_not_expanded() -> None:
     layers = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 9))
-    tree, problems = read_tree(f"l0: &l0 [x]\n{layers}\n")
+    tree, problems = read_yaml(f"l0: &l0 [x]\n{layers}\n")
     assert tree is not None
     assert len(problems) > 9
 
@@ -115,11 +115,11 @@ def test_messages_show_no_long_or_odd_keys() -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_gives_a_tree_or_problems(text: str) -> None:
-    tree, problems = read_tree(text)
+    tree, problems = read_yaml(text)
     assert tree is not None or problems
 
 
 @given(st.text(alphabet="ab:-[]{}&*!|>'\"%@`#,?<\n\t 01", max_size=60))
 def test_any_punctuation_gives_a_tree_or_problems(text: str) -> None:
-    tree, problems = read_tree(text)
+    tree, problems = read_yaml(text)
     assert tree is not None or problems

@@ -14,14 +14,14 @@ from medsanitize.errors import UsageError
 from medsanitize.policies.json_schema import json_schema
 from medsanitize.policies.load import PRESETS, loads, preset_text
 from medsanitize.policies.model import Policy, PresetName
-from medsanitize.policies.strict_yaml import read_tree
-from medsanitize.policies.template import template
+from medsanitize.policies.strict_yaml import read_yaml
+from medsanitize.policies.template import policy_template
 
 NAMES: tuple[PresetName, ...] = get_args(PresetName)
 
 
 def plain(text: str) -> Any:
-    tree, problems = read_tree(text)
+    tree, problems = read_yaml(text)
     assert tree is not None
     assert problems == []
     return tree.plain()
@@ -34,28 +34,28 @@ def switched_on(text: str) -> str:
 
 @pytest.mark.parametrize("preset", NAMES)
 def test_template_loads_as_it_stands(preset: PresetName) -> None:
-    policy = loads(template(preset, "chest-ct"), base=Path("/p"))
+    policy = loads(policy_template(preset, "chest-ct"), base=Path("/p"))
     assert (policy.preset, policy.release.name) == (preset, "chest-ct")
 
 
 @pytest.mark.parametrize("name", ["no", "0010", "1.0", "12", "null"])
 def test_names_that_yaml_would_misread_are_quoted(name: str) -> None:
-    assert loads(template("research", name), base=Path("/p")).release.name == name
+    assert loads(policy_template("research", name), base=Path("/p")).release.name == name
 
 
 @pytest.mark.parametrize("name", ["", "Chest CT", 'a"b', "a\nb", "-a", "a" * 65])
 def test_names_that_are_none_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="cannot be the name"):
-        template("research", name)
+        policy_template("research", name)
 
 
 def test_template_shows_every_section() -> None:
-    sections = re.findall(r"(?m)^#?([a-z_]+):", template("research", "a"))
+    sections = re.findall(r"(?m)^#?([a-z_]+):", policy_template("research", "a"))
     assert sorted(sections) == sorted(Policy.model_fields)
 
 
 def test_template_loads_with_every_setting_switched_on() -> None:
-    policy = loads(switched_on(template("research", "a")), base=Path("/p"))
+    policy = loads(switched_on(policy_template("research", "a")), base=Path("/p"))
     assert policy.release.approve == "required"
     assert policy.tables[0].zip_codes == ("zip",)
     assert policy.dicom.safe_private[0].vr == "DS"
@@ -75,7 +75,7 @@ def test_schema_is_draft_7() -> None:
 @pytest.mark.parametrize("preset", NAMES)
 def test_schema_accepts_template_and_presets(preset: PresetName) -> None:
     validator = jsonschema.Draft7Validator(json_schema())
-    texts = (template(preset, "a"), switched_on(template(preset, "a")), preset_text(preset))
+    texts = (policy_template(preset, "a"), switched_on(policy_template(preset, "a")), preset_text(preset))
     assert [error.message for text in texts for error in validator.iter_errors(plain(text))] == []
 
 
@@ -89,12 +89,12 @@ def test_schema_accepts_template_and_presets(preset: PresetName) -> None:
     ],
 )
 def test_schema_refuses_what_loading_refuses(more: str) -> None:
-    data = plain(template("research", "a") + more + "\n")
+    data = plain(policy_template("research", "a") + more + "\n")
     assert not jsonschema.Draft7Validator(json_schema()).is_valid(data)
 
 
 def test_schema_wants_a_whole_policy_once_it_is_begun() -> None:
-    data = plain(template("research", "a"))
+    data = plain(policy_template("research", "a"))
     del data["state"]
     assert not jsonschema.Draft7Validator(json_schema()).is_valid(data)
 

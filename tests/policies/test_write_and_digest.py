@@ -20,6 +20,7 @@ from medsanitize.policies.model import (
     Deduplicate,
     Dicom,
     Engine,
+    FindingAction,
     Keys,
     Limits,
     Options,
@@ -30,17 +31,16 @@ from medsanitize.policies.model import (
     Pseudonyms,
     Registry,
     Release,
-    Table,
-    Verdict,
+    TableSection,
 )
-from medsanitize.policies.template import template
+from medsanitize.policies.template import policy_template
 
 BASE = Path("/p")
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
 slugs = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=8)
 contacts = st.builds(Contact, name=texts, email=st.none() | texts, url=st.none() | texts)
-verdicts = st.sampled_from(get_args(Verdict))
+verdicts = st.sampled_from(get_args(FindingAction))
 masks = st.from_regex(r"(0008|0010|0018|60xx)[0-9a-f]{4}", fullmatch=True)
 actions = st.sampled_from([action for action in get_args(Action) if action != "U"])
 private = st.builds(
@@ -82,11 +82,11 @@ keys = st.sampled_from(
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[Table, ...]:
+def tables(draw: st.DrawFn) -> tuple[TableSection, ...]:
     names = draw(st.lists(slugs, unique=True, max_size=2))
     columns = draw(st.lists(texts, unique=True, min_size=3, max_size=3))
     return tuple(
-        Table(
+        TableSection(
             name=name,
             file=Path("/t") / name,
             patient=columns[0],
@@ -134,7 +134,7 @@ def test_policy_written_out_reads_back_equal(policy: Policy) -> None:
 
 
 def example(**changes: object) -> Policy:
-    return loads(template("research", "a"), base=BASE).model_copy(update=changes)
+    return loads(policy_template("research", "a"), base=BASE).model_copy(update=changes)
 
 
 def test_written_policy_shows_what_the_preset_decided() -> None:
@@ -142,7 +142,7 @@ def test_written_policy_shows_what_the_preset_decided() -> None:
 
 
 def test_digest_ignores_paths_keys_engine_and_approval() -> None:
-    policy = example(tables=(Table(name="t", file=Path("/a"), patient="p"),), exclude=Path("/x"))
+    policy = example(tables=(TableSection(name="t", file=Path("/a"), patient="p"),), exclude=Path("/x"))
     elsewhere = policy.model_copy(
         update={
             "inputs": (Path("/other"),),
@@ -152,7 +152,7 @@ def test_digest_ignores_paths_keys_engine_and_approval() -> None:
             "engine": Engine(workers=3),
             "registry": Registry(path=Path("/r")),
             "exclude": Path("/y"),
-            "tables": (Table(name="t", file=Path("/b"), patient="p"),),
+            "tables": (TableSection(name="t", file=Path("/b"), patient="p"),),
             "release": policy.release.model_copy(update={"approve": "required"}),
         }
     )
@@ -172,7 +172,7 @@ def test_digest_tells_apart_whatever_decides_the_release() -> None:
         example(dicom=policy.dicom.model_copy(update={"attributes": {}})),
         example(pixels=Pixels(at_risk="release")),
         example(deduplicate=Deduplicate(pixels="drop")),
-        example(tables=(Table(name="t", file=Path("/a"), patient="p"),)),
+        example(tables=(TableSection(name="t", file=Path("/a"), patient="p"),)),
     ]
     assert len({policy_digest(one) for one in [policy, *changed]}) == len(changed) + 1
 

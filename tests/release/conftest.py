@@ -12,10 +12,10 @@ import pytest
 from medsanitize.policies.model import Contact, Release
 from medsanitize.release.attestation import generate_signing_key
 from medsanitize.release.build import write_evidence
-from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
+from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
 from medsanitize.release.publish import publish
-from medsanitize.release.summary import Gate, Summary, TableSummary
-from medsanitize.sanitize.result import Check
+from medsanitize.release.summary import GateSummary, Summary, TableSummary
+from medsanitize.sanitize.result import CheckResult
 
 CT = "1.2.840.10008.5.1.4.1.1.2"
 EXPLICIT = "1.2.840.10008.1.2.1"
@@ -44,8 +44,8 @@ def row_of(number: int, content: bytes, *, pixels: bytes | None = None) -> Objec
         frames=1,
         actions_removed=3,
         rules='{"X:private":3}',
-        check_pixels=Check.NOT_RUN,
-        check_identifiers=Check.PASSED,
+        check_pixels=CheckResult.NOT_RUN,
+        check_identifiers=CheckResult.PASSED,
     )
 
 
@@ -69,7 +69,10 @@ def a_summary(**changes: Any) -> Summary:
         dropped={"duplicate-bytes": 1, "not-an-image": 1},
         quarantined={"truncated": 1},
         options=(("113100", "Basic Application Confidentiality Profile"),),
-        gates=(Gate("residual identifiers", "passed", "None was found."), Gate("overlap", "not_run")),
+        gates=(
+            GateSummary("residual identifiers", "passed", "None was found."),
+            GateSummary("overlap", "not_run"),
+        ),
         checks={"pixels": {"not_run": 6}, "identifiers": {"passed": 6}},
         duplicates_dropped=1,
         tables=(TableSummary("labels", "tables/labels.csv", 2, ("patient", "finding")),),
@@ -101,7 +104,7 @@ def stage(folder: Path, contents: list[bytes], **options: Any) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     write_objects(rows, folder, metadata={"policy_digest": "5a" * 32}, **options)
-    write_patients(patients_of(folder), folder, metadata={"policy_digest": "5a" * 32})
+    write_patients(count_patients(folder), folder, metadata={"policy_digest": "5a" * 32})
     (folder / "tables").mkdir(parents=True)
     (folder / "tables/labels.csv").write_text("patient,finding\nP000000,none\nP000001,nodule\n")
     return folder

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from medsanitize.release.parquet_io import column
+from medsanitize.release.parquet_io import make_array
 
 
 @settings(deadline=None)
 @given(st.lists(st.none() | st.text(max_size=8), max_size=30))
 def test_texts_are_those_that_pyarrow_makes(values: list[str | None]) -> None:
-    made = column(values, pa.string())
+    made = make_array(values, pa.string())
     made.validate(full=True)
     assert made.equals(pa.array(values, pa.string()))
 
@@ -32,14 +32,14 @@ def test_texts_are_those_that_pyarrow_makes(values: list[str | None]) -> None:
     ],
 )
 def test_numbers_and_flags_are_those_that_pyarrow_makes(values: list[Any], kind: Any) -> None:
-    made = column(values, kind)
+    made = make_array(values, kind)
     made.validate(full=True)
     assert made.equals(pa.array(values, kind))
 
 
 def test_a_number_that_does_not_fit_is_refused() -> None:
     with pytest.raises(OverflowError):
-        column([2**31], pa.int32())
+        make_array([2**31], pa.int32())
 
 
 def test_pandas_is_not_imported() -> None:

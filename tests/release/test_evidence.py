@@ -17,11 +17,11 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from medsanitize.errors import IntegrityError, KeyMaterialError, UsageError
 from medsanitize.policies.model import Release
-from medsanitize.release.attestation import generate_signing_key, opened, pre_authentication
+from medsanitize.release.attestation import generate_signing_key, open_envelope, pre_authentication_encoding
 from medsanitize.release.build import write_evidence
-from medsanitize.release.checksums import read_sums
-from medsanitize.release.manifest import patients_of, write_objects, write_patients
-from medsanitize.release.summary import Summary, Synthetic
+from medsanitize.release.checksums import read_checksums
+from medsanitize.release.manifest import count_patients, write_objects, write_patients
+from medsanitize.release.summary import Summary, SyntheticSummary
 
 Make = Callable[..., Any]
 
@@ -54,7 +54,7 @@ def test_writing_evidence_again_replaces_it(written: Path, summary: Make, signin
 
 
 def test_checksums_name_every_file_but_those_made_from_them(written: Path) -> None:
-    sums = {entry.path: entry.sha256 for entry in read_sums(written / "SHA256SUMS")}
+    sums = {entry.path: entry.sha256 for entry in read_checksums(written / "SHA256SUMS")}
     files = {path: hashlib.sha256(content).hexdigest() for path, content in tree(written).items()}
     assert sums == {
         path: digest for path, digest in files.items() if path not in ("SHA256SUMS", "attestation.dsse.json")
@@ -79,9 +79,9 @@ def test_checksums_are_ordered_folder_by_folder_even_where_names_are_prefixes(
         (tmp_path / rows[-1].path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / rows[-1].path).write_bytes(b"x")
     write_objects(rows, tmp_path, metadata={})
-    write_patients(patients_of(tmp_path), tmp_path, metadata={})
+    write_patients(count_patients(tmp_path), tmp_path, metadata={})
     write_evidence(tmp_path, summary(tables=()), signing_key=None)
-    assert sum(entry.path.startswith("data/") for entry in read_sums(tmp_path / "SHA256SUMS")) == 3
+    assert sum(entry.path.startswith("data/") for entry in read_checksums(tmp_path / "SHA256SUMS")) == 3
 
 
 @pytest.mark.parametrize("spoil", ["orphan", "missing", "resized"])
@@ -161,7 +161,7 @@ def test_provenance_is_prov_and_starts_at_the_anonymisation(
         assert not list(graph.triples((None, sourceward, None)))
 
 
-SYNTHETIC = Synthetic(2, 2, 2, 1, "passed", "verified-anonymous", "ab" * 32, 0.001, (), "")
+SYNTHETIC = SyntheticSummary(2, 2, 2, 1, "passed", "verified-anonymous", "ab" * 32, 0.001, (), "")
 
 
 def test_croissant_says_that_some_images_are_synthetic(staged: Path, summary: Make) -> None:
@@ -218,7 +218,7 @@ def test_attestation_is_an_in_toto_statement_in_dsse(written: Path, signing_key:
 
 
 def test_pre_authentication_is_the_published_example() -> None:
-    assert pre_authentication(b"hello world", "http://example.com/HelloWorld") == (
+    assert pre_authentication_encoding(b"hello world", "http://example.com/HelloWorld") == (
         b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
     )
 
@@ -232,7 +232,7 @@ def test_without_a_key_there_is_no_attestation_and_the_report_says_so(written: P
 def test_an_envelope_of_other_content_is_refused() -> None:
     for envelope in (b"", b"[]", b"{}", b'{"payload": "e30=", "signatures": [{"sig": ""}]}', b"[" * 100_000):
         with pytest.raises(IntegrityError):
-            opened(envelope, None)
+            open_envelope(envelope, None)
 
 
 def test_keys_are_private_and_never_overwritten(tmp_path: Path) -> None:

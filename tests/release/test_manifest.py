@@ -17,7 +17,7 @@ from medsanitize.release.manifest import (
     PATIENT_SCHEMA,
     ObjectRow,
     PatientRow,
-    patients_of,
+    count_patients,
     read_objects,
     read_rows,
     write_objects,
@@ -139,8 +139,8 @@ def test_patients_are_added_up_from_the_objects(tmp_path: Path, make_row: Rows) 
     rows[1] = replace(rows[1], modality="SEG")
     write_objects(rows, tmp_path, metadata={})
     first = PatientRow(patient="P000000", studies=1, series=2, objects=4, bytes=8, modalities="CT,SEG")
-    assert next(patients_of(tmp_path)) == first
-    write_patients(patients_of(tmp_path), tmp_path, metadata={})
+    assert next(count_patients(tmp_path)) == first
+    write_patients(count_patients(tmp_path), tmp_path, metadata={})
     assert pq.read_table(tmp_path / "manifest/patients.parquet").num_rows == 2
 
 

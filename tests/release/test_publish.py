@@ -15,7 +15,7 @@ from medsanitize.release.build import write_evidence
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.publish import EPOCH, publish, staged_digest
 from medsanitize.release.release_json import self_digest
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 Make = Callable[..., Any]
 CHANGING = ("replace", "chmod", "utime", "rmdir", "fsync", "sync")
@@ -72,7 +72,7 @@ def test_a_published_release_is_intact_and_nothing_else_is_left(ready: Make, sum
     staging = ready("r")
     publish(staging, staging.parent, summary())
     assert not staging.exists()
-    assert str(verify(staging.parent, key=None)) == "intact, signer not checked"
+    assert str(verify_release(staging.parent, key=None)) == "intact, signer not checked"
 
 
 def test_times_and_modes_are_fixed_for_files_and_folders(ready: Make, summary: Make) -> None:
@@ -124,7 +124,7 @@ def test_a_crash_at_any_change_is_mended_by_a_repeat(
             except Killed:
                 pass
         if not survived and (staging.parent / "RELEASE.json").exists():
-            assert verify(staging.parent, key=None).status == "intact"
+            assert verify_release(staging.parent, key=None).status == "intact"
         publish(staging, staging.parent, summary())
         assert picture(staging.parent) == expected
     assert nth > 30
@@ -144,7 +144,7 @@ def test_a_failing_disk_publishes_nothing_and_may_be_retried(
         assert "secret-name" not in str(caught.value)
         assert not (staging.parent / "RELEASE.json").exists()
         publish(staging, staging.parent, summary())
-        assert verify(staging.parent, key=None).status == "intact"
+        assert verify_release(staging.parent, key=None).status == "intact"
 
 
 def test_empty_folders_are_not_published(ready: Make, summary: Make) -> None:

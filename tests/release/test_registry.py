@@ -14,7 +14,7 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, IntegrityError, KeyMaterialError, UsageError
 from medsanitize.policies.model import Release
 from medsanitize.release.embeddings import Embeddings, Vault
-from medsanitize.release.registry import DATABASE, Affected, Hit, Registry
+from medsanitize.release.registry import DATABASE, AffectedRelease, Registry, RegistryHit
 
 Make = Callable[..., Any]
 
@@ -65,9 +65,9 @@ def test_hits_come_in_order_by_bytes_or_by_pixels(registry: Registry, publish_as
     pixels_of_b = sha(b"pixelsb")
     wanted = [(sha(b"new"), None), (sha(b"b"), pixels_of_b), (sha(b"other"), pixels_of_b), (sha(b"a"), None)]
     assert list(registry.lookup(wanted)) == [
-        Hit(1, "bytes", "ct", "1.0"),
-        Hit(2, "pixels", "ct", "1.0"),
-        Hit(3, "bytes", "ct", "1.0"),
+        RegistryHit(1, "bytes", "ct", "1.0"),
+        RegistryHit(2, "pixels", "ct", "1.0"),
+        RegistryHit(3, "bytes", "ct", "1.0"),
     ]
 
 
@@ -123,8 +123,8 @@ def test_removing_tells_which_releases_are_affected_and_why(registry: Registry, 
     leaning = registry.add(publish_as("mr", "1.0", [b"d"]), relies_on=[("ct", "1.0")])
     registry.add(publish_as("us", "1.0", [b"e"]))
     assert registry.remove("ct", "1.0") == (
-        Affected(newer, shared=2, supersedes=True, dropped_against=False),
-        Affected(leaning, shared=0, supersedes=False, dropped_against=True),
+        AffectedRelease(newer, shared=2, supersedes=True, dropped_against=False),
+        AffectedRelease(leaning, shared=0, supersedes=False, dropped_against=True),
     )
     assert [hit.version for hit in registry.lookup([(sha(b"a"), None)])] == ["1.1"]
 

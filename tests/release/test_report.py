@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from medsanitize.policies.model import Release
-from medsanitize.release.report import Link, render_report, verdict, write_holder_report
-from medsanitize.release.summary import Figures, Gate, Guideline, Synthetic
+from medsanitize.release.report import ObjectRelation, render_report, report_verdict, write_controller_report
+from medsanitize.release.summary import FigureTable, GateSummary, Guideline, SyntheticSummary
 
 Make = Callable[..., Any]
 VOID = {"meta", "br", "rect", "circle", "path", "link", "img", "input", "hr"}
@@ -78,7 +78,7 @@ def test_what_the_owner_writes_cannot_become_markup(summary: Make) -> None:
     release = Release(
         name="a", version="1", mode="anonymous", description="<script>alert('x')</script>", ethics="&lt;"
     )
-    gates = (Gate("<b>gate</b>", "passed", "<img src=x>"),)
+    gates = (GateSummary("<b>gate</b>", "passed", "<img src=x>"),)
     page = render_report(summary(release=release, gates=gates, meanings={"X:private": "<i>"}), signer="<u>")
     parsed = outline(page)
     assert not {"script", "img", "i><", "u"} & {tag for tag, _ in parsed.tags}
@@ -86,7 +86,7 @@ def test_what_the_owner_writes_cannot_become_markup(summary: Make) -> None:
 
 
 def test_unchecked_pixels_are_said_plainly_and_first(summary: Make) -> None:
-    tone, sentence = verdict(summary())
+    tone, sentence = report_verdict(summary())
     assert (tone, sentence) == (
         "care",
         "Released. 6 objects were not checked for text burned into the pixels.",
@@ -95,7 +95,7 @@ def test_unchecked_pixels_are_said_plainly_and_first(summary: Make) -> None:
 
 
 def test_a_check_nobody_mentions_counts_as_not_made(summary: Make) -> None:
-    assert verdict(summary(checks={}))[0] == "care"
+    assert report_verdict(summary(checks={}))[0] == "care"
     shown = text(render_report(summary(checks={}), signer=None))
     assert "Burned-in text, where the header says there may be some 0 0 6 0" in shown
 
@@ -112,8 +112,8 @@ def test_a_check_nobody_mentions_counts_as_not_made(summary: Make) -> None:
 def test_the_verdict_is_never_better_than_the_worst_gate(
     summary: Make, results: tuple[Any, ...], tone: str
 ) -> None:
-    gates = tuple(Gate(f"gate {n}", result) for n, result in enumerate(results))
-    assert verdict(summary(gates=gates, checks={"pixels": {"passed": 6}}))[0] == tone
+    gates = tuple(GateSummary(f"gate {n}", result) for n, result in enumerate(results))
+    assert report_verdict(summary(gates=gates, checks={"pixels": {"passed": 6}}))[0] == tone
 
 
 def test_absent_metadata_is_listed_and_complete_metadata_is_not(summary: Make, complete: Make) -> None:
@@ -150,8 +150,10 @@ def test_an_empty_release_has_a_report(summary: Make) -> None:
 
 
 def test_links_are_in_the_holders_report_only(summary: Make, tmp_path: Path) -> None:
-    write_holder_report(
-        tmp_path / "h.html", summary(), links=[Link("data/a.dcm", "equal pixels", "old 1.0: data/b.dcm")]
+    write_controller_report(
+        tmp_path / "h.html",
+        summary(),
+        links=[ObjectRelation("data/a.dcm", "equal pixels", "old 1.0: data/b.dcm")],
     )
     page = (tmp_path / "h.html").read_bytes()
     outline(page)
@@ -180,10 +182,10 @@ def test_guidelines_are_shown_with_how_they_stand_and_why(summary: Make) -> None
     assert "Guidelines A1" not in text(render_report(summary(), signer=None))
 
 
-def synthetic(**changes: Any) -> Synthetic:
-    figures = Figures("Fidelity <of all>", ("", "value"), (("precision", "0.512 (0.401 to 0.623)"),))
+def synthetic(**changes: Any) -> SyntheticSummary:
+    figures = FigureTable("Fidelity <of all>", ("", "value"), (("precision", "0.512 (0.401 to 0.623)"),))
     said = ("Measured beside 110 real images.",)
-    told = Synthetic(
+    told = SyntheticSummary(
         4, 4, 4, 0, "passed", "a label", "ab" * 32, 0.001, (), "", 0.00125, 1.6e-5, said, (figures,)
     )
     return replace(told, **changes)

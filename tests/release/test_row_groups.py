@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from medsanitize.release.parquet_io import batches_of
+from medsanitize.release.parquet_io import read_record_batches
 
 GROUPS = 60
 
@@ -25,7 +25,7 @@ def write_groups(path: Path) -> pa.Schema:
 def test_every_row_comes_once_and_in_order(tmp_path: Path) -> None:
     write_groups(tmp_path / "t.parquet")
     with pq.ParquetFile(tmp_path / "t.parquet") as file:
-        batches = list(batches_of(file, 64, ["number"]))
+        batches = list(read_record_batches(file, 64, ["number"]))
     assert [value for batch in batches for value in batch["number"].to_pylist()] == [
         str(number) for number in range(GROUPS * 100)
     ]
@@ -36,5 +36,5 @@ def test_what_was_read_before_does_not_stay_in_memory(tmp_path: Path) -> None:
     write_groups(tmp_path / "t.parquet")
     before = pa.total_allocated_bytes()
     with pq.ParquetFile(tmp_path / "t.parquet") as file:
-        held = [pa.total_allocated_bytes() - before for _ in batches_of(file, 100)]
+        held = [pa.total_allocated_bytes() - before for _ in read_record_batches(file, 100)]
     assert max(held) < 5 * 2**20

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.errors import EnvironmentFailure, IntegrityError
-from medsanitize.release.atomic_io import reserve, storage, write_atomic
+from medsanitize.release.atomic_io import reserve_space, storage_errors, write_atomic
 from medsanitize.release.canonical_json import canonical_json, document_json
 from medsanitize.release.layout import is_safe, require_safe
 
@@ -41,7 +41,7 @@ def test_a_full_disk_keeps_the_old_file_and_names_no_file(
 
 
 def test_a_file_whose_room_was_reserved_is_written_into_it(tmp_path: Path) -> None:
-    reserve(tmp_path / "file")
+    reserve_space(tmp_path / "file")
     (taken,) = tmp_path.iterdir()
     room, inode = taken.stat().st_size, taken.stat().st_ino
 
@@ -59,7 +59,7 @@ def test_room_that_is_not_to_be_had_is_no_failure_yet(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "open", full)
-    reserve(tmp_path / "file")
+    reserve_space(tmp_path / "file")
     assert not (tmp_path / "file").exists()
 
 
@@ -77,12 +77,12 @@ def test_room_that_is_not_to_be_had_is_no_failure_yet(
     ids=errno.errorcode.get,
 )
 def test_a_failure_of_network_or_memory_may_be_repeated(number: int) -> None:
-    with pytest.raises(EnvironmentFailure, match="run the same command again"), storage():
+    with pytest.raises(EnvironmentFailure, match="run the same command again"), storage_errors():
         raise OSError(number, os.strerror(number), "patient-name")
 
 
 def test_a_defect_is_not_taken_for_a_failing_disk() -> None:
-    with pytest.raises(FileNotFoundError), storage():
+    with pytest.raises(FileNotFoundError), storage_errors():
         raise FileNotFoundError(errno.ENOENT, "gone")
 
 

@@ -14,7 +14,7 @@ from medsanitize.release.attestation import generate_signing_key
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.release_json import self_digest
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 Make = Callable[..., Any]
 
@@ -42,7 +42,7 @@ def undetected(release: Path, path: Path, bits: Iterable[int], key: Path | None)
         flipped = bytearray(content)
         flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(flipped)
-        result = verify(release, key=key)
+        result = verify_release(release, key=key)
         blamed = {name for name, _ in result.problems}
         if result.status != "not intact" or path.relative_to(release).as_posix() not in blamed:
             missed.append(bit)
@@ -51,14 +51,14 @@ def undetected(release: Path, path: Path, bits: Iterable[int], key: Path | None)
 
 
 def test_a_release_verifies_with_and_without_the_key(release: Path, public: Path) -> None:
-    assert str(verify(release, key=None)) == "intact, signer not checked"
-    assert str(verify(release, key=public)) == "intact, signer checked"
+    assert str(verify_release(release, key=None)) == "intact, signer not checked"
+    assert str(verify_release(release, key=public)) == "intact, signer checked"
 
 
 def test_an_unsigned_release_says_so(make_release: Make, tmp_path: Path, public: Path) -> None:
     release = make_release(tmp_path / "u", signed=False)
-    assert str(verify(release, key=None)) == "intact, unsigned"
-    assert verify(release, key=public).problems == (("attestation.dsse.json", "missing"),)
+    assert str(verify_release(release, key=None)) == "intact, unsigned"
+    assert verify_release(release, key=public).problems == (("attestation.dsse.json", "missing"),)
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -96,9 +96,9 @@ def test_a_missing_file_is_named(release: Path) -> None:
     for path in files_of(release):
         content = path.read_bytes()
         path.unlink()
-        assert (path.relative_to(release).as_posix(), "missing") in verify(release, key=None).problems
+        assert (path.relative_to(release).as_posix(), "missing") in verify_release(release, key=None).problems
         path.write_bytes(content)
-    assert verify(release, key=None).status == "intact"
+    assert verify_release(release, key=None).status == "intact"
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_a_missing_file_is_named(release: Path) -> None:
 def test_an_added_file_is_named(release: Path, name: str) -> None:
     (release / name).parent.mkdir(exist_ok=True)
     (release / name).write_bytes(b"")
-    assert (name, "added") in verify(release, key=None).problems
+    assert (name, "added") in verify_release(release, key=None).problems
 
 
 def test_an_added_empty_folder_is_named(release: Path) -> None:
     (release / "data/empty/deeper").mkdir(parents=True)
-    assert verify(release, key=None).problems == (("data/empty/deeper", "added"),)
+    assert verify_release(release, key=None).problems == (("data/empty/deeper", "added"),)
 
 
 def test_links_are_named_and_not_followed(release: Path, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_links_are_named_and_not_followed(release: Path, tmp_path: Path) -> None
     victim.rename(tmp_path / "moved.dcm")
     victim.symlink_to(tmp_path / "moved.dcm")
     (release / "tables/up").symlink_to("..")
-    assert verify(release, key=None).problems == (
+    assert verify_release(release, key=None).problems == (
         (victim.relative_to(release).as_posix(), "not a regular file"),
         ("tables/up", "added"),
     )
@@ -137,7 +137,7 @@ def test_links_are_named_and_not_followed(release: Path, tmp_path: Path) -> None
 def test_a_linked_evidence_file_is_named(release: Path, tmp_path: Path) -> None:
     (release / "SHA256SUMS").rename(tmp_path / "sums")
     (release / "SHA256SUMS").symlink_to(tmp_path / "sums")
-    assert ("SHA256SUMS", "not a regular file") in verify(release, key=None).problems
+    assert ("SHA256SUMS", "not a regular file") in verify_release(release, key=None).problems
 
 
 def test_swapped_files_are_both_named(release: Path) -> None:
@@ -145,17 +145,17 @@ def test_swapped_files_are_both_named(release: Path) -> None:
     contents = first.read_bytes(), second.read_bytes()
     first.write_bytes(contents[1])
     second.write_bytes(contents[0])
-    assert [fault for _, fault in verify(release, key=None).problems] == ["changed", "changed"]
+    assert [fault for _, fault in verify_release(release, key=None).problems] == ["changed", "changed"]
 
 
 def test_names_that_would_steer_a_terminal_are_escaped(release: Path) -> None:
     (release / "a\x1b[2Jb").write_bytes(b"")
-    assert verify(release, key=None).problems == (("a\\x1b[2Jb", "added"),)
+    assert verify_release(release, key=None).problems == (("a\\x1b[2Jb", "added"),)
 
 
 def test_a_key_of_somebody_else_is_a_bad_signature(release: Path, tmp_path: Path) -> None:
     generate_signing_key(tmp_path / "other")
-    result = verify(release, key=tmp_path / "other.pub")
+    result = verify_release(release, key=tmp_path / "other.pub")
     assert result.problems == (("attestation.dsse.json", "bad signature"),)
     assert result.signer == "not checked"
 
@@ -169,7 +169,7 @@ def reseal(release: Path, **changes: str) -> None:
 
 def test_a_renamed_release_contradicts_its_signature(release: Path, public: Path) -> None:
     reseal(release, version="2.0")
-    assert verify(release, key=public).problems == (("RELEASE.json", "contradictory"),)
+    assert verify_release(release, key=public).problems == (("RELEASE.json", "contradictory"),)
 
 
 def test_a_forger_who_rewrites_all_checksums_is_caught_by_the_key(release: Path, public: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_forger_who_rewrites_all_checksums_is_caught_by_the_key(release: Path,
     sums = release / "SHA256SUMS"
     sums.write_text(sums.read_text().replace(before, digest_file(table)))
     reseal(release)
-    assert ("SHA256SUMS", "changed") in verify(release, key=public).problems
+    assert ("SHA256SUMS", "changed") in verify_release(release, key=public).problems
 
 
 def test_stripping_the_signature_is_caught_by_the_key(release: Path, public: Path) -> None:
@@ -187,7 +187,7 @@ def test_stripping_the_signature_is_caught_by_the_key(release: Path, public: Pat
     root = json.loads((release / "RELEASE.json").read_bytes())
     del root["digests"]["attestation.dsse.json"]
     (release / "RELEASE.json").write_bytes(document_json(root | {"digest": self_digest(root)}))
-    assert ("attestation.dsse.json", "missing") in verify(release, key=public).problems
+    assert ("attestation.dsse.json", "missing") in verify_release(release, key=public).problems
 
 
 def test_a_manifest_that_contradicts_the_checksums_is_named(release: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_manifest_that_contradicts_the_checksums_is_named(release: Path) -> No
     del root["digests"]["attestation.dsse.json"]
     (release / "RELEASE.json").write_bytes(document_json(root))
     reseal(release)
-    assert verify(release, key=None).problems == (("manifest/objects.parquet", "contradictory"),)
+    assert verify_release(release, key=None).problems == (("manifest/objects.parquet", "contradictory"),)
 
 
 @pytest.mark.parametrize(
@@ -209,23 +209,23 @@ def test_a_manifest_that_contradicts_the_checksums_is_named(release: Path) -> No
 )
 def test_a_release_json_of_any_other_content_is_a_problem_not_a_crash(release: Path, content: bytes) -> None:
     (release / "RELEASE.json").write_bytes(content)
-    assert "RELEASE.json" in {path for path, _ in verify(release, key=None).problems}
+    assert "RELEASE.json" in {path for path, _ in verify_release(release, key=None).problems}
 
 
 def test_paths_that_lead_out_of_the_release_are_not_read(release: Path) -> None:
     root = json.loads((release / "RELEASE.json").read_bytes())
     root["digests"]["../../etc/hostname"] = "0" * 64
     (release / "RELEASE.json").write_bytes(document_json(root | {"digest": self_digest(root)}))
-    assert ("RELEASE.json", "contradictory") in verify(release, key=None).problems
+    assert ("RELEASE.json", "contradictory") in verify_release(release, key=None).problems
 
 
 def test_no_release_and_no_key_are_usage_errors(release: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        verify(tmp_path / "nowhere", key=None)
+        verify_release(tmp_path / "nowhere", key=None)
     with pytest.raises(KeyMaterialError):
-        verify(release, key=tmp_path / "nowhere.pub")
+        verify_release(release, key=tmp_path / "nowhere.pub")
 
 
 def test_a_copy_with_other_times_is_still_intact(release: Path, tmp_path: Path) -> None:
     shutil.copytree(release, tmp_path / "copy", copy_function=shutil.copyfile)
-    assert verify(tmp_path / "copy", key=None).status == "intact"
+    assert verify_release(tmp_path / "copy", key=None).status == "intact"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from medsanitize.release import layout
-from medsanitize.release.checksums import Found, walk
-from medsanitize.release.manifest import ObjectRow, patients_of, read_rows
-from medsanitize.release.multi_file_objects import parts_of
-from medsanitize.sanitize.result import Check, Finding, Part
+from medsanitize.release.checksums import FolderEntry, walk_files
+from medsanitize.release.manifest import ObjectRow, count_patients, read_rows
+from medsanitize.release.multi_file_objects import read_parts
+from medsanitize.sanitize.result import CheckResult, FilePart, Finding
 from medsanitize.verifiers.leaks.dicom_conformance import Expected
 from medsanitize.verifiers.leaks.dicom_reader import Malformed, Parsed, read
 from medsanitize.verifiers.leaks.identifier_search import Search, build_search
@@ -39,7 +39,7 @@ class ReleaseAudit:
     objects: int
     files: int
     sampled: int
-    identifiers: Check
+    identifiers: CheckResult
     findings: tuple[tuple[str, Finding], ...]
 
     @property
@@ -59,7 +59,7 @@ class Wanted:
 class Files(Protocol):
     """The files of a release, wherever they lie."""
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[FolderEntry]:
         """Everything there is."""
 
     def at_hand(self, wanted: Iterable[Wanted]) -> Iterator[Path]:
@@ -72,9 +72,9 @@ class Folder:
 
     path: Path
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[FolderEntry]:
         """Everything below the folder; links are not followed."""
-        return walk(self.path)
+        return walk_files(self.path)
 
     def at_hand(self, wanted: Iterable[Wanted]) -> Iterator[Path]:
         """The folder itself."""
@@ -130,7 +130,9 @@ def audit_release(
             findings.append((path, finding))
     findings.extend((layout.PATIENTS, finding) for finding in _check_patients(release))
     found_known = any(finding.rule in _KNOWN_RULES for _, finding in findings)
-    identifiers = Check.NOT_RUN if search is None else Check.FLAGGED if found_known else Check.PASSED
+    identifiers = (
+        CheckResult.NOT_RUN if search is None else CheckResult.FLAGGED if found_known else CheckResult.PASSED
+    )
     ordered = sorted(set(findings), key=lambda pair: (pair[0], pair[1].place, pair[1].rule))
     return ReleaseAudit(len(listed), others, len(sample), identifiers, tuple(ordered))
 
@@ -151,7 +153,7 @@ _MALFORMED: Final = (ArithmeticError, LookupError, RecursionError, TypeError, Va
 def _wanted(row: ObjectRow) -> Wanted:
     """The files of an object; where the manifest does not list them as it must, its main one."""
     try:
-        parts = tuple(path for path, _, _ in parts_of(row.path, row.parts))
+        parts = tuple(path for path, _, _ in read_parts(row.path, row.parts))
     except _MALFORMED:
         parts = ()
     return Wanted(parts or (row.path,), row.bytes)
@@ -190,7 +192,7 @@ def _audit_row(
 
 def _audit_raster(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding]:
     try:
-        parts = tuple(Part(*part) for part in json.loads(row.parts)) if row.parts else ()
+        parts = tuple(FilePart(*part) for part in json.loads(row.parts)) if row.parts else ()
     except _MALFORMED:
         yield Finding("file", "audit:manifest")
         return
@@ -208,7 +210,7 @@ def _audit_slide(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding
     from medsanitize.verifiers.leaks.slide_audit import Staged, audit_slide, stated_of
 
     try:
-        parts = tuple(Part(*part) for part in json.loads(row.parts)) if row.parts else ()
+        parts = tuple(FilePart(*part) for part in json.loads(row.parts)) if row.parts else ()
         stated, rules = stated_of(row), json.loads(row.rules)
     except _MALFORMED:
         yield Finding("file", "audit:manifest")
@@ -271,7 +273,7 @@ def _check_patients(release: Path) -> Iterator[Finding]:
     stated = (
         row for batch in read_batches(release / layout.PATIENTS, PATIENT_SCHEMA) for row in batch.to_pylist()
     )
-    for row in patients_of(release):
+    for row in count_patients(release):
         found = next(stated, None)
         if found is None or any(getattr(row, name) != value for name, value in found.items()):
             yield Finding("file", "audit:manifest")

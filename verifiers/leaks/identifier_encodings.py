@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Final
 
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 
 SEPARATORS: Final = b" ^,_-='\"/\\;:()\t\r\n"
 DELETED: Final = b"\0" + SEPARATORS
@@ -66,7 +66,7 @@ def is_date(text: str) -> bool:
     return True
 
 
-def spellings(known: Known, vocabulary: frozenset[str]) -> frozenset[bytes]:
+def spellings(known: KnownValue, vocabulary: frozenset[str]) -> frozenset[bytes]:
     """Return the normalised byte patterns of one value; none when it is too short or too common.
 
     Dates and UIDs have no patterns here: dates are searched in their patient's own objects only,

@@ -29,7 +29,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.verifiers.leaks.identifier_encodings import DELETED, normalise, spellings
 from medsanitize.verifiers.leaks.prefilter import could_be, runs
 
@@ -95,7 +95,7 @@ class Search:
             patterns.setdefault(head, _RULES.index("uid"))
         self.vocabulary = vocabulary
         self.not_searched = not_searched
-        self.matchers: dict[frozenset[Known], Any] = {}
+        self.matchers: dict[frozenset[KnownValue], Any] = {}
         self._patterns = sorted(patterns)
         self._rules = bytes(patterns[pattern] for pattern in self._patterns)
         np.frombuffer(uids, np.uint64).sort()  # in place: a list of a million numbers takes ten times as much
@@ -253,7 +253,7 @@ class Search:
         return place < len(self._uids) and self._uids[place] == digest
 
 
-def build_search(known_by_all: Iterable[Known], vocabulary: frozenset[str] = frozenset()) -> Search:
+def build_search(known_by_all: Iterable[KnownValue], vocabulary: frozenset[str] = frozenset()) -> Search:
     """Build the run-wide net.
 
     Pass only categories that the policy claims to have removed: where it keeps, say, institutions

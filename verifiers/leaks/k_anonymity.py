@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medsanitize.release.duckdb_session import connected, identifier, table_rows
+from medsanitize.release.duckdb_session import duckdb_session, quote_identifier, table_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def groups_of(tables: Sequence[Told], least: int) -> Groups:
         SELECT coalesce(sum(size), 0), count(*), coalesce(min(size), 0),
                coalesce(sum(size) FILTER (size < $1), 0) FROM groups
     """  # noqa: S608  names are quoted
-    with connected(tables[0].table.parent) as db:
+    with duckdb_session(tables[0].table.parent) as db:
         for number, one in enumerate(tables):
             db.register(f"table_{number}", table_rows(one.table))
         found = db.execute(query, [least]).fetchone() or (0, 0, 0, 0)
@@ -78,7 +78,7 @@ def groups_of(tables: Sequence[Told], least: int) -> Groups:
 
 def _rows(number: int, told: Told) -> str:
     """Each patient and thing said, once: a text of all columns, each with its length, or a sign for none."""
-    columns = map(identifier, told.columns)
+    columns = map(quote_identifier, told.columns)
     said = " || ".join(f"coalesce(length({one}) || ':' || {one}, '-')" for one in columns)
-    who = identifier(told.patient)
+    who = quote_identifier(told.patient)
     return f"SELECT DISTINCT {who} AS who, hash('{number} ' || {said}) AS said FROM table_{number}"  # noqa: S608

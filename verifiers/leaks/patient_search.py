@@ -23,15 +23,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick, Implementation
-from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.text.stop_words import NO_NAMES, PARTICLES
+from medsanitize.sanitize.context import KnownValue
+from medsanitize.sanitize.text.stop_words import NOT_NAMES, PARTICLES
 from medsanitize.verifiers.leaks.dicom_reader import Parsed
 from medsanitize.verifiers.leaks.identifier_encodings import fold, is_date, words
 
 MIN_TOKEN: Final = 3
 MIN_ID_TOKEN: Final = 4
 MIN_PHRASE: Final = 6
-_NO_NAMES: Final = PARTICLES | NO_NAMES
+_NO_NAMES: Final = PARTICLES | NOT_NAMES
 BETWEEN: Final = b"\x1e"
 """Set between values, so that no word reaches from one into the next."""
 
@@ -76,7 +76,7 @@ class Matcher:
 
 
 def matcher(
-    own: Collection[Known], vocabulary: frozenset[str], cache: dict[frozenset[Known], Matcher]
+    own: Collection[KnownValue], vocabulary: frozenset[str], cache: dict[frozenset[KnownValue], Matcher]
 ) -> Matcher:
     """Build the matcher of a patient, or take it from ``cache``."""
     key = own if isinstance(own, frozenset) else frozenset(own)
@@ -98,7 +98,7 @@ def matcher(
     return found
 
 
-def _tokens(known: Known, vocabulary: frozenset[str]) -> Iterator[str]:
+def _tokens(known: KnownValue, vocabulary: frozenset[str]) -> Iterator[str]:
     category, value = known.category, known.value
     if category == "name":
         for token in re.findall(r"[^\W\d_]+", fold(value)):

@@ -16,8 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from medsanitize.release.multi_file_objects import digest_of_parts
-from medsanitize.sanitize.result import Finding, Part
+from medsanitize.release.multi_file_objects import parts_digest
+from medsanitize.sanitize.result import FilePart, Finding
 from medsanitize.verifiers.leaks.identifier_search import Search, stands_alone
 
 STRUCTURE: Final = Finding("file", "audit:structure")
@@ -55,7 +55,7 @@ class _Unsound(Exception):
 
 
 def audit_raster(
-    path: Path, *, search: Search, digest: str | None = None, parts: Sequence[Part] = ()
+    path: Path, *, search: Search, digest: str | None = None, parts: Sequence[FilePart] = ()
 ) -> tuple[Finding, ...]:
     """Look at one released picture as an attacker would.
 
@@ -100,9 +100,9 @@ def audit_picture(data: bytes, suffix: str, search: Search) -> tuple[Finding, ..
     return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
 
 
-def _beside(path: Path, parts: Sequence[Part], search: Search, digest: str | None) -> Iterator[Finding]:
+def _beside(path: Path, parts: Sequence[FilePart], search: Search, digest: str | None) -> Iterator[Finding]:
     """The file beside a synthetic picture says in a few words what it is, and nothing else."""
-    if digest is not None and digest_of_parts(parts) != digest:
+    if digest is not None and parts_digest(parts) != digest:
         yield Finding("file", "audit:digest")
     if [part.name for part in parts] != [path.suffix, ".json"]:
         yield STRUCTURE

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.errors import IntegrityError
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.result import Finding
 from medsanitize.verifiers.leaks.dicom_conformance import (
     NATIVE,
@@ -52,7 +52,7 @@ _PIXEL_GROUP: Final = 0x7FE0
 
 
 def audit_object(
-    path: Path, *, own: Collection[Known], search: Search, expected: Expected
+    path: Path, *, own: Collection[KnownValue], search: Search, expected: Expected
 ) -> tuple[Finding, ...]:
     """Look at one released object as an attacker would.
 
@@ -81,7 +81,7 @@ def audit_object(
 
 
 def audit_parsed(
-    parsed: Parsed, *, own: Collection[Known], search: Search, expected: Expected
+    parsed: Parsed, *, own: Collection[KnownValue], search: Search, expected: Expected
 ) -> tuple[Finding, ...]:
     """Audit an object that `medsanitize.verifiers.leaks.dicom_reader.read` has read; see `audit_object`."""
     findings = set(check_container(parsed, expected))
@@ -200,11 +200,11 @@ def _parquet_texts(path: Path) -> Iterator[bytes]:
     """Yield the text columns of a Parquet file, a batch at a time, one value a line."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from medsanitize.release.parquet_io import batches_of
+    from medsanitize.release.parquet_io import read_record_batches
 
     try:
         with pq.ParquetFile(path) as file:
-            for batch in batches_of(file, 1024):
+            for batch in read_record_batches(file, 1024):
                 for column in batch.columns:
                     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
                         distinct = column.unique().to_pylist()

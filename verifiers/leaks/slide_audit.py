@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from medsanitize.release.multi_file_objects import digest_of_parts
-from medsanitize.sanitize.result import Finding, Part, Slide
+from medsanitize.release.multi_file_objects import parts_digest
+from medsanitize.sanitize.result import FilePart, Finding, SlideRecord
 from medsanitize.verifiers.leaks.identifier_search import OVERLAP, Hit, Search, stands_alone
 from medsanitize.verifiers.leaks.prefilter import LONG
 from medsanitize.verifiers.leaks.slide_hidden_data import (
@@ -48,8 +48,8 @@ class Staged:
 
     main: Path
     sha256: str
-    stated: Slide
-    parts: tuple[Part, ...] = ()
+    stated: SlideRecord
+    parts: tuple[FilePart, ...] = ()
     sources: tuple[Path, ...] = ()
     metadata: bool = False
     macro: Kept | None = None
@@ -173,7 +173,7 @@ def _digests(staged: Staged, sums: Mapping[Path, str]) -> Iterator[Finding]:
     found = [sums.get(path) or _digest(path) for path in files]
     if staged.parts:
         stated = [part.sha256 for part in staged.parts]
-        if found != stated or digest_of_parts(staged.parts) != staged.sha256:
+        if found != stated or parts_digest(staged.parts) != staged.sha256:
             yield Finding("file", "audit:digest")
     elif found != [staged.sha256]:
         yield Finding("file", "audit:digest")
@@ -235,11 +235,11 @@ def _known(data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[Hit]
             yield Finding("tiles" if inside else "description", f"audit:{hit.rule}")
 
 
-def stated_of(row: Any) -> Slide:
+def stated_of(row: Any) -> SlideRecord:
     """What a manifest row states of a slide."""
     levels = tuple(
         (int(width), int(height))
         for width, _, height in (one.partition("x") for one in str(row.slide_levels).split(","))
     )
     macros = str(row.slide_macros or "")
-    return Slide(str(row.slide_vendor), levels, row.slide_mpp, row.slide_objective, macros=macros)
+    return SlideRecord(str(row.slide_vendor), levels, row.slide_mpp, row.slide_objective, macros=macros)

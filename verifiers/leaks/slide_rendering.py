@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from medsanitize.sanitize.result import Finding, Slide
+from medsanitize.sanitize.result import Finding, SlideRecord
 from medsanitize.verifiers.leaks.slide_macro import Part, is_stated
 
 _ELSEWHERE: Final = frozenset(["akoya", "ome-tiff", "zeiss"])
@@ -25,7 +25,7 @@ _SAID: Final = ("openslide.vendor", "openslide.mpp-x", "openslide.mpp-y", "opens
 
 
 def differences(
-    main: Path, stated: Slide, sources: Sequence[Path], part: Part | None = None
+    main: Path, stated: SlideRecord, sources: Sequence[Path], part: Part | None = None
 ) -> Iterator[Finding]:
     """What a viewer sees differently from what is stated, or from the source.
 
@@ -41,7 +41,9 @@ def differences(
         yield from _one(main, stated, sources, part)
 
 
-def _channels(main: Path, stated: Slide, sources: Sequence[Path], part: Part | None) -> Iterator[Finding]:
+def _channels(
+    main: Path, stated: SlideRecord, sources: Sequence[Path], part: Part | None
+) -> Iterator[Finding]:
     """OpenSlide opens no AFI: each SVS that it names is held against that of the source's list."""
     from medsanitize.verifiers.leaks.slide_layout import Unsound, channels_of
 
@@ -58,12 +60,12 @@ def _channels(main: Path, stated: Slide, sources: Sequence[Path], part: Part | N
     macros = stated.macros.split(",")
     for number, path in enumerate(ours):
         # The record speaks of the first channel.
-        own = stated if number == 0 else Slide(stated.vendor, stated.levels)
+        own = stated if number == 0 else SlideRecord(stated.vendor, stated.levels)
         own = replace(own, macros=macros[number] if number < len(macros) else "")
         yield from _one(path, own, theirs[number : number + 1], part)
 
 
-def _one(main: Path, stated: Slide, sources: Sequence[Path], part: Part | None) -> Iterator[Finding]:
+def _one(main: Path, stated: SlideRecord, sources: Sequence[Path], part: Part | None) -> Iterator[Finding]:
     from openslide import OpenSlide, OpenSlideError
 
     opened = None
@@ -82,7 +84,7 @@ def _one(main: Path, stated: Slide, sources: Sequence[Path], part: Part | None) 
         yield from _by_tifffile(main, stated, sources)
 
 
-def _shows_what_may_be(slide: Any, stated: Slide, main: Path, part: Part | None) -> bool:
+def _shows_what_may_be(slide: Any, stated: SlideRecord, main: Path, part: Part | None) -> bool:
     """Whether beside the tissue nothing is shown but a thumbnail, the slide's name and the stated macro."""
     beside = slide.associated_images
     if set(beside) - {"thumbnail", "label"} != ({"macro"} if stated.macros else set()):
@@ -92,7 +94,7 @@ def _shows_what_may_be(slide: Any, stated: Slide, main: Path, part: Part | None)
     return "macro" not in beside or is_stated(main, beside["macro"], stated.macros, part)
 
 
-def _opened(slide: Any, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+def _opened(slide: Any, stated: SlideRecord, sources: Sequence[Path]) -> Iterator[Finding]:
     from openslide import OpenSlide
 
     if stated.vendor not in _ELSEWHERE and not _as_stated(slide, stated):
@@ -125,7 +127,7 @@ def _shows_only(label: Any, name: str) -> bool:
     return bool(label.convert("RGB").tobytes() == expected.convert("RGB").tobytes())
 
 
-def _as_stated(slide: Any, stated: Slide) -> bool:
+def _as_stated(slide: Any, stated: SlideRecord) -> bool:
     """Whether vendor, the largest level, resolution and magnification are the record's, as far as it says."""
     said = slide.properties
     if said.get("openslide.vendor") != stated.vendor:
@@ -152,7 +154,7 @@ def _regions(slide: Any) -> Iterator[tuple[tuple[int, int], int, tuple[int, int]
             yield (int(max(x, 0) * scale), int(max(y, 0) * scale)), level, size
 
 
-def _by_tifffile(main: Path, stated: Slide, sources: Sequence[Path]) -> Iterator[Finding]:
+def _by_tifffile(main: Path, stated: SlideRecord, sources: Sequence[Path]) -> Iterator[Finding]:
     """Every page that is left is in the source, with the same encoded tiles but for their headers."""
     import tifffile
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlencode
 from medsanitize.errors import UsageError
 from medsanitize.policies.base import EnvName
 from medsanitize.policies.inputs import DicomWeb, Dimse
-from medsanitize.policies.validate_inputs import may_carry_credentials, service_is_sound
+from medsanitize.policies.validate_inputs import is_valid_service, may_carry_credentials
 from pydantic import TypeAdapter, ValidationError
 
 SCHEMES: Final = (b"dicomweb+", b"dimse://")
@@ -93,7 +93,7 @@ def target_of(text: str, calling: str, credential: str = "", variable: str = "")
             "Name the variable that holds the token or login; if a secret was written here, renew it",
         )
     if text.startswith(("http://", "https://")):
-        if "@" in text or "?" in text or "#" in text or not service_is_sound(text):
+        if "@" in text or "?" in text or "#" in text or not is_valid_service(text):
             raise UsageError("This is no address of a DICOMweb service", "Write https://host/path")
         if variable and not may_carry_credentials(text):
             raise UsageError("Credentials would travel in the clear", "Write https://")

@@ -30,7 +30,7 @@ _ISO_2022 = frozenset(
 
 
 @lru_cache(maxsize=256)
-def defined_terms(charset: bytes) -> tuple[str, ...] | None:
+def charset_terms(charset: bytes) -> tuple[str, ...] | None:
     """The terms of a Specific Character Set value, or ``None`` when one is not defined."""
     terms = tuple(term.strip() for term in charset.decode("latin-1").rstrip("\0 ").split("\\"))
     if all(term in _SINGLE or term in _ISO_2022 for term in terms):
@@ -40,18 +40,18 @@ def defined_terms(charset: bytes) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=256)
 def _codec(charset: bytes) -> str | None:
-    terms = defined_terms(charset)
+    terms = charset_terms(charset)
     return _SINGLE.get(terms[0]) if terms and len(terms) == 1 else None
 
 
-def decode(value: bytes, charset: bytes) -> str:
+def decode_text(value: bytes, charset: bytes) -> str:
     """Text of an element's bytes; what does not decode becomes U+FFFD, which no vocabulary has."""
     if value.isascii() and b"\x1b" not in value:
         return value.decode("ascii")
     codec = _codec(charset)
     if codec is not None:
         return value.decode("latin-1" if codec == "ascii" else codec, "replace")
-    terms = defined_terms(charset)
+    terms = charset_terms(charset)
     if terms is None:
         return value.decode("latin-1")
     return _decode_iso_2022(value, terms)
@@ -70,7 +70,7 @@ def _decode_iso_2022(value: bytes, terms: tuple[str, ...]) -> str:
             return value.decode("ascii", "replace")
 
 
-def encode(text: str, charset: bytes) -> bytes:
+def encode_text(text: str, charset: bytes) -> bytes:
     """Bytes of a cleaned text; characters that the data set's encoding lacks are left out.
 
     Text that no character set was declared for was read as ISO_IR 100, and is written so again.
@@ -78,6 +78,6 @@ def encode(text: str, charset: bytes) -> bytes:
     if text.isascii():
         return text.encode("ascii")
     codec = _codec(charset)
-    if codec == "ascii" or defined_terms(charset) is None:
+    if codec == "ascii" or charset_terms(charset) is None:
         codec = "latin-1"
     return text.encode(codec or "ascii", "ignore")

@@ -13,8 +13,8 @@ import numpy as np
 from medsanitize.sanitize.formats.dicom import native
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
-from medsanitize.sanitize.formats.frame_header import Declared, declared
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.frame_header import FrameHeader, read_frame_header
+from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
 Samples = NDArray[Any]
@@ -42,7 +42,7 @@ def is_reversible(syntax: TransferSyntax) -> bool:
     return syntax.codec == "native" or syntax.uid in _REVERSIBLE
 
 
-def check_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Declared | None:
+def check_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> FrameHeader | None:
     """What the code stream declares, once it agrees with the header: nothing else is decoded.
 
     Raises
@@ -50,18 +50,18 @@ def check_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Dec
     Refused
         ``pixel-geometry-differs`` or ``pixels-undecodable``.
     """
-    stated = declared(frame, syntax.codec)
+    stated = read_frame_header(frame, syntax.codec)
     if stated is not None:
         size = (stated.rows, stated.columns, stated.samples)
         if (
             size != (geometry.rows, geometry.columns, geometry.samples)
             or stated.bits > geometry.bits_allocated
         ):
-            raise Refused("pixel-geometry-differs", "pixels")
+            raise Quarantined("pixel-geometry-differs", "pixels")
     return stated
 
 
-def decode(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
+def decode_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
     """The samples of one frame.
 
     Parameters
@@ -83,14 +83,14 @@ def decode(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
             return _plain(frame, syntax, geometry)
         found = _stream(frame, syntax, geometry, stated)
     except _ERRORS:
-        raise Refused("pixels-undecodable", "pixels") from None
+        raise Quarantined("pixels-undecodable", "pixels") from None
     wanted = (geometry.rows, geometry.columns, *((geometry.samples,) if geometry.samples > 1 else ()))
     if found.shape != wanted:
-        raise Refused("pixel-geometry-differs", "pixels")
+        raise Quarantined("pixel-geometry-differs", "pixels")
     return found
 
 
-def encode(samples: Samples, old: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
+def encode_frame(samples: Samples, old: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
     """A frame that holds ``samples``, in the syntax and precision of ``old``.
 
     Raises
@@ -98,11 +98,11 @@ def encode(samples: Samples, old: bytes, syntax: TransferSyntax, geometry: Geome
     Refused
         ``pixels-not-rewritten`` when the codec cannot do it.
     """
-    stated = declared(old, syntax.codec)
+    stated = read_frame_header(old, syntax.codec)
     try:
         return _encoded(np.ascontiguousarray(samples), syntax, geometry, stated)
     except _ERRORS:
-        raise Refused("pixels-not-rewritten", "pixels") from None
+        raise Quarantined("pixels-not-rewritten", "pixels") from None
 
 
 def _plain(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
@@ -110,13 +110,13 @@ def _plain(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
     if syntax.codec == "rle":
         return _rle(frame, geometry)
     if syntax.codec == "deflated-frame":
-        return native.samples(zlib.decompress(frame, -zlib.MAX_WBITS), geometry, big=False)
+        return native.unpack_samples(zlib.decompress(frame, -zlib.MAX_WBITS), geometry, big=False)
     if syntax.codec == "native":
-        return native.samples(frame, geometry, big=syntax.layout.big)
-    raise Refused("pixels-undecodable", "pixels")
+        return native.unpack_samples(frame, geometry, big=syntax.layout.big)
+    raise Quarantined("pixels-undecodable", "pixels")
 
 
-def _stream(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: Declared) -> Samples:
+def _stream(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: FrameHeader) -> Samples:
     if syntax.codec == "jpeg2000":
         from openjpeg.utils import decode as decode_stream
 
@@ -127,7 +127,7 @@ def _stream(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: De
         return _jpeg(frame, stated)
     if stated.process == _LOSSLESS or (stated.process == 0xC1 and stated.bits == 12):
         return _gdcm(frame, syntax, geometry, stated)
-    raise Refused("pixels-undecodable", "pixels")
+    raise Quarantined("pixels-undecodable", "pixels")
 
 
 def _rle(frame: bytes, geometry: Geometry) -> Samples:
@@ -135,15 +135,15 @@ def _rle(frame: bytes, geometry: Geometry) -> Samples:
     from rle.utils import decode_frame  # type: ignore[attr-defined]
 
     if geometry.bits_allocated not in (8, 16, 32, 64):
-        raise Refused("pixels-undecodable", "pixels")
+        raise Quarantined("pixels-undecodable", "pixels")
     raw = decode_frame(frame, geometry.rows * geometry.columns, geometry.bits_allocated, "<")
-    planes = np.frombuffer(raw, native.dtype(geometry)).reshape(-1, geometry.rows, geometry.columns)
+    planes = np.frombuffer(raw, native.cell_dtype(geometry)).reshape(-1, geometry.rows, geometry.columns)
     if len(planes) != geometry.samples:
-        raise Refused("pixel-geometry-differs", "pixels")
+        raise Quarantined("pixel-geometry-differs", "pixels")
     return planes[0] if geometry.samples == 1 else np.ascontiguousarray(planes.transpose(1, 2, 0))
 
 
-def _jpeg_ls(frame: bytes, geometry: Geometry, stated: Declared) -> Samples:
+def _jpeg_ls(frame: bytes, geometry: Geometry, stated: FrameHeader) -> Samples:
     import jpeg_ls  # type: ignore[import-untyped]
 
     raw, facts = jpeg_ls.decode_buffer(frame)
@@ -156,7 +156,7 @@ def _jpeg_ls(frame: bytes, geometry: Geometry, stated: Declared) -> Samples:
     return cells.reshape(geometry.rows, geometry.columns, geometry.samples)
 
 
-def _jpeg(frame: bytes, stated: Declared) -> Samples:
+def _jpeg(frame: bytes, stated: FrameHeader) -> Samples:
     """DCT frames of 8 bits; without Adobe's segment no colour transform is undone."""
     from io import BytesIO
 
@@ -168,7 +168,7 @@ def _jpeg(frame: bytes, stated: Declared) -> Samples:
         return np.asarray(picture)
 
 
-def _gdcm(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: Declared) -> Samples:
+def _gdcm(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: FrameHeader) -> Samples:
     """Lossless JPEG and 12 bit extended JPEG. gdcm says what it cannot do on stderr."""
     import gdcm  # type: ignore[import-untyped]
 
@@ -182,10 +182,10 @@ def _gdcm(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: Decl
     data.SetValue(fragments.__ref__())
     image.SetDataElement(data)
     raw = image.GetBuffer().encode("utf-8", "surrogateescape")
-    return native.samples(raw, _stream_geometry(geometry, stated), big=False)
+    return native.unpack_samples(raw, _stream_geometry(geometry, stated), big=False)
 
 
-def _describe(gdcm: Any, image: Any, geometry: Geometry, stated: Declared, uid: str) -> None:
+def _describe(gdcm: Any, image: Any, geometry: Geometry, stated: FrameHeader, uid: str) -> None:
     """Tell gdcm the frame's shape; a colour model that it will not convert."""
     image.SetNumberOfDimensions(2)
     image.SetDimensions((geometry.columns, geometry.rows, 1))
@@ -200,7 +200,7 @@ def _describe(gdcm: Any, image: Any, geometry: Geometry, stated: Declared, uid: 
         image.SetPlanarConfiguration(0)
 
 
-def _stream_geometry(geometry: Geometry, stated: Declared) -> Geometry:
+def _stream_geometry(geometry: Geometry, stated: FrameHeader) -> Geometry:
     """The frame's geometry in the smallest container of its precision, colour by pixel."""
     from dataclasses import replace
 
@@ -208,12 +208,14 @@ def _stream_geometry(geometry: Geometry, stated: Declared) -> Geometry:
     return replace(geometry, bits_allocated=allocated, planar=0, photometric="")
 
 
-def _encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, stated: Declared | None) -> bytes:
+def _encoded(
+    samples: Samples, syntax: TransferSyntax, geometry: Geometry, stated: FrameHeader | None
+) -> bytes:
     if syntax.codec == "native":
-        return native.packed(samples, geometry, big=syntax.layout.big)
+        return native.pack_samples(samples, geometry, big=syntax.layout.big)
     if syntax.codec == "deflated-frame":
         deflater = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
-        raw = native.packed(samples, geometry, big=False)
+        raw = native.pack_samples(samples, geometry, big=False)
         return deflater.compress(raw + b"\0" * (len(raw) & 1)) + deflater.flush()
     if syntax.codec == "rle":
         from rle.utils import encode_frame  # type: ignore[attr-defined]
@@ -221,7 +223,7 @@ def _encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, state
         size = (geometry.rows, geometry.columns, geometry.samples, geometry.bits_allocated)
         return bytes(encode_frame(samples.tobytes(), *size, "<"))
     if stated is None or not is_reversible(syntax):
-        raise Refused("pixels-not-rewritten", "pixels")
+        raise Quarantined("pixels-not-rewritten", "pixels")
     if syntax.codec == "jpeg2000":
         from openjpeg.utils import encode_array
 
@@ -235,7 +237,7 @@ def _encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, state
     return _gdcm_encoded(samples, syntax, geometry, stated)
 
 
-def _gdcm_encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, stated: Declared) -> bytes:
+def _gdcm_encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, stated: FrameHeader) -> bytes:
     """Lossless JPEG of the first-order predictor, which both of its syntaxes may hold."""
     import gdcm
 
@@ -249,9 +251,9 @@ def _gdcm_encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, 
     changer.SetTransferSyntax(gdcm.TransferSyntax(gdcm.TransferSyntax.GetTSType(syntax.uid)))
     changer.SetInput(image)
     if not changer.Change():
-        raise Refused("pixels-not-rewritten", "pixels")
+        raise Quarantined("pixels-not-rewritten", "pixels")
     fragments = changer.GetOutput().GetDataElement().GetSequenceOfFragments()
     if fragments is None or fragments.GetNumberOfFragments() != 1:
-        raise Refused("pixels-not-rewritten", "pixels")
+        raise Quarantined("pixels-not-rewritten", "pixels")
     buffer = fragments.GetFragment(0).GetByteValue().GetBuffer()
     return bytes(buffer.encode("utf-8", "surrogateescape"))

@@ -10,15 +10,15 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     Layout,
 )
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 ITEM, ITEM_END, SEQUENCE_END = 0xFFFEE000, 0xFFFEE00D, 0xFFFEE0DD
 
 
-def read_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[int, bytes, int, int]:
+def read_element_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[int, bytes, int, int]:
     """Tag, VR (empty in implicit VR), length and start of the value of the element at ``pos``."""
     if end - pos < 8:
-        raise Refused("truncated")
+        raise Quarantined("truncated")
     if not layout.explicit:
         group, number, length = layout.tag.unpack_from(buf, pos)
         return group << 16 | number, b"", length, pos + 8
@@ -28,10 +28,10 @@ def read_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[int, b
         return tag, b"", layout.length.unpack_from(buf, pos + 4)[0], pos + 8
     if vr in LONG_VRS:
         if end - pos < 12:
-            raise Refused("truncated")
+            raise Quarantined("truncated")
         return tag, vr, layout.length.unpack_from(buf, pos + 8)[0], pos + 12
     if vr not in SHORT_VRS:
-        raise Refused("malformed-vr")
+        raise Quarantined("malformed-vr")
     return tag, vr, length, pos + 8
 
 
@@ -50,36 +50,36 @@ def item_headers(source: Layout) -> Layout:
 def skip_sequence(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:
     """Where the undefined-length sequence whose first item starts at ``pos`` ends."""
     if depth < 0:
-        raise Refused("too-deep", "sequences")
+        raise Quarantined("too-deep", "sequences")
     while pos < end:
-        tag, _, length, pos = read_header(buf, pos, end, item_headers(source))
+        tag, _, length, pos = read_element_header(buf, pos, end, item_headers(source))
         if tag == SEQUENCE_END:
             return pos
         if tag != ITEM:
-            raise Refused("malformed-sequence")
+            raise Quarantined("malformed-sequence")
         pos = _skip_item(buf, pos, end, source, depth) if length == UNDEFINED else pos + length
-    raise Refused("truncated")
+    raise Quarantined("truncated")
 
 
 def _skip_item(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:
     while pos < end:
-        tag, vr, length, pos = read_header(buf, pos, end, source)
+        tag, vr, length, pos = read_element_header(buf, pos, end, source)
         if tag == ITEM_END:
             return pos
         pos = _skip_value(buf, pos, end, length, item_layout(vr, source), depth)
-    raise Refused("truncated")
+    raise Quarantined("truncated")
 
 
 def _skip_value(buf: Buffer, pos: int, end: int, length: int, items: Layout, depth: int) -> int:
     if length == UNDEFINED:
         return skip_sequence(buf, pos, end, items, depth - 1)
     if pos + length > end:
-        raise Refused("length-past-end")
+        raise Quarantined("length-past-end")
     return pos + length
 
 
 def skip_elements(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> None:
     """Prove that the bytes up to ``end`` are elements, which nobody keeps."""
     while pos < end:
-        _, vr, length, pos = read_header(buf, pos, end, source)
+        _, vr, length, pos = read_element_header(buf, pos, end, source)
         pos = _skip_value(buf, pos, end, length, item_layout(vr, source), depth)

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 
 from medsanitize.policies.model import Limits
-from medsanitize.sanitize.formats.dicom.elements import read_header
+from medsanitize.sanitize.formats.dicom.elements import read_element_header
 from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     EXPLICIT_BIG,
     EXPLICIT_LITTLE,
@@ -19,10 +19,10 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     TRANSFER_SYNTAXES,
     UNDEFINED,
     TransferSyntax,
-    element,
+    encode_element,
 )
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 IMPLEMENTATION_CLASS_UID = "2.25.183893275230571203349486218934716104325"
 IMPLEMENTATION_VERSION_NAME = "MEDSANITIZE"
@@ -38,7 +38,7 @@ _GUESSES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class DicomFile:
     """Where the data set lies and how it is encoded.
 
     ``buf`` is the source, or the inflated data set; ``start`` the first byte of the data set in it.
@@ -81,7 +81,7 @@ def _guess(buf: Buffer, pos: int) -> TransferSyntax | None:
     return None
 
 
-def open_container(buf: Buffer, limits: Limits) -> Container:
+def open_dicom(buf: Buffer, limits: Limits) -> DicomFile:
     """Find the data set.
 
     Raises
@@ -95,16 +95,16 @@ def open_container(buf: Buffer, limits: Limits) -> Container:
     if uid:
         syntax = TRANSFER_SYNTAXES.get(uid)
         if syntax is None:
-            raise Refused("unknown-transfer-syntax", "meta")
+            raise Quarantined("unknown-transfer-syntax", "meta")
     else:
         guess = _guess(buf, start)
         if guess is None:
-            raise Refused("unknown-transfer-syntax" if pos else "not-dicom", "meta")
+            raise Quarantined("unknown-transfer-syntax" if pos else "not-dicom", "meta")
         syntax = guess
     classes = meta.get(0x00020002, ""), meta.get(0x00020003, "")
     if syntax.deflated:
-        return Container(_inflate(buf, start, limits), 0, syntax, *classes, bool(meta))
-    return Container(buf, start, _really(buf, start, syntax), *classes, bool(meta))
+        return DicomFile(_inflate(buf, start, limits), 0, syntax, *classes, bool(meta))
+    return DicomFile(buf, start, _really(buf, start, syntax), *classes, bool(meta))
 
 
 def _really(buf: Buffer, start: int, syntax: TransferSyntax) -> TransferSyntax:
@@ -120,9 +120,9 @@ def _read_meta(buf: Buffer, pos: int) -> tuple[dict[int, str], int]:
     meta: dict[int, str] = {}
     end = len(buf)
     while end - pos >= 8 and bytes(buf[pos : pos + 2]) == b"\x02\x00":
-        tag, vr, length, start = read_header(buf, pos, end, EXPLICIT_LITTLE)
+        tag, vr, length, start = read_element_header(buf, pos, end, EXPLICIT_LITTLE)
         if length == UNDEFINED or start + length > end:
-            raise Refused("truncated", "meta")
+            raise Quarantined("truncated", "meta")
         if vr == b"UI":
             meta[tag] = bytes(buf[start : start + length]).decode("latin-1").strip(" \0")
         pos = start + length
@@ -137,11 +137,11 @@ def _inflate(buf: Buffer, start: int, limits: Limits) -> bytes:
     try:
         data = inflater.decompress(bytes(buf[start:]), limits.inflated_bytes)
     except zlib.error:
-        raise Refused("malformed-deflate") from None
+        raise Quarantined("malformed-deflate") from None
     if inflater.unconsumed_tail:
-        raise Refused("inflated-too-large")
+        raise Quarantined("inflated-too-large")
     if not inflater.eof:
-        raise Refused("truncated")
+        raise Quarantined("truncated")
     return data
 
 
@@ -156,9 +156,9 @@ def _measure(buf: Buffer, start: int, limits: Limits) -> None:
                 size += len(inflater.decompress(pending, _STEP))
                 pending = inflater.unconsumed_tail
                 if size > limits.inflated_bytes:
-                    raise Refused("inflated-too-large")
+                    raise Quarantined("inflated-too-large")
     except zlib.error:
-        raise Refused("malformed-deflate") from None
+        raise Quarantined("malformed-deflate") from None
 
 
 def deflate(data: bytes) -> bytes:
@@ -168,7 +168,7 @@ def deflate(data: bytes) -> bytes:
     return out + b"\0" if len(out) & 1 else out
 
 
-def build_meta(syntax: TransferSyntax, sop_class: str, sop_instance: str) -> bytes:
+def build_file_meta(syntax: TransferSyntax, sop_class: str, sop_instance: str) -> bytes:
     """Preamble of zeros and File Meta Information with what PS3.10 requires and nothing else."""
     rows = [(0x00020001, b"OB", b"\0\1")]
     if sop_class:
@@ -179,6 +179,6 @@ def build_meta(syntax: TransferSyntax, sop_class: str, sop_instance: str) -> byt
         (0x00020012, b"UI", IMPLEMENTATION_CLASS_UID.encode("ascii")),
         (0x00020013, b"SH", IMPLEMENTATION_VERSION_NAME.encode("ascii")),
     ]
-    body = b"".join(element(EXPLICIT_LITTLE, tag, vr, value) for tag, vr, value in rows)
-    length = element(EXPLICIT_LITTLE, 0x00020000, b"UL", len(body).to_bytes(4, "little"))
+    body = b"".join(encode_element(EXPLICIT_LITTLE, tag, vr, value) for tag, vr, value in rows)
+    length = encode_element(EXPLICIT_LITTLE, 0x00020000, b"UL", len(body).to_bytes(4, "little"))
     return bytes(_PREAMBLE) + b"DICM" + length + body

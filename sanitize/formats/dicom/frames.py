@@ -12,17 +12,17 @@ from itertools import accumulate
 import numpy as np
 from medsanitize.policies.model import Limits
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
-from medsanitize.sanitize.formats.dicom.pixel_data import Pixels, encapsulated, strip_frame
+from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels, encapsulate, strip_frame
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout, TransferSyntax
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import Span
 
 _GAP = 4096
 """Equal bytes between two differences that are not worth a piece of their own."""
 
 
-class Stored:
+class StoredFrames:
     """Frames as they would be released, in the transfer syntax they have.
 
     Parameters
@@ -36,7 +36,7 @@ class Stored:
     """
 
     def __init__(
-        self, buf: Buffer, pixels: Pixels, layout: Layout, syntax: TransferSyntax, geometry: Geometry
+        self, buf: Buffer, pixels: WrittenPixels, layout: Layout, syntax: TransferSyntax, geometry: Geometry
     ) -> None:
         self._buf = buf
         self._pixels = pixels
@@ -55,7 +55,7 @@ class Stored:
         """One frame: a code stream, or its samples in the byte order of the syntax."""
         if self._pixels.frames:
             if len(self._pixels.frames) != self._geometry.frames:
-                raise Refused("pixels-undecodable", "pixels")
+                raise Quarantined("pixels-undecodable", "pixels")
             return b"".join(self._bytes(piece) for piece in self._pixels.frames[index])
         bits = self._geometry.frame_bits
         if bits % 8:
@@ -89,15 +89,15 @@ class Stored:
         """One frame as it will be released, whether it was replaced or not."""
         return self._new[index] if index in self._new else self.frame(index)
 
-    def finish(self) -> Pixels:
+    def finish(self) -> WrittenPixels:
         """The pixel data with what was replaced."""
         old = self._pixels
         if old.frames:
             frames: list[list[bytes | Span]] = [
                 [self._new[i]] if i in self._new else one for i, one in enumerate(old.frames)
             ]
-            pieces = encapsulated(frames, self._layout, table=old.table)
-            return Pixels(pieces, old.rules, old.end, old.tag, frames, old.table)
+            pieces = encapsulate(frames, self._layout, table=old.table)
+            return WrittenPixels(pieces, old.rules, old.end, old.tag, frames, old.table)
         pieces = [old.pieces[0]]
         at = 0
         for start, new in self._patches:
@@ -105,14 +105,14 @@ class Stored:
             pieces.append(new)
             at = start + len(new)
         pieces += self._between(at, self._starts[-1])
-        return Pixels(pieces, old.rules, old.end, old.tag)
+        return WrittenPixels(pieces, old.rules, old.end, old.tag)
 
     # -- native bytes ---------------------------------------------------------------------
 
     def _window(self, start: int, stop: int) -> bytes:
         """Bytes ``start`` to ``stop`` of the value, replaced ones included, in order of samples."""
         if stop > self._starts[-1]:
-            raise Refused("pixels-undecodable", "pixels")
+            raise Quarantined("pixels-undecodable", "pixels")
         if not self._swapped:
             return self._raw(start, stop)
         first, last = start & ~1, stop + (stop & 1)
@@ -176,7 +176,7 @@ class Stored:
         return piece
 
 
-def check_size(geometry: Geometry, limits: Limits) -> None:
+def check_image_size(geometry: Geometry, limits: Limits) -> None:
     """Refuse an image bomb by its declared size, before anything is decoded.
 
     Raises
@@ -188,7 +188,7 @@ def check_size(geometry: Geometry, limits: Limits) -> None:
     cells = geometry.rows * geometry.columns * max(geometry.samples, 1)
     frame = cells * max(geometry.bits_allocated // 8, 1)
     if frame > limits.inflated_bytes or frame * geometry.frames > limits.object_bytes:
-        raise Refused("pixels-too-large", "pixels")
+        raise Quarantined("pixels-too-large", "pixels")
 
 
 def _size(piece: bytes | Span) -> int:

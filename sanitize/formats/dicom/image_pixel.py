@@ -14,7 +14,7 @@ _PLANAR = 0x00280006
 IMAGE_PIXEL = frozenset(
     [_ROWS, _COLUMNS, _ALLOCATED, _STORED, _HIGH_BIT, _SIGNED, _SAMPLES, _PHOTOMETRIC, _FRAMES, _PLANAR]
 )
-"""What a walk must capture for ``geometry_of``."""
+"""What a walk must capture for ``read_geometry``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Geometry:
         return self.rows * self.columns * samples * self.bits_allocated
 
 
-def snapped(area: Area, shape: tuple[int, int], width: int, height: int) -> Area:
+def snap_area(area: Area, shape: tuple[int, int], width: int, height: int) -> Area:
     """``area`` grown to whole cells of ``width`` by ``height`` pixels, within ``shape`` (rows, columns)."""
     left, top = max(area[0], 0) // width * width, max(area[1], 0) // height * height
     right, bottom = -(-area[2] // width) * width, -(-area[3] // height) * height
     return left, top, max(min(right, shape[1]), left), max(min(bottom, shape[0]), top)
 
 
-class Captured(Protocol):
+class CapturedValues(Protocol):
     """The top-level values that a walk over an object captured."""
 
     def text(self, tag: int) -> str:
@@ -60,7 +60,7 @@ class Captured(Protocol):
         """A US value."""
 
 
-def geometry_of(walk: Captured) -> Geometry | None:
+def read_geometry(walk: CapturedValues) -> Geometry | None:
     """The geometry that the walked object states; ``None`` when it states no image."""
     rows, columns, allocated = (walk.number(tag, 0) for tag in (_ROWS, _COLUMNS, _ALLOCATED))
     if not rows or not columns or not allocated:

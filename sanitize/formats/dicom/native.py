@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
 _BITS = (1, 8, 16, 32, 64)
 
 
-def dtype(geometry: Geometry, *, big: bool = False) -> str:
+def cell_dtype(geometry: Geometry, *, big: bool = False) -> str:
     """The type of one cell of ``Bits Allocated``."""
     size = geometry.bits_allocated
     if size not in _BITS:
-        raise Refused("pixels-undecodable", "pixels")
+        raise Quarantined("pixels-undecodable", "pixels")
     kind = "f" if geometry.floating else "i" if geometry.signed and size > 1 else "u"
     return f"{'>' if big else '<'}{kind}{max(size // 8, 1)}"
 
@@ -26,7 +26,7 @@ def is_422(geometry: Geometry) -> bool:
     return geometry.photometric.endswith("_422") and geometry.samples == 3
 
 
-def samples(raw: bytes, geometry: Geometry, *, big: bool) -> NDArray[Any]:
+def unpack_samples(raw: bytes, geometry: Geometry, *, big: bool) -> NDArray[Any]:
     """The cells of one frame.
 
     Returns
@@ -44,31 +44,31 @@ def samples(raw: bytes, geometry: Geometry, *, big: bool) -> NDArray[Any]:
     if geometry.bits_allocated == 1:
         cells = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")
         if cells.size < rows * columns or geometry.samples != 1:
-            raise Refused("pixels-undecodable", "pixels")
+            raise Quarantined("pixels-undecodable", "pixels")
         return cells[: rows * columns].reshape(rows, columns)
     shape = _shape(geometry)
     count = int(np.prod(shape))
-    kind = dtype(geometry, big=big)
+    kind = cell_dtype(geometry, big=big)
     if len(raw) < count * (geometry.bits_allocated // 8):
-        raise Refused("pixels-undecodable", "pixels")
+        raise Quarantined("pixels-undecodable", "pixels")
     cells = np.frombuffer(raw, kind, count)
     if geometry.planar == 1 and geometry.samples > 1 and not is_422(geometry):
         return cells.reshape(geometry.samples, rows, columns).transpose(1, 2, 0)
     return cells.reshape(shape)
 
 
-def packed(cells: NDArray[Any], geometry: Geometry, *, big: bool) -> bytes:
+def pack_samples(cells: NDArray[Any], geometry: Geometry, *, big: bool) -> bytes:
     """The bytes of one frame: the inverse of `samples`, without padding."""
     if geometry.bits_allocated == 1:
         return np.packbits(cells.reshape(-1), bitorder="little").tobytes()
     if geometry.planar == 1 and geometry.samples > 1 and not is_422(geometry):
         cells = cells.transpose(2, 0, 1)
-    return cells.astype(dtype(geometry, big=big)).tobytes()
+    return cells.astype(cell_dtype(geometry, big=big)).tobytes()
 
 
 def _shape(geometry: Geometry) -> tuple[int, ...]:
     if not is_422(geometry):
         return (geometry.rows, geometry.columns, *((geometry.samples,) if geometry.samples > 1 else ()))
     if geometry.columns & 1 or geometry.bits_allocated != 8:
-        raise Refused("pixels-undecodable", "pixels")
+        raise Quarantined("pixels-undecodable", "pixels")
     return geometry.rows, geometry.columns // 2, 4

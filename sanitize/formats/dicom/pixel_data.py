@@ -12,12 +12,17 @@ from dataclasses import dataclass, field
 
 from medsanitize.sanitize.formats import jpeg2000, jpegxl
 from medsanitize.sanitize.formats.dicom import rle
-from medsanitize.sanitize.formats.dicom.elements import ITEM, SEQUENCE_END, read_header
+from medsanitize.sanitize.formats.dicom.elements import ITEM, SEQUENCE_END, read_element_header
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
-from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout, TransferSyntax, header
+from medsanitize.sanitize.formats.dicom.transfer_syntax import (
+    UNDEFINED,
+    Layout,
+    TransferSyntax,
+    encode_header,
+)
 from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.formats.jpeg import markers
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import Span
 
 PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA = 0x7FE00010, 0x7FE00008, 0x7FE00009
@@ -27,7 +32,7 @@ _PIECE = bytes | Span
 
 
 @dataclass(slots=True)
-class Pixels:
+class WrittenPixels:
     """Released pixel data: its pieces and the rules that applied.
 
     ``tag`` is the element's. Native pieces are its header and then the bytes of its value. ``frames`` are
@@ -51,23 +56,23 @@ def write_pixels(
     geometry: Geometry | None,
     *,
     streamed: bool,
-) -> Pixels:
+) -> WrittenPixels:
     """Rewrite the pixel data element(s) at ``pos``.
 
     ``streamed``: long unchanged runs come out as spans of the source instead of bytes.
     """
-    result = Pixels([], [], pos)
+    result = WrittenPixels([], [], pos)
     while result.end < end:
-        tag, vr, length, start = read_header(buf, result.end, end, layout)
+        tag, vr, length, start = read_element_header(buf, result.end, end, layout)
         if tag in (PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA):
             if geometry is None:
-                raise Refused("pixel-geometry-missing", "pixels")
+                raise Quarantined("pixel-geometry-missing", "pixels")
             result.tag = tag
             if length == UNDEFINED:
                 _encapsulated(result, buf, start, end, layout, syntax, geometry, streamed)
             else:
                 if syntax.codec != "native":
-                    raise Refused("native-pixels-in-encapsulated-syntax", "pixels")
+                    raise Quarantined("native-pixels-in-encapsulated-syntax", "pixels")
                 _native(result, buf, (tag, vr or b"OW", length, start), end, layout, geometry, streamed)
             return result
         if tag >> 16 != 0x7FE0 or length == UNDEFINED or start + length > end:
@@ -78,7 +83,7 @@ def write_pixels(
 
 
 def _native(
-    result: Pixels,
+    result: WrittenPixels,
     buf: Buffer,
     head: tuple[int, bytes, int, int],
     end: int,
@@ -88,12 +93,12 @@ def _native(
 ) -> None:
     tag, vr, length, start = head
     if start + length > end:
-        raise Refused("truncated", "pixels")
+        raise Quarantined("truncated", "pixels")
     bits = {FLOAT_PIXEL_DATA: 32, DOUBLE_PIXEL_DATA: 64}.get(tag)
     frame_bits = geometry.frame_bits if bits is None else geometry.rows * geometry.columns * bits
     wanted = (frame_bits * geometry.frames + 7) // 8
     if length - wanted >= max(frame_bits // 8, 2) and frame_bits:
-        raise Refused("more-pixels-than-frames", "pixels")
+        raise Quarantined("more-pixels-than-frames", "pixels")
     used = min(length, wanted)
     pad = used & 1
     # Bytes in big endian words: the last word holds the padding first, then the last sample (PS3.5 8.1.1).
@@ -105,9 +110,9 @@ def _native(
     if length > used + pad + len(last) or (pad and length > used and buf[start + used] != 0):
         result.rules.append("C:pixel-slack")
     if layout.explicit and vr not in (b"OB", b"OW", b"OF", b"OD", b"UN"):
-        raise Refused("malformed-vr", "pixels")
+        raise Quarantined("malformed-vr", "pixels")
     written = b"OW" if vr == b"UN" else vr
-    result.pieces.append(header(layout, tag, written, used + pad + len(last)))
+    result.pieces.append(encode_header(layout, tag, written, used + pad + len(last)))
     masked = bits is None and geometry.bits_stored < geometry.bits_allocated
     if masked and not _outside_bits_clear(buf, start, used, layout.big, geometry):
         result.rules.append("C:bits-outside-bits-stored")
@@ -128,7 +133,7 @@ def _run(buf: Buffer, start: int, length: int, streamed: bool) -> _PIECE:
 def _cells(buf: Buffer, start: int, length: int, geometry: Geometry) -> Iterator[bytes]:
     size = geometry.bits_allocated // 8
     if size not in (1, 2, 4):
-        raise Refused("bits-allocated", "pixels")
+        raise Quarantined("bits-allocated", "pixels")
     for at in range(start, start + length, _CHUNK):
         yield buf[at : min(at + _CHUNK, start + length)]
 
@@ -141,7 +146,7 @@ def _masks(geometry: Geometry) -> tuple[int, int, int]:
     """Used bits, bits below them, and bits above them, as masks of one cell."""
     low = geometry.high_bit + 1 - geometry.bits_stored
     if low < 0 or geometry.high_bit >= geometry.bits_allocated:
-        raise Refused("high-bit", "pixels")
+        raise Quarantined("high-bit", "pixels")
     used = ((1 << geometry.bits_stored) - 1) << low
     below = (1 << low) - 1
     return used, below, ((1 << geometry.bits_allocated) - 1) & ~(used | below)
@@ -189,7 +194,7 @@ def _with_bits_cleared(
 
 
 def _encapsulated(
-    result: Pixels,
+    result: WrittenPixels,
     buf: Buffer,
     start: int,
     end: int,
@@ -199,13 +204,13 @@ def _encapsulated(
     streamed: bool,
 ) -> None:
     if syntax.codec == "native":
-        raise Refused("encapsulated-pixels-in-native-syntax", "pixels")
+        raise Quarantined("encapsulated-pixels-in-native-syntax", "pixels")
     if syntax.codec == "video":
-        raise Refused("video-metadata", "pixels")
+        raise Quarantined("video-metadata", "pixels")
     table, fragments, stop = _fragments(buf, start, end, layout)
     frames = _frames(buf, table, fragments, geometry.frames)
     if len(frames) > geometry.frames:
-        raise Refused("more-pixels-than-frames", "pixels")
+        raise Quarantined("more-pixels-than-frames", "pixels")
     changed = 0
     for frame in frames:
         body = (
@@ -220,12 +225,12 @@ def _encapsulated(
             changed += 1
             result.frames.append([clean])
     result.table = bool(table) and len(frames) == geometry.frames
-    result.pieces = encapsulated(result.frames, layout, table=result.table)
+    result.pieces = encapsulate(result.frames, layout, table=result.table)
     result.rules += ["C:frame-metadata"] * changed
     result.end = stop
 
 
-def encapsulated(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> list[_PIECE]:
+def encapsulate(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> list[_PIECE]:
     """The pieces of a pixel data element of ``frames``, each a list of fragments (PS3.5 A.4).
 
     ``table``: a Basic Offset Table is written, unless the offsets need more than its 32 bits.
@@ -245,7 +250,7 @@ def encapsulated(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> 
     new_table = (
         b"".join(layout.length.pack(offset) for offset in offsets) if table and at < UNDEFINED else b""
     )
-    head = header(layout, PIXEL_DATA, b"OB", UNDEFINED)
+    head = encode_header(layout, PIXEL_DATA, b"OB", UNDEFINED)
     first = layout.tag.pack(0xFFFE, 0xE000, len(new_table)) + new_table
     return [head, first, *pieces, layout.tag.pack(0xFFFE, 0xE0DD, 0)]
 
@@ -255,19 +260,19 @@ def _fragments(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[bytes, 
     items: list[tuple[int, int]] = []
     while True:
         if end - pos < 8:
-            raise Refused("truncated", "pixels")
+            raise Quarantined("truncated", "pixels")
         group, number, length = layout.tag.unpack_from(buf, pos)
         tag, pos = group << 16 | number, pos + 8
         if tag == SEQUENCE_END:
             break
         if tag != ITEM:
-            raise Refused("encapsulated-structure", "pixels")
+            raise Quarantined("encapsulated-structure", "pixels")
         if pos + length > end:
-            raise Refused("truncated", "pixels")
+            raise Quarantined("truncated", "pixels")
         items.append((pos, length))
         pos += length
     if len(items) < 2:
-        raise Refused("encapsulated-structure", "pixels")
+        raise Quarantined("encapsulated-structure", "pixels")
     first, size = items[0]
     return buf[first : first + size], items[1:], pos
 
@@ -299,14 +304,14 @@ def strip_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> byt
     """One encapsulated frame without anything but its image; the same object when there was nothing else."""
     codec = syntax.codec
     if codec in ("jpeg", "jpeg-ls"):
-        return markers.strip_metadata(frame)
+        return markers.strip_jpeg_metadata(frame)
     if codec == "jpeg2000":
-        return jpeg2000.strip_metadata(frame)
+        return jpeg2000.strip_jpeg2000_metadata(frame)
     if codec == "rle":
         segment = -(-geometry.rows * geometry.columns * min(geometry.bits_allocated, 8) // 8)
         return rle.clear_slack(frame, segment, geometry.samples * -(-geometry.bits_allocated // 8))
     if codec == "jpegxl":
-        return jpegxl.strip_metadata(frame)
+        return jpegxl.strip_jpegxl_metadata(frame)
     return _deflated_frame(frame, geometry)
 
 
@@ -317,7 +322,7 @@ def _deflated_frame(frame: bytes, geometry: Geometry) -> bytes:
     try:
         pixels = inflater.decompress(frame, wanted + 2)
     except zlib.error:
-        raise Refused("malformed-deflate", "pixels") from None
+        raise Quarantined("malformed-deflate", "pixels") from None
     if len(pixels) > wanted + (wanted & 1) or not inflater.eof or inflater.unused_data.strip(b"\0"):
-        raise Refused("deflated-frame-structure", "pixels")
+        raise Quarantined("deflated-frame-structure", "pixels")
     return frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _HEADER = 64
 
@@ -20,10 +20,10 @@ def clear_slack(frame: bytes, bytes_per_segment: int, segments: int) -> bytes:
     """
     count = int.from_bytes(frame[:4], "little") if len(frame) >= _HEADER else 0
     if count != segments or not 1 <= count <= 15:
-        raise Refused("rle-structure", "pixels")
+        raise Quarantined("rle-structure", "pixels")
     offsets = [int.from_bytes(frame[4 + 4 * i : 8 + 4 * i], "little") for i in range(count)] + [len(frame)]
     if offsets[0] < _HEADER or any(a > b for a, b in pairwise(offsets)):
-        raise Refused("rle-structure", "pixels")
+        raise Quarantined("rle-structure", "pixels")
     used = [(_HEADER, offsets[0])] if offsets[0] > _HEADER else []
     used.append((4 + 4 * count, _HEADER))
     for start, end in pairwise(offsets):

@@ -102,7 +102,7 @@ def _table() -> dict[str, TransferSyntax]:
 TRANSFER_SYNTAXES = _table()
 
 
-def element(layout: Layout, tag: int, vr: bytes, value: bytes) -> bytes:
+def encode_element(layout: Layout, tag: int, vr: bytes, value: bytes) -> bytes:
     """Encode one data element of defined length; odd values are padded as the VR asks (PS3.5 6.2)."""
     if len(value) & 1:
         value += b"\0" if vr == b"UI" or vr in BULK_VRS else b" "
@@ -116,7 +116,7 @@ def element(layout: Layout, tag: int, vr: bytes, value: bytes) -> bytes:
     return layout.short.pack(group, number, vr, len(value)) + value
 
 
-def header(layout: Layout, tag: int, vr: bytes, length: int) -> bytes:
+def encode_header(layout: Layout, tag: int, vr: bytes, length: int) -> bytes:
     """Encode the header of an element with a 32-bit length (``UNDEFINED`` allowed)."""
     if not layout.explicit:
         return layout.tag.pack(tag >> 16, tag & 0xFFFF, length)

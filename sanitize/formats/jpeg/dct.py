@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from medsanitize.sanitize.formats.dicom.image_pixel import Area, snapped
-from medsanitize.sanitize.formats.frame_header import declared
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.dicom.image_pixel import Area, snap_area
+from medsanitize.sanitize.formats.frame_header import read_frame_header
+from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
 _SEQUENTIAL = frozenset([0xC0, 0xC1])
@@ -47,13 +47,13 @@ class _Blocks:
 
 def is_editable(frame: bytes) -> bool:
     """Whether `blank` can change the frame."""
-    stated = declared(frame, "jpeg")
+    stated = read_frame_header(frame, "jpeg")
     return (
         stated is not None and stated.process in _SEQUENTIAL and stated.bits == 8 and stated.samples in (1, 3)
     )
 
 
-def blank(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
+def blank_blocks(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
     """One frame with the blocks that ``areas`` touch blanked.
 
     Parameters
@@ -84,9 +84,9 @@ def blank(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
         for a, b in zip(found.table_of, old.table_of, strict=True)
     )
     if not same or not tables or (found.size, found.sampling) != (old.size, old.sampling):
-        raise Refused("pixels-not-rewritten", "pixels")
-    if found.model != old.model or declared(new, "jpeg") is None:
-        raise Refused("pixels-not-rewritten", "pixels")
+        raise Quarantined("pixels-not-rewritten", "pixels")
+    if found.model != old.model or read_frame_header(new, "jpeg") is None:
+        raise Quarantined("pixels-not-rewritten", "pixels")
     return new
 
 
@@ -99,7 +99,7 @@ def _blanked(old: _Blocks, areas: Sequence[Area], values: tuple[int, ...]) -> tu
         step = int(old.tables[old.table_of[index], 0])
         vertical, horizontal = old.sampling[index]
         for area in areas:
-            left, top, right, bottom = snapped(area, old.size, width, height)
+            left, top, right, bottom = snap_area(area, old.size, width, height)
             rows = slice(top // height * vertical, -(-bottom // height) * vertical)
             columns = slice(left // width * horizontal, -(-right // width) * horizontal)
             blocks[rows, columns] = 0
@@ -155,13 +155,13 @@ def _read(path: bytes) -> _Blocks:
     flags = (ctypes.c_uint * 1)()
     asked = (path, dims, size, counts, sampling, models, None, None, None, None, scans, flags)
     if library.read_jpeg_info(*asked) == 0 or counts[0] not in (1, 3):
-        raise Refused("pixels-undecodable", "pixels")
+        raise Quarantined("pixels-undecodable", "pixels")
     shapes = [(dims[2 * i], dims[2 * i + 1], 64) for i in range(counts[0])]
     blocks = tuple(np.zeros(shape, np.int16) for shape in shapes)
     tables, table_of = np.zeros((4, 64), np.uint16), np.zeros(4, np.int16)
     pointers = [_pointer(one) for one in blocks] + [None] * (4 - len(blocks))
     if library.read_jpeg_dct(path, *pointers, _pointer(tables), _pointer(table_of)) == 0:
-        raise Refused("pixels-undecodable", "pixels")
+        raise Quarantined("pixels-undecodable", "pixels")
     factors = tuple((sampling[2 * i], sampling[2 * i + 1]) for i in range(counts[0]))
     assigned = tuple(int(one) for one in table_of[: counts[0]])
     return _Blocks(blocks, tables, assigned, (size[0], size[1]), factors, models[1])
@@ -177,7 +177,7 @@ def _write(source: bytes, target: bytes, old: _Blocks, wanted: tuple[NDArray[np.
     masks = CJpegLib.flags_to_mask(["+OPTIMIZE_CODING"])
     rest = (size, dims, None, old.model, len(wanted), None, ctypes.c_short(-1), None, 0, None, None, None)
     if _library().write_jpeg_dct(source, target, *pointers, *rest, *masks) == 0:
-        raise Refused("pixels-not-rewritten", "pixels")
+        raise Quarantined("pixels-not-rewritten", "pixels")
 
 
 def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
@@ -206,4 +206,4 @@ def _segments(frame: bytes) -> tuple[list[tuple[int, bytes]], int]:
         stop = pos + 2 + int.from_bytes(frame[pos + 2 : pos + 4], "big")
         found.append((marker, frame[pos:stop]))
         pos = stop
-    raise Refused("pixels-undecodable", "pixels")
+    raise Quarantined("pixels-undecodable", "pixels")

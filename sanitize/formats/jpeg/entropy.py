@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 if TYPE_CHECKING:
     from medsanitize.sanitize.formats.jpeg.segment import Frame, Segment
@@ -64,11 +64,11 @@ class _Bits:
         """Read one Huffman code."""
         at, data = self.pos >> 3, self.data
         if self.pos >= self.size:
-            raise Refused("jpeg-truncated", "pixels")
+            raise Quarantined("jpeg-truncated", "pixels")
         word = (data[at] << 16 | data[at + 1] << 8 | data[at + 2]) >> (8 - (self.pos & 7))
         length, symbol = codes[word & 0xFFFF]
         if symbol == _NO_CODE:
-            raise Refused("jpeg-structure", "pixels")
+            raise Quarantined("jpeg-structure", "pixels")
         self.pos += length
         return symbol
 
@@ -82,7 +82,7 @@ class _Bits:
     def used(self) -> bytes | None:
         """The bytes that were read, stuffed again; None when that is all of them."""
         if self.pos > self.size:
-            raise Refused("jpeg-truncated", "pixels")
+            raise Quarantined("jpeg-truncated", "pixels")
         if self.size - self.pos < 8:
             return None
         return self.data[: (self.pos + 7) >> 3].replace(b"\xff", b"\xff\0")
@@ -108,7 +108,7 @@ def cut_surplus(segments: Sequence[Segment], frame: Frame, tables: Sequence[Segm
     interval = 0
     out: list[Segment] = []
     if sum(segment.marker == _SOS for segment in segments) > _MOST_SCANS:
-        raise Refused("jpeg-unsupported", "pixels")
+        raise Quarantined("jpeg-unsupported", "pixels")
     for number, segment in enumerate([*tables, *segments]):
         if segment.marker == _DHT:
             known.update(_tables(segment.body))
@@ -152,7 +152,7 @@ def _codes(table: bytes) -> Codes:
         room = 1 << (16 - length)
         for _ in range(table[length - 1]):
             if (code + 1) * room > 65536:
-                raise Refused("jpeg-structure")
+                raise Quarantined("jpeg-structure")
             codes[code * room : (code + 1) * room] = [(length, table[at])] * room
             code, at = code + 1, at + 1
         code <<= 1
@@ -184,9 +184,9 @@ def _scan(body: bytes, frame: Frame) -> _Scan:
     if frame.marker != _PROGRESSIVE:
         start, end, refines = 0, 63, False
     elif start > end or end > 63 or (start == 0) != (end == 0) or (start and len(components) > 1):
-        raise Refused("jpeg-structure")
+        raise Quarantined("jpeg-structure")
     if len({one[0] for one in components}) != len(components):
-        raise Refused("jpeg-structure")
+        raise Quarantined("jpeg-structure")
     return _Scan(components, start, end, refines)
 
 
@@ -210,7 +210,7 @@ class _Walk:
         self.tables: list[tuple[Codes, Codes]] = []
         for component, dc, ac in scan.components:
             if (wants_dc and dc not in known) or (wants_ac and 16 + ac not in known):
-                raise Refused("jpeg-structure")
+                raise Quarantined("jpeg-structure")
             walked = _codes if progressive else _steps
             pair = _codes(known[dc]) if wants_dc else [], walked(known[16 + ac]) if wants_ac else []
             self.tables += [pair] * (1 if alone else planes[component].blocks)
@@ -221,9 +221,9 @@ class _Walk:
         length = interval or self.units
         count = -(-self.units // length)
         if len(parts) // 2 + 1 < count:
-            raise Refused("jpeg-truncated", "pixels")
+            raise Quarantined("jpeg-truncated", "pixels")
         if any(name[0] != 0xD0 + number % 8 for number, name in enumerate(parts[1 : 2 * count - 1 : 2])):
-            raise Refused("jpeg-structure", "pixels")
+            raise Quarantined("jpeg-structure", "pixels")
         follow = self._follow()
         changed = len(parts) // 2 + 1 > count
         kept = []
@@ -253,7 +253,7 @@ class _Walk:
         for _ in range(first, last):
             for dc, ac in self.tables:
                 if pos >= size:
-                    raise Refused("jpeg-truncated", "pixels")
+                    raise Quarantined("jpeg-truncated", "pixels")
                 at = pos >> 3
                 word = (data[at] << 16 | data[at + 1] << 8 | data[at + 2]) >> (8 - (pos & 7))
                 length, symbol = dc[word & 0xFFFF]
@@ -266,9 +266,9 @@ class _Walk:
                     pos += length
                     place += step
                 if place < _LAST:
-                    raise Refused("jpeg-truncated", "pixels")
+                    raise Quarantined("jpeg-truncated", "pixels")
                 if place >= _NO_CODE:
-                    raise Refused("jpeg-structure", "pixels")
+                    raise Quarantined("jpeg-structure", "pixels")
         bits.pos = pos
 
     def _first_dc(self, bits: _Bits, first: int, last: int) -> None:

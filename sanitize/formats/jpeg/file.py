@@ -10,9 +10,9 @@ from struct import pack, unpack, unpack_from
 from medsanitize.sanitize.formats.exif import MINIMAL_EXIF, orientation_of
 from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.formats.jpeg.entropy import cut_surplus
-from medsanitize.sanitize.formats.jpeg.markers import strip_metadata
+from medsanitize.sanitize.formats.jpeg.markers import strip_jpeg_metadata
 from medsanitize.sanitize.formats.jpeg.segment import Frame, Segment
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _SOI, _EOI, _SOS, _DQT, _DHT, _DRI, _COM = 0xD8, 0xD9, 0xDA, 0xDB, 0xC4, 0xDD, 0xFE
 _FRAMES = frozenset([0xC0, 0xC1, 0xC2])
@@ -75,29 +75,29 @@ def read_jpeg(
             continue
         if marker in _FRAMES:
             if frame is not None:
-                raise Refused("jpeg-structure")
+                raise Quarantined("jpeg-structure")
             frame = _frame(marker, body)
             if frame.rows * frame.columns * len(frame.components) > most_bytes:
-                raise Refused("image-too-large", "pixels")
+                raise Quarantined("image-too-large", "pixels")
         elif not _is_sound(segment, frame):
-            raise Refused("jpeg-structure")
+            raise Quarantined("jpeg-structure")
         kept.append(segment)
     if frame is None and not inside:
-        raise Refused("jpeg-structure")
+        raise Quarantined("jpeg-structure")
     if frame is not None:
         walked = cut_surplus(kept, frame, tables)
         rules += ["X:after-image"] * (walked != kept)
         kept = walked
     stream = b"\xff\xd8" + b"".join(segment.write() for segment in kept) + b"\xff\xd9"
     if not inside:
-        used = strip_metadata(stream)
+        used = strip_jpeg_metadata(stream)
         rules += ["X:jpeg-tables"] * (used != stream)
         stream = used[:2] + b"".join(segment.write() for segment in _application(first)) + used[2:]
     orientation = 1 if inside else orientation_of(first.get("exif", b"")[6:])
     return Jpeg(stream, tuple(kept), frame, tuple(rules), orientation)
 
 
-def oriented(stream: bytes, orientation: int) -> bytes:
+def with_orientation(stream: bytes, orientation: int) -> bytes:
     """A stream with EXIF of nothing but its orientation, where it has one; behind JFIF, as viewers expect."""
     if orientation == 1:
         return stream
@@ -160,53 +160,53 @@ def _segments(data: Buffer) -> Iterator[Segment]:
     """Every marker segment; the last is EOI, with one byte as its data if anything follows it."""
     end, pos = len(data), 2
     if bytes(data[:2]) != b"\xff\xd8":
-        raise Refused("jpeg-structure")
+        raise Quarantined("jpeg-structure")
     while True:
         if pos >= end:
-            raise Refused("jpeg-truncated")
+            raise Quarantined("jpeg-truncated")
         if data[pos] != 0xFF:
-            raise Refused("jpeg-structure")
+            raise Quarantined("jpeg-structure")
         while pos < end and data[pos] == 0xFF:
             pos += 1
         if pos + 1 > end:
-            raise Refused("jpeg-truncated")
+            raise Quarantined("jpeg-truncated")
         marker, pos = data[pos], pos + 1
         if marker == _EOI:
             yield Segment(_EOI, b"", bytes(data[pos : pos + 1]))
             return
         if marker in (0xC3, *range(0xC5, 0xC8), *range(0xC8, 0xD0), 0xDC, 0xDE, 0xDF) and marker != _DHT:
-            raise Refused("jpeg-unsupported")
+            raise Quarantined("jpeg-unsupported")
         if marker not in _FRAMES | {_SOS, _DQT, _DHT, _DRI, _COM} and marker not in _APPLICATION:
-            raise Refused("jpeg-structure")
+            raise Quarantined("jpeg-structure")
         if pos + 2 > end:
-            raise Refused("jpeg-truncated")
+            raise Quarantined("jpeg-truncated")
         stop = pos + int.from_bytes(data[pos : pos + 2], "big")
         if stop < pos + 2 or stop > end:
-            raise Refused("jpeg-structure" if stop < pos + 2 else "jpeg-truncated")
+            raise Quarantined("jpeg-structure" if stop < pos + 2 else "jpeg-truncated")
         body, pos = bytes(data[pos + 2 : stop]), stop
         if marker != _SOS:
             yield Segment(marker, body)
             continue
         found = _MARKER.search(data, pos)
         if found is None:
-            raise Refused("jpeg-truncated")
+            raise Quarantined("jpeg-truncated")
         coded, pos = bytes(data[stop : found.start()]), found.start()
         yield Segment(marker, body, coded.rstrip(b"\xff"))
 
 
 def _frame(marker: int, body: bytes) -> Frame:
     if len(body) < 9 or len(body) != 6 + 3 * body[5]:
-        raise Refused("jpeg-structure")
+        raise Quarantined("jpeg-structure")
     precision, rows, columns, count = unpack(">BHHB", body[:6])
     if precision != 8 or count not in (1, 3, 4):
-        raise Refused("jpeg-unsupported")
+        raise Quarantined("jpeg-unsupported")
     components = tuple(
         (name, sampling >> 4, sampling & 15, table)
         for name, sampling, table in (unpack_from("BBB", body, 6 + 3 * one) for one in range(count))
     )
     sound = all(0 < across <= 4 and 0 < down <= 4 and table < 4 for _, across, down, table in components)
     if not rows or not columns or not sound or len({one[0] for one in components}) != count:
-        raise Refused("jpeg-structure")
+        raise Quarantined("jpeg-structure")
     return Frame(marker, rows, columns, components)
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from medsanitize.sanitize.formats.jpeg.tables import (
     HUFFMAN,
     QUANTISATION,
+    CodingTable,
     Scan,
-    Table,
     keep_used,
     parse_tables,
 )
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
 _MARKER_LS = re.compile(rb"\xff[\x80-\xfe]", re.DOTALL)
@@ -45,7 +45,7 @@ class _Frame:
     components: dict[int, int]
 
 
-def strip_metadata(frame: bytes) -> bytes:
+def strip_jpeg_metadata(frame: bytes) -> bytes:
     """One frame without COM and APPn segments (a plain JFIF, Adobe or HP colour marker stays), without
     tables that no scan uses and segments that mean nothing in it, and without anything after End Of Image.
 
@@ -105,8 +105,8 @@ def _edits(frame: bytes, segments: list[_Segment]) -> dict[_Segment, bytes]:
     edits: dict[_Segment, bytes] = {}
     kept: set[bytes] = set()
     last: dict[tuple[int, int], _Segment] = {}
-    tables: dict[_Segment, list[Table]] = {}
-    live: dict[tuple[int, int], Table] = {}
+    tables: dict[_Segment, list[CodingTable]] = {}
+    live: dict[tuple[int, int], CodingTable] = {}
     latched: set[int] = set()
     scans = 0
     for segment in segments:
@@ -227,5 +227,5 @@ def _needed(marker: int, body: bytes) -> bytes:
     return body if marker == 0xE8 and len(body) == 5 and body[:4] == b"mrfx" else b""
 
 
-def _refused() -> Refused:
-    return Refused("jpeg-structure", "pixels")
+def _refused() -> Quarantined:
+    return Quarantined("jpeg-structure", "pixels")

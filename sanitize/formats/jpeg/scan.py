@@ -16,7 +16,7 @@ _MARK: Final = np.array([0 < one < 0xD0 or 0xD8 <= one < 0xFF for one in range(2
 """Second bytes of markers; not of stuffed bytes, of restart markers, and of fill."""
 
 
-class Markers:
+class MarkerIndex:
     """Markers of one file. What follows on what was asked last is looked at a block at a time."""
 
     def __init__(self, data: Buffer) -> None:

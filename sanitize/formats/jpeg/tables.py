@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 QUANTISATION, HUFFMAN = 0xDB, 0xC4
 _DC, _AC, _QUANTISER = 0, 1, 2
@@ -15,7 +15,7 @@ _LARGEST_DC = 16
 
 
 @dataclass(slots=True)
-class Table:
+class CodingTable:
     """One table: its kind (DC, AC or quantiser), destination, bytes, and whether a scan used it."""
 
     kind: int
@@ -54,7 +54,7 @@ class Scan:
         return found
 
 
-def parse_tables(marker: int, body: bytes) -> list[Table]:
+def parse_tables(marker: int, body: bytes) -> list[CodingTable]:
     """The tables of one segment, which they must fill.
 
     Raises
@@ -62,39 +62,39 @@ def parse_tables(marker: int, body: bytes) -> list[Table]:
     Refused
         ``jpeg-structure``: a table is not one, or bytes are left over.
     """
-    found: list[Table] = []
+    found: list[CodingTable] = []
     pos = 0
     while pos < len(body):
         table = _quantiser(body, pos) if marker == QUANTISATION else _codes(body, pos)
         found.append(table)
         pos += len(table.data)
     if not found:
-        raise Refused("jpeg-structure", "pixels")
+        raise Quarantined("jpeg-structure", "pixels")
     return found
 
 
-def keep_used(marker: int, tables: list[Table]) -> bytes:
+def keep_used(marker: int, tables: list[CodingTable]) -> bytes:
     """The segment anew with the used tables alone; nothing when there is none."""
     body = b"".join(table.data for table in tables if table.used)
     return b"\xff" + bytes([marker]) + (len(body) + 2).to_bytes(2, "big") + body if body else b""
 
 
-def _quantiser(body: bytes, pos: int) -> Table:
+def _quantiser(body: bytes, pos: int) -> CodingTable:
     precision, number = body[pos] >> 4, body[pos] & 0x0F
     size = 1 + 64 * (precision + 1)
     if precision > 1 or number > 3 or pos + size > len(body):
-        raise Refused("jpeg-structure", "pixels")
-    return Table(_QUANTISER, number, body[pos : pos + size])
+        raise Quarantined("jpeg-structure", "pixels")
+    return CodingTable(_QUANTISER, number, body[pos : pos + size])
 
 
-def _codes(body: bytes, pos: int) -> Table:
+def _codes(body: bytes, pos: int) -> CodingTable:
     """A Huffman table: its counts make a prefix code, and no symbol comes twice."""
     kind, number, counts = body[pos] >> 4, body[pos] & 0x0F, body[pos + 1 : pos + 17]
     symbols = body[pos + 17 : pos + 17 + sum(counts)]
     room = sum(count << (15 - length) for length, count in enumerate(counts))
     whole = len(counts) == 16 and len(symbols) == sum(counts) and len(set(symbols)) == len(symbols)
     if kind > 1 or number > 3 or not whole or room > 1 << 16:
-        raise Refused("jpeg-structure", "pixels")
+        raise Quarantined("jpeg-structure", "pixels")
     if kind == _DC and symbols and max(symbols) > _LARGEST_DC:
-        raise Refused("jpeg-structure", "pixels")
-    return Table(kind, number, body[pos : pos + 17 + len(symbols)])
+        raise Quarantined("jpeg-structure", "pixels")
+    return CodingTable(kind, number, body[pos : pos + 17 + len(symbols)])

@@ -9,7 +9,7 @@ from struct import pack, unpack, unpack_from
 
 from medsanitize.sanitize.formats.exif import MINIMAL_EXIF, orientation_of
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -26,7 +26,7 @@ ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Header:
+class PngHeader:
     """IHDR."""
 
     columns: int
@@ -67,7 +67,7 @@ class Png:
     its content: every row with its filter byte.
     """
 
-    header: Header
+    header: PngHeader
     kept: tuple[tuple[bytes, bytes], ...]
     stream: bytes
     filtered: bytes
@@ -99,14 +99,14 @@ def read_png(data: Buffer, most_bytes: int) -> Png:
     header = _header(chunks[0] if chunks else (b"", b""))
     names = [name for name, _ in chunks]
     if b"acTL" in names or b"fdAT" in names:
-        raise Refused("animated-png")
+        raise Quarantined("animated-png")
     size = sum(rows * (1 + width) for rows, width in header.passes())
     if size > most_bytes:
-        raise Refused("image-too-large", "pixels")
+        raise Quarantined("image-too-large", "pixels")
     _check_order(names)
     palette = _only(chunks, b"PLTE") if header.color == 3 else b""
     if header.color == 3 and (len(palette) % 3 or not 3 <= len(palette) <= 3 * 2**header.depth):
-        raise Refused("png-structure")
+        raise Quarantined("png-structure")
     rules = [_RULES.get(name, "X:png-chunk") for name in names if name not in _NEEDED | _NUMERIC]
     if 8 + sum(12 + len(body) for _, body in chunks) < len(data):
         rules.append("X:after-image")
@@ -127,26 +127,26 @@ def read_chunks(data: Buffer) -> Iterator[tuple[bytes, bytes]]:
         length, name = unpack(">I4s", data[pos : pos + 8])
         stop = pos + 8 + length
         if stop + 4 > end:
-            raise Refused("png-truncated")
+            raise Quarantined("png-truncated")
         body = bytes(data[pos + 8 : stop])
         if unpack(">I", data[stop : stop + 4])[0] != zlib.crc32(body, zlib.crc32(name)):
-            raise Refused("png-structure")
+            raise Quarantined("png-structure")
         yield name, body
         pos = stop + 4
         if name == b"IEND":
             return
-    raise Refused("png-truncated")
+    raise Quarantined("png-truncated")
 
 
-def _header(chunk: tuple[bytes, bytes]) -> Header:
+def _header(chunk: tuple[bytes, bytes]) -> PngHeader:
     name, body = chunk
     if name != b"IHDR" or len(body) != 13:
-        raise Refused("png-structure")
+        raise Quarantined("png-structure")
     columns, rows, depth, color, compression, filters, interlace = unpack(">IIBBBBB", body)
     sound = color in _DEPTHS and depth in _DEPTHS[color] and not compression and not filters
     if not sound or interlace > 1 or not 0 < columns < 2**31 or not 0 < rows < 2**31:
-        raise Refused("png-structure")
-    return Header(columns, rows, depth, color, bool(interlace))
+        raise Quarantined("png-structure")
+    return PngHeader(columns, rows, depth, color, bool(interlace))
 
 
 def _check_order(names: list[bytes]) -> None:
@@ -157,7 +157,7 @@ def _check_order(names: list[bytes]) -> None:
     critical = {name for name in names if not name[0] & 0x20} - _NEEDED
     late = b"PLTE" in names[first:] or b"tRNS" in names[first:]
     if not together or critical or late or names.count(b"IHDR") != 1 or names.count(b"PLTE") > 1:
-        raise Refused("png-structure")
+        raise Quarantined("png-structure")
 
 
 def _only(chunks: list[tuple[bytes, bytes]], wanted: bytes) -> bytes:
@@ -172,24 +172,26 @@ def _inflate(stream: bytes, size: int) -> tuple[bytes, bytes, list[str]]:
         more = inflater.decompress(inflater.unconsumed_tail, 1)
         used = len(stream) - len(inflater.unused_data)
     except zlib.error:
-        raise Refused("png-structure", "pixels") from None
+        raise Quarantined("png-structure", "pixels") from None
     if len(content) < size:
-        raise Refused("png-truncated", "pixels")
+        raise Quarantined("png-truncated", "pixels")
     if more or not inflater.eof:
         return zlib.compress(content, 6), content, ["X:after-image"]
     return (stream, content, []) if used == len(stream) else (stream[:used], content, ["X:after-image"])
 
 
-def _check_filters(header: Header, filtered: bytes) -> None:
+def _check_filters(header: PngHeader, filtered: bytes) -> None:
     start = 0
     for rows, width in header.passes():
         stop = start + rows * (width + 1)
         if max(filtered[start : stop : width + 1]) > 4:
-            raise Refused("png-structure", "pixels")
+            raise Quarantined("png-structure", "pixels")
         start = stop
 
 
-def _kept(chunks: list[tuple[bytes, bytes]], header: Header, palette: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _kept(
+    chunks: list[tuple[bytes, bytes]], header: PngHeader, palette: bytes
+) -> Iterator[tuple[bytes, bytes]]:
     """Colour statements of numbers alone, then palette, transparency, density and orientation."""
     for name, sound in (
         (b"cHRM", _is_chromaticity),
@@ -221,12 +223,12 @@ def _is_gamma(body: bytes) -> bool:
     return len(body) == 4 and 0 < unpack(">I", body)[0] <= _LARGEST_GAMMA
 
 
-def _is_sbit(body: bytes, header: Header) -> bool:
+def _is_sbit(body: bytes, header: PngHeader) -> bool:
     channels = 3 if header.color == 3 else CHANNELS[header.color]
     return len(body) == channels and all(0 < bits <= header.depth or header.color == 3 for bits in body)
 
 
-def _is_transparency(body: bytes, header: Header, palette: bytes) -> bool:
+def _is_transparency(body: bytes, header: PngHeader, palette: bytes) -> bool:
     if header.color == 3:
         return len(body) <= len(palette) // 3
     channels = {0: 1, 2: 3}.get(header.color, 0)

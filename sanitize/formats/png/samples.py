@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.sanitize.formats.exif import MINIMAL_EXIF
-from medsanitize.sanitize.formats.png.file import ADAM7, CHANNELS, Header, Png
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.png.file import ADAM7, CHANNELS, Png, PngHeader
+from medsanitize.sanitize.quarantine import Quarantined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ def decode_samples(png: Png) -> NDArray[Any]:
     return whole
 
 
-def _plain(header: Header, filtered: bytes, rows: int, columns: int) -> NDArray[Any]:
+def _plain(header: PngHeader, filtered: bytes, rows: int, columns: int) -> NDArray[Any]:
     """Undo the filters of one pass and take the samples out of its bytes."""
     import numpy as np
 
@@ -94,7 +94,7 @@ def _unfiltered(filtered: bytes, rows: int, unit: int) -> NDArray[Any]:
     return np.array(image).reshape(rows, -1)
 
 
-def without_unused(png: Png) -> Png:
+def clear_unused_png(png: Png) -> Png:
     """Clear what no viewer shows but bytes can hold: unused palette entries, and bits that fill up rows."""
     header = png.header
     if header.color != 3 and header.bits >= 8:
@@ -103,7 +103,7 @@ def without_unused(png: Png) -> Png:
     kept, rules = png.kept, list(png.rules)
     if header.color == 3:
         if int(samples.max()) >= len(png.palette) // 3:
-            raise Refused("png-structure", "pixels")
+            raise Quarantined("png-structure", "pixels")
         used = set(samples.ravel().tolist()) if samples.size < 65536 else _values(samples)
         clean = b"".join(
             png.palette[3 * entry : 3 * entry + 3] if entry in used else bytes(3)
@@ -155,7 +155,7 @@ def encode_samples(png: Png, samples: NDArray[Any]) -> Png:
     return replace(png, header=header, stream=zlib.compress(filtered, 6), filtered=filtered)
 
 
-def colors(png: Png) -> NDArray[Any]:
+def png_colors(png: Png) -> NDArray[Any]:
     """Samples with the palette resolved: rows x columns x channels, transparency the last of 2 or 4."""
     import numpy as np
 
@@ -181,15 +181,15 @@ def blank_png(png: Png, mask: NDArray[Any]) -> Png:
     if header.color == 3:
         fill[0] = _darkest(png, _values(samples))
     samples[mask] = fill
-    return without_unused(encode_samples(png, samples))
+    return clear_unused_png(encode_samples(png, samples))
 
 
-def png_of(samples: NDArray[Any], orientation: int) -> Png:
+def encode_png(samples: NDArray[Any], orientation: int) -> Png:
     """A PNG of 8 bit grey or RGB samples."""
     rows, columns = samples.shape[:2]
     color = {1: 0, 3: 2}[1 if samples.ndim == 2 else samples.shape[2]]
     kept = ((b"eXIf", MINIMAL_EXIF[orientation]),) if orientation > 1 else ()
-    return encode_samples(Png(Header(columns, rows, 8, color, False), kept, b"", b"", ()), samples)
+    return encode_samples(Png(PngHeader(columns, rows, 8, color, False), kept, b"", b"", ()), samples)
 
 
 def _darkest(png: Png, used: set[int]) -> int:

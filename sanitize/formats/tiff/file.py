@@ -9,20 +9,20 @@ from struct import pack
 from typing import Literal
 
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.formats.ifd import Directory, TiffHeader, read_directory, read_header
+from medsanitize.sanitize.formats.ifd import Directory, TiffHeader, read_directory, read_tiff_header
 from medsanitize.sanitize.formats.jpeg.file import Jpeg, read_jpeg
-from medsanitize.sanitize.formats.tiff.is_slide import is_slide, is_thumbnail
+from medsanitize.sanitize.formats.tiff.is_slide import has_slide_pages, is_thumbnail
 from medsanitize.sanitize.formats.tiff.strips import encoded_length
 from medsanitize.sanitize.formats.tiff_directory import (
     LONG,
     RATIONAL,
     SHORT,
     UNDEFINED,
-    Values,
-    is_jpeg,
-    values_at,
+    ValueRanges,
+    starts_as_jpeg,
+    value_ranges,
 )
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC = 256, 257, 258, 259, 262
 _SUBFILE, _FILL_ORDER, _OFFSETS, _ORIENTATION, _SAMPLES = 254, 266, 273, 274, 277
@@ -51,7 +51,7 @@ _HIGHEST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Page:
+class ImagePage:
     """One page: what its tags say, and its strips as they are written.
 
     ``colors`` is the palette (three runs of 16 bits). ``colorimetry`` holds YCbCrCoefficients and
@@ -95,11 +95,11 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Tiff:
+class TiffImage:
     """A TIFF file without metadata."""
 
     order: Literal["<", ">"]
-    pages: tuple[Page, ...]
+    pages: tuple[ImagePage, ...]
     rules: tuple[str, ...]
 
     def write(self) -> bytes:
@@ -114,7 +114,7 @@ class Tiff:
         return b"".join(pieces)
 
 
-def read_tiff(data: Buffer, most_bytes: int) -> Tiff:
+def read_tiff_image(data: Buffer, most_bytes: int) -> TiffImage:
     """Read a TIFF file; what is not needed to show its pages is left out.
 
     Raises
@@ -123,38 +123,38 @@ def read_tiff(data: Buffer, most_bytes: int) -> Tiff:
         ``slide-not-supported`` for whole-slide images, ``big-tiff``, ``too-many-pages``, ``image-too-large``,
         ``tiff-unsupported``, ``tiff-structure``, ``tiff-truncated``, or a rule of ``read_jpeg``.
     """
-    header = read_header(data)
+    header = read_tiff_header(data)
     pages = _chain(data, header, header.first, _MOST_PAGES)
     inner = list(_inner(data, header, pages, _SUB_IFDS))
-    if is_slide(header, pages, inner):
-        raise Refused("slide-not-supported", "pixels")
+    if has_slide_pages(header, pages, inner):
+        raise Quarantined("slide-not-supported", "pixels")
     if header.big:
-        raise Refused("big-tiff")
+        raise Quarantined("big-tiff")
     if any(_DNG in page for page in pages):
-        raise Refused("tiff-unsupported")
+        raise Quarantined("tiff-unsupported")
     shown = [page for page in pages if not is_thumbnail(header, page)] or pages[:1]
     rules = [_RULES.get(tag, "X:tiff-tag") for page in shown for tag in page if tag not in _KEPT]
     rules += ["X:tiff-thumbnail"] * (len(pages) - len(shown))
     exif = list(_inner(data, header, [*pages, *inner], _EXIF, _GPS))
     everything = [*pages, *inner, *exif, *_inner(data, header, exif, _INTEROPERABILITY)]
-    values = values_at([(entry.start, len(entry.value)) for one in everything for entry in one.values()])
+    values = value_ranges([(entry.start, len(entry.value)) for one in everything for entry in one.values()])
     left = most_bytes
-    out: list[Page] = []
+    out: list[ImagePage] = []
     for page in shown:
         read, found = _page(data, header, page, left, values)
         left -= read.rows * read.row_bytes * read.planes
         out.append(read)
         rules += found
-    return Tiff(header.order, tuple(out), tuple(rules))
+    return TiffImage(header.order, tuple(out), tuple(rules))
 
 
 def is_slide_file(data: Buffer) -> bool:
     """Whether a TIFF file is a whole-slide image; not when it cannot be read."""
     try:
-        header = read_header(data)
+        header = read_tiff_header(data)
         pages = _chain(data, header, header.first, _MOST_PAGES)
-        return is_slide(header, pages, list(_inner(data, header, pages, _SUB_IFDS)))
-    except Refused:
+        return has_slide_pages(header, pages, list(_inner(data, header, pages, _SUB_IFDS)))
+    except Quarantined:
         return False
 
 
@@ -164,14 +164,14 @@ def _chain(data: Buffer, header: TiffHeader, place: int, most: int) -> list[Dire
     seen: set[int] = set()
     while place:
         if place in seen:
-            raise Refused("tiff-structure")
+            raise Quarantined("tiff-structure")
         if len(found) == most:
-            raise Refused("too-many-pages")
+            raise Quarantined("too-many-pages")
         seen.add(place)
         directory, place = read_directory(data, header, place)
         found.append(directory)
     if not found:
-        raise Refused("tiff-structure")
+        raise Quarantined("tiff-structure")
     return found
 
 
@@ -181,7 +181,7 @@ def _inner(data: Buffer, header: TiffHeader, pages: list[Directory], *tags: int)
     for place in places[:_MOST_INNER]:
         try:
             yield read_directory(data, header, place)[0]
-        except Refused:
+        except Quarantined:
             continue  # it is left out whatever it holds
 
 
@@ -189,30 +189,30 @@ def _inner(data: Buffer, header: TiffHeader, pages: list[Directory], *tags: int)
 
 
 def _page(
-    data: Buffer, header: TiffHeader, page: Directory, most_bytes: int, values: Values
-) -> tuple[Page, list[str]]:
+    data: Buffer, header: TiffHeader, page: Directory, most_bytes: int, values: ValueRanges
+) -> tuple[ImagePage, list[str]]:
     """Read one page and prove that its strips hold its pixels and nothing else."""
     read = _description(header, page)
     if not 0 < read.columns < 2**31 or not 0 < read.rows < 2**31 or read.rows_per_strip < 1:
-        raise Refused("tiff-structure")
+        raise Quarantined("tiff-structure")
     if read.rows * read.row_bytes * read.planes > most_bytes:
-        raise Refused("image-too-large", "pixels")
+        raise Quarantined("image-too-large", "pixels")
     _require_supported(read)
     strips = list(_strips(data, header, page, len(read.strip_rows()) * read.planes))
     made, rules = _jpeg_page(page, read, strips) if read.compression == JPEG else _plain_page(read, strips)
     used = [min(len(strip), len(kept)) for strip, kept in zip(strips, made.strips, strict=True)]
     if not values.are_apart_from(page[_OFFSETS].numbers(header), used):
-        raise Refused("tiff-structure", "pixels")
+        raise Quarantined("tiff-structure", "pixels")
     return made, rules
 
 
-def _plain_page(read: Page, strips: list[bytes]) -> tuple[Page, list[str]]:
+def _plain_page(read: ImagePage, strips: list[bytes]) -> tuple[ImagePage, list[str]]:
     """Strips of samples, packed or not, without what lies behind the last one."""
     rules: list[str] = []
     kept = []
     for strip, rows in zip(strips, read.strip_rows() * read.planes, strict=True):
-        if read.compression == NONE and is_jpeg(strip[:4]):
-            raise Refused("tiff-structure", "pixels")
+        if read.compression == NONE and starts_as_jpeg(strip[:4]):
+            raise Quarantined("tiff-structure", "pixels")
         used = encoded_length(strip, read.compression, rows * read.row_bytes)
         if used < len(strip):
             rules.append("X:after-image")
@@ -220,25 +220,25 @@ def _plain_page(read: Page, strips: list[bytes]) -> tuple[Page, list[str]]:
     return replace(read, strips=tuple(kept)), rules
 
 
-def _description(header: TiffHeader, page: Directory) -> Page:
+def _description(header: TiffHeader, page: Directory) -> ImagePage:
     def numbers(tag: int, default: tuple[int, ...]) -> tuple[int, ...]:
         return page[tag].numbers(header) if tag in page else default
 
     def number(tag: int, default: int) -> int:
         found = numbers(tag, (default,))
         if len(found) != 1:
-            raise Refused("tiff-structure")
+            raise Quarantined("tiff-structure")
         return found[0]
 
     channels = number(_SAMPLES, 1)
     bits = numbers(BITS, (1,))
     formats = numbers(_FORMAT, (1,))
     if len(set(bits)) != 1 or len(set(formats)) != 1 or not 0 < channels <= 16:
-        raise Refused("tiff-unsupported")
+        raise Quarantined("tiff-unsupported")
     rows = number(HEIGHT, 0)
     photometric = number(PHOTOMETRIC, -1)
     colors = numbers(_COLORS, ()) if photometric == 3 else ()
-    return Page(
+    return ImagePage(
         columns=number(WIDTH, 0),
         rows=rows,
         bits=bits[0],
@@ -286,7 +286,7 @@ _CHANNELS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3}
 """Photometric interpretation: channels that it needs."""
 
 
-def _require_supported(page: Page) -> None:
+def _require_supported(page: ImagePage) -> None:
     needed = _CHANNELS.get(page.photometric, 99)
     whole = page.bits in (8, 16, 32, 64) or (page.bits in (1, 2, 4) and page.channels == 1)
     numbers = page.format in (1, 2) or (page.format == 3 and page.bits in (16, 32, 64))
@@ -294,15 +294,15 @@ def _require_supported(page: Page) -> None:
         page.predictor == 2 and page.bits in (8, 16, 32) and page.compression in (LZW, DEFLATE)
     )
     if not page.compression or not whole or not numbers or not predicted or page.planar not in (1, 2):
-        raise Refused("tiff-unsupported", "pixels")
+        raise Quarantined("tiff-unsupported", "pixels")
     if page.channels < needed or len(page.extra) > page.channels - needed:
-        raise Refused("tiff-unsupported", "pixels")
+        raise Quarantined("tiff-unsupported", "pixels")
     if page.photometric == 3 and (page.bits > 8 or len(page.colors) != 3 * 2**page.bits):
-        raise Refused("tiff-structure")
+        raise Quarantined("tiff-structure")
     if page.photometric == 6 and page.compression != JPEG:
-        raise Refused("tiff-unsupported", "pixels")
+        raise Quarantined("tiff-unsupported", "pixels")
     if page.compression == JPEG and (page.bits != 8 or page.planar != 1 or page.format != 1):
-        raise Refused("tiff-unsupported", "pixels")
+        raise Quarantined("tiff-unsupported", "pixels")
 
 
 def _strips(data: Buffer, header: TiffHeader, page: Directory, count: int) -> Iterator[bytes]:
@@ -311,16 +311,16 @@ def _strips(data: Buffer, header: TiffHeader, page: Directory, count: int) -> It
     offsets = page[_OFFSETS].numbers(header) if _OFFSETS in page else ()
     counts = page[_COUNTS].numbers(header) if _COUNTS in page else ()
     if order != (1,):
-        raise Refused("tiff-unsupported", "pixels")
+        raise Quarantined("tiff-unsupported", "pixels")
     if len(offsets) != count or len(counts) != count or sum(counts) > len(data):
-        raise Refused("tiff-structure", "pixels")
+        raise Quarantined("tiff-structure", "pixels")
     for offset, length in zip(offsets, counts, strict=True):
         if offset + length > len(data):
-            raise Refused("tiff-truncated", "pixels")
+            raise Quarantined("tiff-truncated", "pixels")
         yield bytes(data[offset : offset + length])
 
 
-def _jpeg_page(page: Directory, read: Page, strips: list[bytes]) -> tuple[Page, list[str]]:
+def _jpeg_page(page: Directory, read: ImagePage, strips: list[bytes]) -> tuple[ImagePage, list[str]]:
     """Strips that are JPEG streams of their own, tables apart (TIFF Technical Note 2)."""
     tables = Jpeg(b"", (), None, ())
     if _TABLES in page:
@@ -334,7 +334,7 @@ def _jpeg_page(page: Directory, read: Page, strips: list[bytes]) -> tuple[Page, 
             read.columns,
             read.channels,
         ):
-            raise Refused("tiff-structure", "pixels")
+            raise Quarantined("tiff-structure", "pixels")
         rules += stream.rules
         kept.append(stream.stream)
     written = tables.stream if tables.segments else b""
@@ -344,7 +344,7 @@ def _jpeg_page(page: Directory, read: Page, strips: list[bytes]) -> tuple[Page, 
 # -- writing --------------------------------------------------------------------------------
 
 
-def _write_page(page: Page, order: str, place: int, several: bool, last: bool) -> bytes:
+def _write_page(page: ImagePage, order: str, place: int, several: bool, last: bool) -> bytes:
     """A directory at ``place``, its longer values, its strips, and filling to an even length."""
     tags = _tags(page, order, several)
     lengths = [len(strip) for strip in page.strips]
@@ -366,12 +366,12 @@ def _write_page(page: Page, order: str, place: int, several: bool, last: bool) -
             values += len(padded)
         entries.append(pack(f"{order}HHI", tag, kind, count) + value.ljust(4, b"\0"))
     if start > 0xFFFFFFFF:
-        raise Refused("image-too-large", "pixels")
+        raise Quarantined("image-too-large", "pixels")
     head = pack(f"{order}H", len(entries)) + b"".join(entries) + pack(f"{order}I", 0 if last else start)
     return b"".join([head, *longer, *(strip + bytes(len(strip) % 2) for strip in page.strips)])
 
 
-def _tags(page: Page, order: str, several: bool) -> dict[int, tuple[int, int, bytes]]:
+def _tags(page: ImagePage, order: str, several: bool) -> dict[int, tuple[int, int, bytes]]:
     """Every tag of a page but those of its strips: type, number of values, values."""
     (across_down, unit), (coefficients, reference) = page.density, page.colorimetry
 

@@ -23,7 +23,7 @@ _LARGE_PAGE = 4096
 _LARGE_THUMBNAIL = 512
 
 
-def is_slide(header: TiffHeader, pages: Sequence[Directory], inner: Sequence[Directory]) -> bool:
+def has_slide_pages(header: TiffHeader, pages: Sequence[Directory], inner: Sequence[Directory]) -> bool:
     """Whether tiles, vendor keys, or several large pages make the file a slide.
 
     Parameters

@@ -9,7 +9,7 @@ from medsanitize.sanitize.formats.pieces import Piece
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class FieldValue:
     """The values of one entry: field type, how many, and their bytes in the file's byte order.
 
     ``high`` is the upper half of a single LONG that only NDPI can write.
@@ -22,7 +22,7 @@ class Value:
 
 
 @dataclass(slots=True)
-class Page:
+class OutputPage:
     """One directory to write: its values but for those that point to data, its encoded tiles or strips in
     order, and its sub-directories.
 
@@ -30,8 +30,8 @@ class Page:
     ``segments``, and the page can only be written in place (`medsanitize.sanitize.wsi.wipe`).
     """
 
-    values: dict[int, Value]
+    values: dict[int, FieldValue]
     segments: Sequence[tuple[Piece, ...]]
     tiled: bool
-    subs: list[Page] = field(default_factory=list)
-    pointers: dict[int, Value] = field(default_factory=dict)
+    subs: list[OutputPage] = field(default_factory=list)
+    pointers: dict[int, FieldValue] = field(default_factory=dict)

@@ -19,11 +19,11 @@ from medsanitize.sanitize.formats.tiff_directory import (
     Dialect,
     Directory,
     Field,
-    Values,
-    directory_at,
-    values_at,
+    ValueRanges,
+    read_directory_at,
+    value_ranges,
 )
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ _MOST_FIELDS = 1 << 17
 
 
 @dataclass(frozen=True)
-class Tiff:
+class PyramidTiff:
     """A file read: its bytes, dialect and the chain of directories."""
 
     data: Buffer
@@ -48,13 +48,13 @@ class Tiff:
     directories: tuple[Directory, ...]
 
     @cached_property
-    def values(self) -> Values:
+    def values(self) -> ValueRanges:
         """Where the values of the chain lie, and of the directories that SubIFDs names."""
         found = list(self.directories)
         for directory in self.directories:
-            with suppress(Refused):  # it is left out, or refused where its page is read
+            with suppress(Quarantined):  # it is left out, or refused where its page is read
                 found += self.sub_directories(directory)
-        return values_at([(field.start, field.size) for one in found for field in one.fields.values()])
+        return value_ranges([(field.start, field.size) for one in found for field in one.fields.values()])
 
     def raw(self, field: Field) -> bytes:
         """The bytes of a field's values, which no field of a slide has more than 64 MB of.
@@ -65,7 +65,7 @@ class Tiff:
             ``tiff-too-many-values``.
         """
         if field.size > _MOST_BYTES:
-            raise Refused("tiff-too-many-values", "structure")
+            raise Quarantined("tiff-too-many-values", "structure")
         return bytes(self.data[field.start : field.start + field.size])
 
     def text(self, directory: Directory, tag: int) -> str:
@@ -83,7 +83,7 @@ class Tiff:
         if field is None or field.type not in _INTEGERS:
             return np.zeros(0, np.uint64)
         if field.count > _MOST_VALUES:
-            raise Refused("tiff-too-many-values", "structure")
+            raise Quarantined("tiff-too-many-values", "structure")
         form = self.dialect.order + _INTEGERS[field.type]
         values = np.frombuffer(self.raw(field), form).astype(np.uint64)
         return values + np.uint64(field.high << 32) if field.high else values
@@ -97,11 +97,11 @@ class Tiff:
         """The directories that SubIFDs names (OME-TIFF keeps a pyramid's levels there)."""
         starts = [int(start) for start in self.numbers(directory, SUB_IFDS)]
         if len(starts) > _MOST_DIRECTORIES or len(set(starts)) != len(starts):
-            raise Refused("tiff-directory-loop", "structure")
+            raise Quarantined("tiff-directory-loop", "structure")
         known = {one.start for one in self.directories}
         if known & set(starts):
-            raise Refused("tiff-directory-loop", "structure")
-        return tuple(directory_at(self.data, start, self.dialect)[0] for start in starts)
+            raise Quarantined("tiff-directory-loop", "structure")
+        return tuple(read_directory_at(self.data, start, self.dialect)[0] for start in starts)
 
 
 def looks_like_tiff(data: Buffer) -> bool:
@@ -109,7 +109,7 @@ def looks_like_tiff(data: Buffer) -> bool:
     return bytes(data[:4]) in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
-def read_tiff(data: Buffer) -> Tiff:
+def read_pyramid(data: Buffer) -> PyramidTiff:
     """Read every directory of the chain.
 
     Parameters
@@ -124,12 +124,12 @@ def read_tiff(data: Buffer) -> Tiff:
         ``tiff-too-many-directories``; ``tiff-too-many-values``.
     """
     if not looks_like_tiff(data) or len(data) < 16:
-        raise Refused("tiff-structure", "structure")
+        raise Quarantined("tiff-structure", "structure")
     order: Literal["<", ">"] = "<" if bytes(data[:2]) == b"II" else ">"
     if struct.unpack_from(order + "H", data, 2)[0] == 43:
         width, zero, start = struct.unpack_from(order + "HHQ", data, 4)
         if (width, zero) != (8, 0):
-            raise Refused("tiff-structure", "structure")
+            raise Quarantined("tiff-structure", "structure")
         dialect = Dialect(order, "big")
     else:
         start = struct.unpack_from(order + "I", data, 4)[0]
@@ -142,18 +142,18 @@ def read_tiff(data: Buffer) -> Tiff:
     fields = 0
     while start:
         if start in seen:
-            raise Refused("tiff-directory-loop", "structure")
+            raise Quarantined("tiff-directory-loop", "structure")
         if len(seen) == _MOST_DIRECTORIES:
-            raise Refused("tiff-too-many-directories", "structure")
+            raise Quarantined("tiff-too-many-directories", "structure")
         seen.add(start)
-        directory, start = directory_at(data, start, dialect)
+        directory, start = read_directory_at(data, start, dialect)
         directories.append(directory)
         fields += len(directory.fields)
         if fields > _MOST_FIELDS:
-            raise Refused("tiff-too-many-values", "structure")
+            raise Quarantined("tiff-too-many-values", "structure")
     if not directories:
-        raise Refused("tiff-structure", "structure")
-    return Tiff(data, dialect, tuple(directories))
+        raise Quarantined("tiff-structure", "structure")
+    return PyramidTiff(data, dialect, tuple(directories))
 
 
 def _is_ndpi(data: Buffer, start: int) -> bool:

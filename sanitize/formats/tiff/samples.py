@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.sanitize.formats.png.samples import pack_bits, unpack_bits
-from medsanitize.sanitize.formats.tiff.file import DEFLATE, JPEG, NONE, Page, Tiff
-from medsanitize.sanitize.formats.tiff.strips import decoded_strip
+from medsanitize.sanitize.formats.tiff.file import DEFLATE, JPEG, NONE, ImagePage, TiffImage
+from medsanitize.sanitize.formats.tiff.strips import decode_strip
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _STRIP_BYTES = 1 << 16
 
 
-def decode_page(tiff: Tiff, page: Page) -> NDArray[Any]:
+def decode_page(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
     """Samples as they are stored: rows x columns x channels; of a palette, its indices.
 
     What JPEG strips hold is decoded to the colours that the page means (grey, RGB or CMYK).
@@ -32,14 +32,14 @@ def decode_page(tiff: Tiff, page: Page) -> NDArray[Any]:
     for plane in range(page.planes):
         strips = page.strips[plane * len(heights) : (plane + 1) * len(heights)]
         raw = b"".join(
-            decoded_strip(strip, page.compression, rows * page.row_bytes)
+            decode_strip(strip, page.compression, rows * page.row_bytes)
             for strip, rows in zip(strips, heights, strict=True)
         )
         planes.append(_samples(tiff, page, raw, inner))
     return planes[0] if len(planes) == 1 else np.concatenate(planes, axis=2)
 
 
-def _samples(tiff: Tiff, page: Page, raw: bytes, channels: int) -> NDArray[Any]:
+def _samples(tiff: TiffImage, page: ImagePage, raw: bytes, channels: int) -> NDArray[Any]:
     import numpy as np
 
     table = np.frombuffer(raw, np.uint8).reshape(page.rows, page.row_bytes)
@@ -54,19 +54,19 @@ def _samples(tiff: Tiff, page: Page, raw: bytes, channels: int) -> NDArray[Any]:
     return samples
 
 
-def _decode_jpeg(tiff: Tiff, page: Page) -> NDArray[Any]:
+def _decode_jpeg(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
     from io import BytesIO
 
     import numpy as np
     from PIL import Image
 
-    alone = Tiff(tiff.order, (replace(page, orientation=1),), ()).write()
+    alone = TiffImage(tiff.order, (replace(page, orientation=1),), ()).write()
     with Image.open(BytesIO(alone)) as image:
         decoded: NDArray[Any] = np.array(image)
     return decoded.reshape(page.rows, page.columns, -1)
 
 
-def encode_page(tiff: Tiff, page: Page, samples: NDArray[Any]) -> Page:
+def encode_page(tiff: TiffImage, page: ImagePage, samples: NDArray[Any]) -> ImagePage:
     """The same page with other samples; what was compressed is then deflated."""
     photometric = page.photometric
     if page.compression == JPEG and photometric == 6:
@@ -95,7 +95,7 @@ def encode_page(tiff: Tiff, page: Page, samples: NDArray[Any]) -> Page:
     return replace(made, strips=tuple(strips))
 
 
-def without_unused(tiff: Tiff) -> Tiff:
+def clear_unused_tiff(tiff: TiffImage) -> TiffImage:
     """Clear what no viewer shows but bytes can hold: unused palette entries, and bits that fill up rows."""
     pages, rules = [], list(tiff.rules)
     for page in tiff.pages:
@@ -106,7 +106,7 @@ def without_unused(tiff: Tiff) -> Tiff:
     return replace(tiff, pages=tuple(pages), rules=tuple(rules))
 
 
-def _clear(tiff: Tiff, page: Page) -> Page:
+def _clear(tiff: TiffImage, page: ImagePage) -> ImagePage:
     import numpy as np
 
     filled = page.bits < 8 and page.columns * page.bits % 8
@@ -123,7 +123,7 @@ def _clear(tiff: Tiff, page: Page) -> Page:
         clean = pack_bits(samples[:, :, 0], page.bits).tobytes()
         rows = page.strip_rows()
         raw = b"".join(
-            decoded_strip(strip, page.compression, count * page.row_bytes)
+            decode_strip(strip, page.compression, count * page.row_bytes)
             for strip, count in zip(page.strips, rows, strict=True)
         )
         if clean != raw:
@@ -131,7 +131,7 @@ def _clear(tiff: Tiff, page: Page) -> Page:
     return page
 
 
-def page_colors(tiff: Tiff, page: Page) -> NDArray[Any]:
+def page_colors(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
     """Samples with the palette resolved and white as the highest: rows x columns x channels."""
     import numpy as np
 
@@ -147,7 +147,7 @@ def page_colors(tiff: Tiff, page: Page) -> NDArray[Any]:
     return samples
 
 
-def blank_pages(tiff: Tiff, masks: Mapping[int, NDArray[Any]]) -> Tiff:
+def blank_pages(tiff: TiffImage, masks: Mapping[int, NDArray[Any]]) -> TiffImage:
     """Blank the pixels of masks (rows x columns) by page number: every channel becomes zero.
 
     JPEG pages are stored as what their decoder shows, without further loss.
@@ -157,4 +157,4 @@ def blank_pages(tiff: Tiff, masks: Mapping[int, NDArray[Any]]) -> Tiff:
         samples = decode_page(tiff, pages[number]).copy()
         samples[mask] = 0
         pages[number] = encode_page(tiff, pages[number], samples)
-    return without_unused(replace(tiff, pages=tuple(pages)))
+    return clear_unused_tiff(replace(tiff, pages=tuple(pages)))

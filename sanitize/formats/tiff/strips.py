@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _NONE, _LZW, _DEFLATE, _PACKBITS = 1, 5, 8, 32773
 _CLEAR, _END = 256, 257
@@ -21,7 +21,7 @@ def encoded_length(strip: bytes, compression: int, size: int) -> int:
     return _coded(strip, compression, size)[1]
 
 
-def decoded_strip(strip: bytes, compression: int, size: int) -> bytes:
+def decode_strip(strip: bytes, compression: int, size: int) -> bytes:
     """The ``size`` bytes that a strip codes; raises as ``encoded_length``."""
     return _coded(strip, compression, size)[0]
 
@@ -31,9 +31,9 @@ def _coded(strip: bytes, compression: int, size: int) -> tuple[bytes, int]:
         strip, size
     )
     if len(content) < size:
-        raise Refused("tiff-truncated", "pixels")
+        raise Quarantined("tiff-truncated", "pixels")
     if len(content) > size:
-        raise Refused("tiff-structure", "pixels")
+        raise Quarantined("tiff-structure", "pixels")
     return content, used
 
 
@@ -47,9 +47,9 @@ def _deflate(strip: bytes, size: int) -> tuple[bytes, int]:
         content = inflater.decompress(strip, size)
         more = inflater.decompress(inflater.unconsumed_tail, 1)
     except zlib.error:
-        raise Refused("tiff-structure", "pixels") from None
+        raise Quarantined("tiff-structure", "pixels") from None
     if not inflater.eof and not more:
-        raise Refused("tiff-truncated", "pixels")
+        raise Quarantined("tiff-truncated", "pixels")
     return content + more, len(strip) - len(inflater.unused_data)
 
 
@@ -87,7 +87,7 @@ def _lzw(strip: bytes, size: int) -> tuple[bytes, int]:
             table, width, previous = fresh.copy(), 9, b""
             continue
         if not table or code > len(table) or (code == len(table) and not previous) or len(table) > 4096:
-            raise Refused("tiff-structure", "pixels")
+            raise Quarantined("tiff-structure", "pixels")
         entry = table[code] if code < len(table) else previous + previous[:1]
         out.append(entry)
         made += len(entry)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from medsanitize.sanitize.formats.edit_plan import OutFile
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.formats.tiff.page import Page, Value
+from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import (
     STRIP_COUNTS,
     STRIP_OFFSETS,
@@ -16,24 +16,24 @@ from medsanitize.sanitize.formats.tiff.pyramid import (
     TILE_OFFSETS,
 )
 from medsanitize.sanitize.formats.tiff_directory import LONG, LONG8, Dialect
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 
 _LIMIT = 1 << 32
 
 
-def numbers(dialect: Dialect, kind: int, values: Sequence[int]) -> Value:
+def integer_values(dialect: Dialect, kind: int, values: Sequence[int]) -> FieldValue:
     """A value of whole numbers; ``kind`` is SHORT (3), LONG (4) or LONG8 (16)."""
     form = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}[kind]
-    return Value(kind, len(values), struct.pack(f"{dialect.order}{len(values)}{form}", *values))
+    return FieldValue(kind, len(values), struct.pack(f"{dialect.order}{len(values)}{form}", *values))
 
 
-def text(value: str) -> Value:
+def ascii_value(value: str) -> FieldValue:
     """An ASCII value, NUL at its end."""
     data = value.encode("ascii") + b"\0"
-    return Value(2, len(data), data)
+    return FieldValue(2, len(data), data)
 
 
-def length_of(segment: tuple[Piece, ...]) -> int:
+def segment_length(segment: tuple[Piece, ...]) -> int:
     """Bytes of an encoded tile."""
     size = 0
     for piece in segment:
@@ -41,13 +41,13 @@ def length_of(segment: tuple[Piece, ...]) -> int:
     return size
 
 
-def tiff_file(name: str, dialect: Dialect, pages: Sequence[Page]) -> OutFile:
+def tiff_file(name: str, dialect: Dialect, pages: Sequence[OutputPage]) -> OutFile:
     """A released TIFF; see `write_tiff` for what is raised."""
     return OutFile(name, write_tiff(dialect, pages), tuple(pages))
 
 
-def directories_behind(
-    dialect: Dialect, pages: Sequence[Page], placed: dict[tuple[Piece, ...], int], start: int
+def append_directories(
+    dialect: Dialect, pages: Sequence[OutputPage], placed: dict[tuple[Piece, ...], int], start: int
 ) -> tuple[bytes, bytes]:
     """Values and directories that lie at ``start`` and point to tiles where they are; the file's header.
 
@@ -58,13 +58,13 @@ def directories_behind(
     """
     tail: list[bytes] = []
     places: list[int] = []
-    bodies: list[tuple[Page, int]] = []
+    bodies: list[tuple[OutputPage, int]] = []
     end = start
     for page in pages:
         end = _values(dialect, page, placed, end, tail, places, bodies)
     _link(dialect, places, tail, bodies)
     if end >= _LIMIT and dialect.kind == "classic":
-        raise Refused("tiff-too-large", "structure")
+        raise Quarantined("tiff-too-large", "structure")
     return b"".join(tail), _head(dialect, places[0])
 
 
@@ -77,7 +77,7 @@ def _head(dialect: Dialect, first: int) -> bytes:
     return mark + struct.pack(dialect.order + "HI", 42, first)
 
 
-def write_tiff(dialect: Dialect, pages: Sequence[Page]) -> tuple[Piece, ...]:
+def write_tiff(dialect: Dialect, pages: Sequence[OutputPage]) -> tuple[Piece, ...]:
     """The pieces of the whole file.
 
     A tile that several entries share is written once. Two that overlap without being the same are refused:
@@ -94,11 +94,11 @@ def write_tiff(dialect: Dialect, pages: Sequence[Page]) -> tuple[Piece, ...]:
     if end % 2:
         tail.append(b"\0")
         end += 1
-    written, head = directories_behind(dialect, pages, placed, end)
+    written, head = append_directories(dialect, pages, placed, end)
     return _merged([head, *pieces, *tail, written])
 
 
-def _every(pages: Sequence[Page]) -> list[tuple[Piece, ...]]:
+def _every(pages: Sequence[OutputPage]) -> list[tuple[Piece, ...]]:
     found: list[tuple[Piece, ...]] = []
     for page in pages:
         found += page.segments
@@ -120,10 +120,10 @@ def _place(
         for piece in segment:
             if isinstance(piece, Copy):
                 if piece.offset < copied.get(piece.file, 0):
-                    raise Refused("tiff-overlapping-data", "structure")
+                    raise Quarantined("tiff-overlapping-data", "structure")
                 copied[piece.file] = piece.offset + piece.length
         pieces += segment
-        at += length_of(segment)
+        at += segment_length(segment)
     return placed, pieces, at
 
 
@@ -136,12 +136,12 @@ def _order(segment: tuple[Piece, ...]) -> tuple[int, int, int, bytes]:
 
 def _values(
     dialect: Dialect,
-    page: Page,
+    page: OutputPage,
     placed: dict[tuple[Piece, ...], int],
     end: int,
     tail: list[bytes],
     places: list[int],
-    bodies: list[tuple[Page, int]],
+    bodies: list[tuple[OutputPage, int]],
     *,
     sub: bool = False,
 ) -> int:
@@ -188,12 +188,12 @@ def _values(
 
 
 def _all_values(
-    dialect: Dialect, page: Page, placed: dict[tuple[Piece, ...], int], sub_places: list[int]
-) -> dict[int, Value]:
+    dialect: Dialect, page: OutputPage, placed: dict[tuple[Piece, ...], int], sub_places: list[int]
+) -> dict[int, FieldValue]:
     """A page's own values with those that point to its data and to its sub-directories."""
     values = dict(page.values)
     offsets = [placed[segment] if segment else 0 for segment in page.segments]
-    counts = [length_of(segment) for segment in page.segments]
+    counts = [segment_length(segment) for segment in page.segments]
     wide = LONG8 if dialect.kind == "big" else LONG
     where, sizes = (TILE_OFFSETS, TILE_COUNTS) if page.tiled else (STRIP_OFFSETS, STRIP_COUNTS)
     if page.pointers:
@@ -202,19 +202,21 @@ def _all_values(
         values[where] = _pointers(dialect, wide, offsets)
         values[sizes] = _pointers(dialect, LONG if max(counts, default=0) < _LIMIT else wide, counts)
     if sub_places:
-        values[SUB_IFDS] = numbers(dialect, 18 if dialect.kind == "big" else 13, sub_places)
+        values[SUB_IFDS] = integer_values(dialect, 18 if dialect.kind == "big" else 13, sub_places)
     return values
 
 
-def _pointers(dialect: Dialect, kind: int, values: Sequence[int]) -> Value:
+def _pointers(dialect: Dialect, kind: int, values: Sequence[int]) -> FieldValue:
     if dialect.kind == "ndpi" and len(values) == 1:
-        return Value(LONG, 1, struct.pack("<I", values[0] % _LIMIT), values[0] >> 32)
+        return FieldValue(LONG, 1, struct.pack("<I", values[0] % _LIMIT), values[0] >> 32)
     if kind == LONG and max(values, default=0) >= _LIMIT:
-        raise Refused("tiff-too-large", "structure")
-    return numbers(dialect, kind, values)
+        raise Quarantined("tiff-too-large", "structure")
+    return integer_values(dialect, kind, values)
 
 
-def _link(dialect: Dialect, places: list[int], tail: list[bytes], bodies: list[tuple[Page, int]]) -> None:
+def _link(
+    dialect: Dialect, places: list[int], tail: list[bytes], bodies: list[tuple[OutputPage, int]]
+) -> None:
     form = dialect.order + ("I" if dialect.kind == "classic" else "Q")
     for (_, index), following in zip(bodies, places[1:], strict=False):
         tail[index] = struct.pack(form, following)

@@ -10,16 +10,16 @@ from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, Tiff, looks_like_tiff
-from medsanitize.sanitize.formats.tiff.writer import text, tiff_file
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, PyramidTiff, looks_like_tiff
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import Directory
-from medsanitize.sanitize.formats.xml import NUMBER, child_text, parse_xml, tag
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.xml import NUMBER, child_text, parse_xml, write_element
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.stains import known_channel
-from medsanitize.sanitize.wsi.tiff_pages import kept_page, shape_of
-from medsanitize.sanitize.wsi.vendors.generic import mpp_of
+from medsanitize.sanitize.wsi.tiff_pages import copy_page, read_shape
+from medsanitize.sanitize.wsi.vendors.generic import read_mpp
 
 NAME = "akoya"
 _SOFTWARE, _ROOT = 305, "PerkinElmer-QPI-ImageDescription"
@@ -56,7 +56,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
-    pages: list[Page] = []
+    pages: list[OutputPage] = []
     levels: dict[tuple[int, int], None] = {}
     objective = None
     for directory in tiff.directories:
@@ -66,33 +66,33 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
             kind in _KEPT_TYPES or (kind == "Thumbnail" and rules.thumbnail == "keep")
         ):
             continue
-        also = {DESCRIPTION: text(_xml(described)), _SOFTWARE: text("PerkinElmer-QPI")}
-        pages.append(kept_page(tiff, directory, cleaner, also=also))
-        shape = shape_of(tiff, directory)
+        also = {DESCRIPTION: ascii_value(_xml(described)), _SOFTWARE: ascii_value("PerkinElmer-QPI")}
+        pages.append(copy_page(tiff, directory, cleaner, also=also))
+        shape = read_shape(tiff, directory)
         if kind in _KEPT_TYPES:
             levels[shape.width, shape.height] = None
         found = _OBJECTIVE.fullmatch(child_text(described, "Objective"))
         objective = objective or (float(found[1]) if found else None)
     if not levels:
-        raise Refused("slide-without-levels", "structure")
+        raise Quarantined("slide-without-levels", "structure")
     left = len(tiff.directories) - len(pages)
     counts = {"C:slide-description": len(pages)} | ({"X:slide-picture": left} if left else {})
-    facts = SlideFacts(NAME, tuple(levels), mpp_of(tiff, tiff.directories[0]), objective)
+    facts = SlideFacts(NAME, tuple(levels), read_mpp(tiff, tiff.directories[0]), objective)
     return EditPlan((tiff_file(".qptiff", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
-def _raw(tiff: Tiff, directory: Directory) -> bytes:
+def _raw(tiff: PyramidTiff, directory: Directory) -> bytes:
     field = directory.fields.get(DESCRIPTION)
     return tiff.raw(field).split(b"\0", 1)[0] if field is not None else b""
 
 
 def _xml(described: Element) -> str:
     kept = "".join(
-        tag(name, None, value)
+        write_element(name, None, value)
         for name, form in _FORMS.items()
         if form.fullmatch(value := child_text(described, name))
     )
     channel = child_text(described, "Name")
     if known_channel(channel):
-        kept += tag("Name", None, channel)
-    return f'<?xml version="1.0" encoding="utf-8"?>{tag(_ROOT, None, kept)}'
+        kept += write_element("Name", None, channel)
+    return f'<?xml version="1.0" encoding="utf-8"?>{write_element(_ROOT, None, kept)}'

@@ -11,15 +11,15 @@ import re
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, SUBFILE, Tiff
-from medsanitize.sanitize.formats.tiff.writer import numbers, text, tiff_file
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, SUBFILE, PyramidTiff
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import Directory
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.label import label_page, label_size
 from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.sanitize.wsi.tiff_pages import Shape, is_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.tiff_pages import ImageShape, copy_page, is_reduction, read_shape
 
 NAME = "aperio"
 _GEOMETRY = re.compile(
@@ -48,15 +48,15 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
-    base = shape_of(tiff, tiff.directories[0])
+    base = read_shape(tiff, tiff.directories[0])
     if not base.tiled:
-        raise Refused("slide-without-levels", "structure")
-    pages: list[Page] = []
+        raise Quarantined("slide-without-levels", "structure")
+    pages: list[OutputPage] = []
     levels: list[tuple[int, int]] = []
     counts: dict[str, int] = {}
     macros: list[Directory] = []
     for index, directory in enumerate(tiff.directories):
-        shape = shape_of(tiff, directory)
+        shape = read_shape(tiff, directory)
         role = _role(index, shape, base)
         if role == "drop" and index > 1 and _is_macro(tiff, directory, shape):
             macros.append(directory)
@@ -64,7 +64,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
             counts["X:slide-picture"] = counts.get("X:slide-picture", 0) + 1
             continue
         described = _description(tiff, directory, rules)
-        pages.append(kept_page(tiff, directory, cleaner, also={DESCRIPTION: text(described)}))
+        pages.append(copy_page(tiff, directory, cleaner, also={DESCRIPTION: ascii_value(described)}))
         counts["C:slide-description"] = counts.get("C:slide-description", 0) + 1
         if role == "level":
             levels.append((shape.width, shape.height))
@@ -76,7 +76,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     macro = keep_macro(tiff, macros, rules, levels, counts, fits=len(pages) > 1)
     if macro is not None:
         described = f"Aperio Image Library\nmacro {macro.width}x{macro.height}"
-        marks = {DESCRIPTION: text(described), SUBFILE: numbers(tiff.dialect, 4, [_MACRO])}
+        marks = {DESCRIPTION: ascii_value(described), SUBFILE: integer_values(tiff.dialect, 4, [_MACRO])}
         pages.append(macro_page(tiff.dialect, macro, marks))
     keys = _keys(tiff.text(tiff.directories[0], DESCRIPTION))
     said = (_float(keys.get("MPP")), _float(keys.get("AppMag")))
@@ -84,7 +84,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     return EditPlan((tiff_file(".svs", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
-def _role(index: int, shape: Shape, base: Shape) -> str:
+def _role(index: int, shape: ImageShape, base: ImageShape) -> str:
     if shape.tiled:
         return "level" if is_reduction(shape, base) else "drop"
     if index == 1 and shape.subfile not in _LABEL_OR_MACRO and is_reduction(shape, base):
@@ -92,7 +92,7 @@ def _role(index: int, shape: Shape, base: Shape) -> str:
     return "drop"
 
 
-def _is_macro(tiff: Tiff, directory: Directory, shape: Shape) -> bool:
+def _is_macro(tiff: PyramidTiff, directory: Directory, shape: ImageShape) -> bool:
     """Whether a page in strips is called a macro; where it is called nothing, whether it is marked as one."""
     lines = tiff.text(directory, DESCRIPTION).split("\n")
     name = lines[1].split(" ")[0].strip().lower() if len(lines) > 1 else ""
@@ -105,7 +105,7 @@ def _keys(description: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs}
 
 
-def _description(tiff: Tiff, directory: Directory, rules: WholeSlides) -> str:
+def _description(tiff: PyramidTiff, directory: Directory, rules: WholeSlides) -> str:
     """``Aperio``, geometry, magnification and resolution: nothing else of what the source said."""
     given = tiff.text(directory, DESCRIPTION)
     head = given.split("|", 1)[0]

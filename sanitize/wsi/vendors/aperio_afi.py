@@ -13,8 +13,8 @@ from dataclasses import replace
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.formats.xml import local, parse_xml, tag
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.xml import local_name, parse_xml, write_element
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.stains import known_channel
 from medsanitize.sanitize.wsi.vendors import aperio
@@ -54,16 +54,16 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
         ``slide-not-supported``: a named file is no SVS, or it is to be wiped; or what `aperio` names.
     """
     if view.untouched:  # its SVS can be wiped, each by itself
-        raise Refused("slide-not-supported", "structure")
+        raise Quarantined("slide-not-supported", "structure")
     index = {file.name: number for number, file in enumerate(view.files) if number}
     paths = _paths(view)
     for path in paths:
         if _leaves(path):
-            raise Refused("slide-file-elsewhere", "structure")
+            raise Quarantined("slide-file-elsewhere", "structure")
         if path not in index:
-            raise Refused("slide-file-missing", "structure")
+            raise Quarantined("slide-file-missing", "structure")
     if len(paths) != len(index):
-        raise Refused("slide-not-supported", "structure")
+        raise Quarantined("slide-not-supported", "structure")
     files: list[OutFile] = []
     plans: list[EditPlan] = []
     counts = {"C:slide-description": 1}
@@ -75,8 +75,10 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
         plans.append(plan)
         for rule, count in plan.rules.items():
             counts[rule] = counts.get(rule, 0) + count
-    listed = [tag("Image", None, tag("Path", None, name.instance + file.name)) for file in files]
-    xml = '<?xml version="1.0"?>\r\n' + tag(_ROOT, None, "".join(listed)) + "\r\n"
+    listed = [
+        write_element("Image", None, write_element("Path", None, name.instance + file.name)) for file in files
+    ]
+    xml = '<?xml version="1.0"?>\r\n' + write_element(_ROOT, None, "".join(listed)) + "\r\n"
     names = tuple((path, name.instance + file.name) for path, file in zip(paths, files, strict=True))
     macros = tuple("".join(plan.facts.macros) for plan in plans)
     facts = replace(plans[0].facts, macros=macros if any(macros) else ())
@@ -86,11 +88,11 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
 def _paths(view: SlideView) -> list[str]:
     """The distinct names that the list gives, in its order."""
     if len(view.data) > _MOST_BYTES:
-        raise Refused("slide-description-too-large", "description")
+        raise Quarantined("slide-description-too-large", "description")
     root = parse_xml(bytes(view.data))
-    found = [(one.text or "").strip() for one in root.iter() if local(one) == "Path"]
-    if local(root) != _ROOT or not found:
-        raise Refused("slide-description", "description")
+    found = [(one.text or "").strip() for one in root.iter() if local_name(one) == "Path"]
+    if local_name(root) != _ROOT or not found:
+        raise Quarantined("slide-description", "description")
     return list(dict.fromkeys(found))
 
 
@@ -102,7 +104,7 @@ def _leaves(path: str) -> bool:
 def _channel(view: SlideView, file: int, rules: WholeSlides, name: SlideName) -> EditPlan:
     alone = SlideView((view.files[file],), view.untouched)
     if not aperio.recognises(alone):
-        raise Refused("slide-not-supported", "structure")
+        raise Quarantined("slide-not-supported", "structure")
     return aperio.plan_edits(alone, rules, name)
 
 

@@ -6,13 +6,13 @@ import struct
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.pyramid import Tiff, looks_like_tiff
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import PyramidTiff, looks_like_tiff
 from medsanitize.sanitize.formats.tiff.writer import tiff_file
 from medsanitize.sanitize.formats.tiff_directory import Directory
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.sanitize.wsi.tiff_pages import is_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.tiff_pages import copy_page, is_reduction, read_shape
 
 NAME = "generic-tiff"
 _MICROMETRES = {2: 25400.0, 3: 10000.0}
@@ -21,7 +21,7 @@ _MICROMETRES = {2: 25400.0, 3: 10000.0}
 
 def recognises(view: SlideView) -> bool:
     """Whether it is a TIFF whose first page is tiled. Ask this module last: every vendor's TIFF may be."""
-    return looks_like_tiff(view.data) and shape_of(*_first(view)).tiled
+    return looks_like_tiff(view.data) and read_shape(*_first(view)).tiled
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
@@ -39,23 +39,23 @@ def plan_pyramid(view: SlideView, rules: WholeSlides, vendor: str) -> EditPlan:
     """Keep every tiled page that is a reduction of the first one; all else is left behind."""
     tiff = view.tiff
     cleaner = view.cleaner(rules)
-    base = shape_of(tiff, tiff.directories[0])
+    base = read_shape(tiff, tiff.directories[0])
     if not base.tiled:
-        raise Refused("slide-without-levels", "structure")
-    pages: list[Page] = []
+        raise Quarantined("slide-without-levels", "structure")
+    pages: list[OutputPage] = []
     levels: list[tuple[int, int]] = []
     for directory in tiff.directories:
-        shape = shape_of(tiff, directory)
+        shape = read_shape(tiff, directory)
         if shape.tiled and is_reduction(shape, base):
-            pages.append(kept_page(tiff, directory, cleaner))
+            pages.append(copy_page(tiff, directory, cleaner))
             levels.append((shape.width, shape.height))
     left = len(tiff.directories) - len(pages)
     counts = {"X:slide-picture": left} if left else {}
-    facts = SlideFacts(vendor, tuple(levels), mpp_of(tiff, tiff.directories[0]))
+    facts = SlideFacts(vendor, tuple(levels), read_mpp(tiff, tiff.directories[0]))
     return EditPlan((tiff_file(".tif", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
-def mpp_of(tiff: Tiff, directory: Directory) -> float | None:
+def read_mpp(tiff: PyramidTiff, directory: Directory) -> float | None:
     """Micrometres a pixel from XResolution, where a page gives it with a unit."""
     field = directory.fields.get(282)
     unit = _MICROMETRES.get(tiff.number(directory, 296, 2) or 0)
@@ -65,6 +65,6 @@ def mpp_of(tiff: Tiff, directory: Directory) -> float | None:
     return unit * under / over if over and under else None
 
 
-def _first(view: SlideView) -> tuple[Tiff, Directory]:
+def _first(view: SlideView) -> tuple[PyramidTiff, Directory]:
     tiff = view.tiff
     return tiff, tiff.directories[0]

@@ -11,14 +11,14 @@ import struct
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.formats.tiff.page import Page, Value
-from medsanitize.sanitize.formats.tiff.pyramid import NDPI_FLAG, Tiff, looks_like_tiff
-from medsanitize.sanitize.formats.tiff.writer import numbers, text, tiff_file
+from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import NDPI_FLAG, PyramidTiff, looks_like_tiff
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import LONG, Directory
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.sanitize.wsi.tiff_pages import kept_page, shape_of
+from medsanitize.sanitize.wsi.tiff_pages import copy_page, read_shape
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 
 NAME = "hamamatsu"
@@ -46,7 +46,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
-    pages: list[Page] = []
+    pages: list[OutputPage] = []
     levels: list[tuple[int, int]] = []
     lenses: list[float] = []
     counts: dict[str, int] = {}
@@ -59,16 +59,16 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
             counts["X:slide-picture"] = counts.get("X:slide-picture", 0) + 1
             continue
         pages.append(_page(tiff, directory, cleaner, rules))
-        shape = shape_of(tiff, directory)
+        shape = read_shape(tiff, directory)
         levels.append((shape.width, shape.height))
         lenses.append(power)
     if not pages:
-        raise Refused("slide-without-levels", "structure")
+        raise Quarantined("slide-without-levels", "structure")
     counts[_COUNT] = len(pages)
     macro = keep_macro(tiff, macros, rules, levels, counts)
     if macro is not None:
-        lens = Value(_FLOAT, 1, struct.pack("<f", _MACRO))
-        marks = {NDPI_FLAG: numbers(tiff.dialect, LONG, [1]), _LENS: lens}
+        lens = FieldValue(_FLOAT, 1, struct.pack("<f", _MACRO))
+        marks = {NDPI_FLAG: integer_values(tiff.dialect, LONG, [1]), _LENS: lens}
         pages.append(macro_page(tiff.dialect, macro, marks))
     said = (_mpp(tiff, tiff.directories[0]), max(lenses))
     kept = (macro.digest,) if macro else ()
@@ -76,7 +76,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     return EditPlan((tiff_file(".ndpi", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
-def _lens(tiff: Tiff, directory: Directory) -> float | None:
+def _lens(tiff: PyramidTiff, directory: Directory) -> float | None:
     field = directory.fields.get(_LENS)
     if field is None or (field.type, field.count) != (_FLOAT, 1):
         return None
@@ -84,23 +84,23 @@ def _lens(tiff: Tiff, directory: Directory) -> float | None:
     return value
 
 
-def _page(tiff: Tiff, directory: Directory, cleaner: TileCleaner, rules: WholeSlides) -> Page:
-    also = {NDPI_FLAG: numbers(tiff.dialect, LONG, [1])}
+def _page(tiff: PyramidTiff, directory: Directory, cleaner: TileCleaner, rules: WholeSlides) -> OutputPage:
+    also = {NDPI_FLAG: integer_values(tiff.dialect, LONG, [1])}
     for tag in (_LENS, *_PLACES):
         field = directory.fields.get(tag)
         if field is not None and field.count == 1 and field.type in (_FLOAT, _SLONG):
-            also[tag] = Value(field.type, 1, tiff.raw(field))
+            also[tag] = FieldValue(field.type, 1, tiff.raw(field))
     model = tiff.text(directory, _MODEL)
     if rules.scanner == "model" and model in _MODELS:
-        also[_MODEL] = text(model)
-    page = kept_page(tiff, directory, cleaner, also=also)
+        also[_MODEL] = ascii_value(model)
+    page = copy_page(tiff, directory, cleaner, also=also)
     if len(page.segments) != 1:
-        raise Refused("tiff-structure", "structure")
+        raise Quarantined("tiff-structure", "structure")
     page.values.update(_starts(tiff, directory, page.segments[0]))
     return page
 
 
-def _starts(tiff: Tiff, directory: Directory, strip: tuple[Piece, ...]) -> dict[int, Value]:
+def _starts(tiff: PyramidTiff, directory: Directory, strip: tuple[Piece, ...]) -> dict[int, FieldValue]:
     """The index of restart markers, moved by what was cut before the image data; none if it is wrong."""
     import numpy as np
 
@@ -118,13 +118,13 @@ def _starts(tiff: Tiff, directory: Directory, strip: tuple[Piece, ...]) -> dict[
     ):
         return {}
     moved = places - np.uint64(cut)
-    found = {_STARTS: Value(LONG, len(moved), (moved & np.uint64(0xFFFFFFFF)).astype("<u4").tobytes())}
+    found = {_STARTS: FieldValue(LONG, len(moved), (moved & np.uint64(0xFFFFFFFF)).astype("<u4").tobytes())}
     if len(high):
-        found[_STARTS_HIGH] = Value(LONG, len(moved), (moved >> np.uint64(32)).astype("<u4").tobytes())
+        found[_STARTS_HIGH] = FieldValue(LONG, len(moved), (moved >> np.uint64(32)).astype("<u4").tobytes())
     return found
 
 
-def _mpp(tiff: Tiff, directory: Directory) -> float | None:
+def _mpp(tiff: PyramidTiff, directory: Directory) -> float | None:
     """Micrometres a pixel from XResolution in pixels a centimetre."""
     field = directory.fields.get(282)
     if field is None or (field.type, field.count) != (5, 1) or tiff.number(directory, 296) != 3:

@@ -10,7 +10,7 @@ import re
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.formats.pieces import Piece
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.tiles import JPEG
 
@@ -63,10 +63,10 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     counts: dict[str, int] = {"C:slide-description": 1}
     images = [(key, pairs[key]) for key in pairs if _IMAGE.fullmatch(key)]
     if not images:
-        raise Refused("slide-without-levels", "structure")
+        raise Quarantined("slide-without-levels", "structure")
     for number, (key, value) in enumerate([*images, ("MapFile", pairs.get("MapFile", ""))]):
         if value not in index:
-            raise Refused("slide-file-missing", "structure")
+            raise Quarantined("slide-file-missing", "structure")
         suffix = "_map.jpg" if key == "MapFile" else f"_{number}.jpg"
         files.append(OutFile(suffix, _jpeg(view, index[value], rules, counts)))
         lines.append(f"{key}={{stem}}{suffix}")
@@ -88,7 +88,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
 
 def _pairs(ini: bytes) -> dict[str, str]:
     if len(ini) > _MOST_BYTES:
-        raise Refused("slide-description-too-large", "description")
+        raise Quarantined("slide-description-too-large", "description")
     lines = (line.strip() for line in ini.decode("latin-1").splitlines())
     parts = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("["))
     return {key.strip(): value.strip() for key, value in parts}

@@ -10,15 +10,22 @@ from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, Tiff
-from medsanitize.sanitize.formats.tiff.writer import text, tiff_file
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, PyramidTiff
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import Directory
-from medsanitize.sanitize.formats.xml import child_text, children, local, numbers_of, parse_xml, tag
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.wsi.macro import black_macro, keep_macro, macro_page
+from medsanitize.sanitize.formats.xml import (
+    child_text,
+    local_name,
+    named_children,
+    numeric_attributes,
+    parse_xml,
+    write_element,
+)
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.wsi.macro import blank_macro, keep_macro, macro_page
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.sanitize.wsi.tiff_pages import kept_page, shape_of
+from medsanitize.sanitize.wsi.tiff_pages import copy_page, read_shape
 
 NAME = "leica"
 _NAMESPACE = re.compile(r"\{(http://www\.leica-microsystems\.com/scn/20\d\d/\d\d/\d\d)\}scn")
@@ -56,18 +63,18 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     field = tiff.directories[0].fields[DESCRIPTION]
     root = parse_xml(tiff.raw(field).split(b"\0", 1)[0])
     space = _NAMESPACE.fullmatch(root.tag)
-    collections = children(root, "collection")
+    collections = named_children(root, "collection")
     if space is None or len(collections) != 1:
-        raise Refused("slide-xml", "description")
-    whole = numbers_of(collections[0], _SIZES)
-    images = [_image(one, len(tiff.directories)) for one in children(collections[0], "image")]
+        raise Quarantined("slide-xml", "description")
+    whole = numeric_attributes(collections[0], _SIZES)
+    images = [_image(one, len(tiff.directories)) for one in named_children(collections[0], "image")]
     glass = [image for image in images if _covers(image, whole)]
     tissue = [image for image in images if image not in glass]
     if not tissue or len(whole) != 2:
-        raise Refused("slide-without-levels", "structure")
+        raise Quarantined("slide-without-levels", "structure")
     used = [number for image in tissue for number, _ in image.dimensions]
     if len(set(used)) != len(used):
-        raise Refused("slide-xml", "description")
+        raise Quarantined("slide-xml", "description")
     return _plan(view, tissue, glass, whole, space[1], rules)
 
 
@@ -81,18 +88,18 @@ def _plan(
 ) -> EditPlan:
     tiff = view.tiff
     cleaner = view.cleaner(rules)
-    pages: list[Page] = []
+    pages: list[OutputPage] = []
     levels: list[tuple[int, int]] = []
     parts: list[str] = []
     for image in tissue:
         rows: list[str] = []
         for number, given in image.dimensions:
             directory = tiff.directories[number]
-            shape = shape_of(tiff, directory)
+            shape = read_shape(tiff, directory)
             if not shape.tiled:
-                raise Refused("slide-xml", "description")
-            rows.append(tag("dimension", given | {"ifd": len(pages)}))
-            pages.append(kept_page(tiff, directory, cleaner))
+                raise Quarantined("slide-xml", "description")
+            rows.append(write_element("dimension", given | {"ifd": len(pages)}))
+            pages.append(copy_page(tiff, directory, cleaner))
             levels.append((shape.width, shape.height))
         parts.append(_image_text(image, rows, rules))
     counts = {"C:slide-description": 1}
@@ -101,15 +108,19 @@ def _plan(
     macro = keep_macro(tiff, _macros(tiff, glass, rules), rules, levels, counts)
     if macro is None and shown is not None and len(tissue) > 1:
         # OpenSlide tells slides with several images of tissue apart by their macro, and opens none without.
-        macro = black_macro()
+        macro = blank_macro()
     if macro is not None and shown is not None:
-        rows = [tag("dimension", {"sizeX": macro.width, "sizeY": macro.height, "r": 0, "ifd": len(pages)})]
+        rows = [
+            write_element(
+                "dimension", {"sizeX": macro.width, "sizeY": macro.height, "r": 0, "ifd": len(pages)}
+            )
+        ]
         parts.append(_image_text(shown, rows, rules))
         pages.append(macro_page(tiff.dialect, macro, {}))
-    xml = '<?xml version="1.0" encoding="utf-8"?>' + tag(
-        "scn", {"xmlns": namespace}, tag("collection", whole, "".join(parts))
+    xml = '<?xml version="1.0" encoding="utf-8"?>' + write_element(
+        "scn", {"xmlns": namespace}, write_element("collection", whole, "".join(parts))
     )
-    pages[0].values[DESCRIPTION] = text(xml)
+    pages[0].values[DESCRIPTION] = ascii_value(xml)
     counts |= {"X:slide-picture": left} if left else {}
     power = child_text(tissue[0].element, "scanSettings", "objectiveSettings", "objective")
     said = (_mpp(tissue[0]), float(power) if re.fullmatch(r"\d{1,3}", power) else None)
@@ -118,16 +129,16 @@ def _plan(
 
 
 def _image(element: Element, directories: int) -> _Image:
-    views, pixels = children(element, "view"), children(element, "pixels")
+    views, pixels = named_children(element, "view"), named_children(element, "pixels")
     if len(views) != 1 or len(pixels) != 1:
-        raise Refused("slide-xml", "description")
+        raise Quarantined("slide-xml", "description")
     found: list[tuple[int, dict[str, str]]] = []
     for one in pixels[0]:
         place = one.get("ifd") or ""
-        if local(one) != "dimension" or not re.fullmatch(r"\d{1,5}", place) or int(place) >= directories:
-            raise Refused("slide-xml", "description")
-        found.append((int(place), numbers_of(one, _DIMENSION)))
-    return _Image(element, numbers_of(views[0], _VIEW), tuple(found))
+        if local_name(one) != "dimension" or not re.fullmatch(r"\d{1,5}", place) or int(place) >= directories:
+            raise Quarantined("slide-xml", "description")
+        found.append((int(place), numeric_attributes(one, _DIMENSION)))
+    return _Image(element, numeric_attributes(views[0], _VIEW), tuple(found))
 
 
 def _covers(image: _Image, whole: dict[str, str]) -> bool:
@@ -144,11 +155,11 @@ def _shown(glass: list[_Image]) -> _Image | None:
     return None
 
 
-def _macros(tiff: Tiff, glass: list[_Image], rules: WholeSlides) -> list[Directory | bytes]:
+def _macros(tiff: PyramidTiff, glass: list[_Image], rules: WholeSlides) -> list[Directory | bytes]:
     """The largest picture of each image of the whole glass: viewers take no other for the macro."""
     found: list[Directory | bytes] = []
     for image in glass if rules.macro != "drop" else ():
-        shapes = {number: shape_of(tiff, tiff.directories[number]) for number, _ in image.dimensions}
+        shapes = {number: read_shape(tiff, tiff.directories[number]) for number, _ in image.dimensions}
         if not shapes or _shown([image]) is None:
             found.append(b"")  # no picture that OpenSlide shows as a macro
             continue
@@ -157,26 +168,26 @@ def _macros(tiff: Tiff, glass: list[_Image], rules: WholeSlides) -> list[Directo
 
 
 def _image_text(image: _Image, dimensions: list[str], rules: WholeSlides) -> str:
-    pixels = numbers_of(children(image.element, "pixels")[0], _SIZES)
+    pixels = numeric_attributes(named_children(image.element, "pixels")[0], _SIZES)
     settings = ""
     power = child_text(image.element, "scanSettings", "objectiveSettings", "objective")
     if re.fullmatch(r"\d{1,3}", power):
-        settings += tag("objectiveSettings", None, tag("objective", None, power))
+        settings += write_element("objectiveSettings", None, write_element("objective", None, power))
     light = child_text(image.element, "scanSettings", "illuminationSettings", "illuminationSource")
     aperture = child_text(image.element, "scanSettings", "illuminationSettings", "numericalAperture")
-    lit = tag("illuminationSource", None, light) if light in _ILLUMINATION else ""
+    lit = write_element("illuminationSource", None, light) if light in _ILLUMINATION else ""
     if re.fullmatch(r"\d(\.\d{1,4})?", aperture):
-        lit += tag("numericalAperture", None, aperture)
-    settings += tag("illuminationSettings", None, lit) if lit else ""
-    devices = children(image.element, "device")
+        lit += write_element("numericalAperture", None, aperture)
+    settings += write_element("illuminationSettings", None, lit) if lit else ""
+    devices = named_children(image.element, "device")
     model = rules.scanner == "model" and devices and (devices[0].get("model") or "").startswith(_MODEL)
-    return tag(
+    return write_element(
         "image",
         None,
-        (tag("device", {"model": _MODEL}) if model else "")
-        + tag("pixels", pixels, "".join(dimensions))
-        + tag("view", image.view)
-        + (tag("scanSettings", None, settings) if settings else ""),
+        (write_element("device", {"model": _MODEL}) if model else "")
+        + write_element("pixels", pixels, "".join(dimensions))
+        + write_element("view", image.view)
+        + (write_element("scanSettings", None, settings) if settings else ""),
     )
 
 

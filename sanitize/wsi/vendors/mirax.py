@@ -12,11 +12,19 @@ from dataclasses import dataclass
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.formats.ini import REAL, WHOLE, Sections, kept, read_ini, whole, write_ini
-from medsanitize.sanitize.formats.mirax_index import Entry, Index, read_index, write_index
+from medsanitize.sanitize.formats.ini import (
+    REAL,
+    WHOLE,
+    Sections,
+    read_ini,
+    read_whole_number,
+    select_pairs,
+    write_ini,
+)
+from medsanitize.sanitize.formats.mirax_index import DataRange, MiraxIndex, read_index, write_index
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.formats.tiff.writer import length_of
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.tiff.writer import segment_length
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.tiles import JPEG, TileCleaner
 
@@ -70,7 +78,7 @@ class _Source:
     """A MIRAX slide taken apart: its INI, its index, and which file of the view each data file is."""
 
     sections: Sections
-    index: Index
+    index: MiraxIndex
     files: tuple[int, ...]
 
 
@@ -137,35 +145,35 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
 def _read(view: SlideView) -> _Source:
     by_name = {file.name.rpartition("/")[2]: number for number, file in enumerate(view.files) if number}
     if _INI not in by_name:
-        raise Refused("slide-file-missing", "structure")
+        raise Quarantined("slide-file-missing", "structure")
     sections = read_ini(bytes(view.files[by_name[_INI]].data))
     tree, data = sections.get("HIERARCHICAL", {}), sections.get("DATAFILE", {})
-    count = whole(data, "FILE_COUNT", _MOST_FILES)
+    count = read_whole_number(data, "FILE_COUNT", _MOST_FILES)
     names = [data.get(f"FILE_{number}", "") for number in range(count)]
     index = tree.get("INDEXFILE", "")
     if index not in by_name or any(one not in by_name for one in names):
-        raise Refused("slide-file-missing", "structure")
+        raise Quarantined("slide-file-missing", "structure")
     general = sections.get("GENERAL", {})
     version, slide = general.get("SLIDE_VERSION", ""), general.get("SLIDE_ID", "")
     if not _VERSION.fullmatch(version) or not 0 < len(slide) <= 256 or tree.get("HIER_0_NAME") != _ZOOM:
-        raise Refused("slide-description", "description")
+        raise Quarantined("slide-description", "description")
     head = (version + slide).encode("utf-8")
-    zooms = whole(tree, "HIER_0_COUNT", _MOST_LEVELS)
+    zooms = read_whole_number(tree, "HIER_0_COUNT", _MOST_LEVELS)
     layers = sum(
-        whole(tree, f"NONHIER_{number}_COUNT", _MOST_LAYERS)
-        for number in range(whole(tree, "NONHIER_COUNT", _MOST_LAYERS))
+        read_whole_number(tree, f"NONHIER_{number}_COUNT", _MOST_LAYERS)
+        for number in range(read_whole_number(tree, "NONHIER_COUNT", _MOST_LAYERS))
     )
     read = read_index(bytes(view.files[by_name[index]].data), head, zooms, layers)
     return _Source(sections, read, tuple(by_name[one] for one in names))
 
 
-def _bytes_of(view: SlideView, source: _Source, entry: Entry) -> tuple[int, int, int]:
+def _bytes_of(view: SlideView, source: _Source, entry: DataRange) -> tuple[int, int, int]:
     """File of the view, offset and length of an entry, checked."""
     if not 0 <= entry.file < len(source.files) or entry.offset < 0 or entry.length <= 0:
-        raise Refused("mirax-index", "structure")
+        raise Quarantined("mirax-index", "structure")
     file = source.files[entry.file]
     if entry.offset + entry.length > len(view.files[file].data):
-        raise Refused("mirax-index", "structure")
+        raise Quarantined("mirax-index", "structure")
     return file, entry.offset, entry.length
 
 
@@ -182,7 +190,7 @@ def _levels(
             tiles.append((entry.image, cleaner.clean(offset, length, JPEG)))
         levels.append(tiles)
     if not levels or not levels[0]:
-        raise Refused("slide-without-levels", "structure")
+        raise Quarantined("slide-without-levels", "structure")
     for cleaner in cleaners.values():
         for rule, count in cleaner.rules.items():
             counts[rule] = counts.get(rule, 0) + count
@@ -194,9 +202,9 @@ def _layers(view: SlideView, source: _Source, rules: WholeSlides, counts: dict[s
     tree = source.sections["HIERARCHICAL"]
     found: list[_Layer] = []
     record = 0
-    for number in range(whole(tree, "NONHIER_COUNT", _MOST_LAYERS)):
+    for number in range(read_whole_number(tree, "NONHIER_COUNT", _MOST_LAYERS)):
         layer = tree.get(f"NONHIER_{number}_NAME", "")
-        for position in range(whole(tree, f"NONHIER_{number}_COUNT", _MOST_LAYERS)):
+        for position in range(read_whole_number(tree, f"NONHIER_{number}_COUNT", _MOST_LAYERS)):
             value = tree.get(f"NONHIER_{number}_VAL_{position}", "")
             entry = source.index.layers[record]
             record += 1
@@ -218,8 +226,11 @@ def _positions(layer: str, data: bytes, sections: Sections) -> bytes:
     import zlib
 
     general = sections["GENERAL"]
-    across, down = whole(general, "IMAGENUMBER_X", 1 << 20), whole(general, "IMAGENUMBER_Y", 1 << 20)
-    divisions = whole(general, "CameraImageDivisionsPerSide", 64) or 1
+    across, down = (
+        read_whole_number(general, "IMAGENUMBER_X", 1 << 20),
+        read_whole_number(general, "IMAGENUMBER_Y", 1 << 20),
+    )
+    divisions = read_whole_number(general, "CameraImageDivisionsPerSide", 64) or 1
     size = (across // divisions) * (down // divisions) * _POSITION
     packed = layer != "VIMSLIDE_POSITION_BUFFER"
     if packed:
@@ -227,11 +238,11 @@ def _positions(layer: str, data: bytes, sections: Sections) -> bytes:
         try:
             plain = inflater.decompress(data, size + 1)
         except zlib.error:
-            raise Refused("mirax-positions", "structure") from None
+            raise Quarantined("mirax-positions", "structure") from None
     else:
         plain = data
     if len(plain) != size or any(flag & ~1 for flag in plain[::_POSITION]):
-        raise Refused("mirax-positions", "structure")
+        raise Quarantined("mirax-positions", "structure")
     return zlib.compress(plain) if packed else plain
 
 
@@ -250,13 +261,13 @@ def _data_files(
         for piece in segment:
             if isinstance(piece, Copy):
                 if piece.offset < copied.get(piece.file, 0):
-                    raise Refused("tiff-overlapping-data", "structure")
+                    raise Quarantined("tiff-overlapping-data", "structure")
                 copied[piece.file] = piece.offset + piece.length
         number = list(files).index(source) if source in files else len(files)
         start = ends.get(source, len(begin))
-        placed[segment] = (start, length_of(segment), number)
+        placed[segment] = (start, segment_length(segment), number)
         files.setdefault(source, [begin]).extend(segment)
-        ends[source] = start + length_of(segment)
+        ends[source] = start + segment_length(segment)
     return [tuple(pieces) for pieces in files.values()], placed
 
 
@@ -267,9 +278,10 @@ def _order(segment: tuple[Piece, ...]) -> tuple[int, int, bytes]:
 
 def _ini(sections: Sections, slide: str, layers: list[_Layer], files: int) -> bytes:
     general, tree = sections["GENERAL"], sections["HIERARCHICAL"]
-    zooms = whole(tree, "HIER_0_COUNT", _MOST_LEVELS)
+    zooms = read_whole_number(tree, "HIER_0_COUNT", _MOST_LEVELS)
     written: dict[str, dict[str, object]] = {
-        "GENERAL": {"SLIDE_VERSION": general["SLIDE_VERSION"], "SLIDE_ID": slide} | kept(general, _GENERAL)
+        "GENERAL": {"SLIDE_VERSION": general["SLIDE_VERSION"], "SLIDE_ID": slide}
+        | select_pairs(general, _GENERAL)
     }
     names = list(dict.fromkeys(layer.layer for layer in layers))
     hier: dict[str, object] = {"HIER_COUNT": 1, "NONHIER_COUNT": len(names), "INDEXFILE": "Index.dat"}
@@ -278,9 +290,11 @@ def _ini(sections: Sections, slide: str, layers: list[_Layer], files: int) -> by
     for zoom in range(zooms):
         section = f"LAYER_0_LEVEL_{zoom}_SECTION"
         hier |= {f"HIER_0_VAL_{zoom}": f"ZoomLevel_{zoom}", f"HIER_0_VAL_{zoom}_SECTION": section}
-        sections_of[section] = kept(sections.get(tree.get(f"HIER_0_VAL_{zoom}_SECTION", ""), {}), _LEVEL)
+        sections_of[section] = select_pairs(
+            sections.get(tree.get(f"HIER_0_VAL_{zoom}_SECTION", ""), {}), _LEVEL
+        )
         if "IMAGE_FORMAT" not in sections_of[section]:
-            raise Refused("slide-compression", "structure")
+            raise Quarantined("slide-compression", "structure")
     for number, name in enumerate(names):
         own = [layer for layer in layers if layer.layer == name]
         hier |= {
@@ -305,8 +319,12 @@ def _ini(sections: Sections, slide: str, layers: list[_Layer], files: int) -> by
 def _facts(sections: Sections, levels: int, tree: dict[str, str]) -> SlideFacts:
     general = sections["GENERAL"]
     first = sections.get(tree.get("HIER_0_VAL_0_SECTION", ""), {})
-    wide = whole(general, "IMAGENUMBER_X", 1 << 20) * int(float(first.get("DIGITIZER_WIDTH", "0") or 0))
-    high = whole(general, "IMAGENUMBER_Y", 1 << 20) * int(float(first.get("DIGITIZER_HEIGHT", "0") or 0))
+    wide = read_whole_number(general, "IMAGENUMBER_X", 1 << 20) * int(
+        float(first.get("DIGITIZER_WIDTH", "0") or 0)
+    )
+    high = read_whole_number(general, "IMAGENUMBER_Y", 1 << 20) * int(
+        float(first.get("DIGITIZER_HEIGHT", "0") or 0)
+    )
     mpp, power = first.get("MICROMETER_PER_PIXEL_X", ""), general.get("OBJECTIVE_MAGNIFICATION", "")
     return SlideFacts(
         NAME,

@@ -11,14 +11,22 @@ from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, Tiff
-from medsanitize.sanitize.formats.tiff.writer import text, tiff_file
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, PyramidTiff
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import Directory
-from medsanitize.sanitize.formats.xml import NUMBER, Allowed, children, copy_allowed, local, parse_xml, tag
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.xml import (
+    NUMBER,
+    AllowedElement,
+    copy_allowed,
+    local_name,
+    named_children,
+    parse_xml,
+    write_element,
+)
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.sanitize.wsi.tiff_pages import is_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.tiff_pages import copy_page, is_reduction, read_shape
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 
 NAME = "ome-tiff"
@@ -34,7 +42,7 @@ def _forms(form: str, *names: str) -> dict[str, re.Pattern[str]]:
     return dict.fromkeys(names, re.compile(form))
 
 
-_CHANNEL = Allowed(
+_CHANNEL = AllowedElement(
     {
         "ID": _ID,
         **dict.fromkeys(("SamplesPerPixel", "Color", "EmissionWavelength", "ExcitationWavelength"), NUMBER),
@@ -49,9 +57,9 @@ _PIXELS = (
     | dict.fromkeys(("PhysicalSizeX", "PhysicalSizeY", "PhysicalSizeZ"), NUMBER)
     | dict.fromkeys(("PhysicalSizeXUnit", "PhysicalSizeYUnit", "PhysicalSizeZUnit"), _UNIT)
 )
-_INSTRUMENT = Allowed(
+_INSTRUMENT = AllowedElement(
     {"ID": _ID},
-    children={"Objective": Allowed({"ID": _ID, "NominalMagnification": NUMBER, "LensNA": NUMBER})},
+    children={"Objective": AllowedElement({"ID": _ID, "NominalMagnification": NUMBER, "LensNA": NUMBER})},
 )
 
 
@@ -67,7 +75,7 @@ class _Block:
 def recognises(view: SlideView) -> bool:
     """Whether the first description is OME-XML and the first page is tiled."""
     named = "openmicroscopy.org/Schemas/OME" in view.said(DESCRIPTION)
-    return named and shape_of(view.tiff, view.tiff.directories[0]).tiled
+    return named and read_shape(view.tiff, view.tiff.directories[0]).tiled
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
@@ -82,12 +90,12 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
     space = _NAMESPACE.fullmatch(root.tag)
     if space is None:
-        raise Refused("slide-xml", "description")
+        raise Quarantined("slide-xml", "description")
     cleaner = view.cleaner(rules)
-    pages: list[Page] = []
+    pages: list[OutputPage] = []
     parts: list[str] = []
     levels: list[tuple[int, int]] = []
-    for image in children(root, "Image"):
+    for image in named_children(root, "Image"):
         blocks = _blocks(image, len(tiff.directories))
         if not _is_tissue(tiff, image, blocks):
             continue
@@ -97,10 +105,10 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         if not levels:
             levels = _levels(tiff, tiff.directories[blocks[0].first])
     if not pages:
-        raise Refused("slide-without-levels", "structure")
-    instruments = "".join(copy_allowed(one, _INSTRUMENT) for one in children(root, "Instrument"))
-    xml = tag("OME", {"xmlns": space[1]}, instruments + "".join(parts))
-    pages[0].values[DESCRIPTION] = text('<?xml version="1.0" encoding="UTF-8"?>' + xml)
+        raise Quarantined("slide-without-levels", "structure")
+    instruments = "".join(copy_allowed(one, _INSTRUMENT) for one in named_children(root, "Instrument"))
+    xml = write_element("OME", {"xmlns": space[1]}, instruments + "".join(parts))
+    pages[0].values[DESCRIPTION] = ascii_value('<?xml version="1.0" encoding="UTF-8"?>' + xml)
     left = len(tiff.directories) - len(pages)
     counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
     power = re.search(rf'NominalMagnification="({NUMBER.pattern})"', instruments)
@@ -112,29 +120,29 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
 
 
 def _blocks(image: Element, directories: int) -> list[_Block]:
-    pixels = children(image, "Pixels")
+    pixels = named_children(image, "Pixels")
     if len(pixels) != 1:
-        raise Refused("slide-xml", "description")
+        raise Quarantined("slide-xml", "description")
     found: list[_Block] = []
-    for one in children(pixels[0], "TiffData"):
+    for one in named_children(pixels[0], "TiffData"):
         given = {key: value for key, value in one.attrib.items() if re.fullmatch(r"\d{1,6}", value)}
         first = int(given.get("IFD", "0"))
         count = int(given.get("PlaneCount", "1" if "IFD" in given else str(directories)))
         if count > _MOST_PLANES or first + count > directories:
-            raise Refused("slide-several-files", "description")
+            raise Quarantined("slide-several-files", "description")
         planes = {key: value for key, value in given.items() if key in _FIRSTS}
         found.append(_Block(first, count, planes))
     if not found:
-        raise Refused("slide-xml", "description")
+        raise Quarantined("slide-xml", "description")
     return found
 
 
-def _is_tissue(tiff: Tiff, image: Element, blocks: list[_Block]) -> bool:
-    names = [local(image), image.get("Name") or "", image.get("ID") or ""]
+def _is_tissue(tiff: PyramidTiff, image: Element, blocks: list[_Block]) -> bool:
+    names = [local_name(image), image.get("Name") or "", image.get("ID") or ""]
     if any(_OVERVIEW.search(name) for name in names):
         return False
     return all(
-        shape_of(tiff, tiff.directories[block.first + step]).tiled
+        read_shape(tiff, tiff.directories[block.first + step]).tiled
         for block in blocks
         for step in range(block.count)
     )
@@ -142,10 +150,10 @@ def _is_tissue(tiff: Tiff, image: Element, blocks: list[_Block]) -> bool:
 
 def _image(image: Element, blocks: list[_Block], start: int) -> str:
     """The image's element, its planes numbered anew from page ``start``."""
-    pixels = children(image, "Pixels")[0]
-    inner = "".join(copy_allowed(one, _CHANNEL) for one in children(pixels, "Channel"))
+    pixels = named_children(image, "Pixels")[0]
+    inner = "".join(copy_allowed(one, _CHANNEL) for one in named_children(pixels, "Channel"))
     for block in blocks:
-        inner += tag("TiffData", {**block.planes, "IFD": start, "PlaneCount": block.count})
+        inner += write_element("TiffData", {**block.planes, "IFD": start, "PlaneCount": block.count})
         start += block.count
     kept = {
         name: value
@@ -154,24 +162,26 @@ def _image(image: Element, blocks: list[_Block], start: int) -> str:
     }
     escaped = {name: value.replace("µ", "&#181;").replace("μ", "&#181;") for name, value in kept.items()}
     settings = "".join(
-        copy_allowed(one, Allowed({"ID": _ID})) for one in children(image, "ObjectiveSettings")
+        copy_allowed(one, AllowedElement({"ID": _ID})) for one in named_children(image, "ObjectiveSettings")
     )
     given = image.get("ID") or ""
-    return tag(
-        "Image", {"ID": given} if _ID.fullmatch(given) else None, settings + tag("Pixels", escaped, inner)
+    return write_element(
+        "Image",
+        {"ID": given} if _ID.fullmatch(given) else None,
+        settings + write_element("Pixels", escaped, inner),
     )
 
 
-def _page(tiff: Tiff, directory: Directory, cleaner: TileCleaner) -> Page:
-    page = kept_page(tiff, directory, cleaner)
-    base = shape_of(tiff, directory)
+def _page(tiff: PyramidTiff, directory: Directory, cleaner: TileCleaner) -> OutputPage:
+    page = copy_page(tiff, directory, cleaner)
+    base = read_shape(tiff, directory)
     for one in tiff.sub_directories(directory):
-        shape = shape_of(tiff, one)
+        shape = read_shape(tiff, one)
         if shape.tiled and is_reduction(shape, base):
-            page.subs.append(kept_page(tiff, one, cleaner))
+            page.subs.append(copy_page(tiff, one, cleaner))
     return page
 
 
-def _levels(tiff: Tiff, directory: Directory) -> list[tuple[int, int]]:
-    shapes = [shape_of(tiff, one) for one in (directory, *tiff.sub_directories(directory))]
+def _levels(tiff: PyramidTiff, directory: Directory) -> list[tuple[int, int]]:
+    shapes = [read_shape(tiff, one) for one in (directory, *tiff.sub_directories(directory))]
     return [(shape.width, shape.height) for shape in shapes]

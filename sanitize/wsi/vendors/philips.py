@@ -13,16 +13,16 @@ from xml.etree.ElementTree import Element
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, Tiff
-from medsanitize.sanitize.formats.tiff.writer import text, tiff_file
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, PyramidTiff
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import Directory
-from medsanitize.sanitize.formats.xml import children, local, parse_xml
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.xml import local_name, named_children, parse_xml
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.label import label_page
 from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.sanitize.wsi.tiff_pages import is_padded_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.tiff_pages import copy_page, is_padded_reduction, read_shape
 
 NAME = "philips"
 _SOFTWARE = 305
@@ -76,17 +76,19 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
     slide = _slide(root)
     cleaner = view.cleaner(rules)
-    base = shape_of(tiff, tiff.directories[0])
-    pages: list[Page] = []
+    base = read_shape(tiff, tiff.directories[0])
+    pages: list[OutputPage] = []
     levels: list[tuple[int, int]] = []
     for directory in tiff.directories:
-        shape = shape_of(tiff, directory)
+        shape = read_shape(tiff, directory)
         if shape.tiled and is_padded_reduction(shape, base):
-            pages.append(kept_page(tiff, directory, cleaner, also={_SOFTWARE: text("Philips DP v1.0")}))
+            pages.append(
+                copy_page(tiff, directory, cleaner, also={_SOFTWARE: ascii_value("Philips DP v1.0")})
+            )
             levels.append((shape.width, shape.height))
     if not pages or not base.tiled:
-        raise Refused("slide-without-levels", "structure")
-    pages[0].values[DESCRIPTION] = text(_xml(root, slide, rules))
+        raise Quarantined("slide-without-levels", "structure")
+    pages[0].values[DESCRIPTION] = ascii_value(_xml(root, slide, rules))
     left = len(tiff.directories) - len(pages)
     counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
     if rules.label == "replace":
@@ -94,7 +96,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
         counts["C:slide-label"] = 1
     macro = keep_macro(tiff, _macros(tiff, root), rules, levels, counts)
     if macro is not None:
-        pages.append(macro_page(tiff.dialect, macro, {DESCRIPTION: text(_MACRO)}))
+        pages.append(macro_page(tiff.dialect, macro, {DESCRIPTION: ascii_value(_MACRO)}))
     derived = _DERIVATION.match(_value(_attributes(slide).get("DICOM_DERIVATION_DESCRIPTION")))
     said = (_mpp(slide), float(derived[1]) if derived else None)
     facts = SlideFacts(NAME, tuple(levels), *said, macros=(macro.digest,) if macro else ())
@@ -102,12 +104,12 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
 
 
 def _attributes(element: Element) -> dict[str, Element]:
-    return {child.get("Name") or "": child for child in children(element, "Attribute")}
+    return {child.get("Name") or "": child for child in named_children(element, "Attribute")}
 
 
 def _objects(attribute: Element | None) -> list[Element]:
-    arrays = children(attribute, "Array") if attribute is not None else []
-    return [one for array in arrays for one in array if local(one) == "DataObject"]
+    arrays = named_children(attribute, "Array") if attribute is not None else []
+    return [one for array in arrays for one in array if local_name(one) == "DataObject"]
 
 
 def _slide(root: Element) -> Element:
@@ -118,14 +120,14 @@ def _slide(root: Element) -> Element:
         if _value(_attributes(one).get("PIM_DP_IMAGE_TYPE")) == "WSI"
     ]
     if root.get("ObjectType") != "DPUfsImport" or len(found) != 1:
-        raise Refused("slide-xml", "description")
+        raise Quarantined("slide-xml", "description")
     return found[0]
 
 
-def _macros(tiff: Tiff, root: Element) -> list[Directory | bytes]:
+def _macros(tiff: PyramidTiff, root: Element) -> list[Directory | bytes]:
     """The pages that are called macros, else the JPEG files that the XML has for them."""
     called = ((one, tiff.text(one, DESCRIPTION)) for one in tiff.directories)
-    pages = [one for one, name in called if name.startswith(_MACRO) and not shape_of(tiff, one).tiled]
+    pages = [one for one, name in called if name.startswith(_MACRO) and not read_shape(tiff, one).tiled]
     if pages:
         return [*pages]
     images = map(_attributes, _objects(_attributes(root).get("PIM_DP_SCANNED_IMAGES")))

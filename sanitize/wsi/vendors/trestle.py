@@ -9,13 +9,13 @@ import re
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, Tiff
-from medsanitize.sanitize.formats.tiff.writer import text, tiff_file
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, PyramidTiff
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import Directory
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.sanitize.wsi.tiff_pages import kept_page, shape_of
+from medsanitize.sanitize.wsi.tiff_pages import copy_page, read_shape
 
 NAME = "trestle"
 _SOFTWARE = 305
@@ -43,17 +43,17 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
-    pages: list[Page] = []
+    pages: list[OutputPage] = []
     levels: list[tuple[int, int]] = []
     for directory in tiff.directories:
-        shape = shape_of(tiff, directory)
+        shape = read_shape(tiff, directory)
         if not shape.tiled:
             continue
-        also = {_SOFTWARE: text("MedScan"), DESCRIPTION: text(_description(tiff, directory))}
-        pages.append(kept_page(tiff, directory, cleaner, also=also))
+        also = {_SOFTWARE: ascii_value("MedScan"), DESCRIPTION: ascii_value(_description(tiff, directory))}
+        pages.append(copy_page(tiff, directory, cleaner, also=also))
         levels.append((shape.width, shape.height))
     if not pages:
-        raise Refused("slide-without-levels", "structure")
+        raise Quarantined("slide-without-levels", "structure")
     counts = {"C:slide-description": len(pages)}
     left = len(tiff.directories) - len(pages) + len(view.files) - 1
     if left:
@@ -63,12 +63,12 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     return EditPlan((tiff_file(".tif", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
-def _pairs(tiff: Tiff, directory: Directory) -> dict[str, str]:
+def _pairs(tiff: PyramidTiff, directory: Directory) -> dict[str, str]:
     """The known keys of a description whose values are the numbers they must be."""
     parts = (part.split("=", 1) for part in tiff.text(directory, DESCRIPTION).split(";") if "=" in part)
     given = {key.strip(): value.rstrip() for key, value in parts}
     return {key: given[key] for key, form in _KEPT.items() if form.fullmatch(given.get(key, ""))}
 
 
-def _description(tiff: Tiff, directory: Directory) -> str:
+def _description(tiff: PyramidTiff, directory: Directory) -> str:
     return ";".join(f"{key}={value}" for key, value in _pairs(tiff, directory).items())

@@ -10,14 +10,14 @@ import re
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
-from medsanitize.sanitize.formats.tiff.page import Page, Value
-from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, Tiff, looks_like_tiff
-from medsanitize.sanitize.formats.tiff.writer import numbers, text, tiff_file
+from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, PyramidTiff, looks_like_tiff
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import Dialect, Directory
-from medsanitize.sanitize.formats.xml import NUMBER, Allowed, copy_allowed, local, parse_xml
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.formats.xml import NUMBER, AllowedElement, copy_allowed, local_name, parse_xml
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.sanitize.wsi.tiff_pages import is_reduction, kept_page, shape_of
+from medsanitize.sanitize.wsi.tiff_pages import copy_page, is_reduction, read_shape
 
 NAME = "ventana"
 _XMP = 700
@@ -32,7 +32,7 @@ def _plain(*names: str) -> dict[str, re.Pattern[str]]:
     return dict.fromkeys(names, NUMBER)
 
 
-_AREA = Allowed(
+_AREA = AllowedElement(
     _plain("AOIScanned", "Left", "Top", "Right", "Bottom", "OriginX", "OriginY", "AOIIndex", "Pos-X", "Pos-Y")
 )
 _AREAS = {f"AOI{number}": _AREA for number in range(64)}
@@ -46,26 +46,26 @@ _ISCAN = _plain(
     "ScanWhitePoint",
     "NumberOfFocusPoints",
 ) | {"ScanMode": _MODES}
-_JOINT = Allowed(
+_JOINT = AllowedElement(
     _plain("FlagJoined", "Confidence", "Tile1", "Tile2", "OverlapX", "OverlapY") | {"Direction": _WORD}
 )
 _SIZE = _plain("AOIScanned", "AOIIndex", "NumRows", "NumCols", "Width", "Height", "Pos-X", "Pos-Y")
-_FRAME = Allowed({"XY": _PAIR} | _plain("Col", "Row"))
-_ENCODE = Allowed(
+_FRAME = AllowedElement({"XY": _PAIR} | _plain("Col", "Row"))
+_ENCODE = AllowedElement(
     _plain("Ver"),
     children={
-        "SlideInfo": Allowed(
+        "SlideInfo": AllowedElement(
             children={
-                "AoiInfo": Allowed(
+                "AoiInfo": AllowedElement(
                     _plain("XIMAGESIZE", "YIMAGESIZE", "NumRows", "NumCols", "Pos-X", "Pos-Y", "Ver")
                 )
             }
         ),
-        "SlideStitchInfo": Allowed(
-            children={"ImageInfo": Allowed(_SIZE, children={"TileJointInfo": _JOINT, "Frame": _FRAME})}
+        "SlideStitchInfo": AllowedElement(
+            children={"ImageInfo": AllowedElement(_SIZE, children={"TileJointInfo": _JOINT, "Frame": _FRAME})}
         ),
-        "FrameInfo": Allowed(_SIZE, children={"Frame": _FRAME}),
-        "AoiOrigin": Allowed(children=_AREAS),
+        "FrameInfo": AllowedElement(_SIZE, children={"Frame": _FRAME}),
+        "AoiOrigin": AllowedElement(children=_AREAS),
     },
 )
 
@@ -89,26 +89,26 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     tiff = view.tiff
     cleaner = view.cleaner(rules)
     found = [(_LEVEL.fullmatch(tiff.text(one, DESCRIPTION)), one) for one in tiff.directories]
-    tissue = [(match.group(), one) for match, one in found if match and shape_of(tiff, one).tiled]
+    tissue = [(match.group(), one) for match, one in found if match and read_shape(tiff, one).tiled]
     if not tissue:
-        raise Refused("slide-without-levels", "structure")
+        raise Quarantined("slide-without-levels", "structure")
     scan = _iscan(_xmp(tiff, tiff.directories[0]), rules)
-    base = shape_of(tiff, tissue[0][1])
+    base = read_shape(tiff, tissue[0][1])
     small = next((one for one in tiff.directories if _is_thumbnail(tiff, one)), None)
-    if small is not None and rules.thumbnail == "keep" and is_reduction(shape_of(tiff, small), base):
-        first = kept_page(tiff, small, cleaner)
+    if small is not None and rules.thumbnail == "keep" and is_reduction(read_shape(tiff, small), base):
+        first = copy_page(tiff, small, cleaner)
     else:
         small, first = None, _blank(tiff.dialect)
-    first.values |= {DESCRIPTION: text("Thumbnail"), _XMP: _bytes(scan)}
-    pages: list[Page] = [first]
+    first.values |= {DESCRIPTION: ascii_value("Thumbnail"), _XMP: _bytes(scan)}
+    pages: list[OutputPage] = [first]
     levels: list[tuple[int, int]] = []
     for described, directory in tissue:
-        also = {DESCRIPTION: text(described)}
+        also = {DESCRIPTION: ascii_value(described)}
         encoded = _xmp(tiff, directory)
         if encoded:
             also[_XMP] = _bytes(_encode(encoded))
-        pages.append(kept_page(tiff, directory, cleaner, also=also))
-        shape = shape_of(tiff, directory)
+        pages.append(copy_page(tiff, directory, cleaner, also=also))
+        shape = read_shape(tiff, directory)
         levels.append((shape.width, shape.height))
     left = len(tiff.directories) - len(tissue) - (small is not None)
     counts = {"C:slide-description": len(pages)} | ({"X:slide-picture": left} if left else {})
@@ -116,40 +116,42 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     return EditPlan((tiff_file(".bif", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
 
-def _xmp(tiff: Tiff, directory: Directory) -> bytes:
+def _xmp(tiff: PyramidTiff, directory: Directory) -> bytes:
     field = directory.fields.get(_XMP)
     return tiff.raw(field).split(b"\0", 1)[0] if field is not None else b""
 
 
-def _bytes(xml: str) -> Value:
+def _bytes(xml: str) -> FieldValue:
     data = xml.encode("ascii")
-    return Value(1, len(data), data)
+    return FieldValue(1, len(data), data)
 
 
-def _is_thumbnail(tiff: Tiff, directory: Directory) -> bool:
-    return tiff.text(directory, DESCRIPTION) == "Thumbnail" and not shape_of(tiff, directory).tiled
+def _is_thumbnail(tiff: PyramidTiff, directory: Directory) -> bool:
+    return tiff.text(directory, DESCRIPTION) == "Thumbnail" and not read_shape(tiff, directory).tiled
 
 
 def _iscan(xml: bytes, rules: WholeSlides) -> str:
     root = parse_xml(xml)
-    scans = [one for one in root.iter() if local(one) == "iScan"]
+    scans = [one for one in root.iter() if local_name(one) == "iScan"]
     if len(scans) != 1:
-        raise Refused("slide-xml", "description")
+        raise Quarantined("slide-xml", "description")
     kept = _ISCAN | ({"ScannerModel": _MODELS} if rules.scanner == "model" else {})
-    return f"<Metadata>{copy_allowed(scans[0], Allowed(kept, children=_AREAS))}</Metadata>"
+    return f"<Metadata>{copy_allowed(scans[0], AllowedElement(kept, children=_AREAS))}</Metadata>"
 
 
 def _encode(xml: bytes) -> str:
     root = parse_xml(xml)
-    if local(root) != "EncodeInfo":
-        raise Refused("slide-xml", "description")
+    if local_name(root) != "EncodeInfo":
+        raise Quarantined("slide-xml", "description")
     return copy_allowed(root, _ENCODE)
 
 
-def _blank(dialect: Dialect) -> Page:
+def _blank(dialect: Dialect) -> OutputPage:
     """A white picture of one pixel, in place of a thumbnail: the first page must be none of the levels."""
     ones = {256: 1, 257: 1, 258: 8, 259: 1, 262: 1, 277: 1, 278: 1, 284: 1}
-    return Page({tag: numbers(dialect, 3, [value]) for tag, value in ones.items()}, [(b"\xff",)], tiled=False)
+    return OutputPage(
+        {tag: integer_values(dialect, 3, [value]) for tag, value in ones.items()}, [(b"\xff",)], tiled=False
+    )
 
 
 def _number(xml: str, name: str) -> float | None:

@@ -14,31 +14,31 @@ from xml.etree.ElementTree import Element
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.czi import (
     SEGMENT,
-    Block,
-    Zisraw,
-    data_of,
+    CziFile,
+    SubBlock,
     directory_segment,
     file_segment,
-    looks_like_zisraw,
+    looks_like_czi,
     metadata_segment,
     padding,
-    read_zisraw,
-    subblock_head,
+    pixel_range,
+    read_czi,
+    subblock_header,
 )
 from medsanitize.sanitize.formats.czi_tiles import clean_jpegxr, zstd_length
 from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
 from medsanitize.sanitize.formats.pieces import Copy, Piece
-from medsanitize.sanitize.formats.tiff.writer import length_of
+from medsanitize.sanitize.formats.tiff.writer import segment_length
 from medsanitize.sanitize.formats.xml import (
     NUMBER,
-    Allowed,
+    AllowedElement,
     child_text,
-    children,
     copy_allowed,
+    named_children,
     parse_xml,
-    tag,
+    write_element,
 )
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.tiles import JPEG, LZW, NONE, TileCleaner
 
@@ -54,33 +54,37 @@ _CHANNEL_NAMES = re.compile(
     r"Ch\d{1,2}|C\d{1,2}",
     re.IGNORECASE,
 )
-_NUMBER = Allowed(text=NUMBER)
+_NUMBER = AllowedElement(text=NUMBER)
 _SIZES = {f"Size{axis}": _NUMBER for axis in "XYCZTRSIHMBV"}
-_CHANNEL = Allowed(
+_CHANNEL = AllowedElement(
     {"Id": _ID, "Name": _CHANNEL_NAMES},
-    children={"PixelType": Allowed(text=_WORD), "ComponentBitCount": _NUMBER, "Color": Allowed(text=_COLOUR)},
-)
-_DOCUMENT = Allowed(
     children={
-        "Metadata": Allowed(
+        "PixelType": AllowedElement(text=_WORD),
+        "ComponentBitCount": _NUMBER,
+        "Color": AllowedElement(text=_COLOUR),
+    },
+)
+_DOCUMENT = AllowedElement(
+    children={
+        "Metadata": AllowedElement(
             children={
-                "Information": Allowed(
+                "Information": AllowedElement(
                     children={
-                        "Image": Allowed(
+                        "Image": AllowedElement(
                             children=_SIZES
                             | {
-                                "PixelType": Allowed(text=_WORD),
+                                "PixelType": AllowedElement(text=_WORD),
                                 "ComponentBitCount": _NUMBER,
-                                "Dimensions": Allowed(
-                                    children={"Channels": Allowed(children={"Channel": _CHANNEL})}
+                                "Dimensions": AllowedElement(
+                                    children={"Channels": AllowedElement(children={"Channel": _CHANNEL})}
                                 ),
                             }
                         ),
-                        "Instrument": Allowed(
+                        "Instrument": AllowedElement(
                             children={
-                                "Objectives": Allowed(
+                                "Objectives": AllowedElement(
                                     children={
-                                        "Objective": Allowed(
+                                        "Objective": AllowedElement(
                                             {"Id": _ID},
                                             children={"NominalMagnification": _NUMBER, "LensNA": _NUMBER},
                                         )
@@ -90,10 +94,10 @@ _DOCUMENT = Allowed(
                         ),
                     }
                 ),
-                "Scaling": Allowed(
+                "Scaling": AllowedElement(
                     children={
-                        "Items": Allowed(
-                            children={"Distance": Allowed({"Id": _AXIS}, children={"Value": _NUMBER})}
+                        "Items": AllowedElement(
+                            children={"Distance": AllowedElement({"Id": _AXIS}, children={"Value": _NUMBER})}
                         )
                     }
                 ),
@@ -105,7 +109,7 @@ _DOCUMENT = Allowed(
 
 def recognises(view: SlideView) -> bool:
     """Whether it begins as a CZI does."""
-    return looks_like_zisraw(view.data)
+    return looks_like_czi(view.data)
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
@@ -116,26 +120,26 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     Refused
         ``czi-structure``, ``slide-tile-structure``, ``slide-compression``, ``slide-xml`` ...
     """
-    source = read_zisraw(view.data)
+    source = read_czi(view.data)
     cleaner = view.cleaner(rules)
     guid = name.token("czi guid", 16)
     at = len(file_segment(guid, 0, 0))
     pieces: list[Piece] = []
-    placed: list[tuple[Block, int]] = []
+    placed: list[tuple[SubBlock, int]] = []
     taken: list[tuple[int, int]] = []
     for block in source.blocks:
-        where, length = data_of(view.data, block)
+        where, length = pixel_range(view.data, block)
         taken.append((where, length))
         pixels = _pixels(cleaner, block, where, length)
-        size = length_of(pixels)
-        head = subblock_head(block, at, size)
+        size = segment_length(pixels)
+        head = subblock_header(block, at, size)
         tail = padding(len(head) - SEGMENT + size)
         pieces += [head, *pixels, tail]
         placed.append((block, at))
         at += len(head) + size + len(tail)
     taken.sort()
     if any(one[0] + one[1] > two[0] for one, two in pairwise(taken)):
-        raise Refused("tiff-overlapping-data", "structure")
+        raise Quarantined("tiff-overlapping-data", "structure")
     directory = directory_segment(placed)
     root = parse_xml(source.xml) if source.xml else None
     xml = '<?xml version="1.0"?>' + (_xml(root) if root is not None else "<ImageDocument/>")
@@ -145,10 +149,10 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     return EditPlan(files, _facts(source, root), counts | cleaner.rules)
 
 
-def _pixels(cleaner: TileCleaner, block: Block, at: int, length: int) -> tuple[Piece, ...]:
+def _pixels(cleaner: TileCleaner, block: SubBlock, at: int, length: int) -> tuple[Piece, ...]:
     wide, high = block.extent(b"X"), block.extent(b"Y")
     if wide is None or high is None or block.pixel_type not in _BYTES:
-        raise Refused("czi-structure", "structure")
+        raise Quarantined("czi-structure", "structure")
     stored = [one.stored or one.size for one in block.extents]
     size = math.prod(stored) * _BYTES[block.pixel_type]
     if block.compression == 0:
@@ -162,14 +166,14 @@ def _pixels(cleaner: TileCleaner, block: Block, at: int, length: int) -> tuple[P
     if block.compression in (5, 6):
         used = zstd_length(cleaner.data, at, length, headed=block.compression == 6)
         return (Copy(at, used),)
-    raise Refused("slide-compression", "structure")
+    raise Quarantined("slide-compression", "structure")
 
 
 def _xml(root: Element) -> str:
-    return copy_allowed(root, _DOCUMENT) if root.tag == "ImageDocument" else tag("ImageDocument")
+    return copy_allowed(root, _DOCUMENT) if root.tag == "ImageDocument" else write_element("ImageDocument")
 
 
-def _facts(source: Zisraw, root: Element | None) -> SlideFacts:
+def _facts(source: CziFile, root: Element | None) -> SlideFacts:
     plain = [block for block in source.blocks if (x := block.extent(b"X")) and x.size == (x.stored or x.size)]
     ends = {
         axis: max((one.start + one.size for b in plain if (one := b.extent(axis))), default=0)
@@ -178,9 +182,9 @@ def _facts(source: Zisraw, root: Element | None) -> SlideFacts:
     }
     mpp = objective = None
     if root is not None:
-        for meta in children(root, "Metadata"):
-            for items in (i for s in children(meta, "Scaling") for i in children(s, "Items")):
-                for distance in children(items, "Distance"):
+        for meta in named_children(root, "Metadata"):
+            for items in (i for s in named_children(meta, "Scaling") for i in named_children(s, "Items")):
+                for distance in named_children(items, "Distance"):
                     value = child_text(distance, "Value")
                     if distance.get("Id") == "X" and NUMBER.fullmatch(value):
                         mpp = float(value) * 1e6

@@ -25,7 +25,7 @@ from medsanitize.generators.explain.relevance_judgements import Judgements, rank
 from medsanitize.generators.explain.report import tone_of
 from medsanitize.policies.model import Release
 from medsanitize.release.build import write_evidence
-from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
+from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
 from medsanitize.release.publish import publish
 from medsanitize.release.summary import Summary
 from numpy.typing import NDArray
@@ -184,7 +184,7 @@ def make_release(folder: Path, contents: list[bytes], synthetic: Callable[[int],
         (staging / row.path).parent.mkdir(parents=True)
         (staging / row.path).write_bytes(data)
     write_objects(rows, staging, metadata={"policy_digest": "5a" * 32})
-    write_patients(patients_of(staging), staging, metadata={"policy_digest": "5a" * 32})
+    write_patients(count_patients(staging), staging, metadata={"policy_digest": "5a" * 32})
     count = len(rows)
     summary = Summary(
         release=Release(name="catalogue", version="1", mode="anonymous"),

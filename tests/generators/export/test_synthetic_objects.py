@@ -16,7 +16,7 @@ from medsanitize.generators.export.dicom import SOP_CLASSES, dicom_object
 from medsanitize.generators.export.png import png_object, sidecar
 from medsanitize.generators.export.provenance import Names, Said, names_of, seed_of
 from medsanitize.policies.model import Pseudonyms
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.verifiers.leaks.dicom_conformance import Expected
 from medsanitize.verifiers.leaks.dicom_reader import read
 from medsanitize.verifiers.leaks.identifier_search import build_search
@@ -25,7 +25,7 @@ from medsanitize.verifiers.leaks.scan_object import audit_parsed
 from PIL import Image
 from pydicom import dcmread
 
-KEYS = derive(bytes(range(64)), scope="release:test")
+KEYS = derive_sub_keys(bytes(range(64)), scope="release:test")
 MODEL = "a" * 64
 SAID = Said("effusion", MODEL, "passed", 0.00099, "1.0")
 FORMS = sorted(SOP_CLASSES)
@@ -97,7 +97,7 @@ def test_dciodvfy_finds_no_error(form: str, tmp_path: Path) -> None:
 
 
 def test_names_are_those_of_model_class_and_seed_under_the_key() -> None:
-    other = names_of(derive(bytes(64), scope="x"), Pseudonyms(), "cr", model=MODEL, label=0, seed=3)
+    other = names_of(derive_sub_keys(bytes(64), scope="x"), Pseudonyms(), "cr", model=MODEL, label=0, seed=3)
     assert names() == names()
     assert len({names().patient, names(4).patient, other.patient}) == 3
     assert len({names().study, names().series, names().instance}) == 3

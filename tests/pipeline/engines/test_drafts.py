@@ -17,7 +17,7 @@ from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.stages import sanitize
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 from tests.helpers.hospital import KEY, prepare, write_ct
 
@@ -57,7 +57,7 @@ def staging(project: Policy) -> Path:
 
 @pytest.fixture
 def worker(project: Policy, staging: Path) -> Worker:
-    return Setup(project, derive(KEY, scope="project"), staging, keep_links=False).worker()
+    return Setup(project, derive_sub_keys(KEY, scope="project"), staging, keep_links=False).worker()
 
 
 def test_an_object_whose_workers_die_while_they_write_costs_itself_alone(

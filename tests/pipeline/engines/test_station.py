@@ -16,7 +16,7 @@ from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.preflight import ensure_staging
 from medsanitize.pipeline.storage.local import Root
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 from tests.helpers.hospital import CANARIES, KEY
 
@@ -46,7 +46,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> None:
 def setup(workplace: Workplace) -> Setup:
     policy = workplace()
     policy.output.mkdir(parents=True)
-    return Setup(policy, derive(KEY, scope="project"), ensure_staging(policy), keep_links=False)
+    return Setup(policy, derive_sub_keys(KEY, scope="project"), ensure_staging(policy), keep_links=False)
 
 
 def equipped(setup: Setup, inputs: tuple[Root, ...]) -> tuple[Station, Channel, Answer]:

@@ -20,7 +20,7 @@ from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.synthesis import stage
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 from tests.helpers.hospital import prepare, tree
 from tests.helpers.synthetics import Coarse, write_verifier
@@ -112,7 +112,7 @@ def test_with_tiny_numbers_nothing_synthetic_is_released(trained: Path, tmp_path
     assert "not calibratable" in gate.detail
     assert result.dropped["synthesize:replaced"] > 0
     assert not any(row.synthetic for row in read_rows(asked.output))
-    assert verify(asked.output, key=None).status == "intact"
+    assert verify_release(asked.output, key=None).status == "intact"
 
 
 @pytest.mark.usefixtures("passing")
@@ -125,7 +125,7 @@ def test_what_passes_is_released_with_the_same_bytes_by_any_number_of_workers(
     made = [row for row in read_rows(one.output) if row.synthetic]
     assert len(made) == result.dropped["synthesize:replaced"]
     assert {(row.rows, row.synthetic_label) for row in made} == {(32, "effusion")}
-    assert verify(one.output, key=None).status == "intact"
+    assert verify_release(one.output, key=None).status == "intact"
     assert "Fréchet distance" in (one.output / "report.html").read_text()
     assert tree(one.output) == tree(two.output)
 

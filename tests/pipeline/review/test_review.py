@@ -23,7 +23,7 @@ from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
-from medsanitize.sanitize.result import Doubt, Outcome, Sanitized
+from medsanitize.sanitize.result import Outcome, ReviewItem, Sanitized
 from PIL import Image
 
 from tests.helpers.browser import browser
@@ -54,7 +54,7 @@ def _doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
         verdict = verdicts.get("pixels")
         assert verdict != "quarantine"
         if verdict is None:
-            told = Doubt("pixels", "ocr:unsure", f"{NASTY} {context.patient}", picture(9), picture(200))
+            told = ReviewItem("pixels", "ocr:unsure", f"{NASTY} {context.patient}", picture(9), picture(200))
             return replace(done, doubts=(told,))
         whole = b"".join(piece for piece in done.pieces if isinstance(piece, bytes))
         return replace(done, pieces=(whole[:-2] + (b"\1\0" if verdict == "keep" else b"\2\0"),))

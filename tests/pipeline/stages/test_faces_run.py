@@ -22,14 +22,14 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 from tests.helpers import phantoms
 from tests.helpers.hospital import CANARIES, KEY, prepare, tree
 from tests.helpers.phantoms import CORONAL, SAGITTAL, Scan, head, write_series
 
 ONE = Options(workers=1)
-KEYS = derive(KEY, scope="project")
+KEYS = derive_sub_keys(KEY, scope="project")
 Place = Callable[..., Policy]
 
 

@@ -25,7 +25,7 @@ from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.registry import Registry
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.verifiers.reid.calibration import Calibration, calibrate
 from medsanitize.verifiers.reid.images.image import Modality, Picture
 from medsanitize.verifiers.reid.overlap.calibration_file import Given
@@ -35,7 +35,7 @@ from pydicom.data import get_testdata_file
 from pydicom.uid import generate_uid
 
 SIZE = 48
-KEYS = derive(bytes(range(60)), scope="demo")
+KEYS = derive_sub_keys(bytes(range(60)), scope="demo")
 CR = "1.2.840.10008.5.1.4.1.1.1"
 
 

@@ -14,8 +14,8 @@ from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import ObjectRow, read_rows
-from medsanitize.release.verify import verify
-from medsanitize.sanitize.result import Check
+from medsanitize.release.verify import verify_release
+from medsanitize.sanitize.result import CheckResult
 from medsanitize.verifiers.leaks.audit import audit_release
 from medsanitize.verifiers.leaks.pixel_digest import pixel_digest
 from PIL import Image
@@ -66,7 +66,7 @@ def test_every_picture_has_its_outcome_and_the_release_stands(ran: tuple[Policy,
     assert result.dropped == {"duplicate-bytes": 1}
     slides = {"slide-file-missing": 1, "slide-not-supported": 1, "slide-without-levels": 1}
     assert result.quarantined == {"png-truncated": 1, **slides}
-    assert (result.ending, verify(policy.output, key=None).status) == ("published", "intact")
+    assert (result.ending, verify_release(policy.output, key=None).status) == ("published", "intact")
     assert audit_release(policy.output).findings == ()
 
 
@@ -77,14 +77,14 @@ def test_pictures_are_patients_of_their_own_in_no_study(ran: tuple[Policy, RunRe
     for suffix, row in rows.items():
         assert row.path == f"data/{row.patient}/+none/+none/{row.instance}{suffix}"
         assert (row.rows, row.columns, row.frames, row.modality) == (50, 64, 1, "")
-        assert (row.check_pixels, row.check_identifiers) == (Check.NOT_RUN, Check.PASSED)
+        assert (row.check_pixels, row.check_identifiers) == (CheckResult.NOT_RUN, CheckResult.PASSED)
 
 
 def test_equal_pixels_in_two_formats_are_flagged(ran: tuple[Policy, RunResult]) -> None:
     rows = pictures(ran[0])
     assert rows[".png"].pixels_sha256 == rows[".tif"].pixels_sha256 is not None
     checks = [rows[suffix].check_duplicates for suffix in (".png", ".tif", ".jpg")]
-    assert checks == [Check.FLAGGED, Check.FLAGGED, Check.PASSED]
+    assert checks == [CheckResult.FLAGGED, CheckResult.FLAGGED, CheckResult.PASSED]
 
 
 def test_no_planted_identifier_is_anywhere(ran: tuple[Policy, RunResult]) -> None:

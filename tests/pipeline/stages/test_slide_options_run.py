@@ -8,7 +8,7 @@ from pathlib import Path
 import openslide
 from medsanitize.pipeline.run import Options, run
 from medsanitize.release.manifest import read_rows
-from medsanitize.sanitize.formats.tiff.page import Value
+from medsanitize.sanitize.formats.tiff.page import FieldValue
 from medsanitize.verifiers.leaks.audit import audit_release
 from PIL import ImageCms
 
@@ -23,7 +23,7 @@ def save(folder: Path) -> None:
     said = "Aperio Image Library v12\r\n256x256 (64x64) JPEG/RGB Q=85|AppMag = 20|MPP = 0.5"
     pages = [slides.page(slides.CLASSIC, one, {270: said}) for one in slides.levels()]
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    pages[0].values[34675] = Value(7, len(profile), profile)
+    pages[0].values[34675] = FieldValue(7, len(profile), profile)
     folder.mkdir()
     (folder / "x.svs").write_bytes(slides.tiff(slides.CLASSIC, pages))
 

@@ -28,7 +28,7 @@ from medsanitize.pipeline.storage.sources import walk
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import ObjectRow, read_rows
 from medsanitize.release.registry import DATABASE, Registry
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 from medsanitize.verifiers.leaks.audit import audit_release
 from medsanitize.verifiers.leaks.pixel_digest import pixel_digest
 
@@ -54,7 +54,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, RunResult]:
 def test_a_slide_of_several_files_is_one_object(ran: tuple[Policy, RunResult]) -> None:
     policy, result = ran
     assert result.outcomes == {"released": 5, "dropped": 0, "quarantined": 0}
-    assert (result.ending, verify(policy.output, key=None).status) == ("published", "intact")
+    assert (result.ending, verify_release(policy.output, key=None).status) == ("published", "intact")
     assert audit_release(policy.output).findings == ()
 
 

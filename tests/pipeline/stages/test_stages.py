@@ -38,7 +38,7 @@ from medsanitize.pipeline.storage.sources import SourceProblem, opened, stamp, w
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.result import Sanitized
 from medsanitize.verifiers.leaks.identifier_search import Search
 
@@ -46,7 +46,7 @@ from tests.helpers.hospital import CANARIES, KEY, write_ct
 
 ONE = Options(workers=1)
 Workplace = Callable[..., Policy]
-KEYS = derive(KEY, scope="project")
+KEYS = derive_sub_keys(KEY, scope="project")
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_sealed_values_open_under_their_key_and_purpose_alone() -> None:
     sealed = seal.close(b"QUIXLEYVANE", b"path")
     assert b"QUIXLEYVANE" not in sealed
     assert seal.open(sealed, b"path") == b"QUIXLEYVANE"
-    for other, purpose in ((Seal(derive(KEY, scope="release:x")), b"path"), (seal, b"known")):
+    for other, purpose in ((Seal(derive_sub_keys(KEY, scope="release:x")), b"path"), (seal, b"known")):
         with pytest.raises(KeyMaterialError):
             other.open(sealed, purpose)
 

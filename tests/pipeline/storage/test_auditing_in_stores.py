@@ -15,7 +15,7 @@ from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
-from medsanitize.sanitize.result import Check, Finding
+from medsanitize.sanitize.result import CheckResult, Finding
 
 from tests.helpers.hospital import CANARIES, make_export, prepare
 from tests.helpers.s3_server import Answer, Front, web_server
@@ -65,7 +65,7 @@ def test_a_release_in_a_store_is_found_as_sound_as_its_folder(
     there = audit_with_state(address, named)
 
     assert there == audit_with_state(str(policy.output), named)
-    assert (there.passed, there.identifiers is Check.PASSED) == (True, searched)
+    assert (there.passed, there.identifiers is CheckResult.PASSED) == (True, searched)
 
 
 @pytest.mark.parametrize("fault", ["changed", "missing", "unlisted", "of a slide"])
@@ -94,7 +94,7 @@ def test_a_known_name_in_the_evidence_is_found(address: str, policy: Policy, sto
     found = audit_with_state(address, load(policy_file(policy)))
 
     assert (layout.REPORT, Finding("file", "audit:name")) in found.findings
-    assert found.identifiers is Check.FLAGGED
+    assert found.identifiers is CheckResult.FLAGGED
 
 
 def test_what_lies_beside_the_release_is_searched_too(address: str, policy: Policy, store: Store) -> None:

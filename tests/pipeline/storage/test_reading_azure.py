@@ -18,12 +18,12 @@ from medsanitize.pipeline.storage.retry import Absent
 from medsanitize.pipeline.storage.sources import SourceProblem, opened_all, stamp_of, walk
 from medsanitize.pipeline.storage.upload import Target
 from medsanitize.release import layout
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 from tests.helpers.azure_server import Blobs, BlobServer
 from tests.helpers.hospital import KEY, prepare, write_ct
 
-SEAL = Seal(derive(KEY, scope="project"))
+SEAL = Seal(derive_sub_keys(KEY, scope="project"))
 
 
 @pytest.fixture(scope="module")

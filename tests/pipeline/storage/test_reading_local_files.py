@@ -15,9 +15,9 @@ from medsanitize.pipeline.storage.local import root_at
 from medsanitize.pipeline.storage.protocol import LARGE
 from medsanitize.pipeline.storage.slide_files import is_slide_part
 from medsanitize.pipeline.storage.sources import SourceProblem, opened, stamp_of, walk
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
-SEAL = Seal(derive(bytes(range(64)), scope="project"))
+SEAL = Seal(derive_sub_keys(bytes(range(64)), scope="project"))
 NOT_OF_A_FILE = (
     errno.ESTALE,
     errno.ENOTCONN,

@@ -23,7 +23,7 @@ from medsanitize.pipeline.storage.upload import PART, Target
 from medsanitize.policies.model import Policy
 from medsanitize.release.layout import ROOT, SUMS
 from medsanitize.release.registry import Registry
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 
 from tests.helpers import slides
 from tests.helpers.hospital import CANARIES, prepare
@@ -115,7 +115,7 @@ def test_a_release_fetched_from_a_store_is_intact_and_registered(
         path = tmp_path / "fetched" / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(store.get(key))
-    assert verify(tmp_path / "fetched" / "out", key=None).status == "intact"
+    assert verify_release(tmp_path / "fetched" / "out", key=None).status == "intact"
     assert [entry.name for entry in Registry(policy.state / "registry").list()] == ["chest-ct"]
 
 

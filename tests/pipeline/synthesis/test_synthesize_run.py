@@ -21,7 +21,7 @@ from medsanitize.pipeline.synthesis.stage import page_path
 from medsanitize.pipeline.synthesis.write_objects import FIRST_ROW
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
-from medsanitize.release.verify import verify
+from medsanitize.release.verify import verify_release
 from medsanitize.verifiers.leaks.audit import audit_release
 
 from tests.helpers.hospital import tree
@@ -61,7 +61,7 @@ def test_every_synthetic_image_has_a_patient_and_a_study_of_its_own(
 
 def test_the_release_is_intact_and_its_audit_finds_nothing(released: tuple[Policy, RunResult]) -> None:
     policy, _ = released
-    assert verify(policy.output, key=None).status == "intact"
+    assert verify_release(policy.output, key=None).status == "intact"
     assert audit_release(policy.output).findings == ()
 
 
@@ -159,7 +159,7 @@ def test_pictures_have_a_file_beside_them_and_both_are_audited(make: Make) -> No
     beside = (policy.output / row.path).with_suffix(".json")
     assert (row.kind, row.study) == ("raster", "")
     assert json.loads(beside.read_text())["class"] == "effusion"
-    assert verify(policy.output, key=None).status == "intact"
+    assert verify_release(policy.output, key=None).status == "intact"
     assert audit_release(policy.output).findings == ()
     beside.write_text(beside.read_text().replace("passed", "parsed"))
     assert {finding.rule for _, finding in audit_release(policy.output).findings} == {"audit:digest"}

@@ -16,7 +16,7 @@ from medsanitize.pipeline.runtime.signals import Stop, Stopped
 from medsanitize.pipeline.stages.evidence import synthetic_of
 from medsanitize.pipeline.synthesis.stage import page_path
 from medsanitize.policies.model import Policy
-from medsanitize.release.summary import Figures, Synthetic
+from medsanitize.release.summary import FigureTable, SyntheticSummary
 
 from tests.helpers.hospital import KEY, tree
 from tests.helpers.synthesis import Make, done, gate, report_of
@@ -123,8 +123,8 @@ def test_the_page_of_the_holder_has_the_same_figures_and_the_nearest_real_images
 
 
 def test_what_is_said_of_the_images_is_kept_as_it_is() -> None:
-    figures = Figures("Variety", ("", "value"), (("real", "0.4 (0.3 to 0.5)"),), texts=1)
-    said = Synthetic(2, 2, 2, 0, "passed", "", "", 0.1, ("a",), "", 0.2, 0.01, ("b", "c"), (figures,))
+    figures = FigureTable("Variety", ("", "value"), (("real", "0.4 (0.3 to 0.5)"),), texts=1)
+    said = SyntheticSummary(2, 2, 2, 0, "passed", "", "", 0.1, ("a",), "", 0.2, 0.01, ("b", "c"), (figures,))
     state: Any = SimpleNamespace(get=lambda _: json.dumps(asdict(said)))
     assert synthetic_of(state) == said
 

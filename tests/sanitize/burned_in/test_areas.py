@@ -6,7 +6,7 @@ from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from medsanitize.sanitize.burned_in.areas import inside, joined, share
+from medsanitize.sanitize.burned_in.areas import covered_fraction, is_inside, join_overlapping
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 
 _PLACES = st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 30), st.integers(1, 30))
@@ -15,14 +15,14 @@ AREAS = st.lists(_PLACES.map(lambda one: (one[0], one[1], one[0] + one[2], one[1
 
 @given(AREAS)
 def test_joined_areas_do_not_overlap(areas: list[Area]) -> None:
-    assert not any(share(one, other) for one, other in combinations(joined(areas), 2))
+    assert not any(covered_fraction(one, other) for one, other in combinations(join_overlapping(areas), 2))
 
 
 @given(AREAS)
 def test_every_area_lies_in_a_joined_one(areas: list[Area]) -> None:
-    whole = joined(areas)
-    assert all(any(inside(area, one) for one in whole) for area in areas)
+    whole = join_overlapping(areas)
+    assert all(any(is_inside(area, one) for one in whole) for area in areas)
 
 
 def test_areas_apart_stay_as_they_are() -> None:
-    assert joined([(30, 0, 40, 10), (0, 0, 10, 10)]) == ((0, 0, 10, 10), (30, 0, 40, 10))
+    assert join_overlapping([(30, 0, 40, 10), (0, 0, 10, 10)]) == ((0, 0, 10, 10), (30, 0, 40, 10))

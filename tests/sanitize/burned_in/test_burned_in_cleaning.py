@@ -12,17 +12,17 @@ import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.burned_in import ocr_models
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.clean import Image, Order, clean
-from medsanitize.sanitize.context import Context, Decision
-from medsanitize.sanitize.dicom.inspect import peek
+from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
+from medsanitize.sanitize.context import Context, ReviewDecision
+from medsanitize.sanitize.dicom.inspect import inspect_dicom
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
-from medsanitize.sanitize.formats.dicom.frames import Stored
+from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
-from medsanitize.sanitize.formats.dicom.pixel_data import PIXEL_DATA, Pixels
+from medsanitize.sanitize.formats.dicom.pixel_data import PIXEL_DATA, WrittenPixels
 from medsanitize.sanitize.formats.dicom.transfer_syntax import EXPLICIT_LITTLE, TRANSFER_SYNTAXES
 from medsanitize.sanitize.pseudonyms import SubKeys
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.result import Check, Outcome, Sanitized, Span
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized, Span
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 from PIL import ImageDraw, ImageFont
@@ -46,11 +46,11 @@ def run(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load) 
     """Sanitise an object under ``research``; sanitisers are kept, since each loads the models."""
     kept: dict[str, Sanitizer] = {}
 
-    def go(source: Dataset, *decisions: Decision, **rules: Any) -> tuple[Sanitized, Dataset]:
+    def go(source: Dataset, *decisions: ReviewDecision, **rules: Any) -> tuple[Sanitized, Dataset]:
         policy = make_policy("research", pixels={"faces": "ignore", **rules})
         sanitizer = kept.setdefault(repr(rules), Sanitizer(policy, subkeys))
         data = load_bytes(source)
-        done = sanitizer(data, Context("id:a", "key", peek(data).known, decisions=decisions))
+        done = sanitizer(data, Context("id:a", "key", inspect_dicom(data).known, decisions=decisions))
         pieces = (
             data[one.offset : one.offset + one.length] if isinstance(one, Span) else one
             for one in done.pieces
@@ -112,7 +112,7 @@ def test_text_that_identifies_is_blanked_and_other_text_stays(
     mask = glyphs(HARMLESS, after.shape)
     assert np.array_equal(after[mask], before[mask])
     assert np.array_equal(after[100:330], before[100:330])
-    assert done.record.pixels is Check.PASSED
+    assert done.record.pixels is CheckResult.PASSED
     assert done.record.pixel_regions_cleaned == done.record.rules["C:burned-in-text"] > 0
 
 
@@ -130,7 +130,7 @@ def test_pixels_in_which_nothing_identifies_stay_as_they_are(still: Callable[...
     done, released = run(source)
 
     assert released.PixelData == source.PixelData
-    assert done.record.pixels is Check.PASSED
+    assert done.record.pixels is CheckResult.PASSED
     assert done.record.pixel_regions_cleaned == 0
 
 
@@ -154,8 +154,8 @@ def test_a_line_that_the_review_keeps_stays_and_one_that_it_blanks_goes(
     still: Callable[..., Dataset], run: Run
 ) -> None:
     source = still(NAME, HARMLESS)
-    keep = Decision("pixels/frame 1/box 10,5,240,40", "keep")
-    blank = Decision("pixels/frame 1/box 18,340,110,366", "blank")
+    keep = ReviewDecision("pixels/frame 1/box 10,5,240,40", "keep")
+    blank = ReviewDecision("pixels/frame 1/box 18,340,110,366", "blank")
 
     _, released = run(source, keep, blank)
 
@@ -219,7 +219,7 @@ def test_objects_that_show_no_text_load_no_model(
     done, _ = run(real("CT_small.dcm"), look_at="at-risk", lossy="quarantine")
 
     assert done.record.outcome is Outcome.RELEASED
-    assert done.record.pixels is Check.NOT_APPLICABLE
+    assert done.record.pixels is CheckResult.NOT_APPLICABLE
 
 
 class _Seeing:
@@ -240,19 +240,21 @@ class _Seeing:
         return ()
 
 
-def _noise() -> Image:
+def _noise() -> ImageFrames:
     geometry = Geometry(40, 60, 1, 1, 8, 8, 7, False, "MONOCHROME2")
     raw = np.random.default_rng(3).integers(0, 256, 2400, np.uint8).tobytes()
-    pixels = Pixels([b"head", raw], [], 0, PIXEL_DATA)
+    pixels = WrittenPixels([b"head", raw], [], 0, PIXEL_DATA)
     syntax = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
-    return Image(Stored(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
+    return ImageFrames(StoredFrames(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
 
 
 def test_what_can_still_be_read_after_a_second_round_is_refused() -> None:
     reader: Any = _Seeing(moves=True)
 
-    with pytest.raises(Refused) as refused:
-        clean(_noise(), Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20)
+    with pytest.raises(Quarantined) as refused:
+        clean_frames(
+            _noise(), CleaningOptions(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20
+        )
 
     assert refused.value.rule == "burned-in-text-remains"
     assert [doubt.place for doubt in refused.value.doubts] == ["pixels/frame 1/box 10,18,40,23"]
@@ -261,7 +263,10 @@ def test_what_can_still_be_read_after_a_second_round_is_refused() -> None:
 def test_a_line_read_where_all_is_blank_now_is_not_refused() -> None:
     reader: Any = _Seeing(moves=False)
     assert (
-        clean(_noise(), Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20).regions == 1
+        clean_frames(
+            _noise(), CleaningOptions(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20
+        ).regions
+        == 1
     )
 
 
@@ -289,9 +294,9 @@ def test_a_harmless_line_read_in_part_after_blanking_stays_and_another_text_in_i
     later: str, areas: int
 ) -> None:
     reader: Any = _Cutting(later)
-    order = Order(lambda boxes: tuple(box for box in boxes if box.text != "PORTABLE"))
+    order = CleaningOptions(lambda boxes: tuple(box for box in boxes if box.text != "PORTABLE"))
 
-    assert clean(_noise(), order, reader, decompress=True, most_bytes=1 << 20).regions == areas
+    assert clean_frames(_noise(), order, reader, decompress=True, most_bytes=1 << 20).regions == areas
 
 
 class _Amplified:
@@ -316,10 +321,12 @@ def _amplified(reader: Any) -> int:
     raw[0, 0] = 255
     geometry = Geometry(40, 60, 1, 1, 8, 8, 7, False, "MONOCHROME2")
     syntax = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
-    pixels = Pixels([b"head", raw.tobytes()], [], 0, PIXEL_DATA)
-    image = Image(Stored(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
+    pixels = WrittenPixels([b"head", raw.tobytes()], [], 0, PIXEL_DATA)
+    image = ImageFrames(StoredFrames(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
     assert len(image.pictures(image.samples(raw.tobytes()), raw.tobytes())) == 2
-    return clean(image, Order(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20).regions
+    return clean_frames(
+        image, CleaningOptions(lambda boxes: boxes), reader, decompress=True, most_bytes=1 << 20
+    ).regions
 
 
 def test_a_few_unsure_letters_in_an_amplified_rendering_alone_are_grain() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from medsanitize.sanitize.burned_in.boxes import TextBox, grow
-from medsanitize.sanitize.burned_in.classify import identifying
+from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
+from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
 
 
 class Names:
@@ -21,7 +21,7 @@ def line(text: str, left: int, top: int, *, width: int = 0, height: int = 12, sc
 
 
 def chosen(*boxes: TextBox) -> list[str]:
-    return [box.text for box in identifying(boxes, Names(), frozenset({"KOWALSKA"}))]
+    return [box.text for box in find_identifying_boxes(boxes, Names(), frozenset({"KOWALSKA"}))]
 
 
 def test_a_line_with_a_known_name_is_chosen_and_its_harmless_neighbour_stays() -> None:
@@ -54,7 +54,7 @@ def test_text_that_cannot_be_read_identifies_and_anatomy_does_not() -> None:
 
 
 def test_a_grown_box_has_room_for_part_of_a_letter_at_either_end_and_stays_in_the_frame() -> None:
-    area = grow(line("KOWALSKA", 3, 2), (100, 70))
+    area = area_to_blank(line("KOWALSKA", 3, 2), (100, 70))
     assert (area.left, area.top, area.right, area.bottom) == (0, 0, 65, 17)
 
 

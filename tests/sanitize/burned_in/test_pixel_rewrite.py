@@ -13,18 +13,18 @@ import numpy as np
 import pydicom
 import pytest
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.burned_in.areas import outside
+from medsanitize.sanitize.burned_in.areas import areas_outside
 from medsanitize.sanitize.burned_in.ocr import TextReader
-from medsanitize.sanitize.context import Context, Decision
+from medsanitize.sanitize.context import Context, ReviewDecision
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.formats import jpeg2000
 from medsanitize.sanitize.formats.dicom import decode, native
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from medsanitize.sanitize.formats.dicom.transfer_syntax import TRANSFER_SYNTAXES
-from medsanitize.sanitize.formats.frame_header import Declared
+from medsanitize.sanitize.formats.frame_header import FrameHeader
 from medsanitize.sanitize.formats.jpeg import dct
 from medsanitize.sanitize.pseudonyms import SubKeys
-from medsanitize.sanitize.result import Check, Outcome, Sanitized, Span
+from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized, Span
 from numpy.typing import NDArray
 from PIL import Image
 from pydicom.dataset import Dataset
@@ -55,7 +55,7 @@ def blank(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load
     """Sanitise an object whose every frame is blanked in ``AREA``."""
 
     def run(
-        source: Any, decisions: tuple[Decision, ...] = (), fixed: bool = True, **rules: Any
+        source: Any, decisions: tuple[ReviewDecision, ...] = (), fixed: bool = True, **rules: Any
     ) -> tuple[Sanitized, bytes]:
         boxes = [[LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP]]
         rules = {"look_at": "every-image", **({"regions": [{"boxes": boxes}]} if fixed else {}), **rules}
@@ -213,7 +213,7 @@ def test_baseline_jpeg_loses_whole_blocks_and_nothing_else(
 def test_coefficients_of_other_blocks_stay_as_they_are(name: str, real: Real) -> None:
     frame = next(generate_frames(real(name).PixelData, number_of_frames=1))
 
-    new = dct.blank(frame, [(0, 0, 8, 8)], white=False)
+    new = dct.blank_blocks(frame, [(0, 0, 8, 8)], white=False)
 
     with dct._files(frame) as (first, _, _), dct._files(new) as (second, _, _):
         before, after = dct._read(first), dct._read(second)
@@ -228,7 +228,7 @@ def test_coefficients_of_other_blocks_stay_as_they_are(name: str, real: Real) ->
 def test_a_blanked_jpeg_keeps_the_segment_that_decoders_choose_colours_by(real: Real) -> None:
     frame = next(generate_frames(real("SC_jpeg_no_color_transform_2.dcm").PixelData, number_of_frames=1))
 
-    new = dct.blank(frame, [AREA], white=False)
+    new = dct.blank_blocks(frame, [AREA], white=False)
 
     assert new.count(b"Adobe") == frame.count(b"Adobe") == 1
 
@@ -319,7 +319,7 @@ def test_float_pixels_are_blanked_with_their_lowest_value(real: Real, blank: Run
     assert np.unique(found[mask]).tolist() == [np.nanmin(values)]
 
 
-def compressed(data_set: Dataset, uid: str, stated: Declared | None, *frames: NDArray[Any]) -> Dataset:
+def compressed(data_set: Dataset, uid: str, stated: FrameHeader | None, *frames: NDArray[Any]) -> Dataset:
     """The data set with frames encoded in ``uid`` by the product's own codec."""
     syntax = TRANSFER_SYNTAXES[uid]
     geometry = Geometry(
@@ -356,7 +356,7 @@ def test_lossless_jpeg_of_any_precision_keeps_its_syntax(
     source.Rows, source.Columns, source.PixelRepresentation = 40, 48, signed
     source.BitsAllocated, source.BitsStored, source.HighBit = allocated, bits, bits - 1
     uid = f"1.2.840.10008.1.2.4.{last}"
-    source = compressed(source, uid, Declared(40, 48, 1, bits, process=0xC3), values)
+    source = compressed(source, uid, FrameHeader(40, 48, 1, bits, process=0xC3), values)
 
     _, out = blank(source)
 
@@ -370,7 +370,7 @@ def test_colours_stay_in_their_lossless_syntax(last: str, real: Real, blank: Run
     source = real("examples_rgb_color.dcm")
     colours = source.pixel_array
     uid = f"1.2.840.10008.1.2.4.{last}"
-    source = compressed(source, uid, Declared(240, 320, 3, 8, process=0xC3), colours)
+    source = compressed(source, uid, FrameHeader(240, 320, 3, 8, process=0xC3), colours)
 
     _, out = blank(source)
 
@@ -449,12 +449,12 @@ def test_only_changed_frames_are_encoded_anew(uid: str, bits: int | None, real: 
     one = source.pixel_array.astype("<u2")
     frames = [one, one[::-1].copy(), one[:, ::-1].copy()]
     source.PixelRepresentation = 0
-    stated = Declared(128, 128, 1, bits) if bits else None
+    stated = FrameHeader(128, 128, 1, bits) if bits else None
     source = compressed(source, uid, stated, *frames)
     old = list(generate_frames(source.PixelData, number_of_frames=3))
     if uid.endswith("90"):
-        old = [jpeg2000.strip_metadata(frame) for frame in old]
-    asked = Decision("pixels/frame 2/box 30,40,60,50", "blank")
+        old = [jpeg2000.strip_jpeg2000_metadata(frame) for frame in old]
+    asked = ReviewDecision("pixels/frame 2/box 30,40,60,50", "blank")
 
     done, out = blank(source, decisions=(asked,), fixed=False)
 
@@ -482,7 +482,7 @@ def test_pixels_that_need_no_blanking_are_not_touched(real: Real, blank: Run) ->
     done, out = blank("MR_small_RLE.dcm", fixed=False)
 
     assert pydicom.dcmread(BytesIO(out)).PixelData == real("MR_small_RLE.dcm").PixelData
-    assert done.record.pixels is Check.PASSED
+    assert done.record.pixels is CheckResult.PASSED
 
 
 # -- what is refused ----------------------------------------------------------------------
@@ -541,7 +541,7 @@ def test_pixel_data_shorter_than_its_frames_is_refused_where_it_must_be_read(rea
 
 
 def test_a_person_may_refuse_an_object_for_its_pixels(blank: Run) -> None:
-    done, _ = blank("CT_small.dcm", decisions=(Decision("pixels/frame 1", "quarantine"),))
+    done, _ = blank("CT_small.dcm", decisions=(ReviewDecision("pixels/frame 1", "quarantine"),))
 
     assert rules(done) == ["refused-in-review"]
 
@@ -569,7 +569,7 @@ def test_all_but_the_declared_ultrasound_regions_is_blanked(real: Real, blank: R
 def test_areas_outside_regions_cover_all_but_them() -> None:
     kept = [(2, 2, 6, 5), (4, 4, 9, 8)]
 
-    found = outside(kept, (10, 12))
+    found = areas_outside(kept, (10, 12))
 
     count = np.zeros((10, 12), int)
     for left, top, right, bottom in [*found]:
@@ -584,7 +584,7 @@ def test_native_samples_come_back_bit_for_bit() -> None:
     geometry = Geometry(3, 4, 1, 1, 16, 12, 11, True, "MONOCHROME2")
     raw = struct.pack("<12h", *range(-6, 6))
 
-    assert native.packed(native.samples(raw, geometry, big=False), geometry, big=False) == raw
+    assert native.pack_samples(native.unpack_samples(raw, geometry, big=False), geometry, big=False) == raw
 
 
 def test_warnings_of_decoders_do_not_stop_a_run(blank: Run) -> None:

@@ -8,10 +8,10 @@ from functools import lru_cache
 import numpy as np
 import pydicom
 import pytest
-from medsanitize.sanitize.burned_in.boxes import TextBox, grow
+from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.find_text import read_frames
 from medsanitize.sanitize.burned_in.ocr import Bounds, Frame, TextReader
-from medsanitize.sanitize.burned_in.rendering import renderings
+from medsanitize.sanitize.burned_in.rendering import render_frame
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
@@ -65,7 +65,7 @@ def written(
 def covered(boxes: tuple[TextBox, ...], mask: NDArray[np.bool_]) -> float:
     blank = np.zeros(mask.shape, bool)
     for box in boxes:
-        area = grow(box, (mask.shape[0], mask.shape[1]))
+        area = area_to_blank(box, (mask.shape[0], mask.shape[1]))
         blank[area.top : area.bottom, area.left : area.right] = True
     return float((blank & mask).sum() / mask.sum())
 
@@ -125,7 +125,9 @@ def test_a_line_one_step_above_a_plain_ground_is_read() -> None:
     frame = np.full((200, 320), 244, np.uint8)
     mask = written(frame, LINE, (8, 40), 14, ink=1 / 255)
     frame[100, 100] = 0
-    pictures = renderings(frame, Geometry(200, 320, 1, 1, 8, 8, 7, False, "MONOCHROME2"), "MONOCHROME2", None)
+    pictures = render_frame(
+        frame, Geometry(200, 320, 1, 1, 8, 8, 7, False, "MONOCHROME2"), "MONOCHROME2", None
+    )
     assert max(covered(reader().read(one), mask) for one in pictures) > 0.99
 
 
@@ -133,7 +135,7 @@ def test_a_plain_ground_without_faint_differences_is_shown_in_one_way() -> None:
     frame = np.zeros((64, 64), np.uint8)
     frame[20:30, 20:50] = 255
     geometry = Geometry(64, 64, 1, 1, 8, 8, 7, False, "MONOCHROME2")
-    assert len(renderings(frame, geometry, "MONOCHROME2", None)) == 1
+    assert len(render_frame(frame, geometry, "MONOCHROME2", None)) == 1
 
 
 def test_a_frame_without_contrast_has_no_text() -> None:

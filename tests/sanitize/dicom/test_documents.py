@@ -9,9 +9,9 @@ import numpy as np
 import pypdfium2
 import pytest
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.formats.pdf import is_pictures_only, rendered, written
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.result import Check, Outcome, Sanitized
+from medsanitize.sanitize.formats.pdf import is_pictures_only, render_pdf, write_pdf
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized
 from pydicom.dataset import Dataset, FileMetaDataset
 
 Sanitize = Callable[..., tuple[Sanitized, bytes]]
@@ -107,8 +107,8 @@ def test_a_rebuilt_document_is_pictures_and_nothing_else(released: tuple[Sanitiz
 
 
 def test_the_name_is_blanked_and_the_finding_stays(released: tuple[Sanitized, bytes, Dataset]) -> None:
-    before = rendered(pdf("Grzbowska Anna", "", "", "No pleural effusion"), MOST)[0].picture
-    after = rendered(released[2].EncapsulatedDocument, MOST)[0].picture
+    before = render_pdf(pdf("Grzbowska Anna", "", "", "No pleural effusion"), MOST)[0].picture
+    after = render_pdf(released[2].EncapsulatedDocument, MOST)[0].picture
 
     rows, columns = np.nonzero(before[:100].min(axis=2) < 128)
     letters = slice(rows.min(), rows.max() + 1), slice(columns.min(), columns.max() + 1)
@@ -122,7 +122,7 @@ def test_the_header_says_what_the_document_is(released: tuple[Sanitized, bytes, 
     assert b"Grzbowska" not in out
     assert data_set.MIMETypeOfEncapsulatedDocument == "application/pdf"
     assert data_set.BurnedInAnnotation == "NO"
-    assert done.record.pixels is Check.PASSED
+    assert done.record.pixels is CheckResult.PASSED
     assert done.record.pixel_regions_cleaned >= 1
 
 
@@ -147,15 +147,15 @@ def test_an_encrypted_document_is_refused() -> None:
     lock = "/Filter /Standard /V 1 /R 2 /P -4 /O <" + "00" * 32 + "> /U <" + "00" * 32 + ">"
     locked = pdf("Lung", extra=f"/Encrypt << {lock} >> /ID [<00> <00>] ")
 
-    with pytest.raises(Refused) as refused:
-        rendered(locked, MOST)
+    with pytest.raises(Quarantined) as refused:
+        render_pdf(locked, MOST)
 
     assert refused.value.rule == "document-encrypted"
 
 
 @pytest.mark.parametrize("rotate", [0, 90, 180, 270])
 def test_lines_of_the_text_layer_are_found_where_they_stand(rotate: int) -> None:
-    (page,) = rendered(pdf("Grzbowska", rotate=rotate), MOST)
+    (page,) = render_pdf(pdf("Grzbowska", rotate=rotate), MOST)
 
     (line,) = page.lines
     left, top, right, bottom = line.area
@@ -168,20 +168,20 @@ def test_written_pages_show_dot_by_dot_what_was_given() -> None:
     made = np.random.default_rng(0).integers(0, 255, (120, 81, 3), dtype=np.uint8)
     grey = np.repeat(made[..., :1], 3, axis=2)
 
-    document = written([made, grey])
+    document = write_pdf([made, grey])
 
     assert is_pictures_only(document, [made, grey])
     assert not is_pictures_only(document, [grey, made])
-    assert not is_pictures_only(pdf("Lung"), [rendered(pdf("Lung"), MOST)[0].picture])
-    assert document == written([made, grey])
+    assert not is_pictures_only(pdf("Lung"), [render_pdf(pdf("Lung"), MOST)[0].picture])
+    assert document == write_pdf([made, grey])
 
 
 def test_large_pages_get_fewer_dots_and_many_pages_are_refused() -> None:
-    (page,) = rendered(pdf("Lung", size=(5_000, 5_000)), MOST)
+    (page,) = render_pdf(pdf("Lung", size=(5_000, 5_000)), MOST)
 
     assert page.picture.shape[0] * page.picture.shape[1] < 8_100_000
-    with pytest.raises(Refused) as refused:
-        rendered(pdf("Lung"), 1000)
+    with pytest.raises(Quarantined) as refused:
+        render_pdf(pdf("Lung"), 1000)
     assert refused.value.rule == "document-too-large"
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.dicom.dates import shift_date
-from medsanitize.sanitize.dicom.dummies import dummy
-from medsanitize.sanitize.dicom.object_state import Job, Subject
-from medsanitize.sanitize.dicom.sample_data import counted, numbers
-from medsanitize.sanitize.dicom.text_rules import TextBook
+from medsanitize.sanitize.dicom.dummies import dummy_value
+from medsanitize.sanitize.dicom.object_state import ObjectState, SubjectState
+from medsanitize.sanitize.dicom.sample_data import trim_to_counts, unsigned_numbers
+from medsanitize.sanitize.dicom.text_rules import TextRules
 from medsanitize.sanitize.formats.icc import clean_profile
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
@@ -73,7 +73,7 @@ def test_a_table_without_a_descriptor_has_no_entries(real: Real, release: Releas
 def test_entries_of_eight_bits_fill_a_byte_or_a_word(data: bytes, kept: int) -> None:
     counts = {0x00281101: (4, 0, 8)}
 
-    assert counted(counts, 0x00281201, data, big=False) == data[:kept]
+    assert trim_to_counts(counts, 0x00281201, data, big=False) == data[:kept]
 
 
 def test_palettes_of_real_files_stay_whole(real: Real, release: Release) -> None:
@@ -93,16 +93,16 @@ SEGMENTS = struct.pack("<11H", 0, 2, 7, 9, 1, 3, 30, 2, 1, 0, 0)
 def test_a_segmented_table_ends_with_the_segment_that_makes_its_last_entry() -> None:
     counts = {0x00281101: (7, 0, 16)}
 
-    assert counted(counts, 0x00281221, SEGMENTS + RAW, big=False) == SEGMENTS
+    assert trim_to_counts(counts, 0x00281221, SEGMENTS + RAW, big=False) == SEGMENTS
 
 
 @pytest.mark.parametrize("entries", [6, 8])
 def test_a_segmented_table_that_does_not_come_out_even_goes(entries: int) -> None:
-    assert counted({0x00281101: (entries, 0, 16)}, 0x00281221, SEGMENTS + RAW, big=False) is None
+    assert trim_to_counts({0x00281101: (entries, 0, 16)}, 0x00281221, SEGMENTS + RAW, big=False) is None
 
 
 def test_counts_are_read_in_their_byte_order() -> None:
-    assert numbers(0x003A0010, b"\0\0\1\0", big=True) == (256,)
+    assert unsigned_numbers(0x003A0010, b"\0\0\1\0", big=True) == (256,)
 
 
 def test_a_waveform_ends_with_its_last_sample(real: Real, release: Release) -> None:
@@ -254,9 +254,9 @@ def test_a_made_up_date_is_none_that_is_known(make_policy: MakePolicy, subkeys: 
     policy = make_policy("ps3.15-basic")
 
     def made_up(known: frozenset[str]) -> str:
-        subject = Subject("id:/1", "X", 31, NOTHING_FORBIDDEN, known)
-        job = Job(policy, subkeys, subject, {}, TextBook(policy.text))
-        return dummy(job, 0x00080023, b"DA", b"unreadable").decode()
+        subject = SubjectState("id:/1", "X", 31, NOTHING_FORBIDDEN, known)
+        job = ObjectState(policy, subkeys, subject, {}, TextRules(policy.text))
+        return dummy_value(job, 0x00080023, b"DA", b"unreadable").decode()
 
     first = made_up(frozenset())
     second = made_up(frozenset([first]))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from medsanitize.policies.load import loads
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.dicom.identifying_attributes import CATEGORY
-from medsanitize.sanitize.dicom.inspect import kept_attributes, peek
+from medsanitize.sanitize.dicom.inspect import inspect_dicom, kept_attributes
 from medsanitize.sanitize.formats.dicom.dictionary import dictionary
 from pydicom import Dataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, ImplicitVRLittleEndian
@@ -26,7 +26,7 @@ dicom: {options: {retain_device_identity: true}}
 """
 
 
-def known_of(dataset: Dataset, *, implicit: bool = False) -> frozenset[Known]:
+def known_of(dataset: Dataset, *, implicit: bool = False) -> frozenset[KnownValue]:
     dataset.SOPClassUID, dataset.SOPInstanceUID = CTImageStorage, "1.2.3.4"
     stream = BytesIO()
     dataset.file_meta = Dataset()
@@ -34,7 +34,7 @@ def known_of(dataset: Dataset, *, implicit: bool = False) -> frozenset[Known]:
     dataset.file_meta.MediaStorageSOPInstanceUID = "1.2.3.4"
     dataset.file_meta.TransferSyntaxUID = ImplicitVRLittleEndian if implicit else ExplicitVRLittleEndian
     dataset.save_as(stream, enforce_file_format=True)
-    return peek(stream.getvalue()).known
+    return inspect_dicom(stream.getvalue()).known
 
 
 @pytest.mark.parametrize("implicit", [False, True])
@@ -67,7 +67,7 @@ def test_an_identifying_attribute_is_gathered(
     dataset = Dataset()
     setattr(dataset, keyword, value)
 
-    assert Known(category, value) in known_of(dataset, implicit=implicit)
+    assert KnownValue(category, value) in known_of(dataset, implicit=implicit)
 
 
 def test_a_coded_person_is_known_by_code_and_name() -> None:
@@ -77,7 +77,7 @@ def test_a_coded_person_is_known_by_code_and_name() -> None:
     dataset = Dataset()
     dataset.ReferringPhysicianIdentificationSequence = [person]
 
-    assert {Known("label", "EMP4711"), Known("name", "Dr Kowalski")} <= known_of(dataset)
+    assert {KnownValue("label", "EMP4711"), KnownValue("name", "Dr Kowalski")} <= known_of(dataset)
 
 
 def test_what_a_report_says_of_its_observer_is_known_and_its_findings_are_not() -> None:
@@ -90,7 +90,7 @@ def test_what_a_report_says_of_its_observer_is_known_and_its_findings_are_not() 
     dataset = Dataset()
     dataset.ContentSequence = items
 
-    assert {one for one in known_of(dataset) if one.category != "uid"} == {Known("name", "Jan Kowalski")}
+    assert {one for one in known_of(dataset) if one.category != "uid"} == {KnownValue("name", "Jan Kowalski")}
 
 
 def test_long_texts_are_no_identifiers() -> None:

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Context, Known
-from medsanitize.sanitize.dicom.inspect import peek
+from medsanitize.sanitize.context import Context, KnownValue
+from medsanitize.sanitize.dicom.inspect import inspect_dicom
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
-from medsanitize.sanitize.pseudonyms import derive
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.result import Outcome
 from pydicom.data import get_testdata_file
 
@@ -28,9 +28,11 @@ UNWRITABLE = {"SC_rgb_jpeg.dcm"}
 NAMES = sorted(
     path.name for path in FOLDER.glob("*.dcm") if path.stat().st_size < 50_000 and path.name not in UNWRITABLE
 )
-KEYS = derive(bytes(range(32)), scope="release:test")
+KEYS = derive_sub_keys(bytes(range(32)), scope="release:test")
 MARKS = (b"Wojtaszek", b"MRN8812345", b"ACC5512345")
-KNOWN = frozenset([Known("name", "Wojtaszek^Ewa"), Known("id", "MRN8812345"), Known("id", "ACC5512345")])
+KNOWN = frozenset(
+    [KnownValue("name", "Wojtaszek^Ewa"), KnownValue("id", "MRN8812345"), KnownValue("id", "ACC5512345")]
+)
 SNIPPETS = (
     b"\xfe\xff\x00\xe0\xff\xff\xff\xff",
     b"\xfe\xff\x0d\xe0\0\0\0\0",
@@ -69,7 +71,9 @@ def planted(name: str) -> bytes:
 def _model_of_text(make_policy: Callable[..., Policy]) -> None:
     """A process reads the model of text once, which is no part of what a file takes."""
     data = planted("JPEG2000.dcm")
-    Sanitizer(make_policy("hipaa-safe-harbor"), KEYS)(data, Context("id:one", "object", peek(data).known))
+    Sanitizer(make_policy("hipaa-safe-harbor"), KEYS)(
+        data, Context("id:one", "object", inspect_dicom(data).known)
+    )
 
 
 @st.composite
@@ -102,7 +106,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 def check(data: bytes, policy: Policy) -> None:
     start = time.process_time()
-    seen = peek(data)
+    seen = inspect_dicom(data)
     context = Context("id:one", "object", seen.known | KNOWN)
     done = Sanitizer(policy, KEYS)(data, context)
     out = b"".join(

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from medsanitize.policies.model import Dates, Policy, Pseudonyms
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom.dates import shift_date, shift_datetime, shift_days
-from medsanitize.sanitize.dicom.inspect import peek
+from medsanitize.sanitize.dicom.inspect import inspect_dicom
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
-from medsanitize.sanitize.pseudonyms import SubKeys, derive, remap_uid
+from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys, remap_uid
 from medsanitize.sanitize.result import Outcome, Sanitized
 from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence
@@ -27,7 +27,7 @@ Real = Callable[[str], Dataset]
 Load = Callable[..., bytes]
 MakePolicy = Callable[..., Policy]
 
-KEYS = derive(bytes(range(32)), scope="release:test")
+KEYS = derive_sub_keys(bytes(range(32)), scope="release:test")
 UID = re.compile(r"2\.25\.(0|[1-9]\d*)")
 
 
@@ -169,12 +169,14 @@ def test_issuer_and_id_name_the_patient_together(real: Real, load_bytes: Load) -
     data_set = real("CT_small.dcm")
     data_set.PatientID, data_set.IssuerOfPatientID = " 77 ", "Clinic "
 
-    assert peek(load_bytes(data_set)).patient_ids == (("Clinic", "77"),)
+    assert inspect_dicom(load_bytes(data_set)).patient_ids == (("Clinic", "77"),)
 
 
 def test_another_key_changes_every_pseudonym(real: Real, release: Release) -> None:
     one, _, _ = release(real("CT_small.dcm"))
-    other, _, _ = release(real("CT_small.dcm"), None, derive(bytes(range(1, 33)), scope="release:test"))
+    other, _, _ = release(
+        real("CT_small.dcm"), None, derive_sub_keys(bytes(range(1, 33)), scope="release:test")
+    )
 
     fields = ("patient", "study", "series", "instance")
     assert all(getattr(one.record, name) != getattr(other.record, name) for name in fields)

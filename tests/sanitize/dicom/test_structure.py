@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.dicom.inspect import peek
+from medsanitize.sanitize.dicom.inspect import inspect_dicom
 from medsanitize.sanitize.result import Outcome, Sanitized
 from pydicom.dataset import Dataset
 
@@ -210,12 +210,12 @@ def test_what_is_no_image_is_never_released_and_never_raises(junk: bytes, saniti
 
     assert done.record.outcome is Outcome.QUARANTINED
     assert out == b""
-    assert peek(junk).kind != "dicom" or junk == bytes(128) + b"DICM"
+    assert inspect_dicom(junk).kind != "dicom" or junk == bytes(128) + b"DICM"
 
 
 @pytest.mark.parametrize("nest", [undefined, defined])
 def test_names_are_gathered_at_depth(nest: Callable[[int], bytes], load_bytes: Load) -> None:
-    seen = peek(before_patient(load_bytes("CT_small.dcm"), nest(20)))
+    seen = inspect_dicom(before_patient(load_bytes("CT_small.dcm"), nest(20)))
 
     assert ("name", "Grzbowska") in {(known.category, known.value) for known in seen.known}
 
@@ -232,7 +232,7 @@ def test_names_are_gathered_from_implicit_and_un_sequences(load_bytes: Load) -> 
         before_patient(load_bytes("CT_small.dcm"), unknown),
         implicit[:at] + sequence + implicit[at:],
     ):
-        assert "Grzbowska" in {known.value for known in peek(data).known}
+        assert "Grzbowska" in {known.value for known in inspect_dicom(data).known}
 
 
 def test_names_in_items_are_read_in_the_character_set_around_them(load_bytes: Load) -> None:
@@ -241,7 +241,9 @@ def test_names_in_items_are_read_in_the_character_set_around_them(load_bytes: Lo
     item = struct.pack("<HHI", 0xFFFE, 0xE000, len(name)) + name
     data = load_bytes("CT_small.dcm").replace(b"ISO_IR 100", b"ISO_IR 192")
 
-    seen = peek(before_patient(data, struct.pack("<HH2sHI", 0x0008, 0x1115, b"SQ", 0, len(item)) + item))
+    seen = inspect_dicom(
+        before_patient(data, struct.pack("<HH2sHI", 0x0008, 0x1115, b"SQ", 0, len(item)) + item)
+    )
 
     assert "Gržbówska" in {known.value for known in seen.known}
 

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import Limits, Policy
-from medsanitize.sanitize.context import Context, Cut, Face, Verdict, cut_from_json, cut_to_json
+from medsanitize.sanitize.context import Context, FaceCut, FaceVerdict, SeriesFace, cut_from_json, cut_to_json
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
-from medsanitize.sanitize.faces.deface import blanked, likeness, removes_face
-from medsanitize.sanitize.faces.detect import first_hits, look, tissue_of
+from medsanitize.sanitize.faces.deface import pixels_to_blank, relief_correlation, removes_face
+from medsanitize.sanitize.faces.detect import detect_face, first_hits, segment_tissue
 from medsanitize.sanitize.faces.read_header import read_slice
-from medsanitize.sanitize.faces.series import judge_series
-from medsanitize.sanitize.faces.slice_geometry import Plane, could_show_face, plane_of, stacks
+from medsanitize.sanitize.faces.series import assess_series
+from medsanitize.sanitize.faces.slice_geometry import Plane, could_show_face, read_plane, sort_into_stacks
 from medsanitize.sanitize.faces.volume import Volume, coarse_volume
 from medsanitize.sanitize.pseudonyms import SubKeys
-from medsanitize.sanitize.result import Check, Outcome, Sanitized
+from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized
 
 from tests.helpers import phantoms
 from tests.helpers.phantoms import AXIAL, BRAIN, CORONAL, SAGITTAL, Scan, head, points_of
@@ -36,9 +36,9 @@ Loader = Callable[[Any], bytes]
 
 
 @cache
-def judged(scan: Scan, *, elsewhere: bool = False, modality: str = "") -> Face:
+def judged(scan: Scan, *, elsewhere: bool = False, modality: str = "") -> SeriesFace:
     planes = scan.planes()
-    return judge_series(
+    return assess_series(
         planes,
         lambda i: scan.image(planes[i]),
         modality or scan.modality,
@@ -50,7 +50,7 @@ def judged(scan: Scan, *, elsewhere: bool = False, modality: str = "") -> Face:
 @cache
 def volume_of(scan: Scan) -> Volume:
     planes = scan.planes()
-    rising = [planes[i] for i in stacks(planes)[0]]
+    rising = [planes[i] for i in sort_into_stacks(planes)[0]]
     return coarse_volume(rising, lambda i: scan.image(rising[i]))
 
 
@@ -143,14 +143,14 @@ def test_words_do_not_hide_a_face_that_is_plain() -> None:
 def test_a_ct_without_its_scale_is_looked_at_as_any_other() -> None:
     unscaled = replace(HEAD)
     planes = unscaled.planes()
-    face = judge_series(
+    face = assess_series(
         planes, lambda i: unscaled.image(planes[i]) + 1024, "MR", elsewhere=False, cutting=True
     )
     assert face.verdict == "possible"
 
 
 def test_slices_that_state_no_place_may_show_a_face() -> None:
-    face = judge_series([None] * 20, lambda _: np.zeros((8, 8)), "CT", elsewhere=False, cutting=True)
+    face = assess_series([None] * 20, lambda _: np.zeros((8, 8)), "CT", elsewhere=False, cutting=True)
     assert face.verdict == "uncut"
 
 
@@ -158,7 +158,7 @@ def test_slices_that_span_more_than_a_body_may_show_a_face() -> None:
     far = [replace_position(plane, 40.0 * i) for i, plane in enumerate(HEAD.planes())]
     wide = [Plane(p.position, p.across, p.down, (90.0, 90.0), p.rows, p.columns) for p in HEAD.planes()]
     assert not could_show_face(far)
-    face = judge_series(wide, lambda _: np.zeros((128, 128)), "CT", elsewhere=False, cutting=True)
+    face = assess_series(wide, lambda _: np.zeros((128, 128)), "CT", elsewhere=False, cutting=True)
     assert face.verdict == "uncut"
 
 
@@ -171,14 +171,14 @@ def replace_position(plane: Plane, z: float) -> Plane:
 
 def test_slices_at_one_place_go_to_stacks_of_their_own() -> None:
     planes = HEAD.planes()
-    found = stacks([*planes, *planes, *replace(HEAD, orientation=SAGITTAL, cover=60.0).planes()])
+    found = sort_into_stacks([*planes, *planes, *replace(HEAD, orientation=SAGITTAL, cover=60.0).planes()])
     assert sorted(len(stack) for stack in found) == sorted([len(planes), len(planes), 12])
 
 
 def test_a_second_echo_is_looked_at_as_well() -> None:
     planes = replace(HEAD, gap=6.0, pixel=4.0).planes()
     empty = np.full((64, 64), -1000.0)
-    face = judge_series(
+    face = assess_series(
         [*planes, *planes],
         lambda i: empty if i < len(planes) else HEAD.image(planes[i - len(planes)]),
         "CT",
@@ -201,7 +201,7 @@ def test_a_second_echo_is_looked_at_as_well() -> None:
     ],
 )
 def test_numbers_that_make_no_plane_are_no_plane(values: tuple[list[float], ...]) -> None:
-    assert plane_of(*values, 8, 8) is None
+    assert read_plane(*values, 8, 8) is None
 
 
 # -- the cut ------------------------------------------------------------------------------
@@ -212,8 +212,8 @@ def test_no_skin_of_the_face_is_left_by_the_cut(name: str) -> None:
     scan = SHOWN[name]
     face = judged(scan)
     volume = volume_of(scan)
-    tissue = tissue_of(volume, scan.modality)
-    seen = look(volume, scan.modality)
+    tissue = segment_tissue(volume, scan.modality)
+    seen = detect_face(volume, scan.modality)
     assert seen.head is not None
     assert any(removes_face(volume, tissue, seen.head, cut) for cut in face.cuts)
 
@@ -224,7 +224,7 @@ def test_the_cut_spares_the_brain(scan: Scan) -> None:
     lost = whole = 0
     for plane in scan.planes():
         labels = scan.body(points_of(plane))
-        mask = blanked(face.cuts, plane)
+        mask = pixels_to_blank(face.cuts, plane)
         whole += int((labels == BRAIN).sum())
         lost += 0 if mask is None else int(((labels == BRAIN) & mask).sum())
     assert lost < 0.02 * whole
@@ -232,23 +232,23 @@ def test_the_cut_spares_the_brain(scan: Scan) -> None:
 
 def test_the_nose_leaves_no_step_in_the_cut() -> None:
     volume = volume_of(HEAD)
-    tissue = tissue_of(volume, "CT")
+    tissue = segment_tissue(volume, "CT")
     gone = np.zeros_like(tissue)
     cuts = judged(HEAD).cuts
     for i in range(tissue.shape[0]):
         position = (volume.left, volume.front, volume.top - 4.0 * i)
-        mask = blanked(cuts, Plane(position, *AXIAL, (4.0, 4.0), *tissue.shape[1:]))
+        mask = pixels_to_blank(cuts, Plane(position, *AXIAL, (4.0, 4.0), *tissue.shape[1:]))
         gone[i] = False if mask is None else mask
     before, after = first_hits(tissue), first_hits(tissue & ~gone)
     nose = np.zeros_like(before, bool)
     nose[30:44, 24:40] = True
-    assert likeness(before, before, nose) > 0.99
-    assert abs(likeness(before, after, nose)) < 0.2
+    assert relief_correlation(before, before, nose) > 0.99
+    assert abs(relief_correlation(before, after, nose)) < 0.2
 
 
 def test_a_cut_that_leaves_the_face_is_not_taken_for_one() -> None:
     volume = volume_of(HEAD)
-    tissue, seen = tissue_of(volume, "CT"), look(volume, "CT")
+    tissue, seen = segment_tissue(volume, "CT"), detect_face(volume, "CT")
     assert seen.head is not None
     shallow = replace(judged(HEAD).cuts[0], depths=((None,),))
     following = np.array(judged(HEAD).cuts[0].depths, float) - 20.0
@@ -258,17 +258,17 @@ def test_a_cut_that_leaves_the_face_is_not_taken_for_one() -> None:
 
 
 def test_a_cut_takes_nothing_outside_its_blocks() -> None:
-    cut = Cut(0.0, 0.0, 10.0, ((5.0, None),))
+    cut = FaceCut(0.0, 0.0, 10.0, ((5.0, None),))
     plane = Plane((-10.0, -10.0, -5.0), *AXIAL, (1.0, 1.0), 40, 40)
-    mask = blanked([cut], plane)
+    mask = pixels_to_blank([cut], plane)
     assert mask is not None
     assert mask.sum() == 10 * 15
     assert mask[:15, 10:20].all()
 
 
 def test_a_slice_that_no_cut_meets_stays_as_it_is() -> None:
-    cut = Cut(0.0, 0.0, 10.0, ((5.0, None),))
-    assert blanked([cut], Plane((-10.0, -10.0, 5.0), *AXIAL, (1.0, 1.0), 40, 40)) is None
+    cut = FaceCut(0.0, 0.0, 10.0, ((5.0, None),))
+    assert pixels_to_blank([cut], Plane((-10.0, -10.0, 5.0), *AXIAL, (1.0, 1.0), 40, 40)) is None
 
 
 def test_a_cut_survives_the_state() -> None:
@@ -280,7 +280,7 @@ def test_a_cut_survives_the_state() -> None:
 
 
 def sanitized(
-    data: bytes, policy: Policy, subkeys: SubKeys, face: Face | None
+    data: bytes, policy: Policy, subkeys: SubKeys, face: SeriesFace | None
 ) -> tuple[Sanitized, pydicom.Dataset | None]:
     done = Sanitizer(policy, subkeys)(data, Context("id:one", "key", face=face))
     whole = b"".join(
@@ -298,17 +298,17 @@ def strict(make_policy: Callable[..., Policy], faces: str) -> Policy:
 @pytest.mark.parametrize(
     ("faces", "verdict", "expected"),
     [
-        ("ignore", "possible", (Check.NOT_RUN, None)),
-        ("flag", "possible", (Check.FLAGGED, "YES")),
-        ("flag", "none", (Check.PASSED, "NO")),
-        ("flag", "projection", (Check.NOT_APPLICABLE, None)),
-        ("flag", None, (Check.NOT_RUN, None)),
+        ("ignore", "possible", (CheckResult.NOT_RUN, None)),
+        ("flag", "possible", (CheckResult.FLAGGED, "YES")),
+        ("flag", "none", (CheckResult.PASSED, "NO")),
+        ("flag", "projection", (CheckResult.NOT_APPLICABLE, None)),
+        ("flag", None, (CheckResult.NOT_RUN, None)),
         ("quarantine", "possible", "recognizable-face"),
-        ("quarantine", "none", (Check.PASSED, "NO")),
+        ("quarantine", "none", (CheckResult.PASSED, "NO")),
         ("quarantine", None, "face-not-looked-for"),
         ("deface", "uncut", "face-not-removed"),
         ("deface", "possible", "face-not-removed"),
-        ("deface", "none", (Check.PASSED, "NO")),
+        ("deface", "none", (CheckResult.PASSED, "NO")),
     ],
 )
 def test_the_policy_decides_what_becomes_of_a_head(
@@ -316,10 +316,10 @@ def test_the_policy_decides_what_becomes_of_a_head(
     subkeys: SubKeys,
     load_bytes: Loader,
     faces: str,
-    verdict: Verdict | None,
-    expected: str | tuple[Check, str | None],
+    verdict: FaceVerdict | None,
+    expected: str | tuple[CheckResult, str | None],
 ) -> None:
-    face = None if verdict is None else Face(verdict)
+    face = None if verdict is None else SeriesFace(verdict)
     done, out = sanitized(load_bytes("CT_small.dcm"), strict(make_policy, faces), subkeys, face)
     if isinstance(expected, str):
         assert [finding.rule for finding in done.record.findings] == [expected]
@@ -350,16 +350,16 @@ def test_an_object_without_people_needs_no_look(
     make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Loader
 ) -> None:
     done, _ = sanitized(load_bytes("rtdose.dcm"), strict(make_policy, "quarantine"), subkeys, None)
-    assert done.record.faces is Check.NOT_APPLICABLE
+    assert done.record.faces is CheckResult.NOT_APPLICABLE
 
 
-WHERE = Cut(-158.2, -60.0, 16.0, ((-160.0, -160.0, None),) * 4)
+WHERE = FaceCut(-158.2, -60.0, 16.0, ((-160.0, -160.0, None),) * 4)
 """A cut that meets a corner of CT_small.dcm."""
 
 
-def corner(data: pydicom.Dataset) -> Cut:
+def corner(data: pydicom.Dataset) -> FaceCut:
     x, y, z = (float(part) for part in data.ImagePositionPatient)
-    return Cut(x - 1, z + 8, 16.0, ((y + 10.0, None),))
+    return FaceCut(x - 1, z + 8, 16.0, ((y + 10.0, None),))
 
 
 @pytest.mark.parametrize("syntax", ["1.2.840.10008.1.2.1", "1.2.840.10008.1.2.5", "1.2.840.10008.1.2.4.90"])
@@ -375,7 +375,7 @@ def test_a_cut_makes_air_of_its_pixels_and_of_no_others(
     cut = corner(data)
     if syntax != "1.2.840.10008.1.2.1":
         data.compress(syntax, generate_instance_uid=False)
-    face = Face("possible", (cut,))
+    face = SeriesFace("possible", (cut,))
     done, out = sanitized(load_bytes(data), strict(make_policy, "deface"), subkeys, face)
     assert out is not None, done.record.findings
     after = out.pixel_array * out.RescaleSlope + out.RescaleIntercept
@@ -394,11 +394,11 @@ def test_a_cut_is_stated_and_counted(
     load_bytes: Loader,
 ) -> None:
     data = real("CT_small.dcm")
-    face = Face("possible", (corner(data),))
+    face = SeriesFace("possible", (corner(data),))
     done, out = sanitized(load_bytes(data), strict(make_policy, "deface"), subkeys, face)
     assert out is not None
     assert done.record.rules["face-defaced"] == 1
-    assert (done.record.faces, out.RecognizableVisualFeatures) == (Check.PASSED, "NO")
+    assert (done.record.faces, out.RecognizableVisualFeatures) == (CheckResult.PASSED, "NO")
     assert "113102" in [item.CodeValue for item in out.DeidentificationMethodCodeSequence]
 
 
@@ -410,7 +410,9 @@ def test_a_slice_beside_the_cut_claims_no_cut(
 ) -> None:
     data = real("CT_small.dcm")
     cut = replace(corner(data), top=float(data.ImagePositionPatient[2]) - 50)
-    done, out = sanitized(load_bytes(data), strict(make_policy, "deface"), subkeys, Face("possible", (cut,)))
+    done, out = sanitized(
+        load_bytes(data), strict(make_policy, "deface"), subkeys, SeriesFace("possible", (cut,))
+    )
     assert out is not None
     assert "face-defaced" not in done.record.rules
     assert "113102" not in [item.CodeValue for item in out.DeidentificationMethodCodeSequence]
@@ -428,7 +430,7 @@ def lossy(real: Callable[[str], pydicom.Dataset]) -> pydicom.Dataset:
     return data
 
 
-SQUARE = Face("possible", (Cut(-1.0, 8.0, 16.0, ((50.0,),)),))
+SQUARE = SeriesFace("possible", (FaceCut(-1.0, 8.0, 16.0, ((50.0,),)),))
 
 
 def test_a_lossy_slice_is_cut_once_it_is_decompressed(

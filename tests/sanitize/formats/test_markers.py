@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.sanitize.formats.jpeg import scan
-from medsanitize.sanitize.formats.jpeg.scan import Markers
+from medsanitize.sanitize.formats.jpeg.scan import MarkerIndex
 
 BYTES = st.lists(st.sampled_from([0xFF, 0x00, 0xD0, 0xD7, 0xD8, 0xD9, 0xCF, 0xFE, 0x41]), max_size=120)
 ASKED = st.lists(st.tuples(st.integers(0, 130), st.integers(0, 130)), max_size=12)
@@ -22,7 +22,7 @@ def test_the_first_marker_of_any_range_is_found(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "_BLOCK", block)
         patch.setattr(scan, "_NEAR", near)
-        one = Markers(data)
+        one = MarkerIndex(data)
 
         found = [one.first(start, min(stop, len(data))) for start, stop in asked]
 
@@ -39,7 +39,7 @@ def test_tiles_that_lie_together_are_looked_at_together() -> None:
             return bytes.__getitem__(self, place)
 
     data = Told(b"\xff\x00pixels\xff\xd9" * 1000)
-    one = Markers(data)
+    one = MarkerIndex(data)
 
     ends = [one.first(start, start + 10) for start in range(0, len(data), 10)]
 

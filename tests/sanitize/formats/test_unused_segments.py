@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from medsanitize.sanitize.formats import jpeg2000, jpegxl
 from medsanitize.sanitize.formats.jpeg import markers
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import Outcome, Sanitized
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
@@ -90,7 +90,7 @@ def test_a_jpeg_table_that_no_scan_uses_goes(name: str, extra: bytes, real: Real
     frame = frame_of(name, real)
     again = extra[:2] + b"\0\4\0\0" if extra[1] == 0xDD else b""  # a second interval overwrites the first
 
-    assert markers.strip_metadata(frame[:2] + extra + again + frame[2:]) == frame[:2] + again + frame[2:]
+    assert markers.strip_jpeg_metadata(frame[:2] + extra + again + frame[2:]) == frame[:2] + again + frame[2:]
 
 
 def test_a_used_table_beside_an_unused_one_stays(real: Real) -> None:
@@ -99,13 +99,13 @@ def test_a_used_table_beside_an_unused_one_stays(real: Real) -> None:
     size = int.from_bytes(frame[at + 2 : at + 4], "big")
     more = segment(0xDB, frame[at + 4 : at + 2 + size] + quantiser(3))
 
-    assert markers.strip_metadata(frame[:at] + more + frame[at + 2 + size :]) == frame
+    assert markers.strip_jpeg_metadata(frame[:at] + more + frame[at + 2 + size :]) == frame
 
 
 def test_adobe_flags_are_written_anew_and_the_transform_stays(real: Real) -> None:
     frame = first_frame(real(BASELINE)).rstrip(b"\0")
 
-    cleaned = markers.strip_metadata(frame[:2] + segment(0xEE, b"AdobeGrzbow\0") + frame[2:])
+    cleaned = markers.strip_jpeg_metadata(frame[:2] + segment(0xEE, b"AdobeGrzbow\0") + frame[2:])
 
     assert cleaned.startswith(frame[:2] + segment(0xEE, b"Adobe\0\x64\0\0\0\0\0"))
 
@@ -148,14 +148,14 @@ def test_bytes_behind_the_end_go_where_the_last_tile_has_no_length(real: Real, r
 
 def test_tile_lengths_stay_only_where_they_are_true(real: Real) -> None:
     frame = first_frame(real("MR_small_jp2klossless.dcm")).rstrip(b"\0")
-    plain = jpeg2000.strip_metadata(frame)
+    plain = jpeg2000.strip_jpeg2000_metadata(frame)
     at = plain.index(b"\xff\x90")
     length = len(plain) - at - 2
     true = plain[:at] + segment(0x55, struct.pack(">BBHI", 0, 0x60, 0, length)) + plain[at:]
     false = plain[:at] + segment(0x55, struct.pack(">BBHI", 0, 0x60, 0, length + 1)) + plain[at:]
 
-    assert jpeg2000.strip_metadata(true) == true
-    assert jpeg2000.strip_metadata(false) == plain
+    assert jpeg2000.strip_jpeg2000_metadata(true) == true
+    assert jpeg2000.strip_jpeg2000_metadata(false) == plain
 
 
 def test_jpeg_xl_types_and_indexes_carry_nothing() -> None:
@@ -165,7 +165,7 @@ def test_jpeg_xl_types_and_indexes_carry_nothing() -> None:
     head = b"\0\0\0\x0cJXL \x0d\x0a\x87\x0a"
     code = box(b"jxlc", b"\xff\x0a123")
 
-    cleaned = jpegxl.strip_metadata(head + box(b"ftyp", b"jxl " + RAW) + box(b"jxli", RAW) + code)
+    cleaned = jpegxl.strip_jpegxl_metadata(head + box(b"ftyp", b"jxl " + RAW) + box(b"jxli", RAW) + code)
 
     assert cleaned == head + box(b"ftyp", b"jxl \0\0\0\0jxl ") + code
 
@@ -196,5 +196,5 @@ def test_a_fragment_between_two_frames_carries_nothing_out(real: Real, sanitize:
 
 
 def test_a_frame_without_a_scan_is_refused() -> None:
-    with pytest.raises(Refused):
-        markers.strip_metadata(b"\xff\xd8" + segment(0xC0, b"\x08\0\1\0\1\1\1\x11\0") + b"\xff\xd9")
+    with pytest.raises(Quarantined):
+        markers.strip_jpeg_metadata(b"\xff\xd8" + segment(0xC0, b"\x08\0\1\0\1\1\1\x11\0") + b"\xff\xd9")

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Context, Known
+from medsanitize.sanitize.context import Context, KnownValue
 from medsanitize.sanitize.formats.png.file import read_png
-from medsanitize.sanitize.formats.png.samples import blank_png, colors
-from medsanitize.sanitize.formats.tiff.file import read_tiff
+from medsanitize.sanitize.formats.png.samples import blank_png, png_colors
+from medsanitize.sanitize.formats.tiff.file import read_tiff_image
 from medsanitize.sanitize.formats.tiff.samples import blank_pages, page_colors
-from medsanitize.sanitize.pseudonyms import derive
-from medsanitize.sanitize.raster.burned_in import views
-from medsanitize.sanitize.raster.sanitizer import RasterSanitizer, is_raster, peek_raster
-from medsanitize.sanitize.result import Check, Outcome, Sanitized
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
+from medsanitize.sanitize.raster.burned_in import page_views
+from medsanitize.sanitize.raster.sanitizer import RasterSanitizer, inspect_raster, is_raster
+from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized
 from medsanitize.verifiers.leaks.identifier_search import build_search
 from medsanitize.verifiers.leaks.raster_files import audit_raster, raster_digest
 from PIL import Image, ImageDraw, ImageFont
@@ -49,7 +49,7 @@ from tests.helpers.raster_files import (
 
 UNREFERENCED = {"TIFF between", "TIFF behind the end", "TIFF long strip", "TIFF deflate", "TIFF packed"}
 """The marker is no part of anything there: a strip that is moved over it makes pixels of it."""
-KEYS = derive(bytes(range(64)), scope="project")
+KEYS = derive_sub_keys(bytes(range(64)), scope="project")
 CONTEXT = Context("object:aa", "aa")
 PLANTED = {
     f"{form} {name}": data
@@ -242,7 +242,7 @@ def test_deflated_zeros_are_not_inflated_beyond_what_is_declared() -> None:
     ids=["tiles", "Aperio", "OME", "Ventana", "Hamamatsu", "layers", "large pages"],
 )
 def test_a_slide_is_no_picture(data: bytes) -> None:
-    seen = peek_raster(data)
+    seen = inspect_raster(data)
     assert (rule_of(data), seen and (seen.kind, seen.rule)) == (
         "slide-not-supported",
         ("unreadable", "slide-not-supported"),
@@ -261,19 +261,19 @@ def test_names_in_metadata_are_gathered() -> None:
     photoshop = segment(0xED, b"Photoshop 3.0\x008BIM\x04\x04\0\0\0\0\0\x20" + iptc)
     comment = segment(0xFE, b"MRN: A-4471 taken 2021-03-04")
     seen = [
-        peek_raster(jpeg_with(photoshop, comment)),
-        peek_raster(png_with(b"tEXt", b"Author\0Ada Quill")),
-        peek_raster(tiff_with(ascii_entry(315, b"Bo Reed"), ascii_entry(306, b"2020:05:06 01:02:03"))),
+        inspect_raster(jpeg_with(photoshop, comment)),
+        inspect_raster(png_with(b"tEXt", b"Author\0Ada Quill")),
+        inspect_raster(tiff_with(ascii_entry(315, b"Bo Reed"), ascii_entry(306, b"2020:05:06 01:02:03"))),
     ]
     known = frozenset().union(*(one.known for one in seen if one))
     assert {
-        Known("name", "Roe^Janet"),
-        Known("name", "Ann Other"),
-        Known("id", "A-4471"),
-        Known("date", "20210304"),
-        Known("name", "Ada Quill"),
-        Known("name", "Bo Reed"),
-        Known("date", "20200506"),
+        KnownValue("name", "Roe^Janet"),
+        KnownValue("name", "Ann Other"),
+        KnownValue("id", "A-4471"),
+        KnownValue("date", "20210304"),
+        KnownValue("name", "Ada Quill"),
+        KnownValue("name", "Bo Reed"),
+        KnownValue("date", "20200506"),
     } <= known
 
 
@@ -287,7 +287,7 @@ def test_a_picture_is_a_patient_of_its_own() -> None:
 
 def test_text_in_pixels_is_stated_as_not_looked_for_or_refused() -> None:
     quarantine = policy("pixels: {at_risk: quarantine}\n")
-    assert sanitized(jpeg_with()).record.pixels is Check.NOT_RUN
+    assert sanitized(jpeg_with()).record.pixels is CheckResult.NOT_RUN
     assert rule_of(jpeg_with(), quarantine) == "burned-in-text-risk"
 
 
@@ -308,7 +308,7 @@ def test_equal_pixels_have_one_digest_in_every_file(tmp_path: Path) -> None:
 def test_the_audit_finds_a_known_name_and_another_digest(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(png_with(b"tEXt", b"Author\0" + RAW))
-    found = audit_raster(path, search=build_search([Known("name", MARKER)]), digest="0" * 64)
+    found = audit_raster(path, search=build_search([KnownValue("name", MARKER)]), digest="0" * 64)
     assert {finding.rule for finding in found} == {"audit:name", "audit:digest", "audit:structure"}
 
 
@@ -324,8 +324,8 @@ def test_blanking_a_png_changes_nothing_else(mode: str) -> None:
     png = read_png(encoded(wide if mode == "I;16" else scene().convert(mode), "PNG"), 10**6)
     mask = masked(48, 70)
     made = read_png(blank_png(png, mask).write(), 10**6)
-    assert np.array_equal(colors(made)[~mask], colors(png)[~mask])
-    assert len(np.unique(colors(made)[mask], axis=0)) == 1
+    assert np.array_equal(png_colors(made)[~mask], png_colors(png)[~mask])
+    assert len(np.unique(png_colors(made)[mask], axis=0)) == 1
     assert made.header == replace(png.header, interlaced=False)
 
 
@@ -359,9 +359,9 @@ def test_a_strip_whose_length_reaches_into_a_tag_is_cut() -> None:
     [("1", None), ("L", "packbits"), ("P", "tiff_lzw"), ("RGB", "tiff_lzw"), ("RGB", "jpeg"), ("CMYK", None)],
 )
 def test_blanking_a_tiff_changes_nothing_else(mode: str, compression: str | None) -> None:
-    tiff = read_tiff(encoded(scene().convert(mode), "TIFF", compression=compression), 10**6)
+    tiff = read_tiff_image(encoded(scene().convert(mode), "TIFF", compression=compression), 10**6)
     mask = masked(48, 70)
-    made = read_tiff(blank_pages(tiff, {0: mask}).write(), 10**6)
+    made = read_tiff_image(blank_pages(tiff, {0: mask}).write(), 10**6)
     before, after = page_colors(tiff, tiff.pages[0]), page_colors(made, made.pages[0])
     assert np.array_equal(after[~mask], before[~mask])
     assert len(np.unique(after[mask], axis=0)) == 1
@@ -369,9 +369,9 @@ def test_blanking_a_tiff_changes_nothing_else(mode: str, compression: str | None
 
 def test_transparency_is_looked_at_too() -> None:
     samples = np.zeros((8, 8, 4), np.uint8)
-    assert len(views(samples)) == 1
+    assert len(page_views(samples)) == 1
     samples[2, 2, 3] = 255
-    assert [view.ndim for view in views(samples)] == [3, 2, 3]
+    assert [view.ndim for view in page_views(samples)] == [3, 2, 3]
 
 
 def test_a_picture_in_colours_may_show_a_person() -> None:
@@ -386,7 +386,7 @@ def test_burned_in_names_are_blanked_and_clinical_words_stay() -> None:
         ImageDraw.Draw(image).text((10, top), text, font=ImageFont.load_default(24), fill=255)
     result = sanitized(encoded(image, "PNG"), policy("dicom: {options: {clean_pixel_data: true}}\n"))
     out = pixels_of(b"".join(piece for piece in result.pieces if isinstance(piece, bytes)))
-    assert (result.record.pixels, result.record.pixel_regions_cleaned) == (Check.PASSED, 1)
+    assert (result.record.pixels, result.record.pixel_regions_cleaned) == (CheckResult.PASSED, 1)
     assert (int(out[:60, :, 0].max()), int(out[110:, :, 0].max())) == (20, 255)
 
 
@@ -414,4 +414,4 @@ def test_a_broken_file_is_released_clean_or_refused(
         assert audited(out, tmp_path_factory.mktemp("out")) == []
     else:
         assert result.pieces == ()
-    peek_raster(bytes(data))
+    inspect_raster(bytes(data))

@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from medsanitize.policies.model import TextRules
+from medsanitize.policies.model import TextSection
 from medsanitize.policies.tables.vocabulary import cues, fold
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known_identifiers import terms
+from medsanitize.sanitize.text.known_identifiers import compile_terms
 
-NOBODY = terms([])
-CLEANER = TextCleaner(TextRules(action="clean"))
+NOBODY = compile_terms([])
+CLEANER = TextCleaner(TextSection(action="clean"))
 PLANTED = re.compile(r"\{([^}]*)\}")
 WORD = re.compile(r"[^\W_]+")
 LINES = [

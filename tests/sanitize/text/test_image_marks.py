@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from medsanitize.policies.model import TextRules
-from medsanitize.sanitize.context import Known
+from medsanitize.policies.model import TextSection
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known_identifiers import terms
+from medsanitize.sanitize.text.known_identifiers import compile_terms
 
-CLEANER, NOBODY = TextCleaner(TextRules()), terms(())
+CLEANER, NOBODY = TextCleaner(TextSection()), compile_terms(())
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_position_setting_or_measure_in_an_image_identifies_nobody(line: str) 
 
 
 def test_a_patient_with_the_name_of_a_mark_is_found() -> None:
-    assert CLEANER.identifying("ASSIS", terms([Known("name", "ASSIS^MARIA")]), noisy=True)
+    assert CLEANER.identifying("ASSIS", compile_terms([KnownValue("name", "ASSIS^MARIA")]), noisy=True)
 
 
 @pytest.mark.parametrize("line", ["ASSIS GRZBOWSKA", "Page, Larkington"])

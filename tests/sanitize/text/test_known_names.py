@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.tables.vocabulary import words as vocabulary
-from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.text.folding import squeeze
-from medsanitize.sanitize.text.known_identifiers import known_spans, terms
+from medsanitize.sanitize.context import KnownValue
+from medsanitize.sanitize.text.folding import fold_letters
+from medsanitize.sanitize.text.known_identifiers import compile_terms, find_known_identifiers
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, STREET_WORDS
 
 from tests.helpers.known_subject import FRAMES, fakers, shown
@@ -84,14 +84,14 @@ def test_initials_and_particles_are_cut_only_where_they_stand_for_a_person(text:
 
 
 def test_a_marker_of_side_beside_a_name_is_no_initial() -> None:
-    subject = terms([Known("name", "Wagner^Laura")])
+    subject = compile_terms([KnownValue("name", "Wagner^Laura")])
 
     assert shown("WAGNER L KNEE, WAGNER, L., LWAGNER", subject) == "[name] L KNEE, [name]"
 
 
 @pytest.mark.parametrize("name", ["Hodgkin", "Black", "White", "Hand", "Head"])
 def test_a_patient_called_like_a_clinical_word_loses_it_everywhere(name: str) -> None:
-    subject = terms([Known("name", f"{name}^Ann")])
+    subject = compile_terms([KnownValue("name", f"{name}^Ann")])
 
     assert name.lower() not in shown(f"{name} {name.lower()} lymphoma, {name.upper()}", subject).lower()
 
@@ -107,7 +107,7 @@ def test_a_patient_called_like_a_clinical_word_loses_it_everywhere(name: str) ->
     ],
 )
 def test_a_family_name_of_one_character_goes_where_it_stands_alone(text: str, left: str) -> None:
-    cuts = known_spans(text, terms([Known("name", "森^涼平")]))
+    cuts = find_known_identifiers(text, compile_terms([KnownValue("name", "森^涼平")]))
     gone = {place for cut in cuts for place in range(cut.start, cut.end)}
     assert "".join(char for place, char in enumerate(text) if place not in gone) == left
 
@@ -118,7 +118,7 @@ def test_any_persons_name_is_covered_in_every_spelling(
     name: tuple[str, str], spelling: int, frame: str
 ) -> None:
     family, given_name = name
-    subject = terms([Known("name", f"{family}^{given_name}")])
+    subject = compile_terms([KnownValue("name", f"{family}^{given_name}")])
     written = [
         *(
             f"{family} {given_name}",
@@ -133,8 +133,8 @@ def test_any_persons_name_is_covered_in_every_spelling(
             family.lower(),
         ),
         *(
-            squeeze(family + given_name),
-            squeeze(given_name + family, wide=True),
+            fold_letters(family + given_name),
+            fold_letters(given_name + family, wide=True),
             f"{given_name}.{family}",
             family.upper(),
         ),
@@ -142,7 +142,7 @@ def test_any_persons_name_is_covered_in_every_spelling(
     text = frame.format(written)
     start = text.index(written)
 
-    covered = {place for cut in known_spans(text, subject) for place in range(cut.start, cut.end)}
+    covered = {place for cut in find_known_identifiers(text, subject) for place in range(cut.start, cut.end)}
 
     assert {start + place for place, char in enumerate(written) if char.isalnum()} <= covered
 
@@ -154,7 +154,7 @@ def test_any_persons_name_is_covered_in_every_spelling(
     kind=st.sampled_from(["drop", "swap", "double", "change"]),
 )
 def test_one_slip_in_a_long_name_does_not_hide_it(name: tuple[str, str], place: int, kind: str) -> None:
-    family = squeeze(name[0])
+    family = fold_letters(name[0])
     place %= max(1, len(family) - 1)
     slip = {
         "drop": family[:place] + family[place + 1 :],
@@ -164,6 +164,6 @@ def test_one_slip_in_a_long_name_does_not_hide_it(name: tuple[str, str], place: 
     }[kind]
     assume(len(family) >= 6 and len(slip) >= 5)
     assume(slip not in vocabulary() | INSTITUTION_WORDS | STREET_WORDS)
-    subject = terms([Known("name", f"{family}^X")])
+    subject = compile_terms([KnownValue("name", f"{family}^X")])
 
     assert shown(f"CT CHEST {slip} 5 mm", subject) == "CT CHEST [name] 5 mm"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.tables.vocabulary import words as vocabulary
-from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.text.folding import squeeze
-from medsanitize.sanitize.text.known_identifiers import known_spans, terms
+from medsanitize.sanitize.context import KnownValue
+from medsanitize.sanitize.text.folding import fold_letters
+from medsanitize.sanitize.text.known_identifiers import compile_terms, find_known_identifiers
 from medsanitize.verifiers.leaks.identifier_encodings import fold
 from medsanitize.verifiers.leaks.patient_search import matcher
 
@@ -137,7 +137,7 @@ def test_what_is_left_holds_nothing_that_the_audit_of_the_own_patient_looks_for(
     makers = fakers()
     for number in range(60):
         known = frozenset(subject_of(makers[number % len(makers)], number))
-        subject = terms(known)
+        subject = compile_terms(known)
         own = matcher(known, vocabulary(), {})
         for one in known:
             text = fold(shown(f"CT {one.value} knee", subject))
@@ -145,13 +145,15 @@ def test_what_is_left_holds_nothing_that_the_audit_of_the_own_patient_looks_for(
 
 
 def test_dates_are_read_as_calendar_days_only() -> None:
-    subject = terms([Known("date", "20041399"), Known("date", ""), Known("date", "garbage")])
+    subject = compile_terms(
+        [KnownValue("date", "20041399"), KnownValue("date", ""), KnownValue("date", "garbage")]
+    )
 
     assert subject.dates == frozenset()
 
 
 def test_the_spans_are_in_order_and_apart() -> None:
-    cuts = known_spans("Smith John 12345678 19.01.2004 Kowalski Hospital O'Brien", SUBJECT)
+    cuts = find_known_identifiers("Smith John 12345678 19.01.2004 Kowalski Hospital O'Brien", SUBJECT)
 
     assert all(one.end <= other.start for one, other in pairwise(cuts))
     assert [cut.rule for cut in cuts] == [
@@ -164,14 +166,14 @@ def test_the_spans_are_in_order_and_apart() -> None:
 
 
 def test_nothing_known_cuts_nothing() -> None:
-    assert known_spans(f"Smith {date(2004, 1, 19)} 12345678", terms([])) == ()
+    assert find_known_identifiers(f"Smith {date(2004, 1, 19)} 12345678", compile_terms([])) == ()
 
 
 def test_reprs_show_no_value() -> None:
-    known_spans("SMTIH", SUBJECT, noisy=True)
+    find_known_identifiers("SMTIH", SUBJECT, noisy=True)
 
     for thing in (SUBJECT, *SUBJECT.forms, SUBJECT.misspelt, *SUBJECT.blurred()):
-        assert not {"smith", "4711", "wilkinson"} & set(squeeze(repr(thing)).split())
+        assert not {"smith", "4711", "wilkinson"} & set(fold_letters(repr(thing)).split())
         assert "smith" not in repr(thing)
 
 
@@ -200,16 +202,16 @@ def test_reprs_show_no_value() -> None:
 )
 @pytest.mark.parametrize("noisy", [False, True])
 def test_hostile_texts_take_linear_time(unit: str, noisy: bool) -> None:
-    subject = terms(
+    subject = compile_terms(
         [
-            *(Known("name", value) for value in ("Smith^John", "Aaaaa^Aaaa")),
-            Known("address", "1 A St, Aaaaaa"),
+            *(KnownValue("name", value) for value in ("Smith^John", "Aaaaa^Aaaa")),
+            KnownValue("address", "1 A St, Aaaaaa"),
         ]
     )
     text = unit * (40_000 // len(unit))
 
     began = time.process_time()
-    known_spans(text, subject, noisy=noisy)
+    find_known_identifiers(text, subject, noisy=noisy)
 
     assert time.process_time() - began < 3
 
@@ -217,5 +219,5 @@ def test_hostile_texts_take_linear_time(unit: str, noisy: bool) -> None:
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=80), noisy=st.booleans())
 def test_any_text_is_answered_with_spans_inside_it(text: str, noisy: bool) -> None:
-    for cut in known_spans(text, SUBJECT, noisy=noisy):
+    for cut in find_known_identifiers(text, SUBJECT, noisy=noisy):
         assert 0 <= cut.start < cut.end <= len(text)

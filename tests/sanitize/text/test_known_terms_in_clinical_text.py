@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.text.edit_distance import distance
-from medsanitize.sanitize.text.folding import squeeze
-from medsanitize.sanitize.text.known_identifiers import known_spans, terms
+from medsanitize.sanitize.context import KnownValue
+from medsanitize.sanitize.text.edit_distance import edit_distance
+from medsanitize.sanitize.text.folding import fold_letters
+from medsanitize.sanitize.text.known_identifiers import compile_terms, find_known_identifiers
 
 from tests.helpers.known_subject import fakers, shown, subject_of
 
@@ -76,7 +76,7 @@ CLINICAL = tuple(
     ],
 )
 def test_short_and_generic_values_cut_no_clinical_text(category: str, value: str) -> None:
-    subject = terms([Known(category, value)])
+    subject = compile_terms([KnownValue(category, value)])
     text = "CT HEAD T2 12 mm in the radiology, US, MR street hospital patient unknown test A x CT750 HD chest"
 
     assert shown(text, subject) == text
@@ -87,11 +87,13 @@ def test_clinical_phrases_lose_nothing_but_words_they_share_with_the_subject() -
     makers = fakers()
     for number in range(200):
         known = subject_of(makers[number % len(makers)], number)
-        subject = terms(known)
+        subject = compile_terms(known)
         own = {
-            squeeze(word) for one in known for word in one.value.replace("^", " ").replace(",", " ").split()
+            fold_letters(word)
+            for one in known
+            for word in one.value.replace("^", " ").replace(",", " ").split()
         }
         for phrase in CLINICAL:
-            for cut in known_spans(phrase, subject):
-                word = squeeze(phrase[cut.start : cut.end])
-                assert any(distance(word, other, 2) <= 2 for other in own), (phrase, cut)
+            for cut in find_known_identifiers(phrase, subject):
+                word = fold_letters(phrase[cut.start : cut.end])
+                assert any(edit_distance(word, other, 2) <= 2 for other in own), (phrase, cut)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 # ruff: noqa: E501  (one class a paragraph)
 import pytest
-from medsanitize.policies.model import TextRules
+from medsanitize.policies.model import TextSection
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known_identifiers import terms
-from medsanitize.sanitize.text.recognizers import found
+from medsanitize.sanitize.text.known_identifiers import compile_terms
+from medsanitize.sanitize.text.recognizers import find_patterns
 
-NOBODY = terms([])
+NOBODY = compile_terms([])
 
 IDENTIFIERS = {
     "phone": "(212) 555-1234|+44 20 5551234|030/1234567|555-1234|06 12 34 56 78|+49 89 5551234|0171 2345678",
@@ -34,7 +34,7 @@ SETTINGS = ("CHEST {} CONTRAST", "chest pain, {} , follow up", "{}", "Befund {} 
 
 @pytest.fixture(scope="module")
 def cleaner() -> TextCleaner:
-    return TextCleaner(TextRules(action="clean"))
+    return TextCleaner(TextSection(action="clean"))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -106,7 +106,7 @@ def test_an_age_over_89_goes(age: str, cleaner: TextCleaner) -> None:
 
 
 def test_the_hospitals_own_numbers_go_by_the_policys_pattern() -> None:
-    cleaner = TextCleaner(TextRules(action="clean", patterns=(r"[A-Z]\d{2}",)))
+    cleaner = TextCleaner(TextSection(action="clean", patterns=(r"[A-Z]\d{2}",)))
 
     assert cleaner.clean("CHEST X17 CONTRAST", NOBODY).text == "CHEST CONTRAST"
 
@@ -114,6 +114,6 @@ def test_the_hospitals_own_numbers_go_by_the_policys_pattern() -> None:
 def test_what_follows_a_postcode_and_a_comma_is_no_town_when_every_word_is_clinical() -> None:
     text = "wohnt Hauptstr. 4, Kassel 34117, Verlaufskontrolle Rundherd"
 
-    address = max((one for one in found(text) if one.rule == "address"), key=lambda one: one.end)
+    address = max((one for one in find_patterns(text) if one.rule == "address"), key=lambda one: one.end)
 
     assert text[address.end :] == ", Verlaufskontrolle Rundherd"

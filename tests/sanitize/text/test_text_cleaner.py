@@ -9,14 +9,14 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from medsanitize.policies.model import TextRules
-from medsanitize.sanitize.context import Known
+from medsanitize.policies.model import TextSection
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.text.cleaner import TextCleaner
-from medsanitize.sanitize.text.known_identifiers import terms
+from medsanitize.sanitize.text.known_identifiers import compile_terms
 
-NOBODY = terms([])
-HODGKIN = terms([Known("name", "HODGKIN^MARTHA")])
-CLEANER = TextCleaner(TextRules(action="clean"))
+NOBODY = compile_terms([])
+HODGKIN = compile_terms([KnownValue("name", "HODGKIN^MARTHA")])
+CLEANER = TextCleaner(TextSection(action="clean"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pydicom
 import pytest
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.context import Context, Decision
+from medsanitize.sanitize.context import Context, ReviewDecision
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
@@ -32,7 +32,7 @@ def scan(
     """Sanitise slices of one patient with one sanitiser, each under decisions of its own."""
     sanitizer = Sanitizer(lenient, subkeys)
 
-    def run(number: int, *decisions: Decision) -> tuple[Sanitized, Any]:
+    def run(number: int, *decisions: ReviewDecision) -> tuple[Sanitized, Any]:
         data = real("CT_small.dcm")
         data.SOPInstanceUID = data.file_meta.MediaStorageSOPInstanceUID = f"1.2.3.{number}"
         data.StudyDescription = TEXT
@@ -58,8 +58,8 @@ def test_two_texts_have_two_places(scan: Callable[..., Any]) -> None:
 
 def test_a_decision_holds_for_its_text_alone_and_for_its_object_alone(scan: Callable[..., Any]) -> None:
     places = {doubt.text.split("\n")[0].removeprefix("before: "): doubt.place for doubt in scan(1)[0].doubts}
-    kept = scan(2, Decision(places[TEXT], "keep"))[1]
-    blanked = scan(3, Decision(places[TEXT], "blank"))[1]
+    kept = scan(2, ReviewDecision(places[TEXT], "keep"))[1]
+    blanked = scan(3, ReviewDecision(places[TEXT], "blank"))[1]
     untouched = scan(4)[1]
     assert (kept.StudyDescription, blanked.get("StudyDescription", "")) == (TEXT, "")
     assert "Adebayo" not in kept.SeriesDescription
@@ -69,5 +69,5 @@ def test_a_decision_holds_for_its_text_alone_and_for_its_object_alone(scan: Call
 
 def test_what_was_decided_is_no_doubt_any_more(scan: Callable[..., Any]) -> None:
     first = scan(1)[0].doubts
-    after = scan(2, *(Decision(doubt.place, "blank") for doubt in first))[0].doubts
+    after = scan(2, *(ReviewDecision(doubt.place, "blank") for doubt in first))[0].doubts
     assert after == ()

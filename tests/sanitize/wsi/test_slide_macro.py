@@ -12,9 +12,9 @@ import openslide
 import pytest
 from medsanitize.policies.model import KeptMacro, WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan
-from medsanitize.sanitize.formats.tiff.writer import numbers
-from medsanitize.sanitize.quarantine import Refused
-from medsanitize.sanitize.result import Slide
+from medsanitize.sanitize.formats.tiff.writer import integer_values
+from medsanitize.sanitize.quarantine import Quarantined
+from medsanitize.sanitize.result import SlideRecord
 from medsanitize.sanitize.wsi import macro, macro_ocr
 from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
@@ -70,7 +70,9 @@ def staged(source: SlideView, plan: EditPlan, folder: Path, part: tuple[float, .
     path = folder / f"{NAME.instance}{suffix}"
     path.write_bytes(data)
     facts = plan.facts
-    stated = Slide(facts.vendor, facts.levels, facts.mpp, facts.objective, macros=",".join(facts.macros))
+    stated = SlideRecord(
+        facts.vendor, facts.levels, facts.mpp, facts.objective, macros=",".join(facts.macros)
+    )
     left, top, right, bottom = part
     kept = (left, top, right, bottom)
     return Staged(path, sha256(data).hexdigest(), stated, sources=(before,), macro=kept)
@@ -165,7 +167,7 @@ def test_text_that_can_be_read_after_it_was_blanked_is_refused(monkeypatch: pyte
     monkeypatch.setattr(macro_ocr, "text_areas", lambda *_: [(100, 10, 140, 30)])
     source = slides.aperio(macro=glass())
 
-    with pytest.raises(Refused, match="burned-in-text-remains"):
+    with pytest.raises(Quarantined, match="burned-in-text-remains"):
         plan_edits(source, RULES, NAME)
 
 
@@ -196,7 +198,7 @@ def test_a_macro_larger_than_the_tissue_is_dropped() -> None:
 
 def test_a_turned_macro_is_dropped() -> None:
     pages = aperio_pages()
-    pages[-1].values[274] = numbers(slides.CLASSIC, 3, [6])
+    pages[-1].values[274] = integer_values(slides.CLASSIC, 3, [6])
 
     assert left_out(slides.view(("x.svs", slides.tiff(slides.CLASSIC, pages))))
 
@@ -242,7 +244,7 @@ def test_two_images_of_tissue_keep_a_black_macro_so_that_viewers_open_them(tmp_p
 
 def test_a_macro_that_nobody_stated_is_found(tmp_path: Path) -> None:
     one = staged(*released("aperio"), tmp_path)
-    other = Slide(one.stated.vendor, one.stated.levels, one.stated.mpp, one.stated.objective)
+    other = SlideRecord(one.stated.vendor, one.stated.levels, one.stated.mpp, one.stated.objective)
 
     assert audited(Staged(one.main, one.sha256, other)) == {"audit:picture"}
 
@@ -250,7 +252,7 @@ def test_a_macro_that_nobody_stated_is_found(tmp_path: Path) -> None:
 def test_another_macro_than_the_stated_one_is_found(tmp_path: Path) -> None:
     one = staged(*released("hamamatsu"), tmp_path)
     facts = one.stated
-    other = Slide(facts.vendor, facts.levels, facts.mpp, facts.objective, macros="0" * 64)
+    other = SlideRecord(facts.vendor, facts.levels, facts.mpp, facts.objective, macros="0" * 64)
 
     assert audited(Staged(one.main, one.sha256, other)) == {"audit:picture"}
 
@@ -265,6 +267,6 @@ def test_a_stated_macro_that_is_not_there_is_found(tmp_path: Path) -> None:
     source = slides.aperio(macro=glass())
     one = staged(source, plan_edits(source, WholeSlides(), NAME), tmp_path)
     facts = one.stated
-    stated = Slide(facts.vendor, facts.levels, facts.mpp, facts.objective, macros="0" * 64)
+    stated = SlideRecord(facts.vendor, facts.levels, facts.mpp, facts.objective, macros="0" * 64)
 
     assert audited(Staged(one.main, one.sha256, stated)) == {"audit:picture"}

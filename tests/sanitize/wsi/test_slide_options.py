@@ -8,9 +8,9 @@ from pathlib import Path
 import openslide
 import pytest
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.formats.tiff.page import Value
-from medsanitize.sanitize.formats.tiff.pyramid import read_tiff
-from medsanitize.sanitize.result import Slide
+from medsanitize.sanitize.formats.tiff.page import FieldValue
+from medsanitize.sanitize.formats.tiff.pyramid import read_pyramid
+from medsanitize.sanitize.result import SlideRecord
 from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.verifiers.leaks.identifier_search import build_search
@@ -36,7 +36,7 @@ def saved(source: SlideView, rules: WholeSlides, folder: Path, *, metadata: bool
     path = folder / f"{NAME.instance}{suffix}"
     path.write_bytes(data)
     facts = plan.facts
-    stated = Slide(facts.vendor, facts.levels, facts.mpp, facts.objective)
+    stated = SlideRecord(facts.vendor, facts.levels, facts.mpp, facts.objective)
     return Staged(path, sha256(data).hexdigest(), stated, sources=(before,), metadata=metadata)
 
 
@@ -48,7 +48,7 @@ def profiled() -> SlideView:
     """A slide whose first level has a colour profile with texts."""
     pages = [slides.page(slides.CLASSIC, one, {}) for one in slides.levels()]
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    pages[0].values[34675] = Value(7, len(profile), profile)
+    pages[0].values[34675] = FieldValue(7, len(profile), profile)
     return slides.view(("x.tif", slides.tiff(slides.CLASSIC, pages)))
 
 
@@ -124,7 +124,7 @@ def test_the_restart_index_of_ndpi_stays_where_nothing_is_cut() -> None:
 
     (data,) = slides.written(source, plan_edits(source, SEGMENTS, NAME)).values()
 
-    tiffs = (source.tiff, read_tiff(data))
+    tiffs = (source.tiff, read_pyramid(data))
     before, after = (tiff.numbers(tiff.directories[0], 65426).tolist() for tiff in tiffs)
     assert before == after
 
@@ -169,7 +169,7 @@ def test_a_colour_profile_with_texts_is_found(tmp_path: Path) -> None:
     path = tmp_path / "x.tif"
     path.write_bytes(data)
 
-    staged = Staged(path, sha256(data).hexdigest(), Slide("generic-tiff", ((256, 256),)))
+    staged = Staged(path, sha256(data).hexdigest(), SlideRecord("generic-tiff", ((256, 256),)))
 
     assert "audit:metadata" in audited(staged)
 
@@ -184,7 +184,7 @@ def test_a_colour_profile_goes_by_default() -> None:
 
 def test_a_colour_profile_that_is_none_goes() -> None:
     page = slides.page(slides.CLASSIC, slides.levels()[0], {})
-    page.values[34675] = Value(7, 200, bytes(200))
+    page.values[34675] = FieldValue(7, 200, bytes(200))
     source = slides.view(("x.tif", slides.tiff(slides.CLASSIC, [page])))
 
     assert plan_edits(source, PROFILES, NAME).rules["X:colour-profile"] == 1

@@ -14,14 +14,14 @@ import tifffile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.formats.tiff.page import Page
-from medsanitize.sanitize.formats.tiff.pyramid import read_tiff
-from medsanitize.sanitize.formats.tiff.writer import numbers, text
+from medsanitize.sanitize.formats.tiff.page import OutputPage
+from medsanitize.sanitize.formats.tiff.pyramid import read_pyramid
+from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values
 from medsanitize.sanitize.formats.xml import parse_xml
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.registry import plan_edits, vendor_of
 from medsanitize.sanitize.wsi.source import SlideName, SlideView, SourceFile
-from medsanitize.sanitize.wsi.tiff_pages import kept_page
+from medsanitize.sanitize.wsi.tiff_pages import copy_page
 from medsanitize.sanitize.wsi.tiles import TileCleaner
 from medsanitize.sanitize.wsi.vendors import aperio_afi
 
@@ -166,7 +166,7 @@ def test_tifffile_reads_the_same_pixels_of_a_qptiff(tmp_path: Path) -> None:
 
 
 def refused(data: bytes) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Quarantined) as caught:
         plan_edits(slides.view(("x", data)), RULES, NAME)
     return caught.value.rule
 
@@ -208,8 +208,8 @@ def test_a_loop_of_directories_is_refused() -> None:
 def test_a_tile_that_several_places_show_is_counted_once() -> None:
     two = np.tile(slides.tissue(2 * slides.TILE)[: slides.TILE], (2, 2, 1))
     data = slides.tiff(slides.CLASSIC, [slides.page(slides.CLASSIC, two, {})])
-    tiff, cleaner = read_tiff(data), TileCleaner(data)
-    page = kept_page(tiff, tiff.directories[0], cleaner)
+    tiff, cleaner = read_pyramid(data), TileCleaner(data)
+    page = copy_page(tiff, tiff.directories[0], cleaner)
     assert (len(page.segments), cleaner.rules) == (8, {"C:tile-metadata": 2})
 
 
@@ -222,8 +222,8 @@ def test_tiles_are_looked_at_as_they_lie_in_the_file(monkeypatch: pytest.MonkeyP
         return plain(cleaner, offset, *more)
 
     monkeypatch.setattr(TileCleaner, "clean", clean)
-    tiff = read_tiff(generic_bytes())
-    kept_page(tiff, tiff.directories[0], TileCleaner(tiff.data))
+    tiff = read_pyramid(generic_bytes())
+    copy_page(tiff, tiff.directories[0], TileCleaner(tiff.data))
     assert len(looked_at) > 1
     assert looked_at == sorted(looked_at)
 
@@ -234,11 +234,11 @@ def test_a_picture_larger_than_its_tiles_is_refused() -> None:
 
 def test_tiles_that_overlap_are_refused() -> None:
     source = slides.generic()
-    tiff = read_tiff(source.data)
+    tiff = read_pyramid(source.data)
     field = tiff.directories[0].fields[324]
     offsets = tiff.numbers(tiff.directories[0], 324).tolist()
     offsets[1] = offsets[0] + 2
-    lied = numbers(tiff.dialect, 4, offsets).data
+    lied = integer_values(tiff.dialect, 4, offsets).data
     data = bytes(source.data)
 
     rule = refused(data[: field.start] + lied + data[field.start + len(lied) :])
@@ -249,26 +249,26 @@ def test_tiles_that_overlap_are_refused() -> None:
 @pytest.mark.parametrize("untouched", [False, True], ids=["released", "wiped"])
 def test_a_tag_that_lies_in_a_tile_is_refused(untouched: bool) -> None:
     facts = {256: 16, 257: 16, 258: 8, 259: 1, 262: 1, 277: 1, 322: 16, 323: 16}
-    values = {tag: numbers(slides.CLASSIC, 4, [fact]) for tag, fact in facts.items()}
-    plain = Page(values | {270: text(slides.MARKER * 20)}, [(bytes(range(256)),)], True)
+    values = {tag: integer_values(slides.CLASSIC, 4, [fact]) for tag, fact in facts.items()}
+    plain = OutputPage(values | {270: ascii_value(slides.MARKER * 20)}, [(bytes(range(256)),)], True)
     data = slides.tiff(slides.CLASSIC, [plain])
-    fields = read_tiff(data).directories[0].fields
+    fields = read_pyramid(data).directories[0].fields
     place = fields[324].start
     lied = data[:place] + struct.pack("<I", fields[270].start) + data[place + 4 :]
 
-    def keep(source: bytes) -> Page:
-        found = read_tiff(source)
-        return kept_page(found, found.directories[0], TileCleaner(source, untouched=untouched))
+    def keep(source: bytes) -> OutputPage:
+        found = read_pyramid(source)
+        return copy_page(found, found.directories[0], TileCleaner(source, untouched=untouched))
 
     assert keep(data).tiled
-    with pytest.raises(Refused, match="tiff-overlapping-data"):
+    with pytest.raises(Quarantined, match="tiff-overlapping-data"):
         keep(lied)
 
 
 def test_a_jpeg_that_a_page_calls_plain_samples_is_refused() -> None:
     tile = slides.jpeg(slides.tissue(64))
 
-    with pytest.raises(Refused):
+    with pytest.raises(Quarantined):
         TileCleaner(tile).clean(0, len(tile), 1, 64)
 
 
@@ -298,7 +298,7 @@ def test_a_second_picture_inside_a_tile_is_cut() -> None:
     ],
 )
 def test_xml_bombs_and_broken_xml_are_refused(bomb: bytes) -> None:
-    with pytest.raises(Refused, match="slide-xml"):
+    with pytest.raises(Quarantined, match="slide-xml"):
         parse_xml(bomb)
 
 
@@ -316,7 +316,7 @@ def test_a_damaged_slide_is_refused_or_clean(vendor: str, data: st.DataObject) -
 
     try:
         left = b"".join(released(slides.view(*files)).values())
-    except Refused:
+    except Quarantined:
         return
 
     assert slides.MARKER.encode() not in left
@@ -336,12 +336,12 @@ def test_tiles_too_small_or_too_many_for_a_slide_are_refused(across: int, side: 
     picture = slides.tissue(64)
     page = slides.page(slides.BIG, picture, {270: "Aperio Image Library v1|AppMag = 40"})
     longs = {256: across * side, 257: across * side, 322: side, 323: side}
-    page.values.update({tag: numbers(slides.BIG, 4, [value]) for tag, value in longs.items()})
-    whole = Page(page.values, [page.segments[0]] * across * across, True)
+    page.values.update({tag: integer_values(slides.BIG, 4, [value]) for tag, value in longs.items()})
+    whole = OutputPage(page.values, [page.segments[0]] * across * across, True)
     source = SlideView((SourceFile("slide.svs", slides.tiff(slides.BIG, [whole])),))
 
     started = time.process_time()
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Quarantined) as refused:
         plan_edits(source, RULES, NAME)
 
     assert (refused.value.rule, time.process_time() - started < 2) == (rule, True)
@@ -394,12 +394,12 @@ def test_a_label_of_a_channel_shows_that_channels_name(tmp_path: Path) -> None:
     "path", ["../x.svs", "/etc/x.svs", "sub/x.svs", "..\\x.svs", "C:\\scans\\x.svs", "C:x.svs", ".."]
 )
 def test_a_list_that_names_files_elsewhere_is_refused(path: str) -> None:
-    with pytest.raises(Refused, match="slide-file-elsewhere"):
+    with pytest.raises(Quarantined, match="slide-file-elsewhere"):
         plan_edits(listing(*channel_names(), path), RULES, NAME)
 
 
 def test_a_list_whose_channel_is_missing_is_refused() -> None:
-    with pytest.raises(Refused, match="slide-file-missing"):
+    with pytest.raises(Quarantined, match="slide-file-missing"):
         plan_edits(listing(*channel_names(), "third.svs"), RULES, NAME)
 
 
@@ -407,7 +407,7 @@ def test_a_list_of_other_pictures_is_refused() -> None:
     other = SourceFile("a.svs", slides.generic().data)
     view = SlideView((SourceFile("x.afi", b"<ImageList><Path>a.svs</Path></ImageList>"), other))
 
-    with pytest.raises(Refused, match="slide-not-supported"):
+    with pytest.raises(Quarantined, match="slide-not-supported"):
         plan_edits(view, RULES, NAME)
 
 
@@ -416,7 +416,7 @@ def test_a_list_of_other_pictures_is_refused() -> None:
     [b"<ImageList>.svs", b"<!DOCTYPE x><ImageList><Path>a.svs</Path></ImageList>", b"<ImageList/>"],
 )
 def test_a_list_that_is_broken_or_empty_is_refused(listed: bytes) -> None:
-    with pytest.raises(Refused, match=r"slide-xml|slide-description"):
+    with pytest.raises(Quarantined, match=r"slide-xml|slide-description"):
         plan_edits(SlideView((SourceFile("x.afi", listed),)), RULES, NAME)
 
 

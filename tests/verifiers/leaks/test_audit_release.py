@@ -10,9 +10,9 @@ from types import ModuleType
 
 import pytest
 from medsanitize.release import layout
-from medsanitize.release.manifest import ObjectRow, patients_of, write_objects, write_patients
-from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.result import Check, Finding
+from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
+from medsanitize.sanitize.context import KnownValue
+from medsanitize.sanitize.result import CheckResult, Finding
 from medsanitize.verifiers.leaks.audit import audit_release, second_opinion
 from medsanitize.verifiers.leaks.identifier_search import build_search
 
@@ -46,31 +46,36 @@ def make_release(
         rows.append(change(row))
     rows.sort(key=lambda row: (row.patient, row.study, row.series, row.instance))
     write_objects(rows, root, metadata={})
-    write_patients(patients_of(root), root, metadata={})
+    write_patients(count_patients(root), root, metadata={})
     return root
 
 
 def test_a_clean_release_passes_and_says_that_no_search_was_made(made: ModuleType, tmp_path: Path) -> None:
     audit = audit_release(make_release(made, tmp_path))
 
-    assert (audit.findings, audit.objects, audit.sampled, audit.identifiers) == ((), 3, 3, Check.NOT_RUN)
+    assert (audit.findings, audit.objects, audit.sampled, audit.identifiers) == (
+        (),
+        3,
+        3,
+        CheckResult.NOT_RUN,
+    )
 
 
 def test_with_a_search_a_clean_release_passes_it(made: ModuleType, tmp_path: Path) -> None:
-    audit = audit_release(make_release(made, tmp_path), build_search([Known("name", "Doe^John")]))
+    audit = audit_release(make_release(made, tmp_path), build_search([KnownValue("name", "Doe^John")]))
 
-    assert audit.identifiers is Check.PASSED
+    assert audit.identifiers is CheckResult.PASSED
 
 
 def test_a_known_name_in_the_report_is_found(made: ModuleType, tmp_path: Path) -> None:
     release = make_release(made, tmp_path)
     (release / "report.html").write_text("<p>John Doe</p>")
 
-    audit = audit_release(release, build_search([Known("name", "Doe^John")]))
+    audit = audit_release(release, build_search([KnownValue("name", "Doe^John")]))
 
     assert (audit.findings, audit.identifiers) == (
         (("report.html", Finding("file", "audit:name")),),
-        Check.FLAGGED,
+        CheckResult.FLAGGED,
     )
 
 
@@ -139,7 +144,7 @@ def test_a_manifest_that_says_other_than_the_object_is_found(
 
 def test_rows_of_patients_that_are_not_the_sums_are_found(made: ModuleType, tmp_path: Path) -> None:
     release = make_release(made, tmp_path)
-    write_patients([replace(next(patients_of(release)), objects=7)], release, metadata={})
+    write_patients([replace(next(count_patients(release)), objects=7)], release, metadata={})
 
     assert [finding for _, finding in audit_release(release).findings] == [Finding("file", "audit:manifest")]
 

@@ -7,16 +7,16 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.result import Finding
 from medsanitize.verifiers.leaks.identifier_search import CHUNK, OVERLAP, build_search
 from medsanitize.verifiers.leaks.scan_object import Expected, audit_object
 
 NET = build_search(
     [
-        Known("name", "Zebrowski^Xaverine"),
-        Known("id", "QX12345678"),
-        Known("uid", "1.3.6.1.4.1.99999.8.4711.1"),
+        KnownValue("name", "Zebrowski^Xaverine"),
+        KnownValue("id", "QX12345678"),
+        KnownValue("uid", "1.3.6.1.4.1.99999.8.4711.1"),
     ]
 )
 CHANCE = np.random.default_rng(4711)
@@ -56,8 +56,8 @@ def test_what_is_known_is_found_in_samples_of_any_look(ground: str, *, wide: boo
     ],
 )
 def test_values_filled_up_with_nuls_are_found_as_without_the_sieve(spelled: bytes) -> None:
-    known = [Known("name", "Müllerßon^Jürgen"), Known("id", "KH-4711-00815")]
-    net = build_search([*known, Known("name", "Zebrowski^Xaverine")])
+    known = [KnownValue("name", "Müllerßon^Jürgen"), KnownValue("id", "KH-4711-00815")]
+    net = build_search([*known, KnownValue("name", "Zebrowski^Xaverine")])
     samples = b"\xfe\xff" * 5000 + spelled + b"\xfe\xff" * 5000
 
     assert list(net.hits_in_samples(samples, 0, len(samples))) == list(net.hits(samples)) != []

@@ -14,7 +14,7 @@ import pydicom
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.result import Finding
 from medsanitize.verifiers.leaks.identifier_encodings import MIN_DISTINCT
 from medsanitize.verifiers.leaks.identifier_search import Search, build_search
@@ -26,32 +26,32 @@ from pydicom.uid import DeflatedExplicitVRLittleEndian, RLELossless
 VOCABULARY = frozenset(["head", "chest", "left", "ct", "smith", "philips", "center", "hospital"])
 OWN = frozenset(
     [
-        Known("name", "Quixote^Ána^Maria"),
-        Known("name", "Head^Kim"),
-        Known("id", "HX-4711"),
-        Known("date", "20190704"),
-        Known("address", "12 Windmill Lane^La Mancha"),
-        Known("phone", "+34 926 555 0199"),
-        Known("institution", "Sancho Memorial"),
+        KnownValue("name", "Quixote^Ána^Maria"),
+        KnownValue("name", "Head^Kim"),
+        KnownValue("id", "HX-4711"),
+        KnownValue("date", "20190704"),
+        KnownValue("address", "12 Windmill Lane^La Mancha"),
+        KnownValue("phone", "+34 926 555 0199"),
+        KnownValue("institution", "Sancho Memorial"),
     ]
 )
 OTHERS = (
-    Known("name", "Doe^John^Peter"),
-    Known("name", "Müller^Jörg"),
-    Known("name", "山田^太郎"),
-    Known("name", "Smith^Chest"),
-    Known("name", "Wu^Li"),
-    Known("id", "MR-654321"),
-    Known("id", "88123406"),
-    Known("id", "123"),
-    Known("id", "19450312"),
-    Known("uid", "1.2.840.113619.2.55.3.77"),
-    Known("uid", "2.25.314159265358979323846264338327950288"),
-    Known("uid", "1.2.840.10008.5.1.4.1.1.2"),
-    Known("address", "7 Elm Tree Road"),
-    Known("phone", "0301-234 5678"),
-    Known("institution", "St Elsewhere Clinic"),
-    Known("date", "20200102"),
+    KnownValue("name", "Doe^John^Peter"),
+    KnownValue("name", "Müller^Jörg"),
+    KnownValue("name", "山田^太郎"),
+    KnownValue("name", "Smith^Chest"),
+    KnownValue("name", "Wu^Li"),
+    KnownValue("id", "MR-654321"),
+    KnownValue("id", "88123406"),
+    KnownValue("id", "123"),
+    KnownValue("id", "19450312"),
+    KnownValue("uid", "1.2.840.113619.2.55.3.77"),
+    KnownValue("uid", "2.25.314159265358979323846264338327950288"),
+    KnownValue("uid", "1.2.840.10008.5.1.4.1.1.2"),
+    KnownValue("address", "7 Elm Tree Road"),
+    KnownValue("phone", "0301-234 5678"),
+    KnownValue("institution", "St Elsewhere Clinic"),
+    KnownValue("date", "20200102"),
 )
 Plant = Callable[[pydicom.Dataset], Any]
 
@@ -203,7 +203,7 @@ def test_a_name_of_two_letters_is_sought_in_its_own_patient_only_and_counted(
 ) -> None:
     data_set = made.released()
     data_set.ImageComments = "Anna Anan"
-    known = Known("name", "Anan^Anna")
+    known = KnownValue("name", "Anan^Anna")
     search, path = build_search([known]), made.saved(data_set, tmp_path)
 
     found = [
@@ -431,7 +431,7 @@ def test_a_random_identifier_at_a_random_place_of_a_real_file_is_found(
     letters = st.text("abcdefghijklmnopqrstuvwxyz", min_size=5, max_size=12)
     names = st.tuples(letters, letters).filter(lambda pair: len(set("".join(pair))) >= MIN_DISTINCT)
     family, given_name = data.draw(names)
-    known = Known("name", f"{family}^{given_name}")
+    known = KnownValue("name", f"{family}^{given_name}")
     form = data.draw(st.sampled_from(["{0}^{1}", "{1} {0}", "{0}, {1}", "{1}_{0}", "{0}{1}", "{1}.{0}"]))
     text = data.draw(st.sampled_from([str.lower, str.upper, str.title]))(form.format(family, given_name))
     encoded = text.encode(data.draw(st.sampled_from(["utf-8", "utf-16-le", "utf-16-be"])))
@@ -451,7 +451,7 @@ def test_a_random_identifier_at_a_random_place_of_a_real_file_is_found(
 def test_a_random_id_in_any_text_element_of_a_real_file_is_found(
     made: ModuleType, tmp_path: Path, data: st.DataObject
 ) -> None:
-    known = Known("id", data.draw(st.from_regex(r"[A-Z]{2}123[0-9]{3,5}", fullmatch=True)))
+    known = KnownValue("id", data.draw(st.from_regex(r"[A-Z]{2}123[0-9]{3,5}", fullmatch=True)))
     data_set = made.released(data.draw(st.sampled_from(REAL)))
     places = [element for element in data_set.iterall() if element.VR in ("LO", "SH", "ST", "LT", "PN")]
     element = data.draw(st.sampled_from(places))
@@ -495,7 +495,7 @@ def test_a_search_can_be_sent_to_a_worker(search: Search, tmp_path: Path) -> Non
 
 
 def test_many_patients_need_several_automata_and_all_are_searched(tmp_path: Path) -> None:
-    search = build_search(Known("id", f"PX-{number:07d}") for number in range(120_000))
+    search = build_search(KnownValue("id", f"PX-{number:07d}") for number in range(120_000))
     path = tmp_path / "note.txt"
     path.write_text("PX-0000001 PX-0119999")
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.verifiers.leaks.identifier_search import build_search
 from medsanitize.verifiers.leaks.prefilter import BLOCK, LONG, could_be, runs
 
@@ -45,7 +45,7 @@ def assert_let_through(chunk: bytes, through: list[bytes]) -> None:
     "spelled", [b"Zebrowski", b"ZEBROWSKI", b"Z\0e\0b\0r\0o\0w\0s\0k\0i\0", b"zeb-rowski"]
 )
 def test_a_known_name_in_image_data_is_found(before: int, spelled: bytes) -> None:
-    net = build_search([Known("name", "Zebrowski")])
+    net = build_search([KnownValue("name", "Zebrowski")])
     chunk = FOLD[:before] + spelled + FOLD
     assert [(hit.start, hit.rule) for hit in net.long_hits(chunk, 0)] == [(before, "name")]
 
@@ -57,13 +57,13 @@ def test_a_black_ground_is_not_let_through() -> None:
 
 
 def test_a_uid_in_image_data_is_found() -> None:
-    net = build_search([Known("uid", "1.2.392.200036.9116.7"), Known("id", "S26-0047119")])
+    net = build_search([KnownValue("uid", "1.2.392.200036.9116.7"), KnownValue("id", "S26-0047119")])
     assert {hit.rule for hit in net.long_hits(FOLD + b"1.2.392.200036.9116.7" + FOLD, 0)} == {"uid"}
 
 
 def test_values_of_too_many_different_bytes_are_searched_without_the_sieve() -> None:
     names = [
-        Known("name", "".join(map(chr, range(start, start + 12)))) for start in range(0x4E00, 0x5200, 12)
+        KnownValue("name", "".join(map(chr, range(start, start + 12)))) for start in range(0x4E00, 0x5200, 12)
     ]
     net = build_search(names)
     assert could_be(bytes(range(200))) is None

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from medsanitize.policies.model import WholeSlides
-from medsanitize.release.multi_file_objects import digest_of_parts
-from medsanitize.sanitize.context import Known
-from medsanitize.sanitize.result import Part, Slide
+from medsanitize.release.multi_file_objects import parts_digest
+from medsanitize.sanitize.context import KnownValue
+from medsanitize.sanitize.result import FilePart, SlideRecord
 from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.verifiers.leaks.identifier_search import build_search
@@ -49,11 +49,11 @@ def staged(kind: str, tmp_path: Path, *, behind: bytes = b"", policy: WholeSlide
         path = tmp_path / "out" / f"{NAME.instance}{name}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        parts.append(Part(name, len(data), sha256(data).hexdigest()))
+        parts.append(FilePart(name, len(data), sha256(data).hexdigest()))
     facts = plan.facts
-    stated = Slide(facts.vendor, facts.levels, facts.mpp, facts.objective)
+    stated = SlideRecord(facts.vendor, facts.levels, facts.mpp, facts.objective)
     several = tuple(parts) if len(parts) > 1 else ()
-    digest = digest_of_parts(several) if several else parts[0].sha256
+    digest = parts_digest(several) if several else parts[0].sha256
     return Staged(tmp_path / "out" / f"{NAME.instance}{first}", digest, stated, several, sources)
 
 
@@ -95,7 +95,7 @@ def test_what_is_hidden_is_found(hidden: bytes, rule: str, tmp_path: Path) -> No
 
 
 def test_what_the_run_knows_is_found_everywhere(tmp_path: Path) -> None:
-    search = build_search([Known("name", "Quixleyvane^Zyphora"), Known("id", "MRN7734190")])
+    search = build_search([KnownValue("name", "Quixleyvane^Zyphora"), KnownValue("id", "MRN7734190")])
     assert "audit:id" in rules(staged("generic", tmp_path, behind=b" MRN7734190 "), search)
 
 
@@ -113,25 +113,27 @@ def test_a_comment_in_a_tile_is_found(tmp_path: Path) -> None:
     view = slides.generic()
     source = saved(view, tmp_path)[0]
     facts = plan_edits(view, WholeSlides(), NAME).facts
-    uncleaned = Staged(source, sha256(source.read_bytes()).hexdigest(), Slide(facts.vendor, facts.levels))
+    uncleaned = Staged(
+        source, sha256(source.read_bytes()).hexdigest(), SlideRecord(facts.vendor, facts.levels)
+    )
     assert "audit:tile-metadata" in rules(uncleaned)
 
 
 def test_a_label_that_stayed_is_found(tmp_path: Path) -> None:
     source = saved(slides.aperio(), tmp_path)[0]
-    uncleaned = Staged(source, sha256(source.read_bytes()).hexdigest(), Slide("aperio", ((256, 256),)))
+    uncleaned = Staged(source, sha256(source.read_bytes()).hexdigest(), SlideRecord("aperio", ((256, 256),)))
     assert "audit:picture" in rules(uncleaned)
 
 
 @pytest.mark.parametrize(
     "stated",
     [
-        Slide("leica", ((256, 256),)),
-        Slide("aperio", ((256, 256),), 0.25),
-        Slide("aperio", ((256, 256),), 0.5, 40),
+        SlideRecord("leica", ((256, 256),)),
+        SlideRecord("aperio", ((256, 256),), 0.25),
+        SlideRecord("aperio", ((256, 256),), 0.5, 40),
     ],
 )
-def test_a_record_that_says_something_else_is_found(stated: Slide, tmp_path: Path) -> None:
+def test_a_record_that_says_something_else_is_found(stated: SlideRecord, tmp_path: Path) -> None:
     one = staged("aperio", tmp_path)
     other = Staged(one.main, one.sha256, stated, one.parts, one.sources)
     assert rules(other) == {"audit:viewer"}

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from medsanitize.sanitize.context import Known
+from medsanitize.sanitize.context import KnownValue
 from medsanitize.verifiers.leaks import slide_single_pass
 from medsanitize.verifiers.leaks.identifier_search import Search, build_search
 from medsanitize.verifiers.leaks.slide_single_pass import CHUNK, Pass, TileSums, sums_of
@@ -44,7 +44,10 @@ def test_a_word_of_the_source_is_found_across_chunks(large: Path, place: int, sp
 @pytest.mark.parametrize("people", [1, 2500])
 def test_a_net_with_words_still_finds_what_is_known(large: Path, people: int) -> None:
     large.write_bytes(large.read_bytes() + b" Zebrowski^Xaverine " + WORD)
-    known = [Known("name", "Zebrowski^Xaverine"), *(Known("id", f"QX{n:07d}") for n in range(people))]
+    known = [
+        KnownValue("name", "Zebrowski^Xaverine"),
+        *(KnownValue("id", f"QX{n:07d}") for n in range(people)),
+    ]
     rules, _, _ = read(large, [], build_search(known).with_words([WORD]))
     assert rules == {"name", "source-text"}
 

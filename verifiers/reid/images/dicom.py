@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import UnreadablePicture
-from medsanitize.sanitize.quarantine import Refused
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.verifiers.reid.images.image import Modality, Picture
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read_dicom(path: Path) -> Picture | None:
                 raise UnreadablePicture("too-large")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buf:
                 return _picture(buf)
-    except Refused as refused:
+    except Quarantined as refused:
         raise UnreadablePicture(refused.rule, "pixels" if refused.place == "pixels" else "header") from None
     except _ERRORS:
         raise UnreadablePicture("pixels-undecodable", "pixels") from None
@@ -94,12 +94,12 @@ def _picture(buf: mmap.mmap) -> Picture | None:
 def _data_set(buf: mmap.mmap) -> Dataset:
     """The data set, whatever its container: bare ones too, deflated ones up to a limit."""
     from medsanitize.policies.model import Limits
-    from medsanitize.sanitize.formats.dicom.file import open_container
+    from medsanitize.sanitize.formats.dicom.file import open_dicom
     from pydicom.dataset import FileMetaDataset
     from pydicom.filereader import read_dataset
     from pydicom.uid import UID
 
-    container = open_container(buf, Limits())
+    container = open_dicom(buf, Limits())
     layout = container.syntax.layout
     source: Any = container.buf if container.buf is buf else BytesIO(container.buf)
     source.seek(container.start)
@@ -154,19 +154,19 @@ def _geometry(ds: Dataset, frames: int) -> Geometry:
 
 def _from_stream(ds: Dataset, frame: int, geometry: Geometry) -> NDArray[Any]:
     """One encapsulated frame by the decoders that sanitise, which refuse a size that is not the header's."""
-    from medsanitize.sanitize.burned_in.write_back import model_of
-    from medsanitize.sanitize.formats.dicom.decode import decode
+    from medsanitize.sanitize.burned_in.write_back import color_model
+    from medsanitize.sanitize.formats.dicom.decode import decode_frame
     from medsanitize.sanitize.formats.dicom.transfer_syntax import TRANSFER_SYNTAXES
-    from medsanitize.sanitize.formats.frame_header import declared
+    from medsanitize.sanitize.formats.frame_header import read_frame_header
     from pydicom.encaps import get_frame
     from pydicom.pixels.processing import convert_color_space
 
     syntax = TRANSFER_SYNTAXES[str(ds.file_meta.TransferSyntaxUID)]
     stream = get_frame(ds.PixelData, frame, number_of_frames=geometry.frames)
-    samples = decode(stream, syntax, geometry)
-    if geometry.samples == 3 and model_of(stream, syntax, geometry).startswith("YBR"):
+    samples = decode_frame(stream, syntax, geometry)
+    if geometry.samples == 3 and color_model(stream, syntax, geometry).startswith("YBR"):
         return convert_color_space(samples, "YBR_FULL", "RGB", per_frame=True)
-    stated = declared(stream, syntax.codec)
+    stated = read_frame_header(stream, syntax.codec)
     bits = geometry.bits_stored if stated is None else stated.bits
     return _cells(samples, geometry, bits, geometry.high_bit if stated is None else bits - 1)
 

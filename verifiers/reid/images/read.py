@@ -64,14 +64,14 @@ def read_picture(path: Path, *, part: Part = Part.WHOLE) -> Picture:
 
 def _whole(path: Path) -> Picture:
     from medsanitize.sanitize.formats.dicom.file import looks_like_dicom
-    from medsanitize.sanitize.formats.file_type import sniff
+    from medsanitize.sanitize.formats.file_type import detect_format
     from medsanitize.verifiers.reid.images.dicom import read_dicom
     from medsanitize.verifiers.reid.images.raster import read_raster
     from medsanitize.verifiers.reid.images.slide import is_slide, read_slide
 
     with path.open("rb") as file:
         head = file.read(4096)
-    form = sniff(head)
+    form = detect_format(head)
     # The preamble of a DICOM file may be that of a TIFF file as well (PS3.10 7.1).
     if head[128:132] == b"DICM" or (form is None and looks_like_dicom(head)):
         picture = read_dicom(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.verifiers.reid.index.index_folder import (
     ROWS,
     About,
@@ -116,7 +116,7 @@ def build_index(
     """
     count = write_parts(folder, batches, dimension)
     about = About(dimension, count, model, {})
-    with storage():
+    with storage_errors():
         remove_shards(folder)
         if count > exact_up_to:
             vectors = map_vectors(folder, about)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import digest_file
 from medsanitize.verifiers.reid.index.ivf import shard_name
@@ -79,7 +79,7 @@ def write_parts(
     import pyarrow.parquet as pq
 
     count, writer = 0, None
-    with storage():
+    with storage_errors():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
         (folder / ABOUT).unlink(missing_ok=True)
@@ -123,7 +123,7 @@ def write_about(folder: Path, about: About) -> None:
     files = {name: digest_file(folder / name) for name in names}
     facts = {**asdict(about), "files": files, "format": _FORMAT}
     write_atomic(folder / ABOUT, document_json(facts))
-    with storage():
+    with storage_errors():
         (folder / ABOUT).chmod(0o600)
 
 

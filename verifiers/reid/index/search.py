@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.verifiers.reid.calibration import clopper_pearson
 from medsanitize.verifiers.reid.index.exact import nearest
 from medsanitize.verifiers.reid.index.ivf import SHARD, ranked_again, write_inverted
@@ -76,7 +76,7 @@ def search_in(
     """
     if len(vectors) <= exact_up_to:
         return Search(vectors)
-    with storage(), ExitStack() as files:
+    with storage_errors(), ExitStack() as files:
 
         def place(_: int) -> Path:
             # Linux opens a file that has no name any more by its descriptor.

@@ -7,7 +7,7 @@ import weakref
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,12 +66,12 @@ class Spill:
         if self._file is None:
             return np.frombuffer(b"".join(self._blocks), "<f4").reshape(self._shape)
         self._write()
-        with storage():
+        with storage_errors():
             self._file.flush()
             return np.memmap(self._file, "<f4", mode="r", shape=self._shape)
 
     def _write(self) -> None:
-        with storage():
+        with storage_errors():
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  it lives as long as this
                 weakref.finalize(self, self._file.close)

@@ -9,7 +9,7 @@ from pathlib import Path
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release import layout
 from medsanitize.release.manifest import ObjectRow, read_rows
-from medsanitize.release.multi_file_objects import parts_of
+from medsanitize.release.multi_file_objects import read_parts
 from medsanitize.verifiers.reid.labels import Columns, read_labels, splits_of
 
 
@@ -92,7 +92,7 @@ def release_side(release: Path, title: str) -> Side:
 def _parts(release: Path, row: ObjectRow) -> tuple[tuple[str, ...], tuple[Path, ...]]:
     """Digests of all files of a slide, and where the further ones lie."""
     try:
-        listed = list(parts_of(row.path, row.parts))
+        listed = list(read_parts(row.path, row.parts))
     except (ValueError, TypeError, LookupError):
         raise IntegrityError("The manifest is damaged", "Fetch the release again") from None
     paths = tuple(release / layout.require_safe(path) for path, _, _ in listed[1:])

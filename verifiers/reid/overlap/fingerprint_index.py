@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.release.atomic_io import storage, write_atomic
+from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import digest_file
 from medsanitize.verifiers.reid.images.image import Modality
@@ -87,14 +87,14 @@ def _make(output: Path, part: Path) -> None:
         empty = output.is_dir() and not output.is_symlink() and not any(output.iterdir())
         if os.path.lexists(output) and not empty:
             raise UsageError("Something is at the place of the index", "Name a new folder, or remove it")
-        with storage():
+        with storage_errors():
             part.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(part):
             raise UsageError(
                 "The index is half made: by a run that is still at it, or by one that was killed",
                 "Remove the folder with its name and .part, if nothing is at work on it",
             )
-        with storage():
+        with storage_errors():
             part.mkdir(mode=0o700)
     except OSError:
         raise UsageError("The folder for the index cannot be made", "Name one within a folder") from None
@@ -114,12 +114,12 @@ def keep(seen: Seen, folder: Path, models: Models) -> None:
 
     if not seen.vectors:
         raise UsageError("No image could be looked at by a model", "Name a folder of radiographs or slides")
-    with storage():
+    with storage_errors():
         os.close(os.open(folder / _IMAGES, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         pq.write_table(_table(seen), folder / _IMAGES, write_page_checksum=True)
     files = {_IMAGES: digest_file(folder / _IMAGES)}
     for modality, vectors in seen.vectors.items():
-        with storage():
+        with storage_errors():
             (folder / modality.value).mkdir(mode=0o700)
         first, second = _places(modality)
         parts = [(first, vectors.first, EXACT_UP_TO)]
@@ -136,7 +136,7 @@ def keep(seen: Seen, folder: Path, models: Models) -> None:
         "files": files,
     }
     write_atomic(folder / SEEN, document_json({**facts, "digest": _digest(facts)}))
-    with storage():
+    with storage_errors():
         (folder / SEEN).chmod(0o600)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UnreadablePicture
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.verifiers.reid.images.image import Modality, Picture
 from medsanitize.verifiers.reid.models.gradcam import Attended, attend, open_attended, packaged_attended
 from medsanitize.verifiers.reid.overlap.compare import Pair
@@ -67,7 +67,7 @@ def write_figure(found: Overlap, models: Paths, path: Path) -> None:
         _figure(found, number, pair, models if pair in scored else None)
         for number, pair in enumerate(shown, 1)
     )
-    with storage():
+    with storage_errors():
         path.unlink(missing_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.verifiers.reid.calibration import Point
 from medsanitize.verifiers.reid.overlap.compare import Comparison, Pair
 from medsanitize.verifiers.reid.overlap.overlap import Overlap
@@ -88,7 +88,7 @@ def write_pairs(found: Overlap, path: Path) -> None:
     import pyarrow.parquet as pq
 
     rows = [_row(found, pair) for pair in found.pairs]
-    with storage():
+    with storage_errors():
         path.unlink(missing_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as file:

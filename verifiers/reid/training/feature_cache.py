@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from medsanitize.release.atomic_io import storage
+from medsanitize.release.atomic_io import storage_errors
 from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
 from numpy.typing import NDArray
 
@@ -46,7 +46,7 @@ def kept_rows(
         If the disk is full or fails.
     """
     count, length = shape
-    with storage():
+    with storage_errors():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "r+b") as kept:
@@ -59,7 +59,7 @@ def kept_rows(
             stops.check()
             places = range(start, min(start + batch, count))
             rows = compute(places).astype(np.float32).tobytes()
-            with storage():
+            with storage_errors():
                 kept.write(rows)
                 kept.flush()
             hears.advance(len(places))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from medsanitize.policies.load import loads
 from medsanitize.release.manifest import ObjectRow, write_objects
-from medsanitize.sanitize.result import Check
+from medsanitize.sanitize.result import CheckResult
 from medsanitize.verifiers.reid.calibration import Rate
 from medsanitize.verifiers.reid.linkage.holub_guidelines import Facts, checklist, facts_of
 
@@ -122,7 +122,7 @@ def row(number: int, **changes: Any) -> ObjectRow:
 
 
 def test_what_overlap_could_not_tell_counts_where_the_policy_asks_for_it(tmp_path: Path) -> None:
-    write_objects([row(0), row(1, check_overlap=Check.PASSED)], tmp_path, metadata={})
+    write_objects([row(0), row(1, check_overlap=CheckResult.PASSED)], tmp_path, metadata={})
     asks = POLICY + "registry: {path: ./registry, key: {env: B_KEY}}\noverlap: {action: flag}\n"
     found = [facts_of(loads(text, base=tmp_path), tmp_path).undecided for text in (POLICY, asks)]
     assert found == [0, 1]
@@ -130,10 +130,10 @@ def test_what_overlap_could_not_tell_counts_where_the_policy_asks_for_it(tmp_pat
 
 def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
     rows = [
-        row(0, slide_block="B1", check_registry=Check.PASSED),
-        row(1, slide_block="B1", check_registry=Check.FLAGGED, check_identifiers=Check.PASSED),
-        row(2, slide_block="B2", check_pixels=Check.PASSED, check_overlap=Check.FLAGGED),
-        row(3, check_pixels=Check.NOT_APPLICABLE),
+        row(0, slide_block="B1", check_registry=CheckResult.PASSED),
+        row(1, slide_block="B1", check_registry=CheckResult.FLAGGED, check_identifiers=CheckResult.PASSED),
+        row(2, slide_block="B2", check_pixels=CheckResult.PASSED, check_overlap=CheckResult.FLAGGED),
+        row(3, check_pixels=CheckResult.NOT_APPLICABLE),
     ]
     write_objects(rows, tmp_path, metadata={})
     found = facts_of(loads(POLICY, base=tmp_path), tmp_path)
