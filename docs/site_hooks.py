@@ -10,6 +10,17 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
 _PAGES = {"benchmarks/README.md": "measurements.md", "CHANGELOG.md": "changelog.md"}
 
 
+def on_startup(**_: Any) -> None:
+    """Give mkdocstrings the public modules under the package's name, which no folder of the checkout has."""
+    root = Path(__file__).parents[1]
+    package = root / "build" / "packages" / "medsanitize"
+    package.mkdir(parents=True, exist_ok=True)
+    for name in ("__init__.py", "errors.py", "api"):
+        link = package / name
+        if not link.is_symlink():
+            link.symlink_to(root / name)
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The page with links that the site can follow."""
     return _OUTSIDE.sub(_link, markdown)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
+from shutil import copy
 from types import ModuleType
 
 import pytest
 from medsanitize.pipeline.reporting.rule_help import reason_for
 from medsanitize.policies.load import loads
+from pydicom.data import get_testdata_file
 
 from tests.helpers.documents import PAGES, blocks, over
 
@@ -69,3 +71,12 @@ def test_every_python_block_of_the_manual_compiles(page: Path) -> None:
 def test_links_of_the_manual_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "export").mkdir()
+    copy(get_testdata_file("CT_small.dcm", download=False), tmp_path / "export" / "scan.dcm")
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks(ROOT / "README.md", "python")
+    exec(compile(block, "README.md", "exec"), {})  # noqa: S102
+    assert len(list((tmp_path / "clean").rglob("*.dcm"))) == 1
