@@ -145,6 +145,7 @@ def test_without_network_home_or_user_name_and_on_a_read_only_root_the_bytes_are
     again(base, kept / "demo")
     temporary.chmod(0o777)
     subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", base], check=True)
+    subprocess.run(["chown", "-R", "0:0", base / "spark"], check=True)
     for folder in (traced, *traced.parents):
         folder.chmod(folder.stat().st_mode | 0o111)
     told = environment(Path("/nonexistent"), temporary)
