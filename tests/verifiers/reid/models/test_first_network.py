@@ -8,7 +8,7 @@ import sys
 SCRIPT = """
 import numpy as np, onnx
 from onnx import TensorProto, helper
-from medsanitize.sanitize import networks
+from medsanitize.sanitize import onnx as networks
 from medsanitize.verifiers.reid.models.onnx_session import open_session
 
 ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("in", "out")]
