@@ -25,6 +25,7 @@ from medsanitize.errors import MedsanitizeError, UsageError
 from medsanitize.pipeline.engines.base import silence
 from medsanitize.pipeline.resume import open_shared, release_keys, state_path
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.stages.evidence import Tally, object_rows
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.shards import Shard, part_of, shard_path, sources_of
@@ -85,7 +86,13 @@ def session() -> Iterator[SparkSession]:
 
     On this machine it is reached by loopback alone, has no user interface, and keeps its files in a folder
     that goes with it.
+
+    Raises
+    ------
+    UsageError
+        The extra for Spark is not installed.
     """
+    check_extra("spark")
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("medsanitize")

@@ -44,7 +44,12 @@ NEED_AN_EXTRA = (
 )
 # What the others see of a generator does not need its networks.
 PLAIN = tuple(f"generators.diffusion.{name}" for name in ("config", "generator", "preprocess", "recipes"))
-IMPORT_NAMES: Mapping[str, str] = {"pillow": "PIL", "python-gdcm": "gdcm", "ruamel.yaml": "ruamel"}
+IMPORT_NAMES: Mapping[str, str] = {
+    "pillow": "PIL",
+    "pyjpegls": "jpeg_ls",
+    "python-gdcm": "gdcm",
+    "ruamel.yaml": "ruamel",
+}
 """Names to import by where they are not the names to install by."""
 
 

@@ -34,20 +34,24 @@ def prepare_demo(folder: Path) -> Demo:
     Raises
     ------
     UsageError
-        The folder is not empty.
+        The folder is not empty, or an extra that the policy needs is not installed.
     """
     from medsanitize.pipeline.demo.export import make_export
+    from medsanitize.pipeline.runtime.optional_dependencies import check_extras
+    from medsanitize.policies.load import loads
     from medsanitize.policies.release_key import generate_release_key
     from medsanitize.policies.template import policy_template
     from medsanitize.release.attestation import generate_signing_key
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError("The folder for the demo is not empty", "Name a new folder")
+    content = _with_signing(policy_template("research", "demo"))
+    check_extras(loads(content, base=folder.absolute()))
     with storage_errors():
         folder.mkdir(parents=True, exist_ok=True)
         export = make_export(folder / "export")
         policy = folder / "policy.yaml"
-        policy.write_text(_with_signing(policy_template("research", "demo")), encoding="utf-8")
+        policy.write_text(content, encoding="utf-8")
         _elsewhere(folder / "elsewhere")
     generate_release_key(folder / "release.key")
     generate_signing_key(folder / "signing.key")

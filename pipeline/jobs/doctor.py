@@ -173,7 +173,7 @@ def _libraries() -> Iterator[tuple[str, str]]:
     names: set[str] = set()
     for line in required:
         found = re.search(r"extra\s*==\s*['\"]([\w-]+)['\"]", line)
-        if found is None or found[1] in extras or found[1] == "spark":
+        if found is None or found[1] in extras:
             names.add(re.split(r"[\s\[<>=!~;(]", line, maxsplit=1)[0])
     for name in sorted(names - {"medsanitize"}, key=str.lower):
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.resume import scope_of, state_path
+from medsanitize.pipeline.runtime.optional_dependencies import check_release_extra
 from medsanitize.pipeline.state.database import State, translated
 from medsanitize.policies.model import Policy
 from medsanitize.policies.release_key import read_release_key
@@ -108,6 +109,7 @@ def _audited(
     from medsanitize.verifiers.leaks.audit import audit_release
 
     if not is_in_store(release):
+        check_release_extra(Path(release))
         return audit_release(Path(release), search, private_creators=private_creators)
     from medsanitize.pipeline.storage.remote_release import audit_in_store
 

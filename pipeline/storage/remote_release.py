@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+from medsanitize.pipeline.runtime.optional_dependencies import check_extra, check_release_extra
 from medsanitize.pipeline.storage.protocol import SourceProblem
 from medsanitize.pipeline.storage.remote import RemoteReader
 from medsanitize.pipeline.storage.retry import Absent, Odd
@@ -64,6 +64,7 @@ def audit_in_store(
     with _release_at(address) as (files, folder):
         next(files.walk(), None)  # where nothing can be listed there is no release to find damaged
         files.fetch(files.manifests(), folder)
+        check_release_extra(folder)
         return audit_release(folder, search, private_creators=private_creators, files=files)
 
 

