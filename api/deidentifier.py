@@ -45,7 +45,7 @@ from medsanitize.sanitize.wsi.source import SlideView, SourceFile
 
 if TYPE_CHECKING:
     import pydicom
-    from medsanitize.verifiers.leaks.identifier_search import Search
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 Source = str | os.PathLike[str] | bytes
 _SETTLED: Final = {"drop": Outcome.DROPPED, "quarantine": Outcome.QUARANTINED}
@@ -349,14 +349,14 @@ class Deidentifier:
     def _audit(self, out: bytes, record: ObjectRecord, suffix: str, context: Context) -> tuple[Finding, ...]:
         """Read the sanitized object again with an independent reader; any finding quarantines it."""
         from medsanitize.verifiers.leaks.dicom_conformance import Expected
-        from medsanitize.verifiers.leaks.dicom_reader import Malformed, read
-        from medsanitize.verifiers.leaks.identifier_search import build_search
+        from medsanitize.verifiers.leaks.dicom_reader import MalformedFile, read
+        from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
         from medsanitize.verifiers.leaks.raster_files import audit_picture
         from medsanitize.verifiers.leaks.scan_object import audit_parsed
 
         removed = removed_categories(self._policy)
         own = frozenset(one for one in context.known if one.category in removed)
-        search: Search = build_search(own, self._vocabulary)
+        search: IdentifierSearch = build_identifier_search(own, self._vocabulary)
         if record.kind == "raster":
             return audit_picture(out, f".{suffix}", search)
         expected = Expected(
@@ -369,7 +369,7 @@ class Deidentifier:
         )
         try:
             return audit_parsed(read(out), own=own, search=search, expected=expected)
-        except Malformed as problem:
+        except MalformedFile as problem:
             return (Finding("file", f"audit:malformed-{problem.rule}"),)
 
     @cached_property

@@ -210,9 +210,9 @@ def compare(
         A model, a manifest or a calibration was changed.
     """
     from medsanitize.pipeline.jobs.compare_datasets import Asked, run_overlap
-    from medsanitize.verifiers.reid.labels import Columns
-    from medsanitize.verifiers.reid.overlap.models import Paths
-    from medsanitize.verifiers.reid.overlap.overlap import TARGET
+    from medsanitize.verifiers.reid.labels import LabelColumns
+    from medsanitize.verifiers.reid.overlap.models import ModelPaths
+    from medsanitize.verifiers.reid.overlap.overlap import TARGET_FALSE_MATCH
 
     if len(datasets) < 2:
         raise UsageError("Fewer than two datasets are named", "Name two or more")
@@ -222,10 +222,10 @@ def compare(
     asked = Asked(
         paths=tuple(map(Path, datasets)),
         labels=tuple(None if one is None else Path(one) for one in tables),
-        columns=Columns(**(columns or {})),
-        models=Paths(tuple(map(Path, models)), tuple(map(Path, verifiers))),
+        columns=LabelColumns(**(columns or {})),
+        models=ModelPaths(tuple(map(Path, models)), tuple(map(Path, verifiers))),
         calibration=None if calibration is None else Path(calibration),
-        target=TARGET if target is None else target,
+        target=TARGET_FALSE_MATCH if target is None else target,
         output=None if output is None else Path(output),
     )
     cores = len(os.sched_getaffinity(0))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import machine, table
-from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.models.networks.build import build_network
 from medsanitize.verifiers.reid.models.onnx_export import to_onnx
 from medsanitize.verifiers.reid.models.onnx_session import BATCH, open_session
@@ -50,7 +50,7 @@ def measure(modality: Modality, count: int) -> tuple[list[str], float, float]:
     model = packaged_retrieval(modality)
     random = np.random.default_rng(0)
     shape = (512, 512) if modality is Modality.RADIOGRAPH else (512, 512, 3)
-    pictures = [Picture(random.random(shape, np.float32), modality) for _ in range(count)]
+    pictures = [ImageArray(random.random(shape, np.float32), modality) for _ in range(count)]
     ready = np.stack([prepare(picture, config.preprocessing) for picture in pictures])
     batches = [ready[start : start + BATCH] for start in range(0, count, BATCH)]
 

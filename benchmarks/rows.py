@@ -33,7 +33,7 @@ from medsanitize.release.manifest import read_objects
 from medsanitize.release.registry import DATABASE, Registry
 from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 from medsanitize.sanitize.result import CheckResult, ObjectRecord, Outcome
-from medsanitize.verifiers.leaks.k_anonymity import Told, groups_of
+from medsanitize.verifiers.leaks.k_anonymity import QuasiIdentifiers, equivalence_classes
 
 OBJECTS_OF_A_STUDY = 100
 MOST = 4096
@@ -156,7 +156,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     do("look every row up in it", lambda: sum(1 for _ in registry.lookup(digests(out))))
     columns, ordered = ("patient", "age", "zip", "finding"), out / "tables" / "t.parquet"
     do("put a table in order", lambda: write_ordered(ordered, columns, table_rows(given.rows)))
-    do("group its patients", lambda: groups_of([Told(ordered, columns[0], columns[1:])], 5))
+    do(
+        "group its patients",
+        lambda: equivalence_classes([QuasiIdentifiers(ordered, columns[0], columns[1:])], 5),
+    )
     sizes = {
         "fill the state": size_of(out / "state.sqlite"),
         "write both manifests": sum(map(size_of, layout.object_manifests(out))),

@@ -10,7 +10,7 @@ import click
 from medsanitize.commands.command import FILE
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.reid.labels import Columns
+    from medsanitize.verifiers.reid.labels import LabelColumns
 
 IMAGES = click.option(
     "--images", type=FILE, required=True, metavar="ROOT", help="Folder that the table's files are in."
@@ -32,7 +32,7 @@ def table_options(function: Callable[..., int]) -> Callable[..., int]:
     return IMAGES(LABELS(COLUMN(function)))
 
 
-def columns_of(renamed: tuple[str, ...]) -> Columns:
+def columns_of(renamed: tuple[str, ...]) -> LabelColumns:
     """Read what ``--column`` was given.
 
     Raises
@@ -41,10 +41,10 @@ def columns_of(renamed: tuple[str, ...]) -> Columns:
         When one of them is not NAME=COLUMN, with a name that has a meaning.
     """
     from medsanitize.errors import UsageError
-    from medsanitize.verifiers.reid.labels import Columns
+    from medsanitize.verifiers.reid.labels import LabelColumns
 
     names: dict[str, Any] = {}
-    known = [one.name for one in fields(Columns)]
+    known = [one.name for one in fields(LabelColumns)]
     for one in renamed:
         name, equals, column = one.partition("=")
         if not equals or not column or name not in known or name in names:
@@ -52,4 +52,4 @@ def columns_of(renamed: tuple[str, ...]) -> Columns:
                 "--column is not NAME=COLUMN, or names one thing twice", f"The names are {', '.join(known)}"
             )
         names[name] = column
-    return Columns(**names)
+    return LabelColumns(**names)

@@ -14,7 +14,7 @@ from medsanitize.commands.options import COLUMN, columns_of
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.jobs.compare_datasets import Asked
-    from medsanitize.verifiers.reid.calibration import Point
+    from medsanitize.verifiers.reid.calibration import OperatingPoint
     from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
 _LETTERS = "abcdef"
@@ -88,9 +88,9 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
     that is there. It is not encrypted, and embeddings can be turned back into images: keep it for yourself.
     """
     from medsanitize.pipeline.jobs.compare_datasets import ToIndex, run_index
-    from medsanitize.verifiers.reid.overlap.models import Paths
+    from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
-    models = Paths(options["model"], options["verifier"])
+    models = ModelPaths(options["model"], options["verifier"])
     asked = ToIndex(dataset, options["labels"], columns_of(options["renamed"]), models, options["output"])
     with long_work(log_json) as (progress, stop):
         seen = run_index(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
@@ -110,7 +110,7 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
 def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> Asked:
     from medsanitize.errors import UsageError
     from medsanitize.pipeline.jobs.compare_datasets import Asked
-    from medsanitize.verifiers.reid.overlap.models import Paths
+    from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
     table, images = options["labels"], options["images"]
     if (table is None) != (images is None) or bool(datasets) == (table is not None):
@@ -128,14 +128,14 @@ def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> Asked:
         table=table,
         images=images,
         columns=columns_of(options["renamed"]),
-        models=Paths(options["model"], options["verifier"]),
+        models=ModelPaths(options["model"], options["verifier"]),
         calibration=options["calibration"],
         target=options["target"],
         output=options["output"],
     )
 
 
-def _cost(point: Point, within: float = inf) -> str:
+def _cost(point: OperatingPoint, within: float = inf) -> str:
     """A threshold and its rates, bounds in brackets."""
     match, miss = point.false_match, point.false_non_match
     near = f" at a distance of {within:.4f} at most" if isfinite(within) else ""

@@ -132,7 +132,7 @@ def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_js
     from medsanitize.policies.model import RegistryKey
     from medsanitize.policies.release_key import read_registry_key
     from medsanitize.release.embeddings import Vault
-    from medsanitize.verifiers.reid.overlap.models import Paths
+    from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
     key = options["key"]
     vault = Vault(read_registry_key(RegistryKey(file=key, env=None if key else _KEY_VARIABLE)))
@@ -141,7 +141,7 @@ def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_js
         return register_with_embeddings(
             release,
             registry,
-            Paths(options["model"], options["verifier"]),
+            ModelPaths(options["model"], options["verifier"]),
             vault,
             progress,
             stop,

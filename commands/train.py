@@ -11,7 +11,7 @@ from medsanitize.commands.command import FILE, command, long_work, tell
 from medsanitize.commands.options import columns_of, table_options
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.reid.training.train import Made
+    from medsanitize.verifiers.reid.training.train import TrainingResult
 
 
 @click.group()
@@ -116,11 +116,11 @@ def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool)
     from medsanitize.verifiers.reid.labels import read_labels
 
     check_extra("verify")
-    from medsanitize.verifiers.reid.models.config import Kind
+    from medsanitize.verifiers.reid.models.config import ModelKind
     from medsanitize.verifiers.reid.training.recipes import recipe_for
     from medsanitize.verifiers.reid.training.train import train as train_model
 
-    kind = Kind(name)
+    kind = ModelKind(name)
     recipe = recipe_for(kind, options["recipe"], options["weights"])
     columns = columns_of(options["renamed"])
     rows = read_labels(options["labels"], options["images"], columns, options["split"])
@@ -129,7 +129,7 @@ def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool)
     return _tell_made(str(kind), recipe.name, made, "choose and calibrate", as_json)
 
 
-def _tell_made(kind: str, recipe: str, made: Made, purpose: str, as_json: bool) -> int:
+def _tell_made(kind: str, recipe: str, made: TrainingResult, purpose: str, as_json: bool) -> int:
     """Print what a training made; ``purpose`` is what patients were kept back for. Returns the exit code."""
     code = 1 if made.excluded else 0
     counts = made.counts

@@ -17,11 +17,11 @@ from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.report import ObjectRelation, write_controller_report
 from medsanitize.release.summary import GateResult, GateSummary, Summary
-from medsanitize.verifiers.leaks.k_anonymity import Groups
+from medsanitize.verifiers.leaks.k_anonymity import EquivalenceClasses
 from medsanitize.verifiers.reid.linkage.holub_guidelines import MOST_LINKED
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.leaks.identifier_search import Search
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 HOLDER_REPORT = "report.html"
 AUDIT_FILE = "audit.json"
@@ -46,7 +46,7 @@ _NOBODY = GateSummary(
 
 
 def gates_of(
-    state: State, policy: Policy, findings: Sequence[Finding3], search: Search, tally: Tally
+    state: State, policy: Policy, findings: Sequence[Finding3], search: IdentifierSearch, tally: Tally
 ) -> tuple[GateSummary, ...]:
     """Every gate of the run, those not run included; details are public sentences."""
     return (
@@ -67,7 +67,7 @@ def gates_of(
 def groups_gate(state: State, policy: Policy) -> GateSummary:
     """How many patients share what the tables beside the images say of them."""
     facts, rules = state.get("groups"), policy.small_groups
-    found = Groups(**json.loads(facts)) if facts else None
+    found = EquivalenceClasses(**json.loads(facts)) if facts else None
     if found is None or not found.patients:
         return NOT_RUN[1]
     detail = (
@@ -181,7 +181,7 @@ def _burned_in(policy: Policy, tally: Tally) -> GateSummary:
     return GateSummary(name, "passed", detail)
 
 
-def _identifiers(findings: Sequence[Finding3], search: Search) -> GateSummary:
+def _identifiers(findings: Sequence[Finding3], search: IdentifierSearch) -> GateSummary:
     if findings:
         rules = ", ".join(f"{rule} ({count})" for rule, count in count_by_rule(findings).items())
         return GateSummary("residual identifiers", "failed", f"The audit of the staged files found: {rules}.")

@@ -82,7 +82,7 @@ from medsanitize.release.summary import Summary
 from medsanitize.sanitize.pseudonyms import SubKeys
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.leaks.identifier_search import Search
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ def _sanitize(run: Run) -> None:
         sanitize_objects(run.state, run.policy, run.engine, advance, staging=run.staging)
 
 
-def _look(run: Run) -> Search:
+def _look(run: Run) -> IdentifierSearch:
     """Everything for which the staged files are read; returns the net that they were searched with."""
     policy, state, staging = run.policy, run.state, run.staging
     end_sharing(state, staging)
@@ -327,7 +327,7 @@ def _look(run: Run) -> Search:
     return search
 
 
-def _give_evidence(run: Run, search: Search) -> tuple[Summary, str]:
+def _give_evidence(run: Run, search: IdentifierSearch) -> tuple[Summary, str]:
     """All that is released beside the objects; returns what is said of the run, and the staged digest."""
     policy, state, staging = run.policy, run.state, run.staging
     with run.stage("tables", None):

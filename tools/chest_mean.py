@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from medsanitize.generators.phantoms.chest import chest_phantom
-from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.models import pretrained
 from medsanitize.verifiers.reid.models.onnx_session import embed, open_session
 
@@ -31,7 +31,7 @@ def write_mean(file: Path) -> str:
     network.get_submodule("backbone").load_state_dict(pretrained.imagenet_weights())
     session = open_session(to_onnx(network, config.preprocessing.size), 1)
     pictures = [
-        Picture(chest_phantom(patient, 0, size=256), Modality.RADIOGRAPH) for patient in range(PATIENTS)
+        ImageArray(chest_phantom(patient, 0, size=256), Modality.RADIOGRAPH) for patient in range(PATIENTS)
     ]
     vectors = embed(session, pictures, config.preprocessing, config.dimension)
     data = save({"mean": vectors.mean(0, dtype=np.float64).astype(np.float16)})

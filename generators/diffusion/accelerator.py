@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from accelerate import Accelerator, InitProcessGroupKwargs
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from torch import nn
 
 # The first process reads the images while the others wait.
@@ -35,7 +35,7 @@ class Silent:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class AcceleratorHandle:
     """Where this process computes, and its place among the others."""
 
     accelerator: Accelerator
@@ -66,7 +66,7 @@ class Machine:
         joined: nn.Module = self.accelerator.prepare_model(module)
         return joined
 
-    def stopping(self, stops: Stops, step: int) -> bool:
+    def stopping(self, stops: Cancellation, step: int) -> bool:
         """Whether any process was asked to stop; all of them hear it at the same step."""
         if self.accelerator.num_processes == 1:
             return bool(stops.number)
@@ -87,16 +87,16 @@ class Machine:
         """Until all processes are here."""
         self.accelerator.wait_for_everyone()
 
-    def hears(self, hears: Hears) -> Hears:
+    def hears(self, hears: TrainingProgress) -> TrainingProgress:
         """Who hears of this process."""
         return hears if self.first else Silent()
 
 
-def machine_for(precision: str) -> Machine:
+def open_accelerator(precision: str) -> AcceleratorHandle:
     """All devices that this process and its siblings were started with; without a GPU, float32."""
     on_gpu = torch.cuda.is_available()
     options: dict[str, Any] = {
         "mixed_precision": precision if on_gpu else "no",
         "kwargs_handlers": [InitProcessGroupKwargs(timeout=_PATIENCE)],
     }
-    return Machine(Accelerator(cpu=not on_gpu, **options))
+    return AcceleratorHandle(Accelerator(cpu=not on_gpu, **options))

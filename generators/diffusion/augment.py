@@ -12,7 +12,7 @@ from torch.nn import functional as F
 TURN, SHIFT, SCALE, CONTRAST = 4.0, 0.04, 0.06, 0.1
 
 
-def augmented(images: Tensor, draw: torch.Generator) -> Tensor:
+def augment_batch(images: Tensor, draw: torch.Generator) -> Tensor:
     """Turned, shifted, scaled and of other contrast, ``(n, 1, side, side)`` in [-1, 1]; never mirrored."""
     amounts = torch.rand((len(images), 6), generator=draw) * 2 - 1
     angle = amounts[:, 0] * math.radians(TURN)

@@ -14,7 +14,7 @@ KIND = "generator"
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class GeneratorConfig:
     """What a generator is.
 
     Attributes
@@ -44,7 +44,7 @@ class Config:
         return (json.dumps(facts, indent=1, sort_keys=True) + "\n").encode()
 
 
-def read_config(data: bytes) -> Config:
+def read_config(data: bytes) -> GeneratorConfig:
     """From the bytes of config.json.
 
     Raises
@@ -59,7 +59,7 @@ def read_config(data: bytes) -> Config:
                 f"The folder holds no generator of schema version {SCHEMA}",
                 "Give the folder that train generator wrote",
             )
-        return Config(
+        return GeneratorConfig(
             modality=Modality(facts["modality"]),
             size=int(facts["size"]),
             classes=tuple(str(name) for name in facts["classes"]),

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 from medsanitize.errors import UsageError
-from medsanitize.generators.diffusion.preprocess import square
+from medsanitize.generators.diffusion.preprocess import preprocess_image
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import Labels
 from medsanitize.verifiers.reid.training.dataset import (
     AT_ONCE,
     OTHER_MODALITY,
-    Examples,
-    Hears,
-    Stops,
-    gather,
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
+    gather_images,
 )
 from numpy.typing import NDArray
 
@@ -29,11 +29,11 @@ RARE = "of a class with fewer than {fewest} patients"
 # What fewer people share, a generator would learn as these people.
 FEWEST = 5
 HELD_SHARE = 0.1
-SQUARES = "squares.npy"
+PREPROCESSED = "squares.npy"
 
 
 @dataclass(frozen=True, slots=True)
-class Divided:
+class DatasetSplit:
     """Images that can be read and used, and whose are kept back.
 
     Attributes
@@ -48,14 +48,14 @@ class Divided:
         Rows that were left out, by reason.
     """
 
-    examples: Examples
+    examples: TrainingDataset
     classes: Mapping[Path, str]
     held: NDArray[np.bool_]
     excluded: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class GeneratorDataset:
     """Images to learn from.
 
     Attributes
@@ -97,7 +97,7 @@ class Material:
         return dict(zip(self.names, counts.tolist(), strict=False))
 
 
-def classed(labels: Labels, column: str | None) -> tuple[Labels, dict[Path, str]]:
+def assign_classes(labels: Labels, column: str | None) -> tuple[Labels, dict[Path, str]]:
     """Rows with a class that enough patients share, and the class of each image.
 
     Parameters
@@ -153,7 +153,9 @@ def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]
     return shared
 
 
-def divided(labels: Labels, column: str | None, seed: int, hears: Hears, stops: Stops) -> Divided:
+def split_dataset(
+    labels: Labels, column: str | None, seed: int, hears: TrainingProgress, stops: Cancellation
+) -> DatasetSplit:
     """Read the images, keep a tenth of the patients back, and leave out classes that too few others share.
 
     Images that cannot be read and patients kept back teach no class: only those count who are learned from.
@@ -161,19 +163,19 @@ def divided(labels: Labels, column: str | None, seed: int, hears: Hears, stops: 
     Raises
     ------
     UsageError
-        As ``classed`` and ``examples_of``, or if there are fewer than two patients.
+        As ``assign_classes`` and ``examples_of``, or if there are fewer than two patients.
     """
-    labels, classes = classed(labels, column)
+    labels, classes = assign_classes(labels, column)
     examples, excluded = examples_of(labels, hears, stops)
     values = [classes.get(path, "") for path in examples.paths]
     held, left = _kept_back(examples.patients, values, seed)
     if column is None or left >= set(classes.values()):
-        return Divided(examples, classes, held, excluded)
+        return DatasetSplit(examples, classes, held, excluded)
     aside = {path for path, one in zip(examples.paths, held, strict=True) if one}
     labels, classes = _of_classes(labels, column, left)
     # Read again: the digest is to be that of the images which are left.
     examples, excluded = examples_of(labels, hears, stops)
-    return Divided(examples, classes, np.array([path in aside for path in examples.paths]), excluded)
+    return DatasetSplit(examples, classes, np.array([path in aside for path in examples.paths]), excluded)
 
 
 def _kept_back(
@@ -199,7 +201,9 @@ def _kept_back(
         left = shared
 
 
-def examples_of(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, Mapping[str, int]]:
+def examples_of(
+    labels: Labels, hears: TrainingProgress, stops: Cancellation
+) -> tuple[TrainingDataset, Mapping[str, int]]:
     """The images, each read once; what cannot be read is counted.
 
     Raises
@@ -207,7 +211,7 @@ def examples_of(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, M
     UsageError
         If they are slides or of mixed modalities.
     """
-    examples, excluded = gather(labels, hears, stops)
+    examples, excluded = gather_images(labels, hears, stops)
     if examples.modality is not Modality.RADIOGRAPH or excluded.get(OTHER_MODALITY):
         raise UsageError(
             "Among the images are slides or pictures in colour, and a generator learns grey radiographs",
@@ -216,7 +220,9 @@ def examples_of(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, M
     return examples, excluded
 
 
-def squares_of(examples: Examples, size: int, folder: Path, hears: Hears, stops: Stops) -> NDArray[np.uint8]:
+def write_preprocessed(
+    examples: TrainingDataset, size: int, folder: Path, hears: TrainingProgress, stops: Cancellation
+) -> NDArray[np.uint8]:
     """Make all squares once, into a file of the folder.
 
     Raises
@@ -225,13 +231,13 @@ def squares_of(examples: Examples, size: int, folder: Path, hears: Hears, stops:
         If an image is smaller than the square.
     """
     shape = (len(examples), size, size)
-    squares = np.lib.format.open_memmap(folder / SQUARES, "w+", np.uint8, shape)
+    squares = np.lib.format.open_memmap(folder / PREPROCESSED, "w+", np.uint8, shape)
     hears.stage("make squares", len(examples))
     small = 0
 
     def make(place: int) -> bool:
         picture = examples.picture(place)
-        squares[place] = square(picture, size)
+        squares[place] = preprocess_image(picture, size)
         return min(int(side) for side in picture.pixels.shape[:2]) < size
 
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
@@ -247,21 +253,21 @@ def squares_of(examples: Examples, size: int, folder: Path, hears: Hears, stops:
             "Leave them out of the table, or use a recipe of smaller images",
         )
     squares.flush()
-    return open_squares(folder)
+    return open_preprocessed(folder)
 
 
-def open_squares(folder: Path) -> NDArray[np.uint8]:
+def open_preprocessed(folder: Path) -> NDArray[np.uint8]:
     """The squares that were made."""
-    return np.asarray(np.lib.format.open_memmap(folder / SQUARES, "r"))
+    return np.asarray(np.lib.format.open_memmap(folder / PREPROCESSED, "r"))
 
 
-def material(parted: Divided, squares: NDArray[np.uint8]) -> Material:
+def build_dataset(parted: DatasetSplit, squares: NDArray[np.uint8]) -> GeneratorDataset:
     """Put together what is learned from."""
     names = tuple(sorted(set(parted.classes.values())))
     numbers = {name: number for number, name in enumerate(names)}
     examples, held = parted.examples, parted.held
     classes = np.array([numbers[parted.classes[path]] if names else 0 for path in examples.paths], np.int64)
-    return Material(
+    return GeneratorDataset(
         squares,
         classes,
         names,

@@ -100,9 +100,9 @@ def open_generator(folder: Path, device: str = "cpu") -> Generator:
     IntegrityError
         If anything in it was changed, is missing or was added, or the weights are of another architecture.
     """
-    from medsanitize.generators.diffusion.load import opened
+    from medsanitize.generators.diffusion.load import open_latent_generator
 
-    return opened(folder, device)
+    return open_latent_generator(folder, device)
 
 
 def training_of(folder: Path) -> Mapping[str, Any]:
@@ -124,7 +124,7 @@ def training_of(folder: Path) -> Mapping[str, Any]:
     return papers(folder)
 
 
-def learned_from(training: Mapping[str, Any]) -> frozenset[str] | None:
+def trained_on_dataset(training: Mapping[str, Any]) -> frozenset[str] | None:
     """Digests of all sets of images that a generator learned from, its start's too; None where unknown.
 
     Parameters

@@ -12,7 +12,7 @@ from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.load import parts_of
 from medsanitize.generators.diffusion.networks import (
     autoencoder_facts,
-    build,
+    build_model,
     denoiser_facts,
     schedule_facts,
     scheduler,
@@ -21,7 +21,7 @@ from medsanitize.generators.diffusion.recipes import Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class InitialModel:
     """Networks to train, with their configurations.
 
     Attributes
@@ -47,23 +47,23 @@ class Start:
     schedule: Mapping[str, Any]
 
 
-def start_from_recipe(recipe: Recipe, classes: int) -> Start:
+def start_from_recipe(recipe: Recipe, classes: int) -> InitialModel:
     """Networks of a recipe with the random weights of now."""
     encoder, unet = autoencoder_facts(recipe), denoiser_facts(recipe, classes)
-    return Start(
+    return InitialModel(
         recipe.size,
         "",
         frozenset(),
         False,
-        build(encoder, AutoencoderKL),
-        build(unet, UNet2DModel),
+        build_model(encoder, AutoencoderKL),
+        build_model(unet, UNet2DModel),
         encoder,
         unet,
         schedule_facts(recipe),
     )
 
 
-def start_from_pipeline(folder: Path, classes: int, images_before: frozenset[str] | None) -> Start:
+def start_from_pipeline(folder: Path, classes: int, images_before: frozenset[str] | None) -> InitialModel:
     """Networks of a generator or of a diffusers pipeline; what it knows of classes is learned anew.
 
     Parameters
@@ -80,7 +80,7 @@ def start_from_pipeline(folder: Path, classes: int, images_before: frozenset[str
     if scheduler(config.schedule).config.prediction_type not in ("epsilon", "v_prediction"):
         raise UsageError("The pipeline predicts neither noise nor velocity", "Use another pipeline")
     unet = {**config.denoiser, "num_class_embeds": classes + 1 if classes else None}
-    denoiser: UNet2DModel = build(unet, UNet2DModel)
+    denoiser: UNet2DModel = build_model(unet, UNet2DModel)
     fresh = denoiser.state_dict()
     known = {
         name: value
@@ -88,7 +88,7 @@ def start_from_pipeline(folder: Path, classes: int, images_before: frozenset[str
         if name in fresh and fresh[name].shape == value.shape
     }
     denoiser.load_state_dict({**fresh, **known})
-    return Start(
+    return InitialModel(
         config.size,
         digest,
         images_before,

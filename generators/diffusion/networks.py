@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from diffusers import AutoencoderKL, DDIMScheduler, UNet2DModel
 from medsanitize.errors import IntegrityError
-from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.config import GeneratorConfig
 from medsanitize.generators.diffusion.recipes import LATENT_CHANNELS, Prediction, Recipe
 from torch import Tensor, nn
 
@@ -79,7 +79,7 @@ def schedule_facts(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def build(facts: Mapping[str, Any], kind: type[nn.Module]) -> Any:
+def build_model(facts: Mapping[str, Any], kind: type[nn.Module]) -> Any:
     """A diffusers model from its configuration, on whatever device is the default.
 
     Raises
@@ -97,7 +97,7 @@ def build(facts: Mapping[str, Any], kind: type[nn.Module]) -> Any:
         ) from None
 
 
-def loaded(facts: Mapping[str, Any], kind: type[nn.Module], weights: Mapping[str, Tensor]) -> Any:
+def load_network(facts: Mapping[str, Any], kind: type[nn.Module], weights: Mapping[str, Tensor]) -> Any:
     """A model with its weights; nothing is allocated before names and shapes are compared.
 
     Raises
@@ -106,7 +106,7 @@ def loaded(facts: Mapping[str, Any], kind: type[nn.Module], weights: Mapping[str
         If the weights are of another architecture.
     """
     with torch.device("meta"):
-        model = build(facts, kind)
+        model = build_model(facts, kind)
     expected = {name: value.shape for name, value in model.state_dict().items()}
     if {name: value.shape for name, value in weights.items()} != expected:
         raise IntegrityError(
@@ -118,11 +118,11 @@ def loaded(facts: Mapping[str, Any], kind: type[nn.Module], weights: Mapping[str
 
 
 def networks_of(
-    config: Config, autoencoder: Mapping[str, Tensor], denoiser: Mapping[str, Tensor]
+    config: GeneratorConfig, autoencoder: Mapping[str, Tensor], denoiser: Mapping[str, Tensor]
 ) -> Networks:
-    """All networks of a generator for use; errors as ``loaded``, or if they do not fit each other."""
-    encoder = loaded(config.autoencoder, AutoencoderKL, autoencoder)
-    unet = loaded(config.denoiser, UNet2DModel, denoiser)
+    """All networks of a generator for use; errors as ``load_network``, or if they do not fit each other."""
+    encoder = load_network(config.autoencoder, AutoencoderKL, autoencoder)
+    unet = load_network(config.denoiser, UNet2DModel, denoiser)
     if len({unet.config.in_channels, unet.config.out_channels, encoder.config.latent_channels}) > 1:
         raise IntegrityError(
             "The denoiser is made for other latents than the autoencoder's", "Use networks of one model"
@@ -131,13 +131,15 @@ def networks_of(
 
 
 def scheduler(facts: Mapping[str, Any]) -> DDIMScheduler:
-    """The schedule; errors as ``build``."""
-    schedule: DDIMScheduler = build(facts, DDIMScheduler)
+    """The schedule; errors as ``build_model``."""
+    schedule: DDIMScheduler = build_model(facts, DDIMScheduler)
     return schedule
 
 
 def prediction_of(facts: Mapping[str, Any]) -> Prediction:
-    """What a denoiser is asked for on a schedule such as ``schedule_facts`` makes; errors as ``build``."""
+    """What a denoiser is asked for on a schedule such as ``schedule_facts`` makes; errors as
+    ``build_model``.
+    """
     config = scheduler(facts).config
     if config.prediction_type == "epsilon":
         return Prediction.NOISE

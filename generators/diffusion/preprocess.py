@@ -10,7 +10,7 @@ from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preproce
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.images.image import Picture
+    from medsanitize.verifiers.reid.images.image import ImageArray
     from numpy.typing import NDArray
 
 
@@ -19,7 +19,7 @@ def preprocessing(size: int) -> Preprocessing:
     return Preprocessing(size, Fit.CROP, Channels.GREY, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
 
-def square(picture: Picture, size: int) -> NDArray[np.uint8]:
+def preprocess_image(picture: ImageArray, size: int) -> NDArray[np.uint8]:
     """One picture as a generator of this size sees it, ``(size, size)``; dense is bright.
 
     Raises
@@ -37,9 +37,9 @@ def square(picture: Picture, size: int) -> NDArray[np.uint8]:
     return np.asarray(np.rint(np.clip(plane, 0, 1) * 255), np.uint8)
 
 
-def as_picture(pixels: NDArray[np.uint8]) -> Picture:
+def to_image_array(pixels: NDArray[np.uint8]) -> ImageArray:
     """A generator's square as the picture that a verifier takes."""
     import numpy as np
-    from medsanitize.verifiers.reid.images.image import Picture
+    from medsanitize.verifiers.reid.images.image import ImageArray
 
-    return Picture(np.asarray(pixels, np.float32) / np.float32(255), Modality.RADIOGRAPH)
+    return ImageArray(np.asarray(pixels, np.float32) / np.float32(255), Modality.RADIOGRAPH)

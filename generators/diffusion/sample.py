@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from medsanitize.errors import UsageError
-from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.config import GeneratorConfig
 from medsanitize.generators.diffusion.networks import Networks, scale_of
 from medsanitize.verifiers.reid.images.image import Modality
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ class LatentGenerator:
     """A generator in use; see ``generator.Generator``."""
 
     digest: str
-    config: Config
+    config: GeneratorConfig
     networks: Networks
     device: torch.device
 
@@ -116,7 +116,7 @@ class LatentGenerator:
         latents = latents.to(self.device)
         labels = self._labels(classes)
         for step in steps:
-            guess = guessed(self.networks.denoiser, latents, step, labels, self.config.guidance)
+            guess = guided_prediction(self.networks.denoiser, latents, step, labels, self.config.guidance)
             latents = self.networks.schedule.step(guess, int(step), latents).prev_sample
         return latents
 
@@ -158,7 +158,9 @@ class LatentGenerator:
             )
 
 
-def guessed(denoiser: Any, latents: Tensor, step: Tensor, labels: Tensor | None, guidance: float) -> Tensor:
+def guided_prediction(
+    denoiser: Any, latents: Tensor, step: Tensor, labels: Tensor | None, guidance: float
+) -> Tensor:
     """What the denoiser predicts, pushed away from its prediction without a class (Ho and Salimans 2022)."""
     if labels is None or guidance == 1:
         alone: Tensor = denoiser(latents, step, labels).sample

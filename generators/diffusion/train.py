@@ -11,19 +11,23 @@ from typing import Any
 
 import torch
 from diffusers import AutoencoderKL, UNet2DModel
-from medsanitize.generators.diffusion.accelerator import machine_for
-from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.accelerator import open_accelerator
+from medsanitize.generators.diffusion.config import GeneratorConfig
 from medsanitize.generators.diffusion.contact_sheet import png
 from medsanitize.generators.diffusion.dataset import (
-    SQUARES,
-    Material,
-    divided,
-    material,
-    open_squares,
-    squares_of,
+    PREPROCESSED,
+    GeneratorDataset,
+    build_dataset,
+    open_preprocessed,
+    split_dataset,
+    write_preprocessed,
 )
-from medsanitize.generators.diffusion.generator import UNKNOWN, learned_from, training_of
-from medsanitize.generators.diffusion.initial_weights import Start, start_from_pipeline, start_from_recipe
+from medsanitize.generators.diffusion.generator import UNKNOWN, trained_on_dataset, training_of
+from medsanitize.generators.diffusion.initial_weights import (
+    InitialModel,
+    start_from_pipeline,
+    start_from_recipe,
+)
 from medsanitize.generators.diffusion.latent_cache import Latents, read_latents, write_latents
 from medsanitize.generators.diffusion.model_card import card, curves
 from medsanitize.generators.diffusion.model_folder import AUTOENCODER, DENOISER, FILES, SAMPLES
@@ -31,7 +35,7 @@ from medsanitize.generators.diffusion.networks import Networks, prediction_of, s
 from medsanitize.generators.diffusion.recipes import Recipe
 from medsanitize.generators.diffusion.train_autoencoder import AutoencoderStage
 from medsanitize.generators.diffusion.train_denoiser import DenoiserStage
-from medsanitize.generators.diffusion.training_loop import Pace, Place, run_stage
+from medsanitize.generators.diffusion.training_loop import Schedule, StageContext, run_stage
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import Labels
 from medsanitize.verifiers.reid.models.model_folder import (
@@ -44,13 +48,13 @@ from medsanitize.verifiers.reid.models.model_folder import (
     write_folder,
 )
 from medsanitize.verifiers.reid.training.checkpoint import FILE, Position, group, read_checkpoint
-from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from safetensors.torch import save
 from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class GeneratorTrainingResult:
     """What a training made.
 
     Attributes
@@ -77,9 +81,9 @@ class _Task:
     """What is trained on what, and where."""
 
     recipe: Recipe
-    start: Start
-    material: Material
-    place: Place
+    start: InitialModel
+    material: GeneratorDataset
+    place: StageContext
 
 
 def train_generator(
@@ -88,9 +92,9 @@ def train_generator(
     recipe: Recipe,
     pipeline: Path | None,
     output: Path,
-    hears: Hears,
-    stops: Stops,
-) -> Made:
+    hears: TrainingProgress,
+    stops: Cancellation,
+) -> GeneratorTrainingResult:
     """Train a generator and write its folder.
 
     Parameters
@@ -116,11 +120,11 @@ def train_generator(
         If the checkpoint or the pipeline is damaged, or its weights are of another architecture.
     """
     unfinished = unfinished_beside(output)
-    machine = machine_for(recipe.precision)
+    machine = open_accelerator(recipe.precision)
     hears = machine.hears(hears)
     # What is no pipeline is refused before hours of reading.
-    before = learned_from(training_of(pipeline)) if pipeline else frozenset()
-    parted = divided(labels, column, recipe.seed, hears, stops)
+    before = trained_on_dataset(training_of(pipeline)) if pipeline else frozenset()
+    parted = split_dataset(labels, column, recipe.seed, hears, stops)
     classes = len(set(parted.classes.values()))
     torch.manual_seed(recipe.seed)
     start = start_from_pipeline(pipeline, classes, before) if pipeline else start_from_recipe(recipe, classes)
@@ -128,28 +132,28 @@ def train_generator(
     recipe = replace(recipe, size=start.size, denoiser=predicted)
     unfinished.mkdir(parents=True, exist_ok=True)
     if machine.first:
-        squares_of(parted.examples, recipe.size, unfinished, hears, stops)
+        write_preprocessed(parted.examples, recipe.size, unfinished, hears, stops)
     machine.wait()
-    learned = material(parted, open_squares(unfinished))
+    learned = build_dataset(parted, open_preprocessed(unfinished))
     made_by = _made_by(recipe, start, learned)
-    task = _Task(recipe, start, learned, Place(unfinished, made_by, machine, hears, stops))
+    task = _Task(recipe, start, learned, StageContext(unfinished, made_by, machine, hears, stops))
     config, log, samples = _trained(task)
-    made = Made("", learned.counts(), learned.by_class(), parted.excluded, log)
+    made = GeneratorTrainingResult("", learned.counts(), learned.by_class(), parted.excluded, log)
     machine.wait()
     if not machine.first:
         return made
     digest = write_folder(output, _content(task, config, made, samples), FILES)
-    for name in (SQUARES, FILE, *(path.name for path in unfinished.glob("latents.npy*"))):
+    for name in (PREPROCESSED, FILE, *(path.name for path in unfinished.glob("latents.npy*"))):
         (unfinished / name).unlink(missing_ok=True)
     return replace(made, digest=digest)
 
 
-def _trained(task: _Task) -> tuple[Config, tuple[Mapping[str, float], ...], bytes]:
+def _trained(task: _Task) -> tuple[GeneratorConfig, tuple[Mapping[str, float], ...], bytes]:
     """Both parts, from the checkpoint where there is one; the networks of the start hold the result."""
     recipe, start, place = task.recipe, task.start, task.place
     stored = read_checkpoint(place.folder, place.made_by)
     position, tensors = stored if stored is not None else (Position(), {})
-    pace = Pace(recipe.every, recipe.grids, recipe.patience, recipe.seed)
+    pace = Schedule(recipe.every, recipe.grids, recipe.patience, recipe.seed)
     if start.frozen:
         position = replace(position, phase=1)
         place.machine.placed(start.autoencoder).eval().requires_grad_(False)
@@ -187,12 +191,12 @@ def _latents(task: _Task) -> Latents:
     return read_latents(task.material, copies, place.folder)
 
 
-def _config(task: _Task, latents: Latents) -> Config:
+def _config(task: _Task, latents: Latents) -> GeneratorConfig:
     """What the generator will be; the autoencoder gets to know how its latents are normalised."""
     start, recipe = task.start, task.recipe
     scale = {"latents_mean": latents.mean.tolist(), "latents_std": latents.deviation.tolist()}
     start.autoencoder.register_to_config(**scale)
-    return Config(
+    return GeneratorConfig(
         Modality.RADIOGRAPH,
         recipe.size,
         task.material.names,
@@ -204,7 +208,9 @@ def _config(task: _Task, latents: Latents) -> Config:
     )
 
 
-def _content(task: _Task, config: Config, made: Made, samples: bytes) -> dict[str, bytes]:
+def _content(
+    task: _Task, config: GeneratorConfig, made: GeneratorTrainingResult, samples: bytes
+) -> dict[str, bytes]:
     before = task.start.images_before
     training: dict[str, Any] = {
         "counts": dict(made.counts),
@@ -235,7 +241,7 @@ def _saved(network: AutoencoderKL | UNet2DModel) -> bytes:
     return save({name: weights[name].detach().cpu().contiguous() for name in sorted(weights)})
 
 
-def _made_by(recipe: Recipe, start: Start, learned: Material) -> str:
+def _made_by(recipe: Recipe, start: InitialModel, learned: GeneratorDataset) -> str:
     """Digest of all that decides what a training makes."""
     facts = {
         "recipe": asdict(recipe),

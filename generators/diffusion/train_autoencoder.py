@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 from diffusers import AutoencoderKL
-from medsanitize.generators.diffusion.accelerator import Machine
-from medsanitize.generators.diffusion.augment import augmented
+from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
+from medsanitize.generators.diffusion.augment import augment_batch
 from medsanitize.generators.diffusion.contact_sheet import COLUMNS
-from medsanitize.generators.diffusion.dataset import Material
+from medsanitize.generators.diffusion.dataset import GeneratorDataset
 from medsanitize.generators.diffusion.losses import Discriminator, divergence, hinge, packaged_perceptual
 from medsanitize.generators.diffusion.recipes import Autoencoding, Recipe
 from medsanitize.generators.diffusion.sample import to_pixels, to_range
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 _MEASURED = 64
 
 
-class Trip(nn.Module):
+class RoundTrip(nn.Module):
     """Through an autoencoder and back in one call, as averaging over processes wants it."""
 
     def __init__(self, autoencoder: AutoencoderKL) -> None:
@@ -44,14 +44,18 @@ class AutoencoderStage:
     name, number = "autoencoder", 0
 
     def __init__(
-        self, autoencoder: AutoencoderKL, recipe: Recipe, material: Material, machine: Machine
+        self,
+        autoencoder: AutoencoderKL,
+        recipe: Recipe,
+        material: GeneratorDataset,
+        machine: AcceleratorHandle,
     ) -> None:
         self._how: Autoencoding = recipe.autoencoder
         self.steps, self.batch = self._how.steps, self._how.batch
         self._patient = recipe.patience > 0
         self._material, self._machine = material, machine
         self.network: AutoencoderKL = machine.placed(autoencoder)
-        self._trip = machine.joined(Trip(self.network))
+        self._trip = machine.joined(RoundTrip(self.network))
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=self._how.rate)
         self._perceptual = machine.placed(packaged_perceptual())
         self._best: dict[str, Tensor] = {}
@@ -71,7 +75,7 @@ class AutoencoderStage:
         """Learn from one batch."""
         chosen = self._material.squares[self._material.fit[places]]
         share = self._machine.share(places)
-        images = augmented(to_range(chosen), draw)[share].to(self._machine.device)
+        images = augment_batch(to_range(chosen), draw)[share].to(self._machine.device)
         noise = torch.randn(self._latent_shape(len(places)), generator=draw)[share].to(images.device)
         self._set_rate(step)
         self.network.train()
@@ -105,7 +109,7 @@ class AutoencoderStage:
                 part = places[start : start + self.batch]
                 images = to_range(self._material.squares[part]).to(self._machine.device)
                 noise = torch.zeros(self._latent_shape(len(part)), device=images.device)
-                again, mean, log_variance = Trip(self.network)(images, noise)
+                again, mean, log_variance = RoundTrip(self.network)(images, noise)
                 losses = self._losses(images, again, mean, log_variance)
                 sums += float(losses["pixels"] + self._how.perceptual * losses["features"]) * len(part)
         return sums / len(places)
@@ -155,7 +159,7 @@ class AutoencoderStage:
         self.network.eval()
         with torch.no_grad():
             noise = torch.zeros(self._latent_shape(len(places)), device=images.device)
-            again, _, _ = Trip(self.network)(images, noise)
+            again, _, _ = RoundTrip(self.network)(images, noise)
         return np.stack([originals, to_pixels(again).cpu().numpy()])
 
     def _losses(self, images: Tensor, again: Tensor, mean: Tensor, log_variance: Tensor) -> dict[str, Tensor]:

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from diffusers import UNet2DModel
 from diffusers.training_utils import EMAModel
-from medsanitize.generators.diffusion.accelerator import Machine
-from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
+from medsanitize.generators.diffusion.config import GeneratorConfig
 from medsanitize.generators.diffusion.contact_sheet import COLUMNS, ROWS
-from medsanitize.generators.diffusion.dataset import Material
+from medsanitize.generators.diffusion.dataset import GeneratorDataset
 from medsanitize.generators.diffusion.latent_cache import Latents
 from medsanitize.generators.diffusion.networks import Networks
 from medsanitize.generators.diffusion.recipes import Denoising, Recipe
@@ -35,11 +35,11 @@ class DenoiserStage:
     def __init__(
         self,
         networks: Networks,
-        config: Config,
+        config: GeneratorConfig,
         recipe: Recipe,
-        material: Material,
+        material: GeneratorDataset,
         latents: Latents,
-        machine: Machine,
+        machine: AcceleratorHandle,
     ) -> None:
         self._how: Denoising = recipe.denoiser
         self.steps, self.batch = self._how.steps, self._how.batch

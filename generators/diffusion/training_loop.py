@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 import torch
 from medsanitize.errors import UsageError
-from medsanitize.generators.diffusion.accelerator import Machine
+from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
 from medsanitize.verifiers.reid.training.checkpoint import Position, grouped, write_checkpoint
-from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -25,7 +25,7 @@ DIVERGED = UsageError(
 )
 
 
-class Stage(Protocol):
+class TrainingStage(Protocol):
     """A part of the training."""
 
     name: str
@@ -53,18 +53,18 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StageContext:
     """Where an unfinished training lies, what made it, on what it runs, and who listens."""
 
     folder: Path
     made_by: str
-    machine: Machine
-    hears: Hears
-    stops: Stops
+    machine: AcceleratorHandle
+    hears: TrainingProgress
+    stops: Cancellation
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Schedule:
     """Steps between checkpoints, checkpoints between sheets and without a better loss; the seed."""
 
     every: int
@@ -74,7 +74,7 @@ class Pace:
 
 
 def run_stage(
-    stage: Stage, position: Position, sums: dict[str, Tensor], pace: Pace, place: Place
+    stage: TrainingStage, position: Position, sums: dict[str, Tensor], pace: Schedule, place: StageContext
 ) -> Position:
     """Go from a position to the end of a part; returns the beginning of the next.
 
@@ -110,7 +110,7 @@ def run_stage(
     return replace(position.next_phase(), best=None)
 
 
-def _learn(stage: Stage, step: int, seed: int) -> Mapping[str, Tensor]:
+def _learn(stage: TrainingStage, step: int, seed: int) -> Mapping[str, Tensor]:
     """One step, whose every random choice its number decides."""
     key = np.random.SeedSequence((seed, stage.number, step))
     places = np.random.default_rng(key).integers(0, stage.choices(), stage.batch).tolist()
@@ -119,7 +119,7 @@ def _learn(stage: Stage, step: int, seed: int) -> Mapping[str, Tensor]:
     return stage.step(step, places, torch.Generator().manual_seed(other))
 
 
-def _judged(stage: Stage, position: Position, means: Mapping[str, float], held: float) -> Position:
+def _judged(stage: TrainingStage, position: Position, means: Mapping[str, float], held: float) -> Position:
     """Log what was measured; the best weights are remembered."""
     if not all(math.isfinite(value) for value in (*means.values(), held)):
         raise DIVERGED
@@ -131,7 +131,7 @@ def _judged(stage: Stage, position: Position, means: Mapping[str, float], held: 
     return replace(position, best=best, since=since, log=(*position.log, entry))
 
 
-def _look(stage: Stage, position: Position, pace: Pace, place: Place) -> None:
+def _look(stage: TrainingStage, position: Position, pace: Schedule, place: StageContext) -> None:
     """Tell how it stands, and every so often write a sheet."""
     entry = position.log[-1]
     losses = ", ".join(f"{name} {entry[name]:.4f}" for name in entry if name not in ("part", "step"))
@@ -143,7 +143,7 @@ def _look(stage: Stage, position: Position, pace: Pace, place: Place) -> None:
         write_sheet(place.folder / f"{stage.name}-{position.step:07d}.png", stage.images())
 
 
-def _save(stage: Stage, position: Position, sums: Mapping[str, Tensor], place: Place) -> None:
+def _save(stage: TrainingStage, position: Position, sums: Mapping[str, Tensor], place: StageContext) -> None:
     """Write a checkpoint; one that is no number anywhere would take the place of a good one."""
     tensors = {**stage.tensors(), **grouped(sums=sums)}
     broken = not all(bool(torch.isfinite(one).all()) for one in tensors.values())

@@ -12,7 +12,7 @@ from medsanitize.release.verify import verify_release
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueEntry:
     """One image of a catalogue.
 
     Attributes
@@ -33,7 +33,7 @@ class Entry:
     bound: float | None
 
 
-def read_catalogue(release: Path, *, everything: bool) -> tuple[Entry, ...]:
+def read_catalogue(release: Path, *, everything: bool) -> tuple[CatalogueEntry, ...]:
     """The synthetic images of a release, or all of its objects; every byte is checked first.
 
     Raises
@@ -52,7 +52,7 @@ def read_catalogue(release: Path, *, everything: bool) -> tuple[Entry, ...]:
             "Run medsanitize verify on it to see which, and fetch it again",
         )
     entries = tuple(
-        Entry(
+        CatalogueEntry(
             row.object_id,
             row.path,
             release / layout.require_safe(row.path),

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UnreadablePicture, UsageError
-from medsanitize.generators.diffusion.preprocess import square
-from medsanitize.generators.explain.catalogue import Entry
+from medsanitize.generators.diffusion.preprocess import preprocess_image
+from medsanitize.generators.explain.catalogue import CatalogueEntry
 from medsanitize.generators.quality.ssim import Structure, similarity, structure
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.images.read import read_picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.images.read import read_image
 
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.verifiers.reid.models.protocols import Encoder
-    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 SIDE: Final = 256
@@ -29,7 +29,7 @@ _BATCH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class EmbeddedCatalogue:
     """A catalogue beside some images.
 
     Attributes
@@ -46,16 +46,20 @@ class Looked:
         Objects of the catalogue that are not in it, by reason.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CatalogueEntry, ...]
     vectors: NDArray[np.float32]
     queries: NDArray[np.float32]
     alike: NDArray[np.float64]
     excluded: Mapping[str, int]
 
 
-def look(
-    catalogue: Sequence[Entry], images: Sequence[Picture], model: Encoder, hears: Hears, stops: Stops
-) -> Looked:
+def embed_catalogue(
+    catalogue: Sequence[CatalogueEntry],
+    images: Sequence[ImageArray],
+    model: Encoder,
+    hears: TrainingProgress,
+    stops: Cancellation,
+) -> EmbeddedCatalogue:
     """Read every image of a catalogue once, a few at a time.
 
     Raises
@@ -73,7 +77,7 @@ def look(
     asked = [_structure(image) for image in images]
     hears.stage("catalogue", len(catalogue))
     chunks = [catalogue[start : start + _BATCH] for start in range(0, len(catalogue), _BATCH)]
-    entries: list[Entry] = []
+    entries: list[CatalogueEntry] = []
     vectors: list[NDArray[np.float32]] = []
     alike: list[list[float]] = []
     excluded: Counter[str] = Counter()
@@ -91,7 +95,7 @@ def look(
     if not entries:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(excluded.items()))
         raise UsageError(f"No image of the catalogue can be compared ({reasons})", "Name another catalogue")
-    return Looked(
+    return EmbeddedCatalogue(
         tuple(entries),
         np.concatenate(vectors),
         model.embed(images),
@@ -104,17 +108,17 @@ def look(
 class _Part:
     """What was found of a few entries; ``alike`` has a row an entry."""
 
-    entries: list[Entry]
+    entries: list[CatalogueEntry]
     vectors: NDArray[np.float32]
     alike: list[list[float]]
     excluded: Counter[str]
 
 
-def _part(chunk: Sequence[Entry], asked: Sequence[Structure], model: Encoder) -> _Part:
+def _part(chunk: Sequence[CatalogueEntry], asked: Sequence[Structure], model: Encoder) -> _Part:
     entries, pictures, excluded = [], [], Counter[str]()
     for entry in chunk:
         try:
-            picture = read_picture(entry.file)
+            picture = read_image(entry.file)
         except UnreadablePicture as refused:
             excluded[f"not readable: {refused.rule}"] += 1
             continue
@@ -127,7 +131,7 @@ def _part(chunk: Sequence[Entry], asked: Sequence[Structure], model: Encoder) ->
     return _Part(entries, model.embed(pictures), alike, excluded)
 
 
-def _structure(picture: Picture) -> Structure:
+def _structure(picture: ImageArray) -> Structure:
     import numpy as np
 
-    return structure(np.asarray(square(picture, SIDE) / np.float32(255), np.float32))
+    return structure(np.asarray(preprocess_image(picture, SIDE) / np.float32(255), np.float32))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from medsanitize.generators.explain.catalogue import Entry
-from medsanitize.generators.explain.embeddings import Looked
+from medsanitize.generators.explain.catalogue import CatalogueEntry
+from medsanitize.generators.explain.embeddings import EmbeddedCatalogue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Prediction:
     """What a classifier takes an image for, and with which probability."""
 
     name: str
@@ -24,7 +24,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SimilarCase:
     """One image of the catalogue beside the image that is explained.
 
     Attributes
@@ -50,7 +50,7 @@ class Case:
     match_bound: float | None
     distance: float
     ssim: float
-    answer: Answer | None
+    answer: Prediction | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ class Explanation:
 
     model: str
     model_digest: str
-    answers: tuple[Answer, ...]
+    answers: tuple[Prediction, ...]
     images: int
     synthetic: int
     excluded: Mapping[str, int]
-    by_features: tuple[Case, ...]
-    by_structure: tuple[Case, ...]
+    by_features: tuple[SimilarCase, ...]
+    by_structure: tuple[SimilarCase, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; of the image that is explained only what was seen in it."""
@@ -88,7 +88,7 @@ class Explanation:
 
 
 def explain(
-    looked: Looked, count: int, model: str, digest: str, classifier: Classification | None
+    looked: EmbeddedCatalogue, count: int, model: str, digest: str, classifier: Classification | None
 ) -> Explanation:
     """Rank a catalogue for the first of the images that it was looked at beside.
 
@@ -109,9 +109,9 @@ def explain(
     ranks, structure_ranks = ranks_of(apart), ranks_of(-alike)
     answers = [None] * len(apart) if classifier is None else _answers(classifier, looked.vectors)
 
-    def case(place: int) -> Case:
-        entry: Entry = looked.entries[place]
-        return Case(
+    def case(place: int) -> SimilarCase:
+        entry: CatalogueEntry = looked.entries[place]
+        return SimilarCase(
             int(ranks[place]),
             int(structure_ranks[place]),
             entry.object_id,
@@ -136,7 +136,7 @@ def explain(
     )
 
 
-def distances(looked: Looked) -> NDArray[np.float64]:
+def distances(looked: EmbeddedCatalogue) -> NDArray[np.float64]:
     """Euclidean distances of the images to the catalogue's, ``(q, n)``."""
     import numpy as np
 
@@ -153,14 +153,14 @@ def ranks_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return ranks
 
 
-def _answers(classifier: Classification, vectors: NDArray[np.float32]) -> list[Answer | None]:
+def _answers(classifier: Classification, vectors: NDArray[np.float32]) -> list[Prediction | None]:
     shares = classifier.probabilities(vectors)
-    return [Answer(classifier.classes[int(row.argmax())], float(row.max())) for row in shares]
+    return [Prediction(classifier.classes[int(row.argmax())], float(row.max())) for row in shares]
 
 
-def _all_answers(classifier: Classification, vector: NDArray[np.float32]) -> tuple[Answer, ...]:
+def _all_answers(classifier: Classification, vector: NDArray[np.float32]) -> tuple[Prediction, ...]:
     (shares,) = classifier.probabilities(vector)
-    found: Sequence[Answer] = [
-        Answer(name, float(share)) for name, share in zip(classifier.classes, shares, strict=True)
+    found: Sequence[Prediction] = [
+        Prediction(name, float(share)) for name, share in zip(classifier.classes, shares, strict=True)
     ]
     return tuple(sorted(found, key=lambda one: -one.probability))

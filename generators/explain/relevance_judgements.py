@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.generators.explain.embeddings import Looked
+from medsanitize.generators.explain.embeddings import EmbeddedCatalogue
 from medsanitize.generators.explain.explain import distances, ranks_of
 from medsanitize.generators.explain.ndcg import ndcg, ndcg_by_chance
-from medsanitize.generators.quality.interval import Measure, mean_of
+from medsanitize.generators.quality.interval import Estimate, mean_of
 from medsanitize.verifiers.reid.labels import read_table
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _MOST: Final = 64.0
 
 
 @dataclass(frozen=True, slots=True)
-class Judgements:
+class RelevanceJudgements:
     """Of each image, by its file's name, the relevance of objects by id; in the table's order."""
 
     of: Mapping[str, Mapping[str, float]]
@@ -38,7 +38,7 @@ class Judgements:
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class RankingQuality:
     """nDCG@p, means over the images with 95 % intervals.
 
     Attributes
@@ -52,8 +52,8 @@ class At:
     """
 
     p: int
-    features: Measure
-    structure: Measure
+    features: Estimate
+    structure: Estimate
     chance: float
 
 
@@ -75,14 +75,14 @@ class Ranking:
     model_digest: str
     images: int
     judgements: int
-    at: tuple[At, ...]
+    at: tuple[RankingQuality, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return asdict(self)
 
 
-def read_judgements(table: Path) -> Judgements:
+def read_judgements(table: Path) -> RelevanceJudgements:
     """Read a table with the columns ``file``, ``object_id`` and ``relevance``.
 
     Raises
@@ -116,10 +116,10 @@ def read_judgements(table: Path) -> Judgements:
         raise UsageError(
             "Of an image nothing was judged relevant", "Leave it out: no ranking of it is better"
         )
-    return Judgements(found)
+    return RelevanceJudgements(found)
 
 
-def rank(judgements: Judgements, looked: Looked, model: str, digest: str) -> Ranking:
+def rank(judgements: RelevanceJudgements, looked: EmbeddedCatalogue, model: str, digest: str) -> Ranking:
     """Hold both rankings against the judgements; the images of ``looked`` are in the judgements' order.
 
     Raises
@@ -150,15 +150,15 @@ def _at(
     judged: Sequence[Mapping[int, float]],
     apart: NDArray[np.float64],
     alike: NDArray[np.float64],
-) -> At:
+) -> RankingQuality:
     import numpy as np
 
-    def mean(values: NDArray[np.float64]) -> Measure:
+    def mean(values: NDArray[np.float64]) -> Estimate:
         found = [ndcg(_in_order(of, row), p) for of, row in zip(judged, values, strict=True)]
         return mean_of(np.array(found), np.arange(len(found)))
 
     chance = [ndcg_by_chance(list(of.values()), p) for of in judged]
-    return At(p, mean(apart), mean(-alike), float(np.mean(chance)))
+    return RankingQuality(p, mean(apart), mean(-alike), float(np.mean(chance)))
 
 
 def _in_order(judged: Mapping[int, float], values: NDArray[np.float64]) -> list[float]:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from medsanitize.generators.explain.explain import Case, Explanation
+from medsanitize.generators.explain.explain import Explanation, SimilarCase
 from medsanitize.generators.explain.relevance_judgements import Ranking
-from medsanitize.generators.quality.interval import Measure
+from medsanitize.generators.quality.interval import Estimate
 from medsanitize.verifiers.html.page import Page, Picture, Section, Table, Tone, render_page
-from medsanitize.verifiers.reid.images.image import Picture as Image
-from medsanitize.verifiers.reid.images.read import read_picture
+from medsanitize.verifiers.reid.images.image import ImageArray as Image
+from medsanitize.verifiers.reid.images.read import read_image
 
 _LARGEST: Final = 384
 _FOR_THE_HOLDER: Final = (
@@ -84,22 +84,24 @@ def ranking_page(found: Ranking) -> bytes:
     return render_page(page)
 
 
-def _ranked(title: str, text: str, found: Explanation, cases: Sequence[Case], release: Path) -> Section:
+def _ranked(
+    title: str, text: str, found: Explanation, cases: Sequence[SimilarCase], release: Path
+) -> Section:
     pictures = [
-        Picture(_png(read_picture(release / one.path)), f"{number}. {_caption(one)}", tone_of(found, one))
+        Picture(_png(read_image(release / one.path)), f"{number}. {_caption(one)}", tone_of(found, one))
         for number, one in enumerate(cases, 1)
     ]
     return Section(title, (text,), pictures=tuple(pictures))
 
 
-def _caption(case: Case) -> str:
+def _caption(case: SimilarCase) -> str:
     said = [] if case.answer is None else [f"{case.answer.name} {case.answer.probability:.2f}"]
     said += [f"made for {case.label}"] if case.label else []
     said += [f"distance {case.distance:.3f}", f"SSIM {case.ssim:.3f}"]
     return ", ".join(said) + ("" if case.synthetic else ", a real image")
 
 
-def tone_of(found: Explanation, case: Case) -> Tone:
+def tone_of(found: Explanation, case: SimilarCase) -> Tone:
     """Good where the classifier takes case and image for the same, bad where not."""
     if case.answer is None or not found.answers:
         return "plain"
@@ -124,11 +126,11 @@ def _said(found: Explanation) -> str:
     return "taken for " + ", ".join(f"{one.name} {one.probability:.2f}" for one in found.answers[:3])
 
 
-def _nearest(found: Explanation) -> Case:
+def _nearest(found: Explanation) -> SimilarCase:
     return found.by_features[0]
 
 
-def _told(measure: Measure) -> str:
+def _told(measure: Estimate) -> str:
     return f"{measure.value:.3f} ({measure.low:.3f} to {measure.high:.3f})"
 
 

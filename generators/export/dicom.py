@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import IntegrityError
-from medsanitize.generators.export.provenance import DESCRIPTION, Names, Said
+from medsanitize.generators.export.provenance import DESCRIPTION, SyntheticIdentifiers, SyntheticProvenance
 from medsanitize.sanitize.formats.dicom.file import IMPLEMENTATION_CLASS_UID, IMPLEMENTATION_VERSION_NAME
 
 if TYPE_CHECKING:
@@ -34,15 +34,17 @@ _CLOCK: Final = (
 _METHOD: Final = "Synthetic: made by a generative model, shows no person"
 
 
-def dicom_object(image: NDArray[np.uint8], names: Names, said: Said, form: str) -> bytes:
+def dicom_object(
+    image: NDArray[np.uint8], names: SyntheticIdentifiers, said: SyntheticProvenance, form: str
+) -> bytes:
     """One synthetic image as a DICOM file.
 
     Parameters
     ----------
     image : ndarray
         ``(rows, columns)``, 8 bits, dense is bright (MONOCHROME2).
-    names : Names
-    said : Said
+    names : SyntheticIdentifiers
+    said : SyntheticProvenance
     form : str
         A key of `SOP_CLASSES`.
 
@@ -76,7 +78,7 @@ def dicom_object(image: NDArray[np.uint8], names: Names, said: Said, form: str) 
     return stream.getvalue()
 
 
-def _common(names: Names, said: Said) -> dict[str, Any]:
+def _common(names: SyntheticIdentifiers, said: SyntheticProvenance) -> dict[str, Any]:
     """What every form states of patient, study, series and equipment: nothing but pseudonyms."""
     return {
         "study_instance_uid": names.study,
@@ -92,7 +94,9 @@ def _common(names: Names, said: Said) -> dict[str, Any]:
     }
 
 
-def _secondary_capture(image: NDArray[np.uint8], names: Names, said: Said) -> SOPClass:
+def _secondary_capture(
+    image: NDArray[np.uint8], names: SyntheticIdentifiers, said: SyntheticProvenance
+) -> SOPClass:
     from highdicom.sc import SCImage
 
     return SCImage(
@@ -105,7 +109,7 @@ def _secondary_capture(image: NDArray[np.uint8], names: Names, said: Said) -> SO
     )
 
 
-def _cr(image: NDArray[np.uint8], names: Names, said: Said) -> SOPClass:
+def _cr(image: NDArray[np.uint8], names: SyntheticIdentifiers, said: SyntheticProvenance) -> SOPClass:
     from highdicom.base import SOPClass
 
     data = SOPClass(sop_class_uid=SOP_CLASSES["cr"], modality=MODALITIES["cr"], **_common(names, said))
@@ -118,7 +122,7 @@ def _cr(image: NDArray[np.uint8], names: Names, said: Said) -> SOPClass:
     return data
 
 
-def _equipment(said: Said) -> list[Any]:
+def _equipment(said: SyntheticProvenance) -> list[Any]:
     from highdicom import ContributingEquipment
     from pydicom.sr.codedict import codes
 
@@ -133,7 +137,7 @@ def _equipment(said: Said) -> list[Any]:
     ]
 
 
-def _algorithm(said: Said) -> Any:
+def _algorithm(said: SyntheticProvenance) -> Any:
     from highdicom import AlgorithmIdentificationSequence
     from pydicom.sr.codedict import codes
 

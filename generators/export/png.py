@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from medsanitize.generators.export.provenance import DESCRIPTION, Said
+from medsanitize.generators.export.provenance import DESCRIPTION, SyntheticProvenance
 from medsanitize.release.canonical_json import document_json
 from medsanitize.sanitize.formats.png.samples import encode_png
 
@@ -18,7 +18,7 @@ def png_object(image: NDArray[np.uint8]) -> bytes:
     return encode_png(image[..., None], 1).write()
 
 
-def sidecar(said: Said) -> bytes:
+def sidecar(said: SyntheticProvenance) -> bytes:
     """The file beside a PNG, JSON: a picture itself has no room for what it is."""
     facts: dict[str, object] = {
         "synthetic": True,

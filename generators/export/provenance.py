@@ -15,7 +15,7 @@ DESCRIPTION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class SyntheticIdentifiers:
     """Whose image it is: nobody's. Pseudonymous patient and UIDs of its own; a picture has no study."""
 
     patient: str
@@ -25,7 +25,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SyntheticProvenance:
     """The facts that travel with a synthetic image.
 
     Attributes
@@ -49,9 +49,9 @@ class Said:
     version: str
 
 
-def names_of(
+def synthetic_identifiers(
     keys: SubKeys, pseudonyms: Pseudonyms, form: Form, *, model: str, label: int, seed: int
-) -> Names:
+) -> SyntheticIdentifiers:
     """Names of the image that a model makes of a class and a seed: the same whenever it is made again.
 
     Nothing of a patient goes in, so nothing of one can come out.
@@ -63,7 +63,7 @@ def names_of(
         return remap_uid(keys, root, f"{key}/{level}")
 
     study, series = ("", "") if form == "png" else (uid("study"), uid("series"))
-    return Names(patient_pseudonym(keys, pseudonyms, key), study, series, uid("instance"))
+    return SyntheticIdentifiers(patient_pseudonym(keys, pseudonyms, key), study, series, uid("instance"))
 
 
 def seed_of(keys: SubKeys, model: str, label: int, index: int) -> int:

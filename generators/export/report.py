@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.diffusion.preprocess import square
+from medsanitize.generators.diffusion.preprocess import preprocess_image
 from medsanitize.generators.export.png import png_object
 from medsanitize.generators.privacy_gate.score_plot import score_curves
 from medsanitize.generators.privacy_gate.statement import statement
@@ -17,9 +17,9 @@ from medsanitize.verifiers.html.page import Figure, Mark, Page, Picture, Section
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.generators.privacy_gate.gate import Judged
-    from medsanitize.generators.privacy_gate.splits import Side
-    from medsanitize.generators.privacy_gate.verdict import Verdict
+    from medsanitize.generators.privacy_gate.gate import GateResult
+    from medsanitize.generators.privacy_gate.splits import Split
+    from medsanitize.generators.privacy_gate.verdict import GateVerdict
     from numpy.typing import NDArray
 
 BANDS: Final = (0.0, 0.5, 0.9, 0.99, 0.999)
@@ -33,7 +33,7 @@ _GAP: Final = 2
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Shown:
+class ReportData:
     """What the page is about.
 
     Attributes
@@ -54,14 +54,14 @@ class Shown:
 
     title: str
     counts: tuple[tuple[str, str], ...]
-    judged: Judged
+    judged: GateResult
     images: NDArray[np.uint8]
-    training: Side
+    training: Split
     labels: Sequence[str]
     more: tuple[Section, ...] = ()
 
 
-def holder_page(shown: Shown) -> bytes:
+def holder_page(shown: ReportData) -> bytes:
     """The page as one HTML file without script and network."""
     verdict = shown.judged.verdict
     return render_page(
@@ -90,7 +90,7 @@ def montage(images: NDArray[np.uint8]) -> bytes:
     return png_object(sheet)
 
 
-def _verdict(verdict: Verdict) -> Section:
+def _verdict(verdict: GateVerdict) -> Section:
     rows = [
         (one.name, Mark(one.state.replace("_", " "), _MET[one.state]), one.sentence)
         for one in verdict.clauses
@@ -100,13 +100,13 @@ def _verdict(verdict: Verdict) -> Section:
     return Section("Verdict", lines, tables=(table,))
 
 
-def _curves(judged: Judged) -> Section:
+def _curves(judged: GateResult) -> Section:
     svg = score_curves(judged.scores, judged.verdict.threshold.value)
     caption = "Share of images or patients at each score. The upright line is the threshold."
     return Section("Scores", figures=(Figure(svg, caption),))
 
 
-def _grid(shown: Shown) -> Section:
+def _grid(shown: ReportData) -> Section:
     pictures = [
         Picture(
             png_object(shown.images[place]),
@@ -118,7 +118,7 @@ def _grid(shown: Shown) -> Section:
     return Section("Drawn images", pictures=tuple(pictures))
 
 
-def _pairs(shown: Shown) -> Section:
+def _pairs(shown: ReportData) -> Section:
     """The closest training image of some synthetic ones of each band, the synthetic one on the left."""
     pictures = list(_picked(shown))
     text = (
@@ -128,7 +128,7 @@ def _pairs(shown: Shown) -> Section:
     return Section("Closest real images by band of scores", (text,), pictures=tuple(pictures))
 
 
-def _picked(shown: Shown) -> Iterator[Picture]:
+def _picked(shown: ReportData) -> Iterator[Picture]:
     import numpy as np
 
     score, limit = shown.judged.score, shown.judged.verdict.threshold.value
@@ -140,12 +140,14 @@ def _picked(shown: Shown) -> Iterator[Picture]:
             yield _pair(shown, place, low, len(inside))
 
 
-def _pair(shown: Shown, place: int, low: float, among: int) -> Picture:
+def _pair(shown: ReportData, place: int, low: float, among: int) -> Picture:
     import numpy as np
 
     image = shown.images[place]
     row = int(shown.judged.nearest[place])
-    other = square(shown.training.pictures[row], image.shape[0]) if row >= 0 else np.zeros_like(image)
+    other = (
+        preprocess_image(shown.training.pictures[row], image.shape[0]) if row >= 0 else np.zeros_like(image)
+    )
     gap = np.zeros((image.shape[0], _GAP), np.uint8)
     kept = bool(shown.judged.kept[place])
     caption = f"score {shown.judged.score[place]:.4f}, band from {low:.4g} ({among:,} images)"

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from medsanitize.generators.phantoms.random_fields import (
     Field,
-    blurred,
+    blur,
     bump,
     grid,
     noise,
@@ -273,6 +273,6 @@ def _vessels(random: np.random.Generator, size: int, chest: _Chest) -> Field:
             spread = np.array([-0.55, 0.55]) + 0.2 * random.standard_normal((len(rows), 2))
             angles = (turns[rows, chosen] + spread).reshape(-1)
     drawn = splat(np.concatenate(points), np.concatenate(weights), size)
-    drawn = blurred(drawn, 1 + size // 200) * np.float32((size / 256) ** 2 * 0.9)
+    drawn = blur(drawn, 1 + size // 200) * np.float32((size / 256) ** 2 * 0.9)
     tree: Field = np.tanh(drawn * 1.2)
     return tree

@@ -13,10 +13,10 @@ import numpy as np
 from medsanitize.generators.phantoms.anatomy import Anatomy, anatomy
 from medsanitize.generators.phantoms.random_fields import (
     Field,
-    blurred,
+    blur,
     bump,
     noise,
-    sampled,
+    sample_canvas,
     soft,
     splat,
     stream,
@@ -105,8 +105,8 @@ def chest_phantom(patient: int, visit: int, *, size: int = 256, seed: int = 0) -
     if state.devices:
         attenuation = attenuation + _devices(state.devices, random, size)
     x, y = _posed(state, size)
-    seen = sampled(attenuation, x, y)
-    seen = seen + np.float32(state.blur) * (blurred(seen) - seen)
+    seen = sample_canvas(attenuation, x, y)
+    seen = seen + np.float32(state.blur) * (blur(seen) - seen)
     return _exposed(seen, state, random)
 
 
@@ -158,7 +158,7 @@ def _devices(count: int, random: np.random.Generator, size: int) -> Field:
         if random.random() < 0.5:
             disc = ends[3] + 0.022 * _DISC
             lines += splat(disc, np.full(len(disc), 0.35 * (size / 256) ** 2), size)
-    drawn: Field = np.clip(blurred(lines), 0, 0.7)
+    drawn: Field = np.clip(blur(lines), 0, 0.7)
     return drawn
 
 

@@ -27,7 +27,7 @@ _TEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class CohortImage:
     """One image of a cohort: whose and when."""
 
     patient: int
@@ -128,11 +128,11 @@ def write_slides(
     return _table(folder, ("file", "patient_id", "split", "block", "section", "scanner"), rows)
 
 
-def _taken(patients: Sequence[int], visits: tuple[int, int], first: int, seed: int) -> Iterator[Taken]:
+def _taken(patients: Sequence[int], visits: tuple[int, int], first: int, seed: int) -> Iterator[CohortImage]:
     for patient in patients:
         for number in range(visits_of(patient, *visits, seed=seed)):
             name = f"p{patient:04d}/{first + number:02d}.png"
-            yield Taken(patient, first + number, name, _split(patient))
+            yield CohortImage(patient, first + number, name, _split(patient))
 
 
 def _split(patient: int) -> str:

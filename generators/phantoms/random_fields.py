@@ -59,7 +59,7 @@ def bump(values: NDArray[Any]) -> Field:
     return curve
 
 
-def blurred(image: Field, times: int = 1) -> Field:
+def blur(image: Field, times: int = 1) -> Field:
     """The image after ``times`` passes of a binomial filter of five taps in both directions."""
     taps = np.array([1, 4, 6, 4, 1], np.float32) / 16
     for _ in range(times):
@@ -87,7 +87,7 @@ def splat(points: NDArray[Any], weights: NDArray[Any], size: int) -> Field:
     return canvas.reshape(size, size).astype(np.float32)
 
 
-def sampled(canvas: Field, x: Field, y: Field) -> Field:
+def sample_canvas(canvas: Field, x: Field, y: Field) -> Field:
     """The canvas at canvas coordinates, linearly between its pixels, its edge beyond."""
     size = canvas.shape[0]
     scale = np.float32((size - 1) / (2 * _REACH))

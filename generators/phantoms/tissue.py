@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from medsanitize.generators.phantoms.random_fields import Field, blurred, noise, sampled, soft, splat, stream
+from medsanitize.generators.phantoms.random_fields import (
+    Field,
+    blur,
+    noise,
+    sample_canvas,
+    soft,
+    splat,
+    stream,
+)
 from numpy.typing import NDArray
 
 DEPTH = 60.0
@@ -147,7 +155,7 @@ def _nuclei(habit: _Habit, density: Field, random: np.random.Generator, section:
     places, luck = places[seen], luck[seen]
     at = np.clip(((places + 1.2) / 2.4 * size).astype(int), 0, size - 1)
     kept = luck < density[at[:, 1], at[:, 0]]
-    drawn = blurred(splat(places[kept], np.full(int(kept.sum()), 1.0), size))
+    drawn = blur(splat(places[kept], np.full(int(kept.sum()), 1.0), size))
     cells: Field = np.tanh(drawn * np.float32(3.2 * habit.nucleus * (size / 512) ** 2 * 2)) * np.float32(0.75)
     return cells
 
@@ -160,11 +168,11 @@ def _laid(glass: Field, random: np.random.Generator, size: int, *, rescan: bool)
     line = np.linspace(-1, 1, size, dtype=np.float32) * np.float32(scale)
     across, down = line[None, :] + np.float32(shift[0]), line[:, None] + np.float32(shift[1])
     cos, sin = np.float32(np.cos(turn)), np.float32(np.sin(turn))
-    return sampled(glass, cos * across + sin * down, cos * down - sin * across)
+    return sample_canvas(glass, cos * across + sin * down, cos * down - sin * across)
 
 
 def _scanned(seen: Field, by: Scanner, random: np.random.Generator) -> NDArray[np.uint8]:
-    picture = seen + np.float32(by.blur) * (blurred(seen) - seen) if by.blur else seen
+    picture = seen + np.float32(by.blur) * (blur(seen) - seen) if by.blur else seen
     picture = np.clip(picture, 0, 1) ** np.array(by.gamma, np.float32) * np.array(by.gain, np.float32)
     picture = picture + random.standard_normal((*seen.shape[:2], 1), np.float32) * np.float32(by.noise)
     return np.clip(np.rint(picture * 255), 0, 255).astype(np.uint8)

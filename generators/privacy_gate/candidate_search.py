@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import IntegrityError
-from medsanitize.generators.privacy_gate.embeddings import Seen, Verifiers
+from medsanitize.generators.privacy_gate.embeddings import PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.parameters import FLOOR
 from medsanitize.verifiers.reid.models.score_pairs import score_rows
 
@@ -26,7 +26,7 @@ _AT_ONCE: Final = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Found:
+class CandidateScores:
     """Scores of images with those of the other side that they were compared with.
 
     Attributes
@@ -63,7 +63,9 @@ def candidates_for(images: int, others: int) -> int:
     return min(others, max(FEWEST_CANDIDATES, EVERY_PAIR_UP_TO // images))
 
 
-def search(images: Seen, others: Seen, candidates: int, verifiers: Verifiers, stage: str) -> Found:
+def search_candidates(
+    images: PairedEmbeddings, others: PairedEmbeddings, candidates: int, verifiers: Verifiers, stage: str
+) -> CandidateScores:
     """Compare every image with its nearest others."""
     import numpy as np
 
@@ -76,10 +78,10 @@ def search(images: Seen, others: Seen, candidates: int, verifiers: Verifiers, st
     verifiers.hears.stage(stage, rows.size)
     queries = np.repeat(np.arange(len(images), dtype=np.int64), rows.shape[1])
     scores = score_pairs(images, queries, others, rows.reshape(-1), verifiers)
-    return Found(rows, scores.reshape(rows.shape))
+    return CandidateScores(rows, scores.reshape(rows.shape))
 
 
-def reach(images: Seen, others: Seen, candidates: int) -> NDArray[np.float64]:
+def search_radius(images: PairedEmbeddings, others: PairedEmbeddings, candidates: int) -> NDArray[np.float64]:
     """Distance up to which the search compares each image with others, ``(n,)``."""
     import numpy as np
 
@@ -91,7 +93,11 @@ def reach(images: Seen, others: Seen, candidates: int) -> NDArray[np.float64]:
 
 
 def score_pairs(
-    one: Seen, first: NDArray[np.int64], other: Seen, second: NDArray[np.int64], verifiers: Verifiers
+    one: PairedEmbeddings,
+    first: NDArray[np.int64],
+    other: PairedEmbeddings,
+    second: NDArray[np.int64],
+    verifiers: Verifiers,
 ) -> NDArray[np.float64]:
     """Scores of rows ``first`` of one side with rows ``second`` of the other, to seven places.
 
@@ -110,7 +116,9 @@ def score_pairs(
     return found.round(7)
 
 
-def apart(one: Seen, first: NDArray[np.int64], other: Seen, second: NDArray[np.int64]) -> NDArray[np.float64]:
+def retrieval_distances(
+    one: PairedEmbeddings, first: NDArray[np.int64], other: PairedEmbeddings, second: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """Distances of the retrieval model, as the search measures them."""
     import numpy as np
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medsanitize.generators.privacy_gate.parameters import CLAIMED, FLOOR, patients_needed
-from medsanitize.verifiers.reid.calibration import clopper_pearson, most_errors
+from medsanitize.verifiers.reid.calibration import clopper_pearson, max_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class MatchThreshold:
     """From which score on two images count as a match.
 
     Attributes
@@ -45,7 +45,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class MatchBound:
     """What so many matches among so many images mean.
 
     Attributes
@@ -69,7 +69,9 @@ class Bound:
     residual: float
 
 
-def worst(genuine: NDArray[np.float64], controls: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+def lowest_scores(
+    genuine: NDArray[np.float64], controls: Mapping[str, NDArray[np.float64]]
+) -> NDArray[np.float64]:
     """The lowest score of each patient, over real pairs and every kind of control, ``(patients,)``.
 
     A threshold that keeps to a rate for these keeps to it for each kind, and no bound is paid for a kind.
@@ -79,7 +81,7 @@ def worst(genuine: NDArray[np.float64], controls: Mapping[str, NDArray[np.float6
     return np.asarray(np.minimum.reduce([genuine, *controls.values()]))
 
 
-def threshold(scores: NDArray[np.float64], missed: float) -> Threshold:
+def threshold(scores: NDArray[np.float64], missed: float) -> MatchThreshold:
     """The highest score that overlooks at most a share of patients, at 95 %, from one score a patient.
 
     With ``r`` scores of ``n`` below it the share below is a Beta(r + 1, n - r) variable for any distribution
@@ -88,7 +90,7 @@ def threshold(scores: NDArray[np.float64], missed: float) -> Threshold:
     import numpy as np
 
     count = len(scores)
-    overlooked = most_errors(count, missed)
+    overlooked = max_errors(count, missed)
     ascending = np.sort(scores)
     if overlooked < 0:
         estimate = float(ascending[int(missed * count)]) if count else FLOOR
@@ -96,13 +98,13 @@ def threshold(scores: NDArray[np.float64], missed: float) -> Threshold:
             f"{patients_needed(missed):,} patients to calibrate on with two images or more, and there are"
             f" {count:,}"
         )
-        return Threshold(estimate, count, 0, 1.0, needed)
+        return MatchThreshold(estimate, count, 0, 1.0, needed)
     overlooked = min(overlooked, count - 1)
     bound = clopper_pearson(overlooked, count, CLAIMED)[1]
-    return Threshold(float(ascending[overlooked]), count, overlooked, bound)
+    return MatchThreshold(float(ascending[overlooked]), count, overlooked, bound)
 
 
-def bound(images: int, matches: int, missed: float) -> Bound:
+def bound(images: int, matches: int, missed: float) -> MatchBound:
     """Bound the share of matches, of copies and of copies that removing the matches leaves.
 
     Of a share ``c`` of copies at least ``c (1 - missed)`` match, so ``c`` is at most the bound of matches
@@ -112,4 +114,4 @@ def bound(images: int, matches: int, missed: float) -> Bound:
     claimed = clopper_pearson(matches, images, CLAIMED)[1]
     copies = claimed / (1 - missed) if missed < 1 else 1.0
     left = claimed * missed / ((1 - missed) * (1 - claimed)) if missed < 1 and claimed < 1 else 1.0
-    return Bound(images, matches, lower, upper, min(copies, 1.0), min(left, 1.0))
+    return MatchBound(images, matches, lower, upper, min(copies, 1.0), min(left, 1.0))

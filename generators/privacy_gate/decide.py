@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from medsanitize.generators.privacy_gate.confidence_bounds import bound
-from medsanitize.generators.privacy_gate.parameters import Terms, images_needed
+from medsanitize.generators.privacy_gate.parameters import GateParameters, images_needed
 from medsanitize.generators.privacy_gate.statement import clauses_of
-from medsanitize.generators.privacy_gate.verdict import Attacks, Scores, State, Subject, Verdict
+from medsanitize.generators.privacy_gate.verdict import Attacks, GateState, GateSubject, GateVerdict, Scores
 from medsanitize.verifiers.reid.calibration import Rate, clopper_pearson
 
 
-def decide(scores: Scores, linked: Rate, attacks: Attacks, subject: Subject, terms: Terms) -> Verdict:
+def decide_verdict(
+    scores: Scores, linked: Rate, attacks: Attacks, subject: GateSubject, terms: GateParameters
+) -> GateVerdict:
     """Put everything together. What cannot be said is never said in the images' favour."""
     limit = scores.threshold(terms)
     images = len(scores.training)
@@ -21,14 +23,14 @@ def decide(scores: Scores, linked: Rate, attacks: Attacks, subject: Subject, ter
     lacks += [] if enough else [f"{images_needed(terms.most):,} images, and there are {images:,}"]
     needed = tuple(one for one in lacks if one)
     vetoed = attacks.membership.veto or attacks.extraction.veto
-    state: State = "passed"
+    state: GateState = "passed"
     if limit.needed:
         state = "not calibratable"
     elif vetoed or found.lower > terms.most or (enough and found.upper > terms.most):
         state = "failed"
     elif needed:
         state = "not calibratable"
-    verdict = Verdict(
+    verdict = GateVerdict(
         state=state,
         clauses=(),
         threshold=limit,

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.diffusion.preprocess import as_picture, square
+from medsanitize.generators.diffusion.preprocess import preprocess_image, to_image_array
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.images.image import Picture
+    from medsanitize.verifiers.reid.images.image import ImageArray
     from medsanitize.verifiers.reid.models.protocols import Encoder, Retrieval, Verification
-    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Seen:
+class PairedEmbeddings:
     """Vectors of images: ``first`` of the retrieval model, ``second`` of the verification model."""
 
     first: NDArray[np.float32]
@@ -28,9 +28,9 @@ class Seen:
     def __len__(self) -> int:
         return len(self.first)
 
-    def part(self, rows: NDArray[np.int64]) -> Seen:
+    def part(self, rows: NDArray[np.int64]) -> PairedEmbeddings:
         """Those of some rows."""
-        return Seen(self.first[rows], self.second[rows])
+        return PairedEmbeddings(self.first[rows], self.second[rows])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,20 +39,20 @@ class Verifiers:
 
     retrieval: Retrieval
     verification: Verification
-    hears: Hears
-    stops: Stops
+    hears: TrainingProgress
+    stops: Cancellation
 
-    def see(self, squares: NDArray[np.uint8], stage: str) -> Seen:
+    def see(self, squares: NDArray[np.uint8], stage: str) -> PairedEmbeddings:
         """Look at squares, ``(n, size, size)``."""
         self.hears.stage(stage, len(squares))
         first, second = [], []
         for start in range(0, len(squares), AT_ONCE):
             self.stops.check()
-            pictures = [as_picture(one) for one in squares[start : start + AT_ONCE]]
+            pictures = [to_image_array(one) for one in squares[start : start + AT_ONCE]]
             first.append(self.retrieval.embed(pictures))
             second.append(self.verification.embed(pictures))
             self.hears.advance(len(pictures))
-        return Seen(_joined(first, self.retrieval), _joined(second, self.verification))
+        return PairedEmbeddings(_joined(first, self.retrieval), _joined(second, self.verification))
 
 
 def _joined(parts: Sequence[NDArray[np.float32]], model: Encoder) -> NDArray[np.float32]:
@@ -62,12 +62,12 @@ def _joined(parts: Sequence[NDArray[np.float32]], model: Encoder) -> NDArray[np.
     return np.ascontiguousarray(np.concatenate([empty, *parts]), np.float32)
 
 
-def squares_of(
-    pictures: Sequence[Picture],
+def preprocess_images(
+    pictures: Sequence[ImageArray],
     size: int,
     stage: str,
-    hears: Hears,
-    stops: Stops,
+    hears: TrainingProgress,
+    stops: Cancellation,
     rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
     """Pictures, or those of some rows, as the generator's squares, ``(n, size, size)``, one at a time."""
@@ -78,6 +78,6 @@ def squares_of(
     squares = np.empty((len(chosen), size, size), np.uint8)
     for place, row in enumerate(chosen):
         stops.check()
-        squares[place] = square(pictures[row], size)
+        squares[place] = preprocess_image(pictures[row], size)
         hears.advance(1)
     return squares

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.generators.privacy_gate.candidate_search import score_pairs
-from medsanitize.generators.privacy_gate.embeddings import Seen, Verifiers
+from medsanitize.generators.privacy_gate.embeddings import PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.parameters import FEWEST_MEMBERS, TESTED
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Extraction:
 
 
 def extracted_patients(
-    draws: Seen,
+    draws: PairedEmbeddings,
     scores: NDArray[np.float64],
     patients: NDArray[np.int64],
     threshold: float,
@@ -69,7 +69,7 @@ def extracted_patients(
 
     Parameters
     ----------
-    draws : Seen
+    draws : PairedEmbeddings
         The synthetic images.
     scores, patients : array, shape (images,)
         Of each image its highest score with a training image, and whose that is.

@@ -11,29 +11,45 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
-from medsanitize.generators.privacy_gate.candidate_search import Found, candidates_for, reach, search
-from medsanitize.generators.privacy_gate.confidence_bounds import Threshold, threshold, worst
-from medsanitize.generators.privacy_gate.decide import decide, rate
-from medsanitize.generators.privacy_gate.embeddings import Seen, Verifiers, squares_of
+from medsanitize.generators.privacy_gate.candidate_search import (
+    CandidateScores,
+    candidates_for,
+    search_candidates,
+    search_radius,
+)
+from medsanitize.generators.privacy_gate.confidence_bounds import MatchThreshold, lowest_scores, threshold
+from medsanitize.generators.privacy_gate.decide import decide_verdict, rate
+from medsanitize.generators.privacy_gate.embeddings import PairedEmbeddings, Verifiers, preprocess_images
 from medsanitize.generators.privacy_gate.extraction_attack import Extraction, extracted_patients, extraction
-from medsanitize.generators.privacy_gate.membership_inference import Membership, likelihood_ratio, membership
-from medsanitize.generators.privacy_gate.nearest_neighbour_test import Closeness, closeness
-from medsanitize.generators.privacy_gate.parameters import Terms
+from medsanitize.generators.privacy_gate.membership_inference import (
+    MembershipInference,
+    likelihood_ratio,
+    membership_inference,
+)
+from medsanitize.generators.privacy_gate.nearest_neighbour_test import (
+    NearestNeighborTest,
+    nearest_neighbor_test,
+)
+from medsanitize.generators.privacy_gate.parameters import GateParameters
 from medsanitize.generators.privacy_gate.positive_controls import control_scores, copies, genuine_scores
-from medsanitize.generators.privacy_gate.splits import Side, check_sides, check_squares, paired, sizes
-from medsanitize.generators.privacy_gate.train_vs_holdout import Compared, compare, nearest_of
-from medsanitize.generators.privacy_gate.verdict import Attacks, Scores, Subject, Verdict
+from medsanitize.generators.privacy_gate.splits import Split, check_shared_images, check_splits, paired, sizes
+from medsanitize.generators.privacy_gate.train_vs_holdout import (
+    TrainHoldoutComparison,
+    compare_train_holdout,
+    nearest_of,
+)
+from medsanitize.generators.privacy_gate.verdict import Attacks, GateSubject, GateVerdict, Scores
 
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.diffusion.generator import Generator
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
-    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Matches:
+class TrainingMatches:
     """Who synthetic images are most like.
 
     Attributes
@@ -50,7 +66,7 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Judged:
+class GateResult:
     """What became of images; all but the verdict is for the holder alone.
 
     Attributes
@@ -68,12 +84,12 @@ class Judged:
     kept: NDArray[np.bool_]
     nearest: NDArray[np.int64]
     score: NDArray[np.float64]
-    verdict: Verdict
+    verdict: GateVerdict
     scores: Scores
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Gate:
+class PrivacyGate:
     """A gate that is calibrated for one generator.
 
     Attributes
@@ -82,13 +98,13 @@ class Gate:
         From which score on images match.
     """
 
-    threshold: Threshold
+    threshold: MatchThreshold
     verifiers: Verifiers
-    terms: Terms
-    subject: Subject
+    terms: GateParameters
+    subject: GateSubject
     patients: NDArray[np.int64]
-    training: Seen
-    compared: Compared
+    training: PairedEmbeddings
+    compared: TrainHoldoutComparison
     genuine: NDArray[np.float64]
     controls: Mapping[str, NDArray[np.float64]]
     size: int
@@ -101,14 +117,16 @@ class Gate:
         attempt = extraction(0, *self.compared.restored, self.threshold.value)
         return tuple(one for one in (self.threshold.needed, attempt.needed) if one)
 
-    def match(self, synthetic: NDArray[np.uint8]) -> Matches:
+    def match(self, synthetic: NDArray[np.uint8]) -> TrainingMatches:
         """Find who images are most like, ``(n, size, size)``: for those drawn after the verdict."""
         seen = self._see(synthetic)
-        found = search(seen, self.training, self.subject.candidates, self.verifiers, "search training images")
+        found = search_candidates(
+            seen, self.training, self.subject.candidates, self.verifiers, "search training images"
+        )
         score, row = found.best()
-        return Matches(score, row, score >= self.threshold.value)
+        return TrainingMatches(score, row, score >= self.threshold.value)
 
-    def judge(self, synthetic: NDArray[np.uint8]) -> Judged:
+    def judge(self, synthetic: NDArray[np.uint8]) -> GateResult:
         """Judge the generator by images it drew, ``(n, size, size)``.
 
         How many was settled before anything was known of them, and all that were drawn are here: a bound of
@@ -116,16 +134,16 @@ class Gate:
         """
         seen = self._see(synthetic)
         candidates = self.subject.candidates
-        found = search(seen, self.training, candidates, self.verifiers, "search training images")
+        found = search_candidates(seen, self.training, candidates, self.verifiers, "search training images")
         score, row = found.best()
         scores = self._scores(seen, found, score)
         attacks = Attacks(self._closeness(seen), self._membership(seen), self._extraction(seen, score, row))
-        subject = Subject(self.subject.digests, {**self.subject.sizes, "images": len(seen)}, candidates)
+        subject = GateSubject(self.subject.digests, {**self.subject.sizes, "images": len(seen)}, candidates)
         linked = rate(*self._linked(found))
-        verdict = decide(scores, linked, attacks, subject, self.terms)
-        return Judged(score < self.threshold.value, row, score, verdict, scores)
+        verdict = decide_verdict(scores, linked, attacks, subject, self.terms)
+        return GateResult(score < self.threshold.value, row, score, verdict, scores)
 
-    def _see(self, synthetic: NDArray[np.uint8]) -> Seen:
+    def _see(self, synthetic: NDArray[np.uint8]) -> PairedEmbeddings:
         import numpy as np
 
         if synthetic.dtype != np.uint8 or synthetic.shape[1:] != (self.size, self.size):
@@ -135,32 +153,36 @@ class Gate:
             )
         return self.verifiers.see(synthetic, "look at synthetic images")
 
-    def _scores(self, seen: Seen, found: Found, score: NDArray[np.float64]) -> Scores:
+    def _scores(self, seen: PairedEmbeddings, found: CandidateScores, score: NDArray[np.float64]) -> Scores:
         """The holdout's share of candidates is the training's, so that neither is searched more deeply."""
         own, everybody = len(self.compared.rows.holdout), max(len(self.training), 1)
         candidates = min(own, -(-self.subject.candidates * own // everybody))
-        others = search(seen, self.compared.holdout, candidates, self.verifiers, "search holdout images")
+        others = search_candidates(
+            seen, self.compared.holdout, candidates, self.verifiers, "search holdout images"
+        )
         equally = found.best_among(self.compared.rows.training)
         return Scores(self.genuine, self.controls, score, equally, others.best()[0])
 
-    def _linked(self, found: Found) -> tuple[int, int]:
+    def _linked(self, found: CandidateScores) -> tuple[int, int]:
         import numpy as np
 
         rows = np.unique(found.rows[found.scores >= self.threshold.value])
         return len(np.unique(self.patients[rows])), len(np.unique(self.patients))
 
-    def _closeness(self, seen: Seen) -> Closeness:
+    def _closeness(self, seen: PairedEmbeddings) -> NearestNeighborTest:
         import numpy as np
         from medsanitize.verifiers.reid.index.exact import nearest
 
         pairs = self.compared.rows.pairs
         if not len(pairs) or not len(seen):
-            return Closeness(0.0, 0.0, len(seen), 0)
+            return NearestNeighborTest(0.0, 0.0, len(seen), 0)
         both = np.concatenate([self.compared.training.first, self.compared.holdout.first])
         place = nearest(both, seen.first, 1)[1][:, 0]
-        return closeness(pairs[place % len(pairs)], place < len(pairs), self.compared.rows.patients)
+        return nearest_neighbor_test(
+            pairs[place % len(pairs)], place < len(pairs), self.compared.rows.patients
+        )
 
-    def _membership(self, seen: Seen) -> Membership:
+    def _membership(self, seen: PairedEmbeddings) -> MembershipInference:
         highest = self.compared.rows.highest
         sides = [
             highest(likelihood_ratio(nearest_of(seen, side), others))
@@ -168,53 +190,55 @@ class Gate:
                 (self.compared.training, self.compared.holdout), self.compared.others, strict=True
             )
         ]
-        return membership(*sides)
+        return membership_inference(*sides)
 
-    def _extraction(self, seen: Seen, score: NDArray[np.float64], row: NDArray[np.int64]) -> Extraction:
+    def _extraction(
+        self, seen: PairedEmbeddings, score: NDArray[np.float64], row: NDArray[np.int64]
+    ) -> Extraction:
         limit = self.threshold.value
         extracted = extracted_patients(seen, score, self.patients[row], limit, self.verifiers)
         return extraction(extracted, *self.compared.restored, limit)
 
 
-def judge(
+def evaluate_privacy(
     synthetic: NDArray[np.uint8],
-    training: Side,
-    holdout: Side,
-    calibration: Side,
+    training: Split,
+    holdout: Split,
+    calibration: Split,
     retrieval: Retrieval,
     verification: Verification,
     generator: Generator,
     *,
-    hears: Hears,
-    stops: Stops,
-    terms: Terms | None = None,
-) -> Judged:
-    """Calibrate a gate and judge images by it; see `prepare` and `Gate.judge`."""
-    gate = prepare(
+    hears: TrainingProgress,
+    stops: Cancellation,
+    terms: GateParameters | None = None,
+) -> GateResult:
+    """Calibrate a gate and judge images by it; see `calibrate_gate` and `PrivacyGate.judge`."""
+    gate = calibrate_gate(
         training, holdout, calibration, generator, retrieval, verification,
         images=len(synthetic), hears=hears, stops=stops, terms=terms,
     )  # fmt: skip
     return gate.judge(synthetic)
 
 
-def prepare(
-    training: Side,
-    holdout: Side,
-    calibration: Side,
+def calibrate_gate(
+    training: Split,
+    holdout: Split,
+    calibration: Split,
     generator: Generator,
     retrieval: Retrieval,
     verification: Verification,
     *,
     images: int,
-    hears: Hears,
-    stops: Stops,
-    terms: Terms | None = None,
-) -> Gate:
+    hears: TrainingProgress,
+    stops: Cancellation,
+    terms: GateParameters | None = None,
+) -> PrivacyGate:
     """Calibrate a gate: look at all sides, send controls through the generator, set the threshold.
 
     Parameters
     ----------
-    training, holdout, calibration : Side
+    training, holdout, calibration : Split
         What the generator was trained on, all of it, and two sides of other patients. Only patients of two
         images or more calibrate.
     images : int
@@ -230,33 +254,33 @@ def prepare(
     """
     _check_models(generator, retrieval, verification)
     sides = {"training": training, "holdout": holdout, "calibration": calibration}
-    check_sides(sides)
-    terms, verifiers = terms or Terms(), Verifiers(retrieval, verification, hears, stops)
+    check_splits(sides)
+    terms, verifiers = terms or GateParameters(), Verifiers(retrieval, verification, hears, stops)
     squares = {
-        name: squares_of(side.pictures, generator.size, f"read {name} images", hears, stops)
+        name: preprocess_images(side.pictures, generator.size, f"read {name} images", hears, stops)
         for name, side in sides.items()
     }
-    check_squares(squares)
+    check_shared_images(squares)
     seen = verifiers.see(squares["training"], "look at training images")
     candidates = candidates_for(max(images, 1), len(seen))
     rows = paired(calibration.patients)
     own = verifiers.see(squares["calibration"][rows], "look at calibration images")
     people, classes = calibration.patients[rows], calibration.classes[rows]
-    genuine = genuine_scores(own, people, reach(own, seen, candidates), verifiers)
+    genuine = genuine_scores(own, people, search_radius(own, seen, candidates), verifiers)
     controls = {}
     copied = copies(squares["calibration"][rows], classes, generator, terms.strength, hears, stops)
     for name, made in copied.items():
         copy = verifiers.see(made, "look at controls")
-        controls[name] = control_scores(copy, own, people, reach(copy, seen, candidates), verifiers)
-    compared = compare(sides, squares, seen, own, generator, verifiers)
+        controls[name] = control_scores(copy, own, people, search_radius(copy, seen, candidates), verifiers)
+    compared = compare_train_holdout(sides, squares, seen, own, generator, verifiers)
     digests = {
         "generator": generator.digest,
         "retrieval": retrieval.digest,
         "verification": verification.digest,
     }
-    limit = threshold(worst(genuine, controls), terms.missed)
-    subject = Subject(digests, {**sizes(sides), "calibrating patients": len(genuine)}, candidates)
-    return Gate(
+    limit = threshold(lowest_scores(genuine, controls), terms.missed)
+    subject = GateSubject(digests, {**sizes(sides), "calibrating patients": len(genuine)}, candidates)
+    return PrivacyGate(
         limit, verifiers, terms, subject, training.patients, seen, compared, genuine, controls, generator.size
     )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Equal:
+class MatchedSamples:
     """Rows of either side in pairs of patients.
 
     Attributes
@@ -50,7 +50,7 @@ class Equal:
         return np.asarray(np.unique(self.pairs, return_index=True)[1], np.int64)
 
 
-def equal(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> Equal:
+def match_samples(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> MatchedSamples:
     """Choose as many patients of either side by chance, pair those with about as many images, cut to equal.
 
     Parameters
@@ -76,4 +76,4 @@ def equal(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> Equal:
         np.concatenate([np.empty(0, np.int64), *(one[:size] for one, size in zip(side, kept, strict=True))])
         for side in rows
     )
-    return Equal(first, second, np.repeat(np.arange(count, dtype=np.int64), kept))
+    return MatchedSamples(first, second, np.repeat(np.arange(count, dtype=np.int64), kept))

@@ -23,7 +23,7 @@ _NEAREST: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class MembershipInference:
     """What the attack reaches at one false positive in a hundred.
 
     Attributes
@@ -61,7 +61,7 @@ def likelihood_ratio(synthetic: NDArray[np.float64], others: NDArray[np.float64]
     return np.asarray(np.log(np.maximum(others, _NEAREST)) - np.log(np.maximum(synthetic, _NEAREST)))
 
 
-def membership(members: NDArray[np.float64], others: NDArray[np.float64]) -> Membership:
+def membership_inference(members: NDArray[np.float64], others: NDArray[np.float64]) -> MembershipInference:
     """Attack with one number a patient: members are called who exceed all but 1 % of the others.
 
     Without any learning, of ``n`` others the share of people above the (r + 1)-th highest is a
@@ -72,7 +72,7 @@ def membership(members: NDArray[np.float64], others: NDArray[np.float64]) -> Mem
     count = min(len(members), len(others))
     if count < FEWEST_MEMBERS:
         needed = f"{FEWEST_MEMBERS} patients in training and in holdout each, and the smaller has {count:,}"
-        return Membership(count, 0, 0.0, 0.0, 1.0, 1.0, needed)
+        return MembershipInference(count, 0, 0.0, 0.0, 1.0, 1.0, needed)
     from scipy.stats import betabinom  # type: ignore[import-untyped]
 
     allowed = int(FALSE_POSITIVE * len(others) + 1e-9)
@@ -80,4 +80,4 @@ def membership(members: NDArray[np.float64], others: NDArray[np.float64]) -> Mem
     recognised = int((members > limit).sum())
     lower, upper = clopper_pearson(recognised, len(members), TESTED)
     chance = float(betabinom.sf(recognised - 1, len(members), allowed + 1, len(others) - allowed))
-    return Membership(len(members), recognised, recognised / len(members), lower, upper, chance)
+    return MembershipInference(len(members), recognised, recognised / len(members), lower, upper, chance)

@@ -20,7 +20,7 @@ _AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Closeness:
+class NearestNeighborTest:
     """How many images are nearer to training than to holdout.
 
     Attributes
@@ -44,7 +44,9 @@ class Closeness:
         return self.lower > 0.5
 
 
-def closeness(nearest: NDArray[np.int64], in_training: NDArray[np.bool_], patients: int) -> Closeness:
+def nearest_neighbor_test(
+    nearest: NDArray[np.int64], in_training: NDArray[np.bool_], patients: int
+) -> NearestNeighborTest:
     """Judge where images have their nearest image.
 
     Images that are near one patient are not independent. Which patient of a pair was trained on is exchanged
@@ -63,7 +65,7 @@ def closeness(nearest: NDArray[np.int64], in_training: NDArray[np.bool_], patien
 
     images = len(nearest)
     if not images or not patients:
-        return Closeness(0.0, 0.0, images, patients)
+        return NearestNeighborTest(0.0, 0.0, images, patients)
     weights = np.bincount(nearest, np.where(in_training, 1.0, -1.0), patients)
     share = 0.5 + weights.sum() / (2 * images)
     draw = np.random.default_rng(0)
@@ -74,4 +76,4 @@ def closeness(nearest: NDArray[np.int64], in_training: NDArray[np.bool_], patien
     by_chance = np.sort(np.concatenate(moved)) / (2 * images)
     # Of as many draws and the one that happened, this one is the rank that the confidence asks for.
     rank = int(np.ceil(TESTED * (_DRAWS + 1))) - 1
-    return Closeness(float(share), float(max(share - by_chance[rank], 0.0)), images, patients)
+    return NearestNeighborTest(float(share), float(max(share - by_chance[rank], 0.0)), images, patients)

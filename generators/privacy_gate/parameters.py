@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.calibration import CONFIDENCE, fewest
+from medsanitize.verifiers.reid.calibration import CONFIDENCE, samples_needed
 
 LABEL: Final = "no match found by these attacks at this bound"
 """What a set of images that passes is called. It is no statement of law."""
@@ -29,7 +29,7 @@ FLOOR: Final = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class GateParameters:
     """What may be chosen.
 
     Attributes
@@ -60,9 +60,9 @@ class Terms:
 
 def images_needed(most: float = MOST) -> int:
     """How many images without a match it takes for an upper bound of ``most``: 2,995 for 0.1 %."""
-    return fewest(most)
+    return samples_needed(most)
 
 
 def patients_needed(missed: float = MISSED) -> int:
     """How many patients without a miss it takes to calibrate a threshold: 299 for 1 %."""
-    return fewest(missed)
+    return samples_needed(missed)

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import IntegrityError
-from medsanitize.generators.privacy_gate.candidate_search import apart, score_pairs
-from medsanitize.generators.privacy_gate.embeddings import AT_ONCE, Seen, Verifiers
+from medsanitize.generators.privacy_gate.candidate_search import retrieval_distances, score_pairs
+from medsanitize.generators.privacy_gate.embeddings import AT_ONCE, PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.parameters import FLOOR
 
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.diffusion.generator import Generator
-    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 RECONSTRUCTED: Final = "reconstructed"
@@ -41,8 +41,8 @@ def copies(
     classes: NDArray[np.int64],
     generator: Generator,
     strength: float,
-    hears: Hears,
-    stops: Stops,
+    hears: TrainingProgress,
+    stops: Cancellation,
 ) -> Mapping[str, NDArray[np.uint8]]:
     """Copies of images by what was done to them, each ``(n, size, size)``.
 
@@ -50,21 +50,23 @@ def copies(
     """
     hears.stage("make controls", 2 * len(squares))
     return {
-        RECONSTRUCTED: through(squares, lambda part: generator.reconstruct(squares[part]), hears, stops),
-        VARIED: varied(squares, classes, generator, strength, hears, stops),
-        "blurred": blurred(squares, _BLUR),
-        "moved": moved(squares),
-        "re-encoded": encoded(squares, _QUALITY),
+        RECONSTRUCTED: generate_in_batches(
+            squares, lambda part: generator.reconstruct(squares[part]), hears, stops
+        ),
+        VARIED: image_to_image(squares, classes, generator, strength, hears, stops),
+        "blurred": gaussian_blur(squares, _BLUR),
+        "moved": transform_geometry(squares),
+        "re-encoded": jpeg_round_trip(squares, _QUALITY),
     }
 
 
-def varied(
+def image_to_image(
     squares: NDArray[np.uint8],
     classes: NDArray[np.int64],
     generator: Generator,
     strength: float,
-    hears: Hears,
-    stops: Stops,
+    hears: TrainingProgress,
+    stops: Cancellation,
 ) -> NDArray[np.uint8]:
     """Images made anew from images by the generator, by seeds of their own."""
 
@@ -72,11 +74,14 @@ def varied(
         seeds = [_SEEDS + number for number in range(part.start, part.stop)]
         return generator.vary(squares[part], classes[part].tolist(), strength, seeds)
 
-    return through(squares, make, hears, stops)
+    return generate_in_batches(squares, make, hears, stops)
 
 
-def through(
-    squares: NDArray[np.uint8], make: Callable[[slice], NDArray[np.uint8]], hears: Hears, stops: Stops
+def generate_in_batches(
+    squares: NDArray[np.uint8],
+    make: Callable[[slice], NDArray[np.uint8]],
+    hears: TrainingProgress,
+    stops: Cancellation,
 ) -> NDArray[np.uint8]:
     """What a generator makes of images, a few at a time.
 
@@ -98,7 +103,7 @@ def through(
     return found
 
 
-def blurred(squares: NDArray[np.uint8], deviation: float) -> NDArray[np.uint8]:
+def gaussian_blur(squares: NDArray[np.uint8], deviation: float) -> NDArray[np.uint8]:
     """Images under a Gaussian of so many pixels."""
     import numpy as np
     from scipy.ndimage import gaussian_filter  # type: ignore[import-untyped]
@@ -107,7 +112,7 @@ def blurred(squares: NDArray[np.uint8], deviation: float) -> NDArray[np.uint8]:
     return np.asarray(np.rint(soft), np.uint8)
 
 
-def moved(squares: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def transform_geometry(squares: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Images turned, scaled, shifted and of other contrast, at random as far as training changes them.
 
     A generator that learned from changed images remembers those. Edges are repeated; each image has a
@@ -130,7 +135,7 @@ def moved(squares: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return found
 
 
-def encoded(squares: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
+def jpeg_round_trip(squares: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
     """Images written as JPEG and read again."""
     import numpy as np
     from PIL import Image
@@ -144,7 +149,7 @@ def encoded(squares: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
 
 
 def genuine_scores(
-    seen: Seen, patients: NDArray[np.int64], within: NDArray[np.float64], verifiers: Verifiers
+    seen: PairedEmbeddings, patients: NDArray[np.int64], within: NDArray[np.float64], verifiers: Verifiers
 ) -> NDArray[np.float64]:
     """The lowest score of any two images of a patient, ``(patients,)`` in the order of their numbers.
 
@@ -162,13 +167,13 @@ def genuine_scores(
     first, second = np.array(pairs, np.int64).reshape(-1, 2).T
     verifiers.hears.stage("score real pairs", len(first))
     scores = score_pairs(seen, first, seen, second, verifiers)
-    found = apart(seen, first, seen, second) <= np.minimum(within[first], within[second])
+    found = retrieval_distances(seen, first, seen, second) <= np.minimum(within[first], within[second])
     return lowest(np.where(found, scores, FLOOR), patients[first])
 
 
 def control_scores(
-    copied: Seen,
-    originals: Seen,
+    copied: PairedEmbeddings,
+    originals: PairedEmbeddings,
     patients: NDArray[np.int64],
     within: NDArray[np.float64],
     verifiers: Verifiers,
@@ -179,7 +184,7 @@ def control_scores(
     rows = np.arange(len(originals), dtype=np.int64)
     verifiers.hears.stage("score controls", len(rows))
     scores = score_pairs(copied, rows, originals, rows, verifiers)
-    found = apart(copied, rows, originals, rows) <= within
+    found = retrieval_distances(copied, rows, originals, rows) <= within
     return lowest(np.where(found, scores, FLOOR), patients)
 
 

@@ -10,12 +10,12 @@ from medsanitize.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.images.image import Picture
+    from medsanitize.verifiers.reid.images.image import ImageArray
     from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Side:
+class Split:
     """Images of one side.
 
     Attributes
@@ -28,7 +28,7 @@ class Side:
         Number of each image's class to the generator, ``(n,)``; zeros where it takes none.
     """
 
-    pictures: Sequence[Picture]
+    pictures: Sequence[ImageArray]
     patients: NDArray[np.int64]
     classes: NDArray[np.int64]
 
@@ -36,7 +36,7 @@ class Side:
         return len(self.pictures)
 
 
-def check_sides(sides: Mapping[str, Side]) -> None:
+def check_splits(sides: Mapping[str, Split]) -> None:
     """Raise UsageError unless every image has a patient and a class, and no patient is in two sides."""
     import numpy as np
 
@@ -54,7 +54,7 @@ def check_sides(sides: Mapping[str, Side]) -> None:
         )
 
 
-def check_squares(squares: Mapping[str, NDArray[np.uint8]]) -> None:
+def check_shared_images(squares: Mapping[str, NDArray[np.uint8]]) -> None:
     """An image that is in two sides is of one person, whatever the table calls them."""
     found = [{one.tobytes() for one in side} for side in squares.values()]
     if len(set().union(*found)) < sum(map(len, found)):
@@ -71,7 +71,7 @@ def paired(patients: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero(counts[inverse] > 1).astype(np.int64)
 
 
-def sizes(sides: Mapping[str, Side]) -> dict[str, int]:
+def sizes(sides: Mapping[str, Split]) -> dict[str, int]:
     """Images and patients of every side."""
     import numpy as np
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medsanitize.generators.privacy_gate.parameters import CLAIMED, LABEL, TESTED, images_needed
-from medsanitize.generators.privacy_gate.verdict import Clause, Met
+from medsanitize.generators.privacy_gate.verdict import Clause, ClauseState
 
 if TYPE_CHECKING:
-    from medsanitize.generators.privacy_gate.verdict import Subject, Verdict
+    from medsanitize.generators.privacy_gate.verdict import GateSubject, GateVerdict
 
 _LIMITS = (
     "The models that look were trained on no patient of these three sides: that is assumed. Checked is that"
@@ -21,7 +21,7 @@ _LIMITS = (
 )
 
 
-def statement(verdict: Verdict) -> tuple[str, ...]:
+def statement(verdict: GateVerdict) -> tuple[str, ...]:
     """Lines that print everything: verdict, clauses, models, sizes, limits."""
     told = {
         "passed": f"Passed: {LABEL}.",
@@ -41,7 +41,7 @@ def statement(verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def undrawn(subject: Subject, needed: Sequence[str]) -> tuple[str, ...]:
+def undrawn(subject: GateSubject, needed: Sequence[str]) -> tuple[str, ...]:
     """Lines on a generator of which nothing was drawn, since no threshold could be calibrated."""
     return (
         _not_calibratable(needed),
@@ -54,13 +54,13 @@ def _not_calibratable(needed: Sequence[str]) -> str:
     return f"Not calibratable: nothing can be promised, so nothing is. It would take {'; '.join(needed)}."
 
 
-def _subject(subject: Subject) -> tuple[str, str]:
+def _subject(subject: GateSubject) -> tuple[str, str]:
     models = ", ".join(f"{name} {digest}" for name, digest in sorted(subject.digests.items()))
     sizes = ", ".join(f"{name} {size:,}" for name, size in sorted(subject.sizes.items()))
     return f"Models: {models}", f"Sizes: {sizes}"
 
 
-def clauses_of(verdict: Verdict) -> tuple[Clause, ...]:
+def clauses_of(verdict: GateVerdict) -> tuple[Clause, ...]:
     """The seven clauses, in the order of the manual."""
     return (
         _threshold(verdict),
@@ -73,7 +73,7 @@ def clauses_of(verdict: Verdict) -> tuple[Clause, ...]:
     )
 
 
-def _threshold(verdict: Verdict) -> Clause:
+def _threshold(verdict: GateVerdict) -> Clause:
     limit = verdict.threshold
     if limit.needed:
         return Clause("Threshold", "not_run", f"it needs {limit.needed}")
@@ -86,13 +86,13 @@ def _threshold(verdict: Verdict) -> Clause:
     )
 
 
-def _controls(verdict: Verdict) -> Clause:
+def _controls(verdict: GateVerdict) -> Clause:
     found = ", ".join(f"{name} {share:.2%}" for name, share in verdict.controls.items())
-    state: Met = "not_run" if verdict.threshold.needed or not verdict.controls else "met"
+    state: ClauseState = "not_run" if verdict.threshold.needed or not verdict.controls else "met"
     return Clause("Positive controls", state, f"patients of whom every copy is found: {found or 'none made'}")
 
 
-def _matches(verdict: Verdict) -> Clause:
+def _matches(verdict: GateVerdict) -> Clause:
     found = verdict.bound
     return Clause(
         "Matches",
@@ -105,9 +105,9 @@ def _matches(verdict: Verdict) -> Clause:
     )
 
 
-def _decision(verdict: Verdict) -> Clause:
+def _decision(verdict: GateVerdict) -> Clause:
     most, needed = verdict.terms.most, images_needed(verdict.terms.most)
-    state: Met
+    state: ClauseState
     if verdict.upper <= most:
         state, said = "met", f"the bound {verdict.upper:.3%} is at most {most:.3%}"
     elif verdict.images < needed:
@@ -119,7 +119,7 @@ def _decision(verdict: Verdict) -> Clause:
     return Clause("Bound", state, said)
 
 
-def _holdout(verdict: Verdict) -> Clause:
+def _holdout(verdict: GateVerdict) -> Clause:
     near, wrong, equal = verdict.attacks.closeness, verdict.false_match, verdict.equal_match
     if not near.patients:
         return Clause("Holdout", "not_run", "there is nobody to compare with")
@@ -133,7 +133,7 @@ def _holdout(verdict: Verdict) -> Clause:
     )
 
 
-def _membership(verdict: Verdict) -> Clause:
+def _membership(verdict: GateVerdict) -> Clause:
     attack = verdict.attacks.membership
     if attack.needed:
         return Clause("Membership attack", "not_run", f"it needs {attack.needed}")
@@ -146,13 +146,13 @@ def _membership(verdict: Verdict) -> Clause:
     )
 
 
-def _extraction(verdict: Verdict) -> Clause:
+def _extraction(verdict: GateVerdict) -> Clause:
     attempt = verdict.attacks.extraction
     if verdict.threshold.needed:
         return Clause("Extraction", "not_run", "without a threshold nothing tells what came out")
     blind = f"{attempt.extracted:,} training patients came out of blind draws twice"
     if attempt.needed:
-        state: Met = "not_met" if attempt.veto else "not_run"
+        state: ClauseState = "not_met" if attempt.veto else "not_run"
         return Clause("Extraction", state, f"{blind}; with hints it needs {attempt.needed}")
     return Clause(
         "Extraction",

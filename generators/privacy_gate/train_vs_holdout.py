@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medsanitize.generators.privacy_gate.candidate_search import score_pairs
-from medsanitize.generators.privacy_gate.embeddings import Seen, Verifiers
+from medsanitize.generators.privacy_gate.embeddings import PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.extraction_attack import MOST_HINTS, STRENGTH
-from medsanitize.generators.privacy_gate.matched_samples import Equal, equal
-from medsanitize.generators.privacy_gate.positive_controls import varied
-from medsanitize.generators.privacy_gate.splits import Side
+from medsanitize.generators.privacy_gate.matched_samples import MatchedSamples, match_samples
+from medsanitize.generators.privacy_gate.positive_controls import image_to_image
+from medsanitize.generators.privacy_gate.splits import Split
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Compared:
+class TrainHoldoutComparison:
     """Training and holdout, made equal, before any synthetic image is seen.
 
     Attributes
@@ -35,25 +35,25 @@ class Compared:
         Scores of restored images with their originals: training's, then holdout's.
     """
 
-    rows: Equal
-    training: Seen
-    holdout: Seen
+    rows: MatchedSamples
+    training: PairedEmbeddings
+    holdout: PairedEmbeddings
     others: tuple[NDArray[np.float64], NDArray[np.float64]]
     restored: tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def compare(
-    sides: Mapping[str, Side],
+def compare_train_holdout(
+    sides: Mapping[str, Split],
     squares: Mapping[str, NDArray[np.uint8]],
-    training: Seen,
-    calibration: Seen,
+    training: PairedEmbeddings,
+    calibration: PairedEmbeddings,
     generator: Generator,
     verifiers: Verifiers,
-) -> Compared:
+) -> TrainHoldoutComparison:
     """Compare training and holdout where they are equal: distances to others, and restoration from noise."""
     import numpy as np
 
-    rows = equal(sides["training"].patients, sides["holdout"].patients)
+    rows = match_samples(sides["training"].patients, sides["holdout"].patients)
     own = training.part(rows.training)
     other = verifiers.see(squares["holdout"][rows.holdout], "look at holdout images")
     hints = rows.first_of_each()[:MOST_HINTS]
@@ -61,7 +61,7 @@ def compare(
     for name, chosen, side in (("training", rows.training, own), ("holdout", rows.holdout, other)):
         given = chosen[hints]
         verifiers.hears.stage("restore noised images", len(given))
-        made = varied(
+        made = image_to_image(
             squares[name][given],
             sides[name].classes[given],
             generator,
@@ -74,10 +74,10 @@ def compare(
         verifiers.hears.stage("score restored images", len(hints))
         restored.append(score_pairs(seen, numbers, side.part(hints), numbers, verifiers))
     others = (nearest_of(calibration, own), nearest_of(calibration, other))
-    return Compared(rows, own, other, others, (restored[0], restored[1]))
+    return TrainHoldoutComparison(rows, own, other, others, (restored[0], restored[1]))
 
 
-def nearest_of(among: Seen, of: Seen) -> NDArray[np.float64]:
+def nearest_of(among: PairedEmbeddings, of: PairedEmbeddings) -> NDArray[np.float64]:
     """Distance of each image to the nearest among others, 1 where there are none."""
     import numpy as np
     from medsanitize.verifiers.reid.index.exact import nearest

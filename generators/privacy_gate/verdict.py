@@ -7,20 +7,25 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from medsanitize.generators.privacy_gate.confidence_bounds import Bound, Threshold, threshold, worst
+from medsanitize.generators.privacy_gate.confidence_bounds import (
+    MatchBound,
+    MatchThreshold,
+    lowest_scores,
+    threshold,
+)
 from medsanitize.generators.privacy_gate.extraction_attack import Extraction
-from medsanitize.generators.privacy_gate.membership_inference import Membership
-from medsanitize.generators.privacy_gate.nearest_neighbour_test import Closeness
-from medsanitize.generators.privacy_gate.parameters import LABEL, Terms
+from medsanitize.generators.privacy_gate.membership_inference import MembershipInference
+from medsanitize.generators.privacy_gate.nearest_neighbour_test import NearestNeighborTest
+from medsanitize.generators.privacy_gate.parameters import LABEL, GateParameters
 from medsanitize.verifiers.reid.calibration import Rate
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-State = Literal["passed", "failed", "not calibratable"]
+GateState = Literal["passed", "failed", "not calibratable"]
 _FORMAT: Final = 1
-Met = Literal["met", "not_met", "not_run", "alarm"]
+ClauseState = Literal["met", "not_met", "not_run", "alarm"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,22 +50,22 @@ class Scores:
     equal: NDArray[np.float64]
     holdout: NDArray[np.float64]
 
-    def threshold(self, terms: Terms) -> Threshold:
+    def threshold(self, terms: GateParameters) -> MatchThreshold:
         """The threshold that the real pairs and the controls ask for."""
-        return threshold(worst(self.genuine, self.controls), terms.missed)
+        return threshold(lowest_scores(self.genuine, self.controls), terms.missed)
 
 
 @dataclass(frozen=True, slots=True)
 class Attacks:
     """What stands beside the bound: an alarm and two vetoes."""
 
-    closeness: Closeness
-    membership: Membership
+    closeness: NearestNeighborTest
+    membership: MembershipInference
     extraction: Extraction
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class GateSubject:
     """What the verdict is about.
 
     Attributes
@@ -79,7 +84,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """Whether the images may be called verified-anonymous, and everything behind it.
 
     Attributes
@@ -106,12 +111,12 @@ class Verdict:
         What it would take where it is not calibratable.
     """
 
-    state: State
+    state: GateState
     clauses: tuple[Clause, ...]
-    threshold: Threshold
-    bound: Bound
-    terms: Terms
-    subject: Subject
+    threshold: MatchThreshold
+    bound: MatchBound
+    terms: GateParameters
+    subject: GateSubject
     false_match: Rate
     equal_match: Rate
     controls: Mapping[str, float]
@@ -175,5 +180,5 @@ class Clause:
     """
 
     name: str
-    state: Met
+    state: ClauseState
     sentence: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from medsanitize.generators.quality.interval import Measure
+from medsanitize.generators.quality.interval import Estimate
 from medsanitize.generators.quality.logistic_regression import fit_softmax
 from medsanitize.verifiers.reid.evaluation.bootstrap import intervals, ratio
 
@@ -39,13 +39,13 @@ class Agreement:
     trained_on: Side
     tested_on: Side
     images: int
-    accuracy: Measure
-    balanced: Measure
-    f1: Measure
+    accuracy: Estimate
+    balanced: Estimate
+    f1: Estimate
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabeledFeatures:
     """Features ``(n, d)``, classes ``(n,)`` from 0 and groups ``(n,)`` from 0 of images that have a class."""
 
     features: NDArray[np.float32]
@@ -53,7 +53,7 @@ class Labelled:
     groups: NDArray[np.int64]
 
 
-def agreements(real: Labelled, synthetic: Labelled, count: int) -> tuple[Agreement, ...]:
+def agreements(real: LabeledFeatures, synthetic: LabeledFeatures, count: int) -> tuple[Agreement, ...]:
     """Real on real, synthetic on real, real on synthetic; both sides have every one of ``count`` classes."""
     ours = fit_softmax(real.features, real.classes, count)
     theirs = fit_softmax(synthetic.features, synthetic.classes, count)
@@ -64,7 +64,7 @@ def agreements(real: Labelled, synthetic: Labelled, count: int) -> tuple[Agreeme
     )
 
 
-def cross_fitted(images: Labelled, count: int) -> NDArray[np.int64]:
+def cross_fitted(images: LabeledFeatures, count: int) -> NDArray[np.int64]:
     """The class of each image by a classifier that saw no image of its group."""
     import numpy as np
 
@@ -80,7 +80,7 @@ def cross_fitted(images: Labelled, count: int) -> NDArray[np.int64]:
 
 
 def score(
-    trained_on: Side, tested_on: Side, images: Labelled, said: NDArray[np.int64], count: int
+    trained_on: Side, tested_on: Side, images: LabeledFeatures, said: NDArray[np.int64], count: int
 ) -> Agreement:
     """Compare what a classifier said with the classes; groups are drawn as wholes."""
     import numpy as np
@@ -106,7 +106,7 @@ def score(
 
     found = intervals(groups, statistic)
     values = statistic(np.ones((1, groups)))
-    measures = {name: Measure(float(values[name][0]), *found[name]) for name in values}
+    measures = {name: Estimate(float(values[name][0]), *found[name]) for name in values}
     return Agreement(trained_on, tested_on, len(said), **measures)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.quality.interval import Measure
+from medsanitize.generators.quality.interval import Estimate
 from medsanitize.generators.quality.ssim import similarity, structure
 from medsanitize.verifiers.reid.evaluation.bootstrap import intervals, quadratic, ratio
 
@@ -33,8 +33,8 @@ class Diversity:
     """
 
     images: int
-    ssim: Measure
-    distance: Measure
+    ssim: Estimate
+    distance: Estimate
 
 
 def diversity(
@@ -66,7 +66,7 @@ def diversity(
     return Diversity(len(chosen), mean_of_pairs(alike), mean_of_pairs(apart))
 
 
-def mean_of_pairs(values: NDArray[np.float64]) -> Measure:
+def mean_of_pairs(values: NDArray[np.float64]) -> Estimate:
     """Mean over the pairs of a symmetric ``(n, n)`` matrix without its diagonal; what is paired is drawn."""
     import numpy as np
 
@@ -77,4 +77,4 @@ def mean_of_pairs(values: NDArray[np.float64]) -> Measure:
         return {"mean": ratio(quadratic(drawn, paired), quadratic(drawn, others))}
 
     low, high = intervals(len(values), statistic)["mean"]
-    return Measure(float(paired.sum() / others.sum()), low, high)
+    return Estimate(float(paired.sum() / others.sum()), low, high)

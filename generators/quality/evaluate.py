@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.generators.privacy_gate.embeddings import squares_of
+from medsanitize.generators.privacy_gate.embeddings import preprocess_images
 from medsanitize.generators.quality.metrics import Quality, Sample, quality
 from medsanitize.generators.quality.report import neighbours_section, quality_section
 from medsanitize.verifiers.html.page import Section
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.generators.privacy_gate.splits import Side
-    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from medsanitize.generators.privacy_gate.splits import Split
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 MOST: Final = 1_000
@@ -23,7 +23,7 @@ _SEED: Final = 20_241_023
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Measured:
+class QualityResult:
     """How good synthetic images are.
 
     Attributes
@@ -44,8 +44,8 @@ class Measured:
 
 
 def measure(
-    made: Sample, holdout: Side, hears: Hears, stops: Stops, *, of_all: bool, nearest: bool
-) -> Measured:
+    made: Sample, holdout: Split, hears: TrainingProgress, stops: Cancellation, *, of_all: bool, nearest: bool
+) -> QualityResult:
     """Measure synthetic images beside those of a holdout, of the same classes where they have any.
 
     The same images give the same figures, on one thread. Of more than `MOST` of a side, so many are drawn at
@@ -55,10 +55,10 @@ def measure(
     ----------
     made : Sample
         The synthetic images; their size is that of the comparison.
-    holdout : Side
+    holdout : Split
         Patients whom the generator never saw.
     of_all : bool
-        See `Measured`.
+        See `QualityResult`.
     nearest : bool
         Whether to find the nearest real images too, for the holder's page.
     """
@@ -70,7 +70,7 @@ def measure(
     rows = np.flatnonzero(alike)
     rows = rows[_some(len(rows))].astype(np.int64)
     size = made.images.shape[1]
-    squares = squares_of(holdout.pictures, size, "read holdout images", hears, stops, rows)
+    squares = preprocess_images(holdout.pictures, size, "read holdout images", hears, stops, rows)
     real = Sample(squares, None if of_class is None else holdout.classes[rows], holdout.patients[rows])
     kept = _some(len(made.images))
     ours = Sample(made.images[kept], None if of_class is None else of_class[kept])
@@ -79,11 +79,13 @@ def measure(
         try:
             found = quality(real, ours, hears, stops)
         except UsageError as error:
-            return Measured(None, f"{error.what}. {error.remedy}.", of_all)
-        return Measured(found, "", of_all, neighbours_section(real, ours, hears, stops) if nearest else None)
+            return QualityResult(None, f"{error.what}. {error.remedy}.", of_all)
+        return QualityResult(
+            found, "", of_all, neighbours_section(real, ours, hears, stops) if nearest else None
+        )
 
 
-def figures_section(found: Measured, whose: str) -> Section:
+def figures_section(found: QualityResult, whose: str) -> Section:
     """The figures, or why there are none; it shows nobody, so it may be published.
 
     ``whose`` says which synthetic images were measured, where it was not all that were drawn.

@@ -6,7 +6,7 @@ import hashlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from medsanitize.generators.diffusion.preprocess import as_picture
+from medsanitize.generators.diffusion.preprocess import to_image_array
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.onnx_session import BATCH, embed, open_session
 from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing
@@ -14,7 +14,7 @@ from medsanitize.verifiers.reid.models.pretrained import DEVIATION, MEAN, SHA256
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 NAME: Final = "EfficientNet-Lite0 trained on ImageNet, pooled top, 1,280 numbers of unit length, 224 px"
@@ -29,7 +29,9 @@ def features_digest() -> str:
     return hashlib.sha256(f"{SHA256} {_NETWORK} {_HOW}".encode()).hexdigest()
 
 
-def features_of(images: NDArray[np.uint8], hears: Hears, stops: Stops) -> NDArray[np.float32]:
+def features_of(
+    images: NDArray[np.uint8], hears: TrainingProgress, stops: Cancellation
+) -> NDArray[np.float32]:
     """Features of grey images, ``(n, s, s)`` to ``(n, 1280)``.
 
     Raises
@@ -43,7 +45,7 @@ def features_of(images: NDArray[np.uint8], hears: Hears, stops: Stops) -> NDArra
     found = np.empty((len(images), DIMENSION), np.float32)
     for start in range(0, len(images), BATCH):
         stops.check()
-        part = [as_picture(image) for image in images[start : start + BATCH]]
+        part = [to_image_array(image) for image in images[start : start + BATCH]]
         found[start : start + len(part)] = embed(session, part, _HOW, DIMENSION)
         hears.advance(len(part))
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.quality.interval import Measure
+from medsanitize.generators.quality.interval import Estimate
 from medsanitize.verifiers.reid.evaluation.bootstrap import draws
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Frechet:
         Of two halves of the real images, no patient in both: what perfect images would have.
     """
 
-    distance: Measure
+    distance: Estimate
     size: int
     matched: float
     real: float
@@ -101,7 +101,7 @@ def frechet(
     drawn = [frechet_distance(ours, theirs, *weights) for weights in pairs]
     wide = _WIDE * float(np.std(drawn, ddof=1))
     size, matched, apart = _references(ours, theirs, real_groups)
-    return Frechet(Measure(value, max(value - wide, 0.0), value + wide), size, matched, apart)
+    return Frechet(Estimate(value, max(value - wide, 0.0), value + wide), size, matched, apart)
 
 
 def _references(

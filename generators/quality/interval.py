@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Estimate:
     """A figure and the ends of its 95 % interval."""
 
     value: float
@@ -21,7 +21,7 @@ class Measure:
     high: float
 
 
-def mean_of(values: NDArray[np.float64], groups: NDArray[np.int64]) -> Measure:
+def mean_of(values: NDArray[np.float64], groups: NDArray[np.int64]) -> Estimate:
     """The mean of one value an image; groups of images are drawn as wholes.
 
     Parameters
@@ -37,4 +37,4 @@ def mean_of(values: NDArray[np.float64], groups: NDArray[np.int64]) -> Measure:
     counts = np.bincount(groups).astype(np.float64)
     found = intervals(len(counts), lambda drawn: {"mean": ratio(drawn @ sums, drawn @ counts)})
     low, high = found["mean"]
-    return Measure(float(values.mean()), low, high)
+    return Estimate(float(values.mean()), low, high)

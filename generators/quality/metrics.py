@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.generators.diffusion.preprocess import as_picture, square
-from medsanitize.generators.quality.classifier_transfer import Agreement, Labelled, agreements
+from medsanitize.generators.diffusion.preprocess import preprocess_image, to_image_array
+from medsanitize.generators.quality.classifier_transfer import Agreement, LabeledFeatures, agreements
 from medsanitize.generators.quality.diversity import Diversity, diversity
 from medsanitize.generators.quality.feature_network import NAME, features_digest, features_of
 from medsanitize.generators.quality.frechet_distance import Frechet, frechet
@@ -16,7 +16,7 @@ from medsanitize.generators.quality.ssim import WINDOW
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 NO_CLASS: Final = -1
@@ -90,7 +90,7 @@ class Quality:
         return asdict(self)
 
 
-def quality(real: Sample, synthetic: Sample, hears: Hears, stops: Stops) -> Quality:
+def quality(real: Sample, synthetic: Sample, hears: TrainingProgress, stops: Cancellation) -> Quality:
     """Measure synthetic images against real ones, which should not be those the generator was trained on.
 
     The same images give the same figures: every draw is seeded.
@@ -175,7 +175,7 @@ def _squares(sample: Sample) -> NDArray[np.float32]:
     import numpy as np
 
     side = min(sample.images.shape[1], LARGEST)
-    squares = np.stack([square(as_picture(image), side) for image in sample.images])
+    squares = np.stack([preprocess_image(to_image_array(image), side) for image in sample.images])
     return np.asarray(squares / np.float32(255), np.float32)
 
 
@@ -195,7 +195,7 @@ def _agreement(
         classes = np.asarray(sample.classes)
         kept = np.isin(classes, shared)
         groups = np.unique(_groups(sample)[kept], return_inverse=True)[1].astype(np.int64)
-        sides.append(Labelled(features[kept], np.searchsorted(shared, classes[kept]), groups))
+        sides.append(LabeledFeatures(features[kept], np.searchsorted(shared, classes[kept]), groups))
     return agreements(sides[0], sides[1], len(shared)), ""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.quality.interval import Measure, mean_of
+from medsanitize.generators.quality.interval import Estimate, mean_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,10 +44,10 @@ class Fidelity:
         Of real images with a synthetic one in their ball.
     """
 
-    precision: Measure
-    recall: Measure
-    density: Measure
-    coverage: Measure
+    precision: Estimate
+    recall: Estimate
+    density: Estimate
+    coverage: Estimate
 
 
 def fidelity(

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.generators.quality.feature_network import features_of
-from medsanitize.generators.quality.interval import Measure
+from medsanitize.generators.quality.interval import Estimate
 from medsanitize.generators.quality.metrics import Quality, Sample
 from medsanitize.generators.quality.precision_recall import NEAREST, NEAREST_DENSE, closest
 from medsanitize.verifiers.html.page import Figure, Picture, Section, Table
@@ -15,7 +15,7 @@ from medsanitize.verifiers.html.svg import MARK, draw
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
-    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 ROWS: Final = 8
@@ -58,7 +58,9 @@ def quality_section(found: Quality, whose: str = "") -> Section:
     )
 
 
-def neighbours_section(real: Sample, synthetic: Sample, hears: Hears, stops: Stops) -> Section:
+def neighbours_section(
+    real: Sample, synthetic: Sample, hears: TrainingProgress, stops: Cancellation
+) -> Section:
     """Some synthetic images, each beside the real ones that are most alike in features.
 
     It shows patients: it is for the holder alone.
@@ -95,7 +97,7 @@ def png_of(image: NDArray[np.uint8]) -> bytes:
     return stream.getvalue()
 
 
-def _told(measure: Measure, digits: int = 3) -> str:
+def _told(measure: Estimate, digits: int = 3) -> str:
     return f"{measure.value:.{digits}f} ({measure.low:.{digits}f} to {measure.high:.{digits}f})"
 
 

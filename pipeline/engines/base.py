@@ -35,7 +35,7 @@ from medsanitize.pipeline.runtime.signals import SIGNALS, Stop
 from medsanitize.pipeline.storage.local import Root, hold_to
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.leaks.identifier_search import Search
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -145,7 +145,7 @@ class Engine(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def equip(self, search: Search) -> None:
+    def equip(self, search: IdentifierSearch) -> None:
         """Give every worker the audit's net."""
 
     def map(
@@ -189,7 +189,7 @@ class LocalEngine:
         self._shut()
         del self._setup, self._local
 
-    def equip(self, search: Search) -> None:
+    def equip(self, search: IdentifierSearch) -> None:
         """Give every worker the audit's net; running workers are replaced."""
         self._shut()
         if not isinstance(self._setup, Setup):

@@ -11,10 +11,10 @@ from medsanitize.pipeline.engines.base import Died, Engine
 from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.overlap.calibration_file import read_given
-from medsanitize.verifiers.reid.overlap.dataset import Image
-from medsanitize.verifiers.reid.overlap.fingerprint import Look, look_at
-from medsanitize.verifiers.reid.overlap.models import Models, Paths, open_models
+from medsanitize.verifiers.reid.overlap.calibration_file import read_calibration_file
+from medsanitize.verifiers.reid.overlap.dataset import ImageFile
+from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint, fingerprint_images
+from medsanitize.verifiers.reid.overlap.models import ModelPaths, Models, open_models
 from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
 DIED = "decoder-died"
@@ -25,7 +25,7 @@ DIED = "decoder-died"
 class Lookers:
     """What each worker is equipped with."""
 
-    paths: Paths
+    paths: ModelPaths
 
     def worker(self) -> Models:
         """The models, opened once a process."""
@@ -48,7 +48,7 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise UsageError("The calibration cannot be read", "Name the file that holds it") from None
-    given = read_given(text)
+    given = read_calibration_file(text)
     if given.models != models.digest(given.modality):
         raise UsageError(
             "The calibration is of scores that other models gave, or of distances where a verifier decides",
@@ -57,7 +57,7 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
     return {given.modality: given.calibration}
 
 
-def unseen_by(paths: Paths, models: Models, found: Overlap) -> tuple[Modality, ...]:
+def unseen_by(paths: ModelPaths, models: Models, found: Overlap) -> tuple[Modality, ...]:
     """Kinds of image that a named model is for and no side holds, where packaged features make a claim."""
     named = {*list(models.retrieval)[: len(paths.retrieval)], *models.verification}
     seen = {modality for side in found.sides for modality in side.vectors}
@@ -65,19 +65,21 @@ def unseen_by(paths: Paths, models: Models, found: Overlap) -> tuple[Modality, .
     return tuple(sorted(named - seen)) if claimed else ()
 
 
-def visit(engine: Engine, progress: Progress, batches: Iterable[Sequence[Image]]) -> Iterator[Sequence[Look]]:
+def visit(
+    engine: Engine, progress: Progress, batches: Iterable[Sequence[ImageFile]]
+) -> Iterator[Sequence[ImageFingerprint]]:
     """Look at batches of images in processes apart: a decoder that crashes is no news of the others."""
     for result in engine.map(look_batch, batches, isolate=True):
-        looks = [Look(trouble=DIED)] if isinstance(result, Died) else result
+        looks = [ImageFingerprint(trouble=DIED)] if isinstance(result, Died) else result
         progress.advance(len(looks))
         yield looks
 
 
-def look_batch(models: Models, batch: Sequence[Image]) -> list[Look]:
+def look_batch(models: Models, batch: Sequence[ImageFile]) -> list[ImageFingerprint]:
     """Look at images; one that fails in an unforeseen way fails alone."""
     try:
-        return look_at(batch, models)
+        return fingerprint_images(batch, models)
     except Exception:  # noqa: BLE001  whatever a decoder raises, the image was not compared, and that is said
         if len(batch) == 1:
-            return [Look(trouble="decoder-failed")]
+            return [ImageFingerprint(trouble="decoder-failed")]
         return [look for image in batch for look in look_batch(models, [image])]

@@ -26,7 +26,7 @@ from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.pipeline.storage.local import Root
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.leaks.identifier_search import Search
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 _AHEAD = 2  # batches that a worker holds at most
 _WINDOW = 4  # batches a worker that are on their way or wait for their turn
@@ -93,7 +93,7 @@ class RayEngine:
         self._leave.close()
         del self._setup
 
-    def equip(self, search: Search) -> None:
+    def equip(self, search: IdentifierSearch) -> None:
         """Give every worker the audit's net."""
         self._setup = replace(self._setup, search=search)
         self._kit = None

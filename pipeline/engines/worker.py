@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from medsanitize.sanitize.dicom.sanitizer import Sanitizer
     from medsanitize.sanitize.raster.sanitizer import RasterSanitizer
     from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
-    from medsanitize.verifiers.leaks.identifier_search import Search
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 _RECENT = 8192
 _RECENT_OWNERS = 64
@@ -40,7 +40,7 @@ class Setup:
     subkeys: SubKeys
     staging: Path | None
     keep_links: bool
-    search: Search | None = None
+    search: IdentifierSearch | None = None
 
     def __repr__(self) -> str:
         return "Setup(...)"
@@ -99,7 +99,7 @@ class Worker:
         return kept_attributes(self.setup.policy.dicom)
 
     @property
-    def search(self) -> Search | None:
+    def search(self) -> IdentifierSearch | None:
         """The audit's net, once the engine is equipped with it."""
         return self.setup.search
 

@@ -1,4 +1,4 @@
-"""The command ``overlap``: sides visited by worker processes, the outcome written for the holder."""
+"""The command ``compare_datasets``: sides visited by worker processes, the outcome written for the holder."""
 
 from __future__ import annotations
 
@@ -18,13 +18,29 @@ from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.pipeline.storage.sources import walk
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
-from medsanitize.verifiers.reid.labels import NO_PATIENT, TWICE, Columns, read_labels
-from medsanitize.verifiers.reid.overlap.dataset import Image, Side, is_release, release_side, split_sides
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, gather
-from medsanitize.verifiers.reid.overlap.fingerprint_index import is_kept, keep, new_index, open_kept
-from medsanitize.verifiers.reid.overlap.models import Models, Paths, open_models
-from medsanitize.verifiers.reid.overlap.overlap import TARGET, Overlap, looks_of, overlap
-from medsanitize.verifiers.reid.overlap.pair_gallery import FIGURE, write_figure
+from medsanitize.verifiers.reid.labels import NO_PATIENT, TWICE, LabelColumns, read_labels
+from medsanitize.verifiers.reid.overlap.dataset import (
+    Dataset,
+    ImageFile,
+    dataset_from_release,
+    datasets_from_splits,
+    is_release,
+)
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, fingerprint_dataset
+from medsanitize.verifiers.reid.overlap.fingerprint_index import (
+    create_fingerprint_index,
+    is_fingerprint_index,
+    load_fingerprint_index,
+    write_fingerprint_index,
+)
+from medsanitize.verifiers.reid.overlap.models import ModelPaths, Models, open_models
+from medsanitize.verifiers.reid.overlap.overlap import (
+    TARGET_FALSE_MATCH,
+    Overlap,
+    compare_datasets,
+    iter_fingerprints,
+)
+from medsanitize.verifiers.reid.overlap.pair_gallery import GALLERY, write_pair_gallery
 from medsanitize.verifiers.reid.overlap.result_files import PAIRS, result_json, write_pairs
 
 RESULT = "overlap.json"
@@ -35,7 +51,7 @@ _HARMLESS: Final = frozenset({NO_PATIENT, TWICE})
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be compared; see the command ``overlap``.
+    """What is to be compared; see the command ``compare_datasets``.
 
     Attributes
     ----------
@@ -53,10 +69,10 @@ class Asked:
     labels: tuple[Path | None, ...] = ()
     table: Path | None = None
     images: Path | None = None
-    columns: Columns = field(default_factory=Columns)
-    models: Paths = field(default_factory=Paths)
+    columns: LabelColumns = field(default_factory=LabelColumns)
+    models: ModelPaths = field(default_factory=ModelPaths)
     calibration: Path | None = None
-    target: float = TARGET
+    target: float = TARGET_FALSE_MATCH
     output: Path | None = None
 
 
@@ -79,8 +95,8 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
             _require_outside(asked.output, path)
         _make(asked.output)
     with LocalEngine(Lookers(asked.models), workers, stop) as engine:
-        progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Side)))
-        found = overlap(
+        progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Dataset)))
+        found = compare_datasets(
             *sides,
             models=models,
             calibrations=given,
@@ -106,12 +122,12 @@ class ToIndex:
 
     path: Path
     labels: Path | None
-    columns: Columns
-    models: Paths
+    columns: LabelColumns
+    models: ModelPaths
     output: Path
 
 
-def run_index(asked: ToIndex, progress: Progress, stop: Stop, *, workers: int) -> Seen:
+def run_index(asked: ToIndex, progress: Progress, stop: Stop, *, workers: int) -> DatasetFingerprint:
     """Look at a dataset and keep what was seen.
 
     Raises
@@ -127,21 +143,23 @@ def run_index(asked: ToIndex, progress: Progress, stop: Stop, *, workers: int) -
     models = open_models(asked.models)
     side = side_of(asked.path, "The dataset", asked.labels, asked.columns)
     _require_outside(asked.output, asked.path)
-    with new_index(asked.output) as folder:
+    with create_fingerprint_index(asked.output) as folder:
         with LocalEngine(Lookers(asked.models), workers, stop) as engine:
             progress.stage("looking", len(side.images))
-            seen = gather(side, looks_of(side, partial(visit, engine, progress)), folder)
-        keep(seen, folder, models)
+            seen = fingerprint_dataset(
+                side, iter_fingerprints(side, partial(visit, engine, progress)), folder
+            )
+        write_fingerprint_index(seen, folder, models)
     return seen
 
 
-def _sides(asked: Asked, models: Models) -> tuple[Side | Seen, ...]:
+def _sides(asked: Asked, models: Models) -> tuple[Dataset | DatasetFingerprint, ...]:
     if asked.table is not None and asked.images is not None:
-        return split_sides(asked.table, asked.images, asked.columns)
+        return datasets_from_splits(asked.table, asked.images, asked.columns)
     titles = map(chr, range(ord("A"), ord("A") + len(asked.paths)))
     return tuple(
-        open_kept(path, title, models)
-        if labels is None and is_kept(path)
+        load_fingerprint_index(path, title, models)
+        if labels is None and is_fingerprint_index(path)
         else side_of(path, title, labels, asked.columns)
         for path, title, labels in zip(asked.paths, titles, asked.labels, strict=True)
     )
@@ -161,13 +179,13 @@ def _make(output: Path) -> None:
         raise UsageError("The folder for the output cannot be made", "Name one within a folder") from None
 
 
-def _write(found: Overlap, models: Paths, output: Path) -> None:
+def _write(found: Overlap, models: ModelPaths, output: Path) -> None:
     write_pairs(found, output / PAIRS)
-    write_figure(found, models, output / FIGURE)
+    write_pair_gallery(found, models, output / GALLERY)
     write_atomic(output / RESULT, document_json(result_json(found)))
 
 
-def side_of(path: Path, title: str, labels: Path | None, columns: Columns) -> Side:
+def side_of(path: Path, title: str, labels: Path | None, columns: LabelColumns) -> Dataset:
     """A release by its manifest, or everything in a folder.
 
     Parameters
@@ -177,7 +195,7 @@ def side_of(path: Path, title: str, labels: Path | None, columns: Columns) -> Si
         What messages call it.
     labels : Path or None
         Table that says who is in which file of a folder; without it, the header of DICOM does.
-    columns : Columns
+    columns : LabelColumns
         What the table calls its columns.
 
     Raises
@@ -189,7 +207,7 @@ def side_of(path: Path, title: str, labels: Path | None, columns: Columns) -> Si
     """
     if not path.is_dir():
         raise UsageError(f"{title} is no folder", "Name a release, or a folder of images")
-    if is_kept(path):
+    if is_fingerprint_index(path):
         raise UsageError(
             f"{title} is an index already, and has its names of patients",
             "Name what it was made of, or the index without a table",
@@ -200,10 +218,10 @@ def side_of(path: Path, title: str, labels: Path | None, columns: Columns) -> Si
         raise UsageError(
             f"{title} is a release, and its manifest says who is who", f"Leave out --labels-{title.lower()}"
         )
-    return release_side(path, title)
+    return dataset_from_release(path, title)
 
 
-def _folder(root: Path, title: str, labels: Path | None, columns: Columns) -> Side:
+def _folder(root: Path, title: str, labels: Path | None, columns: LabelColumns) -> Dataset:
     """Every file of a folder; what is no image turns out when it is looked at."""
     unread: Counter[str] = Counter()
     patients: dict[Path, str] = {}
@@ -219,5 +237,5 @@ def _folder(root: Path, title: str, labels: Path | None, columns: Columns) -> Si
             continue
         path = Path(os.fsdecode(found.path))
         parts = tuple(Path(os.fsdecode(part.path)) for part in found.parts)
-        images.append(Image(path, path.relative_to(home).as_posix(), patients.get(path, ""), parts))
-    return Side(title, tuple(images), dict(unread))
+        images.append(ImageFile(path, path.relative_to(home).as_posix(), patients.get(path, ""), parts))
+    return Dataset(title, tuple(images), dict(unread))

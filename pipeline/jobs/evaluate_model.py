@@ -13,14 +13,14 @@ from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.release.atomic_io import storage_errors, write_atomic
-from medsanitize.verifiers.reid.labels import Columns, Labels, read_labels
+from medsanitize.verifiers.reid.labels import LabelColumns, Labels, read_labels
 
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.verifiers.reid.calibration import Calibration
     from medsanitize.verifiers.reid.evaluation.evaluate import Evaluation
     from medsanitize.verifiers.reid.models.protocols import Retrieval
-    from medsanitize.verifiers.reid.overlap.calibration_file import Given
+    from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile
     from numpy.typing import NDArray
 
 RESULTS = "results.json"
@@ -34,7 +34,7 @@ class Asked:
 
     images: Path
     labels: Path
-    columns: Columns
+    columns: LabelColumns
     split: str | None
     model: Path | None
     verifier: Path | None
@@ -118,16 +118,16 @@ def _calibration(model: Path | None) -> Calibration | None:
 
 def _given(
     asked: Asked, labels: Labels, scores: NDArray[np.float32], models: Sequence[Retrieval]
-) -> Given | None:
+) -> CalibrationFile | None:
     """The calibration of these images, for other comparisons by the same models; None where there is none.
 
     Copies of one exposure say nothing of two exposures, and images that a model learned from say nothing of
     others.
     """
     import numpy as np
-    from medsanitize.verifiers.reid.evaluation.pairwise_auc import add_up
+    from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
     from medsanitize.verifiers.reid.models.load import trained_on
-    from medsanitize.verifiers.reid.overlap.calibration_file import Given
+    from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile
     from medsanitize.verifiers.reid.training.dataset import digest_of_files
 
     learned = {trained_on(folder) for folder in (asked.model, asked.verifier) if folder is not None}
@@ -136,23 +136,23 @@ def _given(
     places = np.array(_exposures(labels), np.intp)
     patients = np.unique(np.array(labels.patients)[places], return_inverse=True)[1]
     try:
-        calibration = add_up(scores[np.ix_(places, places)], patients).calibration()
+        calibration = sum_pairs(scores[np.ix_(places, places)], patients).calibration()
     except UsageError:  # no patient has two exposures
         return None
-    return Given(models[0].modality, "+".join(one.digest for one in models), calibration)
+    return CalibrationFile(models[0].modality, "+".join(one.digest for one in models), calibration)
 
 
 def _exposures(labels: Labels) -> list[int]:
     """Places of the images that are no copy of an earlier one of their patient."""
     import numpy as np
-    from medsanitize.verifiers.reid.images.read import read_picture
-    from medsanitize.verifiers.reid.overlap.perceptual_hash import BITS, alike, fingerprint
+    from medsanitize.verifiers.reid.images.read import read_image
+    from medsanitize.verifiers.reid.overlap.perceptual_hash import BITS, near_duplicates, perceptual_hash
 
-    prints = [fingerprint(read_picture(path).pixels) for path in labels.paths]
+    prints = [perceptual_hash(read_image(path).pixels) for path in labels.paths]
     known = [place for place, found in enumerate(prints) if found is not None]
     joined = np.frombuffer(b"".join(found for found in prints if found is not None), np.uint8)
     bits = joined.reshape(len(known), BITS // 8)
-    first, second, _ = alike(bits, bits)
+    first, second, _ = near_duplicates(bits, bits)
     copies = {
         known[max(i, j)]
         for i, j in zip(first.tolist(), second.tolist(), strict=True)
@@ -169,7 +169,7 @@ def _write(output: Path, found: Evaluation) -> None:
     write_atomic(output / PAGE, evaluation_page(found))
 
 
-def _write_calibration(output: Path, given: Given | None) -> None:
+def _write_calibration(output: Path, given: CalibrationFile | None) -> None:
     """Write it, or see that none of another evaluation lies there."""
     if given is not None:
         write_atomic(output / CALIBRATION, given.to_json().encode() + b"\n")

@@ -61,16 +61,16 @@ def run_explain(asked: Asked, progress: Progress, stop: Stop) -> Explanation:
     """
     check_extra("verify")
     from medsanitize.generators.explain.catalogue import read_catalogue
-    from medsanitize.generators.explain.embeddings import look
+    from medsanitize.generators.explain.embeddings import embed_catalogue
     from medsanitize.generators.explain.explain import explain
     from medsanitize.generators.explain.report import explanation_page
-    from medsanitize.verifiers.reid.images.read import read_picture
+    from medsanitize.verifiers.reid.images.read import read_image
 
-    image = read_picture(asked.image)
+    image = read_image(asked.image)
     model = _open(asked.model)
     progress.stage("verify catalogue", None)
     catalogue = read_catalogue(asked.catalogue, everything=asked.everything)
-    looked = look(catalogue, [image], model.encoder, progress, stop)
+    looked = embed_catalogue(catalogue, [image], model.encoder, progress, stop)
     found = explain(looked, asked.count, model.name, model.encoder.digest, model.classifier)
     if asked.output is not None:
         page = explanation_page(found, image, asked.catalogue)
@@ -85,10 +85,10 @@ def run_ranking(asked: Asked, table: Path, progress: Progress, stop: Stop) -> Ra
     """
     check_extra("verify")
     from medsanitize.generators.explain.catalogue import read_catalogue
-    from medsanitize.generators.explain.embeddings import look
+    from medsanitize.generators.explain.embeddings import embed_catalogue
     from medsanitize.generators.explain.relevance_judgements import rank, read_judgements
     from medsanitize.generators.explain.report import ranking_page
-    from medsanitize.verifiers.reid.images.read import read_picture
+    from medsanitize.verifiers.reid.images.read import read_image
 
     judgements = read_judgements(table)
     home = asked.image.resolve()
@@ -97,7 +97,7 @@ def run_ranking(asked: Asked, table: Path, progress: Progress, stop: Stop) -> Ra
         raise UsageError(
             "An image of the judgements is not in the folder", "Name the folder that the table's files are in"
         )
-    images = [read_picture(file) for file in files]
+    images = [read_image(file) for file in files]
     model = _open(asked.model)
     progress.stage("verify catalogue", None)
     objects = judgements.objects()
@@ -108,7 +108,7 @@ def run_ranking(asked: Asked, table: Path, progress: Progress, stop: Stop) -> Ra
             f"{len(objects) - len(catalogue)} judged objects are not in the catalogue",
             "Name the catalogue that was judged; --all takes real images as well",
         )
-    looked = look(catalogue, images, model.encoder, progress, stop)
+    looked = embed_catalogue(catalogue, images, model.encoder, progress, stop)
     found = rank(judgements, looked, model.name, model.encoder.digest)
     if asked.output is not None:
         results = json.dumps(found.to_json(), indent=1, sort_keys=True)

@@ -19,7 +19,7 @@ from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.audit import ReleaseAudit
-    from medsanitize.verifiers.leaks.identifier_search import Search
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 
 @translated()
@@ -103,7 +103,7 @@ def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
 
 
 def _audited(
-    release: str, search: Search | None = None, private_creators: frozenset[str] | None = None
+    release: str, search: IdentifierSearch | None = None, private_creators: frozenset[str] | None = None
 ) -> ReleaseAudit:
     from medsanitize.pipeline.storage.open import is_in_store
     from medsanitize.verifiers.leaks.audit import audit_release

@@ -20,15 +20,15 @@ from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.manifest import read_policy_digest
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.labels import Columns, read_labels
-from medsanitize.verifiers.reid.linkage.dataset_attack import Linkage, Seen
+from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
+from medsanitize.verifiers.reid.linkage.dataset_attack import DatasetSummary, Linkage
 from medsanitize.verifiers.reid.linkage.holub_guidelines import guidelines_of
-from medsanitize.verifiers.reid.overlap.dataset import is_release, release_side
+from medsanitize.verifiers.reid.overlap.dataset import dataset_from_release, is_release
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.reid.evaluation.embed import Embedded
-    from medsanitize.verifiers.reid.images.read import Part
-    from medsanitize.verifiers.reid.linkage.attack import Attack
+    from medsanitize.verifiers.reid.evaluation.embed import EmbeddedImages
+    from medsanitize.verifiers.reid.images.read import ImageRegion
+    from medsanitize.verifiers.reid.linkage.attack import LinkageAttack
     from medsanitize.verifiers.reid.models.protocols import Retrieval
 
 RESULTS = "linkage.json"
@@ -44,7 +44,7 @@ class Asked:
     background: Path
     labels: Path | None
     background_labels: Path | None
-    columns: Columns
+    columns: LabelColumns
     model: Path | None
     policy: Path | None
     output: Path | None
@@ -101,10 +101,10 @@ def _policy_of(release: Path, path: Path) -> Policy:
     return policy
 
 
-def _images(path: Path, labels: Path | None, columns: Columns) -> _Images:
+def _images(path: Path, labels: Path | None, columns: LabelColumns) -> _Images:
     """The images of a release by its manifest, of a folder by a table."""
     if is_release(path):
-        side = release_side(path, "release")
+        side = dataset_from_release(path, "release")
         return _Images(tuple(one.path for one in side.images), tuple(one.patient for one in side.images), {})
     table = labels or next((path / name for name in _TABLES if (path / name).is_file()), None)
     if table is None:
@@ -118,7 +118,7 @@ def _images(path: Path, labels: Path | None, columns: Columns) -> _Images:
 
 def _attacked(asked: Asked, ours: _Images, theirs: _Images | None, progress: Progress, stop: Stop) -> Linkage:
     from medsanitize.verifiers.reid.evaluation.embed import modality_of
-    from medsanitize.verifiers.reid.images.read import Part
+    from medsanitize.verifiers.reid.images.read import ImageRegion
     from medsanitize.verifiers.reid.models.load import open_retrieval
     from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
 
@@ -128,10 +128,10 @@ def _attacked(asked: Asked, ours: _Images, theirs: _Images | None, progress: Pro
         model = open_retrieval(asked.model)
     sides = [ours] if theirs is None else [ours, theirs]
     numbers = _numbers(sides)
-    whole, seen = _part(Part.WHOLE, sides, numbers, model, progress, stop)
-    crop: Attack | None
+    whole, seen = _part(ImageRegion.WHOLE, sides, numbers, model, progress, stop)
+    crop: LinkageAttack | None
     try:
-        crop, cropped = _part(Part.CROP, sides, numbers, model, progress, stop)
+        crop, cropped = _part(ImageRegion.CROP, sides, numbers, model, progress, stop)
     except UsageError:
         # No middle could be compared, or none of patients in both: the page shows it as not measured.
         crop, cropped = None, []
@@ -149,17 +149,17 @@ def _attacked(asked: Asked, ours: _Images, theirs: _Images | None, progress: Pro
 
 
 def _part(
-    part: Part,
+    part: ImageRegion,
     sides: Sequence[_Images],
     numbers: Mapping[str, int],
     model: Retrieval,
     progress: Progress,
     stop: Stop,
-) -> tuple[Attack, list[Seen]]:
+) -> tuple[LinkageAttack, list[DatasetSummary]]:
     """Attack one part of the images."""
     import numpy as np
     from medsanitize.verifiers.reid.evaluation.embed import embed_files
-    from medsanitize.verifiers.reid.linkage.attack import attack, pool
+    from medsanitize.verifiers.reid.linkage.attack import linkage_attack, pool_similarities
 
     progress.stage(f"{part} images", sum(len(side.paths) for side in sides))
     told = counted(progress, stop)
@@ -169,16 +169,18 @@ def _part(
         for side, one in zip(sides, embedded, strict=True)
     ]
     if len(sides) == 1:
-        found = attack(pool(embedded[0].vectors[0], people[0], None, None))
+        found = linkage_attack(pool_similarities(embedded[0].vectors[0], people[0], None, None))
     else:
-        found = attack(pool(embedded[0].vectors[0], people[0], embedded[1].vectors[0], people[1]))
+        found = linkage_attack(
+            pool_similarities(embedded[0].vectors[0], people[0], embedded[1].vectors[0], people[1])
+        )
     return found, [_seen(side, one) for side, one in zip(sides, embedded, strict=True)]
 
 
-def _seen(side: _Images, embedded: Embedded) -> Seen:
+def _seen(side: _Images, embedded: EmbeddedImages) -> DatasetSummary:
     excluded = Counter(side.excluded) + Counter(embedded.excluded)
     patients = {side.patients[place] for place in embedded.places}
-    return Seen(len(embedded.places), len(patients), dict(sorted(excluded.items())))
+    return DatasetSummary(len(embedded.places), len(patients), dict(sorted(excluded.items())))
 
 
 def _numbers(sides: Sequence[_Images]) -> dict[str, int]:

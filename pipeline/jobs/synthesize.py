@@ -40,8 +40,8 @@ from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 
 if TYPE_CHECKING:
     from medsanitize.generators.diffusion.generator import Generator
-    from medsanitize.generators.export.provenance import Form, Said
-    from medsanitize.generators.quality.evaluate import Measured
+    from medsanitize.generators.export.provenance import Form, SyntheticProvenance
+    from medsanitize.generators.quality.evaluate import QualityResult
     from medsanitize.verifiers.html.page import Section
 
 IMAGES: Final = "images"
@@ -98,7 +98,7 @@ class Synthesis:
     excluded: Mapping[str, int]
     traced: bool
     written: int
-    measured: Measured
+    measured: QualityResult
 
     def facts(self) -> dict[str, Any]:
         """Plain data: verdict, counts and quality; no patient."""
@@ -149,10 +149,10 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
         When a model was changed.
     """
     check_extra("generate")
-    from medsanitize.generators.diffusion.generator import learned_from, training_of
+    from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
     from medsanitize.generators.export.provenance import seed_of
-    from medsanitize.generators.privacy_gate.gate import prepare
-    from medsanitize.generators.privacy_gate.parameters import Terms, images_needed
+    from medsanitize.generators.privacy_gate.gate import calibrate_gate
+    from medsanitize.generators.privacy_gate.parameters import GateParameters, images_needed
 
     _check_output(asked.output)
     generator, training = open_once(asked.model, asked.device), training_of(asked.model)
@@ -162,7 +162,7 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
     seen = seen_by(asked.retrieval, asked.verifier)
     sides = sides_of(asked.table, generator, training, seen, progress, stop)
     wanted = _wanted(asked, generator, sides)
-    gate = prepare(
+    gate = calibrate_gate(
         sides.training,
         sides.holdout,
         sides.calibration,
@@ -170,7 +170,7 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
         finds,
         scores,
         images=images,
-        terms=Terms(most=asked.bound),
+        terms=GateParameters(most=asked.bound),
         hears=progress,
         stops=stop,
     )
@@ -182,7 +182,7 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
         drawn = draw(wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=asked.bound)
     measured = quality_of(drawn, sides.holdout, generator, progress, stop, nearest=True)
     written = _write_images(asked, drawn, generator, keys)
-    learned = learned_from(training)
+    learned = trained_on_dataset(training)
     traced = learned is not None and len(learned) == 1
     found = Synthesis(drawn, generator.classes, sides.excluded, traced, written, measured)
     _write(asked, found, generator, sides)
@@ -214,7 +214,7 @@ def _wanted(asked: Asked, generator: Generator, sides: Sides) -> list[int]:
 
 def _write_images(asked: Asked, drawn: Drawn, generator: Generator, keys: SubKeys) -> int:
     """Write the images, unless the gate said no: where it could not say, each image says that."""
-    from medsanitize.generators.export.provenance import Said
+    from medsanitize.generators.export.provenance import SyntheticProvenance
     from medsanitize.generators.export.report import montage
 
     verdict = drawn.judged.verdict
@@ -227,7 +227,7 @@ def _write_images(asked: Asked, drawn: Drawn, generator: Generator, keys: SubKey
     rows = csv.writer(table, lineterminator="\n")
     rows.writerow(("file", "label"))
     for number, (one, image) in enumerate(zip(drawn.chosen, drawn.pixels, strict=True), 1):
-        said = Said(classes[one.label], generator.digest, verdict.state, bound, __version__)
+        said = SyntheticProvenance(classes[one.label], generator.digest, verdict.state, bound, __version__)
         names = _files(asked.form, image, keys, said, one)
         for suffix, data in names.items():
             write_atomic(folder / f"{number:06d}{suffix}", data)
@@ -238,23 +238,23 @@ def _write_images(asked: Asked, drawn: Drawn, generator: Generator, keys: SubKey
     return len(drawn.chosen)
 
 
-def _files(form: Form, image: Any, keys: SubKeys, said: Said, one: Any) -> dict[str, bytes]:
+def _files(form: Form, image: Any, keys: SubKeys, said: SyntheticProvenance, one: Any) -> dict[str, bytes]:
     from medsanitize.generators.export.dicom import dicom_object
     from medsanitize.generators.export.png import png_object, sidecar
-    from medsanitize.generators.export.provenance import names_of
+    from medsanitize.generators.export.provenance import synthetic_identifiers
 
     if form == "png":
         return {".png": png_object(image), ".json": sidecar(said)}
-    names = names_of(keys, Pseudonyms(), form, model=said.model, label=one.label, seed=one.seed)
+    names = synthetic_identifiers(keys, Pseudonyms(), form, model=said.model, label=one.label, seed=one.seed)
     return {".dcm": dicom_object(image, names, said, form)}
 
 
 def _write(asked: Asked, found: Synthesis, generator: Generator, sides: Sides) -> None:
-    from medsanitize.generators.export.report import Shown, holder_page
+    from medsanitize.generators.export.report import ReportData, holder_page
 
     drawn = found.drawn
     names = [generator.classes[one.label] if generator.classes else "" for one in drawn.first]
-    shown = Shown(
+    shown = ReportData(
         "Synthetic images",
         counts_of(drawn),
         drawn.judged,

@@ -32,7 +32,7 @@ from medsanitize.sanitize.result import FilePart, SlideRecord
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.dicom_conformance import Expected
-    from medsanitize.verifiers.leaks.identifier_search import Search
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 BATCH = 64
 _NOTHING = (0.0, 0.0, 0.0, 0.0)
@@ -109,14 +109,16 @@ def removed_categories(policy: Policy) -> frozenset[str]:
     return frozenset(removed)
 
 
-def build_net(state: State, policy: Policy) -> Search:
+def build_net(state: State, policy: Policy) -> IdentifierSearch:
     """The run-wide search over what is known of every patient and study."""
     from medsanitize.policies.tables.vocabulary import words
-    from medsanitize.verifiers.leaks.identifier_search import build_search
+    from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 
     removed = removed_categories(policy)
 
-    return build_search((known for known in all_known(state) if known.category in removed), words())
+    return build_identifier_search(
+        (known for known in all_known(state) if known.category in removed), words()
+    )
 
 
 def audit_objects(
@@ -125,7 +127,7 @@ def audit_objects(
     subkeys: SubKeys,
     engine: Engine,
     on_objects: Callable[[int], None] = lambda _: None,
-) -> Search:
+) -> IdentifierSearch:
     """Audit every staged file not audited yet; findings go to the state. Returns the net that was used.
 
     Raises
@@ -252,7 +254,7 @@ def audit_batch(worker: Worker, batch: Sequence[Target]) -> list[Audited]:
 
 
 def _audit_one(worker: Worker, target: Target) -> Audited:
-    from medsanitize.verifiers.leaks.dicom_reader import Malformed, read
+    from medsanitize.verifiers.leaks.dicom_reader import MalformedFile, read
     from medsanitize.verifiers.leaks.pixel_digest import pixel_digest
     from medsanitize.verifiers.leaks.scan_object import audit_parsed
     from medsanitize.verifiers.leaks.tile_digest import frames_digest
@@ -272,7 +274,7 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
         findings = audit_parsed(parsed, own=subject.own, search=search, expected=_expected(worker, target))
         digest = pixel_digest(parsed) if target.native else None
         tiles = frames_digest(parsed) if target.native is False else None
-    except Malformed as problem:
+    except MalformedFile as problem:
         return Audited(target.id, (("file", f"audit:malformed-{problem.rule}"),), -1, None)
     except OSError:
         raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
@@ -294,7 +296,7 @@ def _is_gone(staging: Path, target: Target) -> bool:
     return not all((staging / name).exists() for name in names) and staging.exists()
 
 
-def _audit_raster(target: Target, staging: Path, search: Search) -> Audited:
+def _audit_raster(target: Target, staging: Path, search: IdentifierSearch) -> Audited:
     """A picture's pixels are decoded later, in a process apart."""
     from medsanitize.verifiers.leaks.raster_files import audit_raster
 
@@ -304,10 +306,10 @@ def _audit_raster(target: Target, staging: Path, search: Search) -> Audited:
 
 
 def _audit_slide(
-    worker: Worker, target: Target, slide: SlideTarget, staging: Path, search: Search
+    worker: Worker, target: Target, slide: SlideTarget, staging: Path, search: IdentifierSearch
 ) -> Audited:
     """A slide is held against its source, which must still be what was sanitised."""
-    from medsanitize.verifiers.leaks.slide_audit import Staged, read_slide
+    from medsanitize.verifiers.leaks.slide_audit import StagedSlide, read_slide
 
     rules = worker.setup.policy.wsi
     kept, part = rules.tile_metadata == "keep", _NOTHING if rules.macro == "drop" else rules.macro.keep
@@ -316,7 +318,7 @@ def _audit_slide(
             opened_all(slide.sources, worker.seal, slide.stamp) as contents,
             named(slide.sources, contents) as sources,
         ):
-            staged = Staged(
+            staged = StagedSlide(
                 staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept, part
             )
             findings, tiles = read_slide(staged, search=search)
@@ -361,7 +363,7 @@ def private_creators(policy: Policy) -> frozenset[str]:
 # -- findings -----------------------------------------------------------------------------
 
 
-def audit_evidence(search: Search, staging: Path) -> list[tuple[str, str, str]]:
+def audit_evidence(search: IdentifierSearch, staging: Path) -> list[tuple[str, str, str]]:
     """Search every staged file that is no object: (path in the release, place, rule)."""
     from medsanitize.verifiers.leaks.scan_object import audit_file
 

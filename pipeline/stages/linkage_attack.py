@@ -24,7 +24,7 @@ from medsanitize.verifiers.reid.linkage.holub_guidelines import guidelines_of
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.verifiers.reid.images.image import Modality
-    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen
+    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint
     from numpy.typing import NDArray
 
 MOST: Final = 2_000
@@ -125,16 +125,16 @@ def _worst(rates: Iterable[Rate]) -> Rate | None:
     return max(rates, key=lambda rate: (rate.errors > 0, rate.upper), default=None)
 
 
-def _attacks(policy: Policy, ours: Seen) -> Iterator[Attacked]:
+def _attacks(policy: Policy, ours: DatasetFingerprint) -> Iterator[Attacked]:
     import numpy as np
-    from medsanitize.verifiers.reid.linkage.attack import pool, rate
+    from medsanitize.verifiers.reid.linkage.attack import linkage_rate, pool_similarities
 
     everybody = len(ours.names)
     for modality, vectors in ours.vectors.items():
         rows = _drawn(vectors.patients, np.bincount(vectors.patients, minlength=everybody) > 1)
-        own = pool(vectors.first[rows], vectors.patients[rows], None, None)
+        own = pool_similarities(vectors.first[rows], vectors.patients[rows], None, None)
         if len(own.patients):
-            yield Attacked(modality.value, "itself", rate(own))
+            yield Attacked(modality.value, "itself", linkage_rate(own))
     drawn = {
         modality: _drawn(vectors.patients, np.zeros(everybody, bool))
         for modality, vectors in ours.vectors.items()
@@ -145,9 +145,9 @@ def _attacks(policy: Policy, ours: Seen) -> Iterator[Attacked]:
     }
     for modality, (background, whose) in _earlier_images(policy, known, everybody).items():
         vectors, rows = ours.vectors[modality], drawn[modality]
-        other = pool(vectors.first[rows], vectors.patients[rows], background, whose)
+        other = pool_similarities(vectors.first[rows], vectors.patients[rows], background, whose)
         if len(other.patients):
-            yield Attacked(modality.value, "earlier releases", rate(other))
+            yield Attacked(modality.value, "earlier releases", linkage_rate(other))
 
 
 def _drawn(patients: NDArray[np.int64], sooner: NDArray[np.bool_]) -> NDArray[np.int64]:

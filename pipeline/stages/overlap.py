@@ -28,10 +28,10 @@ from medsanitize.release.layout import all_paths
 from medsanitize.release.registry import RegistryEntry
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.reid.overlap.dataset import Image
-    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen
-    from medsanitize.verifiers.reid.overlap.fingerprint import Look
-    from medsanitize.verifiers.reid.overlap.models import Models, Paths
+    from medsanitize.verifiers.reid.overlap.dataset import ImageFile
+    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint
+    from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint
+    from medsanitize.verifiers.reid.overlap.models import ModelPaths, Models
     from medsanitize.verifiers.reid.overlap.overlap import Overlap as Found
 
 BATCH: Final = 16
@@ -79,12 +79,12 @@ def earlier(policy: Policy) -> list[RegistryEntry]:
     return [entry for entry in registry_of(policy).list() if entry.name != policy.release.name]
 
 
-def paths_of(section: Overlap) -> Paths:
+def paths_of(section: Overlap) -> ModelPaths:
     """The models that a policy names."""
-    from medsanitize.verifiers.reid.overlap.models import Paths
+    from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
     model, verifier = section.model, section.verifier
-    return Paths((model,) if model else (), (verifier,) if verifier else ())
+    return ModelPaths((model,) if model else (), (verifier,) if verifier else ())
 
 
 def vault_of(policy: Policy) -> Vault:
@@ -128,7 +128,7 @@ def _forget_other_models(state: State, identity: str) -> None:
 def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, str, str | None, bytes | None]]:
     """Look at staged objects: row, trouble, modality, and what was seen, sealed."""
     from medsanitize.pipeline.engines.fingerprint_workers import look_batch as look
-    from medsanitize.verifiers.reid.overlap.dataset import Image
+    from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.models import open_models
 
     staging, section = worker.setup.staging, worker.setup.policy.overlap
@@ -136,7 +136,7 @@ def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, str, 
         return []
     models = open_models(paths_of(section))
     images = [
-        Image(staging / one.paths[0], "", "-", tuple(staging / path for path in one.paths[1:]))
+        ImageFile(staging / one.paths[0], "", "-", tuple(staging / path for path in one.paths[1:]))
         for one in batch
     ]
     return [
@@ -145,19 +145,19 @@ def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, str, 
     ]
 
 
-def _packed(look: Look) -> bytes:
+def _packed(look: ImageFingerprint) -> bytes:
     parts = [look.print or b""]
     parts += [b"" if one is None else one.astype("<f4").tobytes() for one in (look.vector, look.second)]
     return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
 
 
-def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | None) -> Look:
+def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | None) -> ImageFingerprint:
     import numpy as np
     from medsanitize.verifiers.reid.images.image import Modality
-    from medsanitize.verifiers.reid.overlap.fingerprint import Look
+    from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint
 
     if value is None:
-        return Look(trouble=trouble)
+        return ImageFingerprint(trouble=trouble)
     content = state.seal.open(value, _PURPOSE)
     lengths, parts, start = _LENGTHS.unpack_from(content), [], _LENGTHS.size
     for length in lengths:
@@ -165,10 +165,12 @@ def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | N
         start += length
     first, second = (np.frombuffer(part, "<f4") if part else None for part in parts[1:])
     kind = Modality(modality) if modality else None
-    return Look(print=parts[0] or None, modality=kind, vector=first, second=second, trouble=trouble)
+    return ImageFingerprint(
+        print=parts[0] or None, modality=kind, vector=first, second=second, trouble=trouble
+    )
 
 
-def visited(state: State) -> Iterator[tuple[str, str, Look]]:
+def visited(state: State) -> Iterator[tuple[str, str, ImageFingerprint]]:
     """Patient, path and look of every released object, in the order of their pseudonyms."""
     from medsanitize.pipeline.state.queries import released_rows
 
@@ -217,7 +219,7 @@ def _found(state: State, policy: Policy) -> Found | None:
     """What comparing with each earlier release found; None where there is none."""
     from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
     from medsanitize.verifiers.reid.overlap.models import open_models
-    from medsanitize.verifiers.reid.overlap.overlap import against
+    from medsanitize.verifiers.reid.overlap.overlap import compare_with_each
 
     section, entries = policy.overlap, earlier(policy)
     if section is None or not entries:
@@ -228,39 +230,41 @@ def _found(state: State, policy: Policy) -> Found | None:
         _theirs(policy, models, entry, f"earlier release {number}") for number, entry in enumerate(entries, 1)
     ]
     given = calibrations_of(section.calibration, models)
-    return against(ours, theirs, models=models, calibrations=given, target=section.false_match_rate)
+    return compare_with_each(ours, theirs, models=models, calibrations=given, target=section.false_match_rate)
 
 
-def released_looks(state: State, policy: Policy) -> Seen:
+def released_looks(state: State, policy: Policy) -> DatasetFingerprint:
     """What was seen of the objects that are released as things stand."""
-    from medsanitize.verifiers.reid.overlap.dataset import Image
-    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import seen_of
+    from medsanitize.verifiers.reid.overlap.dataset import ImageFile
+    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import collect_fingerprints
 
-    rows = ((Image(Path(), path, patient), look) for patient, path, look in visited(state))
-    return seen_of("this release", rows, {}, policy.state)
+    rows = ((ImageFile(Path(), path, patient), look) for patient, path, look in visited(state))
+    return collect_fingerprints("this release", rows, {}, policy.state)
 
 
-def _theirs(policy: Policy, models: Models, entry: RegistryEntry, title: str) -> Seen:
-    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import seen_of
+def _theirs(policy: Policy, models: Models, entry: RegistryEntry, title: str) -> DatasetFingerprint:
+    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import collect_fingerprints
 
     missing = registry_of(policy).missing(entry.name, entry.version, models.identity)
     unread = {"not-embedded": missing} if missing else {}
-    return seen_of(title, registered(policy, models, entry), unread, policy.state)
+    return collect_fingerprints(title, registered(policy, models, entry), unread, policy.state)
 
 
-def registered(policy: Policy, models: Models, entry: RegistryEntry) -> Iterator[tuple[Image, Look]]:
+def registered(
+    policy: Policy, models: Models, entry: RegistryEntry
+) -> Iterator[tuple[ImageFile, ImageFingerprint]]:
     """What the registry keeps of a release."""
     from medsanitize.verifiers.reid.images.image import Modality
-    from medsanitize.verifiers.reid.overlap.dataset import Image
-    from medsanitize.verifiers.reid.overlap.fingerprint import Look
+    from medsanitize.verifiers.reid.overlap.dataset import ImageFile
+    from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint
 
     for batch in registry_of(policy).embeddings(entry, models.identity, vault_of(policy)):
         kind = Modality(batch.modality)
         second = [None] * len(batch.patients) if batch.second is None else batch.second
         columns = (batch.patients, batch.instances, batch.prints, batch.first, second)
         for patient, path, print_, first, other in zip(*columns, strict=True):
-            look = Look(print=print_ or None, modality=kind, vector=first, second=other)
-            yield Image(Path(), path, patient), look
+            look = ImageFingerprint(print=print_ or None, modality=kind, vector=first, second=other)
+            yield ImageFile(Path(), path, patient), look
 
 
 def _act(state: State, section: Overlap, found: Found | None) -> None:

@@ -21,8 +21,8 @@ from medsanitize.release.verify import verify_release
 from medsanitize.sanitize.wsi.sanitizer import MODALITY
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen
-    from medsanitize.verifiers.reid.overlap.models import Paths
+    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint
+    from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def register(release: Path, registry: Registry) -> Added:
 def register_with_embeddings(
     release: Path,
     registry: Registry,
-    paths: Paths,
+    paths: ModelPaths,
     vault: Vault,
     progress: Progress,
     stop: Stop,
@@ -71,20 +71,20 @@ def register_with_embeddings(
     """
     check_extra("verify")
     from medsanitize.pipeline.engines.fingerprint_workers import Lookers, visit
-    from medsanitize.verifiers.reid.overlap.dataset import release_side
-    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import seen_of
+    from medsanitize.verifiers.reid.overlap.dataset import dataset_from_release
+    from medsanitize.verifiers.reid.overlap.dataset_fingerprint import collect_fingerprints
     from medsanitize.verifiers.reid.overlap.models import open_models
     from medsanitize.verifiers.reid.overlap.overlap import BATCH
 
     identity = open_models(paths).identity
     entry = register(release, registry).entry
-    side = release_side(release, "the release")
+    side = dataset_from_release(release, "the release")
     images = iter(side.images)
     with LocalEngine(Lookers(paths), workers, stop) as engine:
         progress.stage("embedding", len(side.images))
         batches = iter(lambda: tuple(islice(images, BATCH)), ())
         looks = (look for found in visit(engine, progress, batches) for look in found)
-        seen = seen_of(side.title, zip(side.images, looks, strict=True), side.unread)
+        seen = collect_fingerprints(side.title, zip(side.images, looks, strict=True), side.unread)
     missing = sum(seen.unread.values())
     registry.add_embeddings(entry, identity, embeddings_of(seen), vault, missing=missing)
     return Added(entry, sum(len(one.images) for one in seen.vectors.values()), missing)
@@ -106,7 +106,7 @@ def tiles_of_release(release: Path) -> Iterator[bytes]:
                 yield bytes.fromhex(digest)
 
 
-def embeddings_of(seen: Seen) -> Iterator[Embeddings]:
+def embeddings_of(seen: DatasetFingerprint) -> Iterator[Embeddings]:
     """Batches for the registry, one modality each, in order."""
     for modality, vectors in sorted(seen.vectors.items()):
         for start in range(0, len(vectors.images), PART):

@@ -31,7 +31,7 @@ from medsanitize.sanitize.dicom.dates import shift_date, shift_days, year_of_dat
 from medsanitize.sanitize.pseudonyms import SubKeys
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.leaks.k_anonymity import Groups
+    from medsanitize.verifiers.leaks.k_anonymity import EquivalenceClasses
 
 SMALL_ZIP_PREFIXES = frozenset(
     (
@@ -226,9 +226,9 @@ def _write_parquet(
     return count
 
 
-def _groups(policy: Policy, folder: Path) -> Groups | None:
+def _groups(policy: Policy, folder: Path) -> EquivalenceClasses | None:
     """Groups of the patients by what the tables say of them; dates count where they stay as they are."""
-    from medsanitize.verifiers.leaks.k_anonymity import Told, groups_of
+    from medsanitize.verifiers.leaks.k_anonymity import QuasiIdentifiers, equivalence_classes
 
     options, dates = policy.dicom.options, policy.dicom.dates
     kept = options.retain_longitudinal_full_dates or dates.method == "year"
@@ -237,8 +237,8 @@ def _groups(policy: Policy, folder: Path) -> Groups | None:
         said = (*(table.dates if kept else ()), *table.ages, *table.zip_codes, *table.keep)
         if said:
             path = folder / f"{table.name}.parquet"
-            told.append(Told(path, table.patient, tuple(dict.fromkeys(said))))
-    return groups_of(told, policy.small_groups.least) if told else None
+            told.append(QuasiIdentifiers(path, table.patient, tuple(dict.fromkeys(said))))
+    return equivalence_classes(told, policy.small_groups.least) if told else None
 
 
 class _Mapper:

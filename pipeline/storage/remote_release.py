@@ -23,8 +23,8 @@ from medsanitize.release import layout
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.checksums import Checksum, FolderEntry
 from medsanitize.release.verify import VerificationResult, verify_release
-from medsanitize.verifiers.leaks.audit import ReleaseAudit, Wanted, audit_release
-from medsanitize.verifiers.leaks.identifier_search import Search
+from medsanitize.verifiers.leaks.audit import AuditTarget, ReleaseAudit, audit_release
+from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 AT_ONCE: Final = 4
 """Files, or objects, that are read and lie in the folder for temporary files at one time."""
@@ -58,7 +58,7 @@ def verify_in_store(address: str, *, key: Path | None) -> VerificationResult:
 
 
 def audit_in_store(
-    address: str, search: Search | None, *, private_creators: frozenset[str] | None
+    address: str, search: IdentifierSearch | None, *, private_creators: frozenset[str] | None
 ) -> ReleaseAudit:
     """Audit a release in a store as `audit_release` does one in a folder; see `verify_in_store`."""
     with _release_at(address) as (files, folder):
@@ -112,7 +112,7 @@ class StoredRelease:
                 for _, found in waiting:
                     found.cancel()
 
-    def at_hand(self, wanted: Iterable[Wanted]) -> Iterator[Path]:
+    def at_hand(self, wanted: Iterable[AuditTarget]) -> Iterator[Path]:
         """For each object a folder with its files, fetched ahead where they are small."""
         waiting: deque[tuple[Future[None], Path, int]] = deque()
         with TemporaryDirectory(prefix="medsanitize-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:

@@ -20,11 +20,11 @@ from medsanitize.pipeline.engines.base import Died, Engine, batches
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.diffusion.generator import Generator
-    from medsanitize.generators.privacy_gate.gate import Gate, Judged
-    from medsanitize.generators.privacy_gate.splits import Side
-    from medsanitize.generators.quality.evaluate import Measured
+    from medsanitize.generators.privacy_gate.gate import GateResult, PrivacyGate
+    from medsanitize.generators.privacy_gate.splits import Split
+    from medsanitize.generators.quality.evaluate import QualityResult
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
-    from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 BATCH: Final = 16
@@ -70,7 +70,7 @@ class Drawn:
     wanted: tuple[int, ...]
     first: tuple[Draw, ...]
     images: NDArray[np.uint8]
-    judged: Judged
+    judged: GateResult
     chosen: tuple[Draw, ...]
     pixels: NDArray[np.uint8]
     again: int
@@ -111,7 +111,12 @@ def require_memory(images: int, generator: Generator, finds: Retrieval, scores: 
 
 
 def draw(
-    wanted: Sequence[int], gate: Gate, sampler: Sampler, seed: Callable[[int, int], int], *, most: float
+    wanted: Sequence[int],
+    gate: PrivacyGate,
+    sampler: Sampler,
+    seed: Callable[[int, int], int],
+    *,
+    most: float,
 ) -> Drawn:
     """Draw as many images of each class as are wanted, that match nobody.
 
@@ -119,7 +124,7 @@ def draw(
     ----------
     wanted : sequence of int
         Images by class; at least one in all.
-    gate : Gate
+    gate : PrivacyGate
         See `medsanitize.generators.privacy_gate.gate`.
     sampler : callable
     seed : callable
@@ -198,8 +203,14 @@ def counts_of(drawn: Drawn) -> tuple[tuple[str, str], ...]:
 
 
 def quality_of(
-    drawn: Drawn, holdout: Side, generator: Generator, hears: Hears, stops: Stops, *, nearest: bool
-) -> Measured:
+    drawn: Drawn,
+    holdout: Split,
+    generator: Generator,
+    hears: TrainingProgress,
+    stops: Cancellation,
+    *,
+    nearest: bool,
+) -> QualityResult:
     """Quality beside the holdout, whom the generator never saw.
 
     Of the images that are given away, or of all that were drawn where those are fewer than can be measured:

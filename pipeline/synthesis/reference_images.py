@@ -12,10 +12,10 @@ from medsanitize.errors import UsageError
 
 if TYPE_CHECKING:
     from medsanitize.generators.diffusion.generator import Generator
-    from medsanitize.generators.privacy_gate.splits import Side
-    from medsanitize.verifiers.reid.images.image import Picture
-    from medsanitize.verifiers.reid.labels import Columns, Labels
-    from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
+    from medsanitize.generators.privacy_gate.splits import Split
+    from medsanitize.verifiers.reid.images.image import ImageArray
+    from medsanitize.verifiers.reid.labels import LabelColumns, Labels
+    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
 
 PARTS = ("training", "holdout", "calibration")
 NO_SUCH_CLASS = "of no class of the generator"
@@ -30,7 +30,7 @@ class Table:
 
     images: Path
     table: Path
-    columns: Columns
+    columns: LabelColumns
     label: str
     parts: tuple[str, str, str]
 
@@ -39,16 +39,16 @@ class Table:
 class Sides:
     """The three parts, patients numbered alike over them; ``excluded`` counts rows left out by reason."""
 
-    training: Side
-    holdout: Side
-    calibration: Side
+    training: Split
+    holdout: Split
+    calibration: Split
     excluded: Mapping[str, int]
 
 
-class Pictures(Sequence["Picture"]):
+class Pictures(Sequence["ImageArray"]):
     """Images that are read when they are looked at."""
 
-    def __init__(self, examples: Examples) -> None:
+    def __init__(self, examples: TrainingDataset) -> None:
         self._examples = examples
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class Pictures(Sequence["Picture"]):
             return [self[one] for one in range(*place.indices(len(self)))]
         return self._examples.picture(int(place))
 
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[ImageArray]:
         return (self._examples.picture(place) for place in range(len(self)))
 
 
@@ -68,8 +68,8 @@ def sides_of(
     generator: Generator,
     training: Mapping[str, Any],
     seen: Collection[str],
-    hears: Hears,
-    stops: Stops,
+    hears: TrainingProgress,
+    stops: Cancellation,
 ) -> Sides:
     """Read the table and look at every image once.
 
@@ -89,8 +89,8 @@ def sides_of(
         that looks was trained on one of the other parts.
     """
     import numpy as np
-    from medsanitize.generators.privacy_gate.splits import Side
-    from medsanitize.verifiers.reid.training.dataset import gather
+    from medsanitize.generators.privacy_gate.splits import Split
+    from medsanitize.verifiers.reid.training.dataset import gather_images
 
     numbers: dict[str, int] = {}
     excluded: Counter[str] = Counter()
@@ -101,12 +101,12 @@ def sides_of(
         examples, left_out = _examples(labels, hears, stops)
         if seen and name != "training":
             # Models that look learn from images of all classes.
-            whole = examples if len(labels) == len(rows) else gather(rows, hears, stops)[0]
+            whole = examples if len(labels) == len(rows) else gather_images(rows, hears, stops)[0]
             _require_unseen(name, {examples.digest, whole.digest}, seen)
         people = dict(zip(labels.paths, labels.patients, strict=True))
         patients = [numbers.setdefault(people[path], len(numbers)) for path in examples.paths]
         classes = [of_image.get(path, 0) for path in examples.paths]
-        sides.append(Side(Pictures(examples), np.array(patients, np.int64), np.array(classes, np.int64)))
+        sides.append(Split(Pictures(examples), np.array(patients, np.int64), np.array(classes, np.int64)))
         digests.append(examples.digest)
         excluded.update(left_out)
     if training.get("images", digests[0]) != digests[0]:
@@ -162,7 +162,9 @@ def _classed(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Label
     return kept, {path: numbers[value] for path, value in zip(kept.paths, kept.extra[column], strict=True)}
 
 
-def _examples(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, Mapping[str, int]]:
+def _examples(
+    labels: Labels, hears: TrainingProgress, stops: Cancellation
+) -> tuple[TrainingDataset, Mapping[str, int]]:
     from medsanitize.generators.diffusion.dataset import examples_of
 
     return examples_of(labels, hears, stops)

@@ -45,10 +45,10 @@ _NOTHING: Final = Replaced(0, 0, {}, 0, 0)
 
 def table_of(section: Synthesize) -> Table:
     """The policy's table of reference images."""
-    from medsanitize.verifiers.reid.labels import Columns
+    from medsanitize.verifiers.reid.labels import LabelColumns
 
     reference = section.reference
-    columns = Columns(file=reference.file, patient_id=reference.patient, split=reference.split)
+    columns = LabelColumns(file=reference.file, patient_id=reference.patient, split=reference.split)
     parts = (reference.training, reference.holdout, reference.calibration)
     return Table(reference.images, reference.table, columns, reference.label, parts)
 

@@ -50,9 +50,9 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 
 if TYPE_CHECKING:
     from medsanitize.generators.diffusion.generator import Generator
-    from medsanitize.generators.privacy_gate.gate import Gate
-    from medsanitize.generators.quality.evaluate import Measured
-    from medsanitize.verifiers.leaks.identifier_search import Search
+    from medsanitize.generators.privacy_gate.gate import PrivacyGate
+    from medsanitize.generators.quality.evaluate import QualityResult
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
 
 _BATCH: Final = 32
@@ -76,11 +76,11 @@ def check_synthesize(policy: Policy) -> None:
     section = policy.synthesize
     if section is None or section.replace == "none":
         return
-    from medsanitize.generators.diffusion.generator import learned_from, training_of
+    from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
 
     generator = open_once(section.model, section.device)
     open_verifiers(section.retrieval, section.verifier)
-    images = learned_from(training_of(section.model))
+    images = trained_on_dataset(training_of(section.model))
     if images is None:
         raise UsageError(
             "synthesize.model: nothing says which images the generator learnt from",
@@ -109,9 +109,9 @@ def open_verifiers(retrieval: Path | None, verifier: Path) -> tuple[Retrieval, V
         When the verification model is for other images.
     """
     from medsanitize.verifiers.reid.images.image import Modality
-    from medsanitize.verifiers.reid.overlap.models import Paths, open_models
+    from medsanitize.verifiers.reid.overlap.models import ModelPaths, open_models
 
-    models = open_models(Paths((retrieval,) if retrieval else (), (verifier,)))
+    models = open_models(ModelPaths((retrieval,) if retrieval else (), (verifier,)))
     if Modality.RADIOGRAPH not in models.verification:
         raise UsageError(
             "The verification model is not for radiographs, and generators make those",
@@ -162,8 +162,8 @@ def replace_images(
     engine: Engine,
     staging: Path,
     told: tuple[Progress, Stop],
-    search: Search,
-) -> Search:
+    search: IdentifierSearch,
+) -> IdentifierSearch:
     """Put synthetic images in place of originals, and audit them like all else; returns the audit's net."""
     if policy.synthesize is None or policy.synthesize.replace == "none":
         return search
@@ -219,11 +219,11 @@ def wanted_of(
 
 def _prepared(
     section: Synthesize, generator: Generator, wanted: Sequence[int], told: tuple[Progress, Stop]
-) -> tuple[Gate, Sides]:
+) -> tuple[PrivacyGate, Sides]:
     """The gate, calibrated, and the images that it knows."""
     from medsanitize.generators.diffusion.generator import training_of
-    from medsanitize.generators.privacy_gate.gate import prepare
-    from medsanitize.generators.privacy_gate.parameters import Terms, images_needed
+    from medsanitize.generators.privacy_gate.gate import calibrate_gate
+    from medsanitize.generators.privacy_gate.parameters import GateParameters, images_needed
 
     hears, stop = Hearing(told[0]), told[1]
     images = max(sum(wanted), images_needed(section.bound))
@@ -231,7 +231,7 @@ def _prepared(
     require_memory(images, generator, retrieval, verification)
     seen = seen_by(section.retrieval, section.verifier)
     sides = sides_of(table_of(section), generator, training_of(section.model), seen, hears, stop)
-    gate = prepare(
+    gate = calibrate_gate(
         sides.training,
         sides.holdout,
         sides.calibration,
@@ -239,14 +239,14 @@ def _prepared(
         retrieval,
         verification,
         images=images,
-        terms=Terms(most=section.bound),
+        terms=GateParameters(most=section.bound),
         hears=hears,
         stops=stop,
     )
     return gate, sides
 
 
-def _undrawn(gate: Gate, replaced: Replaced, wanted: Sequence[int]) -> SyntheticSummary:
+def _undrawn(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]) -> SyntheticSummary:
     """What is said where no image is drawn, since none could pass."""
     from medsanitize.generators.privacy_gate.statement import undrawn
 
@@ -271,7 +271,7 @@ def _drawn(
     subkeys: SubKeys,
     engine: Engine,
     generator: Generator,
-    gate: Gate,
+    gate: PrivacyGate,
     wanted: Sequence[int],
     told: tuple[Progress, Stop],
 ) -> Drawn:
@@ -291,13 +291,13 @@ def _has_page(policy: Policy) -> bool:
 
 def _measured(
     policy: Policy, generator: Generator, drawn: Drawn, sides: Sides, told: tuple[Progress, Stop]
-) -> Measured:
+) -> QualityResult:
     """How good the images are; what is neither released nor shown to the holder is not measured."""
-    from medsanitize.generators.quality.evaluate import Measured
+    from medsanitize.generators.quality.evaluate import QualityResult
 
     shows = _has_page(policy)
     if not shows and not drawn.judged.verdict.passed:
-        return Measured(None, _UNRELEASED, of_all=True)
+        return QualityResult(None, _UNRELEASED, of_all=True)
     return quality_of(drawn, sides.holdout, generator, Hearing(told[0]), told[1], nearest=shows)
 
 
@@ -306,13 +306,15 @@ def page_path(policy: Policy) -> Path:
     return policy.state / f"{policy.release.name}-{policy.release.version}.synthetic.html"
 
 
-def _write_page(policy: Policy, generator: Generator, drawn: Drawn, sides: Sides, measured: Measured) -> None:
-    from medsanitize.generators.export.report import Shown, holder_page
+def _write_page(
+    policy: Policy, generator: Generator, drawn: Drawn, sides: Sides, measured: QualityResult
+) -> None:
+    from medsanitize.generators.export.report import ReportData, holder_page
     from medsanitize.generators.quality.evaluate import figures_section
 
     whose = _MEASURED if drawn.judged.verdict.passed else _MATCHED_NOBODY
     more = (figures_section(measured, whose), measured.beside)
-    shown = Shown(
+    shown = ReportData(
         f"{policy.release.name} {policy.release.version}: synthetic images",
         counts_of(drawn),
         drawn.judged,
@@ -353,7 +355,7 @@ def _settle(
     generator: Generator,
     drawn: Drawn,
     replaced: Replaced,
-    measured: Measured,
+    measured: QualityResult,
 ) -> None:
     """Stage the images if the gate passed, and keep what is said of it."""
     from medsanitize.generators.export.report import montage
@@ -384,7 +386,9 @@ def _settle(
     _keep(state, said, rows)
 
 
-def _told_quality(measured: Measured, *, released: bool) -> tuple[tuple[str, ...], tuple[FigureTable, ...]]:
+def _told_quality(
+    measured: QualityResult, *, released: bool
+) -> tuple[tuple[str, ...], tuple[FigureTable, ...]]:
     """What the release says of the quality of its synthetic images: numbers, and nobody's image."""
     from medsanitize.generators.quality.evaluate import figures_section
 
@@ -422,11 +426,13 @@ def _keep(state: State, said: SyntheticSummary, rows: Sequence[StagedImage]) -> 
 
 def _staged(engine: Engine, generator: Generator, drawn: Drawn) -> Iterator[StagedImage]:
     """Write what was chosen to the staging folder."""
-    from medsanitize.generators.export.provenance import Said
+    from medsanitize.generators.export.provenance import SyntheticProvenance
 
     verdict, classes = drawn.judged.verdict, generator.classes or ("",)
     bound = float(verdict.upper)
-    said = [Said(name, generator.digest, verdict.state, bound, __version__) for name in classes]
+    said = [
+        SyntheticProvenance(name, generator.digest, verdict.state, bound, __version__) for name in classes
+    ]
     items = (
         Item(one, image.tobytes(), said[one.label])
         for one, image in zip(drawn.chosen, drawn.pixels, strict=True)

@@ -18,7 +18,7 @@ from medsanitize.release.multi_file_objects import parts_digest
 from medsanitize.sanitize.result import CheckResult, FilePart, ObjectRecord, Outcome
 
 if TYPE_CHECKING:
-    from medsanitize.generators.export.provenance import Said
+    from medsanitize.generators.export.provenance import SyntheticProvenance
 
 FIRST_ROW: Final = 2**40
 """Rows of synthetic images come after those of any walk: class, then place among its draws."""
@@ -37,7 +37,7 @@ class Item:
 
     draw: Draw
     pixels: bytes
-    said: Said
+    said: SyntheticProvenance
 
     def __repr__(self) -> str:
         return f"Item({self.draw.label}, {self.draw.index})"
@@ -69,12 +69,12 @@ def _stage(worker: Worker, item: Item) -> StagedImage:
     import numpy as np
     from medsanitize.generators.export.dicom import MODALITIES, SOP_CLASSES, TRANSFER_SYNTAX, dicom_object
     from medsanitize.generators.export.png import png_object, sidecar
-    from medsanitize.generators.export.provenance import names_of
+    from medsanitize.generators.export.provenance import synthetic_identifiers
 
     policy, said, seal = worker.setup.policy, item.said, worker.seal
     form = policy.synthesize.form if policy.synthesize else "png"
     one, side = item.draw, int(len(item.pixels) ** 0.5)
-    names = names_of(
+    names = synthetic_identifiers(
         worker.setup.subkeys, policy.pseudonyms, form, model=said.model, label=one.label, seed=one.seed
     )
     image = np.frombuffer(item.pixels, np.uint8).reshape(side, side)

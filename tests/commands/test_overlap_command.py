@@ -194,13 +194,13 @@ def test_an_image_that_changes_while_it_is_indexed_leaves_a_doubt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
-    keep = fingerprint_index.keep
+    keep = fingerprint_index.write_fingerprint_index
 
     def late(*given: Any) -> None:
         (b / "SECRETFILE100-0.png").write_bytes((a / "SECRETFILE3-0.png").read_bytes())
         keep(*given)
 
-    monkeypatch.setattr("medsanitize.pipeline.jobs.compare_datasets.keep", late)
+    monkeypatch.setattr("medsanitize.pipeline.jobs.compare_datasets.write_fingerprint_index", late)
     index(b, tmp_path / "i")
     facts = json.loads(ask(a, "--labels-a", a / "labels.csv", tmp_path / "i", "--json").stdout)
     assert (facts["verdict"], facts["sides"][1]["unread"]) == ("cannot tell", {"changed": 1})

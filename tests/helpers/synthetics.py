@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pydicom
-from medsanitize.generators.diffusion.preprocess import as_picture
+from medsanitize.generators.diffusion.preprocess import to_image_array
 from medsanitize.pipeline.runtime.progress import Silent
 from medsanitize.pipeline.runtime.signals import Stop
-from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.labels import read_labels
 from medsanitize.verifiers.reid.models.model_folder import CONFIG, GRAPH, TRAINING, WEIGHTS, write_folder
-from medsanitize.verifiers.reid.training.dataset import gather
+from medsanitize.verifiers.reid.training.dataset import gather_images
 from numpy.typing import NDArray
 from PIL import Image
 from pydicom.data import get_testdata_file
@@ -74,7 +74,7 @@ class Coarse:
     modality: Modality = Modality.RADIOGRAPH
     dimension: int = 64
 
-    def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
+    def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
         small = [Image.fromarray(one.pixels).resize((8, 8), Image.Resampling.BOX) for one in pictures]
         planes = np.stack([np.asarray(one, np.float32).reshape(-1) for one in small])
         planes -= planes.mean(1, keepdims=True)
@@ -87,7 +87,7 @@ class Coarse:
 
 def coarse_features(images: Squares, *_: object) -> NDArray[np.float32]:
     """What a tiny network would see of images, for their quality."""
-    return Coarse().embed([as_picture(one) for one in images])
+    return Coarse().embed([to_image_array(one) for one in images])
 
 
 def write_people(root: Path, calibrating: int) -> list[tuple[str, str, str, str]]:
@@ -146,7 +146,7 @@ def write_table(path: Path, rows: Sequence[tuple[str, str, str, str]]) -> None:
 
 def digest_of(table: Path, part: str) -> str:
     """What a training of one part of the table writes of its images."""
-    return gather(read_labels(table, table.parent, split=part), Silent(), Stop())[0].digest
+    return gather_images(read_labels(table, table.parent, split=part), Silent(), Stop())[0].digest
 
 
 def write_verifier(folder: Path, images: str = "") -> None:

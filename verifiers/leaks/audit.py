@@ -17,8 +17,8 @@ from medsanitize.release.manifest import ObjectRow, count_patients, read_rows
 from medsanitize.release.multi_file_objects import read_parts
 from medsanitize.sanitize.result import CheckResult, FilePart, Finding
 from medsanitize.verifiers.leaks.dicom_conformance import Expected
-from medsanitize.verifiers.leaks.dicom_reader import Malformed, Parsed, read
-from medsanitize.verifiers.leaks.identifier_search import Search, build_search
+from medsanitize.verifiers.leaks.dicom_reader import MalformedFile, Parsed, read
+from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch, build_identifier_search
 from medsanitize.verifiers.leaks.raster_files import audit_raster
 from medsanitize.verifiers.leaks.scan_object import audit_file, audit_parsed
 
@@ -49,25 +49,25 @@ class ReleaseAudit:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AuditTarget:
     """The files of an object, by their paths in the release, and the bytes that they should have."""
 
     paths: tuple[str, ...]
     size: int
 
 
-class Files(Protocol):
+class ReleaseFiles(Protocol):
     """The files of a release, wherever they lie."""
 
     def walk(self) -> Iterator[FolderEntry]:
         """Everything there is."""
 
-    def at_hand(self, wanted: Iterable[Wanted]) -> Iterator[Path]:
+    def at_hand(self, wanted: Iterable[AuditTarget]) -> Iterator[Path]:
         """For each object a folder below which its files lie until the next is asked for, those there are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class ReleaseFolder:
     """Files of a folder."""
 
     path: Path
@@ -76,17 +76,17 @@ class Folder:
         """Everything below the folder; links are not followed."""
         return walk_files(self.path)
 
-    def at_hand(self, wanted: Iterable[Wanted]) -> Iterator[Path]:
+    def at_hand(self, wanted: Iterable[AuditTarget]) -> Iterator[Path]:
         """The folder itself."""
         return (self.path for _ in wanted)
 
 
 def audit_release(
     release: Path,
-    search: Search | None = None,
+    search: IdentifierSearch | None = None,
     *,
     private_creators: frozenset[str] | None = None,
-    files: Files | None = None,
+    files: ReleaseFiles | None = None,
 ) -> ReleaseAudit:
     """Read every file of a release again and hold it to the manifest and to the rules of structure.
 
@@ -94,11 +94,11 @@ def audit_release(
     ----------
     release : Path
         Root of a release, published or staged; with ``files`` a copy of its manifests.
-    search : Search, optional
+    search : IdentifierSearch, optional
         The identifiers of the run; without them that check is reported as not run.
     private_creators : frozenset of str, optional
         Private creators that the policy keeps; when None, any creator may be there.
-    files : Files, optional
+    files : ReleaseFiles, optional
         All files, where they do not lie in ``release``.
 
     Raises
@@ -106,11 +106,11 @@ def audit_release(
     IntegrityError
         When the manifest cannot be read.
     """
-    net = build_search(()) if search is None else search
-    files = files or Folder(release)
+    net = build_identifier_search(()) if search is None else search
+    files = files or ReleaseFolder(release)
     findings: list[tuple[str, Finding]] = []
     listed: set[str] = set()
-    sample: list[tuple[str, Wanted]] = []
+    sample: list[tuple[str, AuditTarget]] = []
     rows, ahead = tee(read_rows(release))
     for row, root in zip(rows, files.at_hand(map(_wanted, ahead)), strict=True):
         wanted = _wanted(row)
@@ -150,17 +150,17 @@ _MALFORMED: Final = (ArithmeticError, LookupError, RecursionError, TypeError, Va
 """What a column that is not what it must be raises where it is read."""
 
 
-def _wanted(row: ObjectRow) -> Wanted:
+def _wanted(row: ObjectRow) -> AuditTarget:
     """The files of an object; where the manifest does not list them as it must, its main one."""
     try:
         parts = tuple(path for path, _, _ in read_parts(row.path, row.parts))
     except _MALFORMED:
         parts = ()
-    return Wanted(parts or (row.path,), row.bytes)
+    return AuditTarget(parts or (row.path,), row.bytes)
 
 
 def _audit_row(
-    release: Path, row: ObjectRow, search: Search, private_creators: frozenset[str] | None
+    release: Path, row: ObjectRow, search: IdentifierSearch, private_creators: frozenset[str] | None
 ) -> Iterator[Finding]:
     if not all(map(layout.is_safe, _wanted(row).paths)):
         yield Finding("file", "audit:manifest")
@@ -177,7 +177,7 @@ def _audit_row(
         return
     try:
         parsed = read(path)
-    except Malformed as problem:
+    except MalformedFile as problem:
         yield Finding("file", f"audit:malformed-{problem.rule}")
         return
     expected = Expected(
@@ -190,7 +190,7 @@ def _audit_row(
     yield from _check_row(parsed, row, path.stat().st_size)
 
 
-def _audit_raster(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding]:
+def _audit_raster(path: Path, row: ObjectRow, search: IdentifierSearch) -> Iterator[Finding]:
     try:
         parts = tuple(FilePart(*part) for part in json.loads(row.parts)) if row.parts else ()
     except _MALFORMED:
@@ -206,17 +206,17 @@ def _audit_raster(path: Path, row: ObjectRow, search: Search) -> Iterator[Findin
     yield from _check_raster_row(row, size)
 
 
-def _audit_slide(path: Path, row: ObjectRow, search: Search) -> Iterator[Finding]:
-    from medsanitize.verifiers.leaks.slide_audit import Staged, audit_slide, stated_of
+def _audit_slide(path: Path, row: ObjectRow, search: IdentifierSearch) -> Iterator[Finding]:
+    from medsanitize.verifiers.leaks.slide_audit import StagedSlide, audit_slide, manifest_facts
 
     try:
         parts = tuple(FilePart(*part) for part in json.loads(row.parts)) if row.parts else ()
-        stated, rules = stated_of(row), json.loads(row.rules)
+        stated, rules = manifest_facts(row), json.loads(row.rules)
     except _MALFORMED:
         yield Finding("file", "audit:manifest")
         return
     kept = _KEPT_IN_TILES in rules
-    yield from audit_slide(Staged(path, row.sha256, stated, parts, metadata=kept), search=search)
+    yield from audit_slide(StagedSlide(path, row.sha256, stated, parts, metadata=kept), search=search)
     yield from _check_raster_row(row, row.bytes)
 
 
@@ -247,7 +247,7 @@ def _check_raster_row(row: ObjectRow, size: int) -> Iterator[Finding]:
 
 
 def _audit_evidence(
-    files: Files, listed: set[str], search: Search | None
+    files: ReleaseFiles, listed: set[str], search: IdentifierSearch | None
 ) -> Iterator[tuple[str, Finding | None]]:
     """Walk over everything that is no listed object; yield each file once, and each finding."""
     for found in files.walk():
@@ -257,12 +257,12 @@ def _audit_evidence(
         if found.kind != "file" or found.path.startswith(f"{layout.DATA}/"):
             yield found.path, Finding("file", "audit:unlisted")
         elif search is not None:
-            for root in files.at_hand([Wanted((found.path,), found.size)]):
+            for root in files.at_hand([AuditTarget((found.path,), found.size)]):
                 for finding in _search_file(root / found.path, search):
                     yield found.path, finding
 
 
-def _search_file(path: Path, search: Search) -> tuple[Finding, ...]:
+def _search_file(path: Path, search: IdentifierSearch) -> tuple[Finding, ...]:
     return audit_file(path, search) if path.is_file() else (Finding("file", "audit:missing"),)
 
 
@@ -292,7 +292,7 @@ def second_opinion(path: Path) -> Iterator[Finding]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             theirs = tags_by_pydicom(pydicom.dcmread(path))
-    except Malformed:
+    except MalformedFile:
         return  # reported where the object was audited
     except (InvalidDicomError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError):
         yield Finding("file", "audit:second-reader")

@@ -42,7 +42,7 @@ _META_START: Final = 132
 _PIXEL_TAGS: Final = frozenset({0x7FE00008, 0x7FE00009, PIXEL_DATA})
 
 
-class Malformed(IntegrityError):
+class MalformedFile(IntegrityError):
     """{what}. {remedy}."""
 
     def __init__(self, rule: str) -> None:
@@ -106,7 +106,7 @@ def read(source: Path | bytes, *, inflated_bytes: int = 512 << 20) -> Parsed:
     """
     raw = source if isinstance(source, bytes) else _load(source)
     if len(raw) < _META_START or raw[128:132] != b"DICM":
-        raise Malformed("not-part-10")
+        raise MalformedFile("not-part-10")
     elements: list[Element] = []
     meta_end = _meta_end(raw)
     _Walk(raw, elements, [], [], False, "<").data_set(_META_START, meta_end, -1, 0)
@@ -134,16 +134,16 @@ def _meta_end(raw: Buffer) -> int:
     while pos + 8 <= size and raw[pos : pos + 2] == b"\x02\x00":
         if raw[pos + 4 : pos + 6] in _LONG:
             if pos + 12 > size:
-                raise Malformed("cut")
+                raise MalformedFile("cut")
             pos, start = pos + 12 + int.from_bytes(raw[pos + 8 : pos + 12], "little"), pos
         else:
             pos, start = pos + 8 + int.from_bytes(raw[pos + 6 : pos + 8], "little"), pos
         if start == _META_START and raw[start + 2 : start + 4] == b"\0\0" and pos == start + 12:
             declared = pos + int.from_bytes(raw[start + 8 : start + 12], "little")
     if pos > size:
-        raise Malformed("cut")
+        raise MalformedFile("cut")
     if declared != pos:
-        raise Malformed("meta-length")
+        raise MalformedFile("meta-length")
     return pos
 
 
@@ -151,7 +151,7 @@ def _transfer_syntax(raw: Buffer, elements: list[Element]) -> str:
     for tag, _, start, end, _ in elements:
         if tag == 0x00020010:
             return bytes(raw[start:end]).rstrip(b"\0 ").decode("ascii", "replace")
-    raise Malformed("no-transfer-syntax")
+    raise MalformedFile("no-transfer-syntax")
 
 
 def _inflate(raw: Buffer, start: int, limit: int) -> bytes:
@@ -159,11 +159,11 @@ def _inflate(raw: Buffer, start: int, limit: int) -> bytes:
     try:
         data = inflater.decompress(raw[start:], limit + 1)
     except zlib.error:
-        raise Malformed("deflate") from None
+        raise MalformedFile("deflate") from None
     if len(data) > limit:
-        raise Malformed("inflated-bytes")
+        raise MalformedFile("inflated-bytes")
     if not inflater.eof or inflater.unused_data not in (b"", b"\0"):
-        raise Malformed("deflate")
+        raise MalformedFile("deflate")
     return data
 
 
@@ -218,7 +218,7 @@ class _Walk:
     def data_set(self, pos: int, end: int, item: int, depth: int, *, closed: bool = False) -> int:
         """Read elements up to ``end``, or to the item delimiter when ``closed``; return where it stopped."""
         if depth > MAX_DEPTH:
-            raise Malformed("depth")
+            raise MalformedFile("depth")
         if self.implicit:
             return self._implicit(pos, end, item, depth, closed)
         buf, head, elements = self.buf, self.head, self.elements
@@ -231,21 +231,21 @@ class _Walk:
                 if vr in short:
                     pos = start + length
                     if pos > end:
-                        raise Malformed("length")
+                        raise MalformedFile("length")
                     append((tag, vr, start, pos, item))
                 elif vr in _LONG:
                     pos = self._large(tag, vr, start + 4, self.long(buf, start)[0], end, item, depth)
                 elif closed and tag == _ITEM_END:
                     return self._delimited(pos, end)
                 else:
-                    raise Malformed("vr")
+                    raise MalformedFile("vr")
                 if tag <= last:
                     self.unordered.append(len(elements) - 1)
                 last = tag
         except struct.error:
-            raise Malformed("cut") from None
+            raise MalformedFile("cut") from None
         if closed or pos != end:
-            raise Malformed("not-closed")
+            raise MalformedFile("not-closed")
         return pos
 
     def _implicit(self, pos: int, end: int, item: int, depth: int, closed: bool) -> int:
@@ -257,7 +257,7 @@ class _Walk:
                 if group == 0xFFFE:
                     if closed and tag == _ITEM_END:
                         return self._delimited(pos, end)
-                    raise Malformed("delimiter")
+                    raise MalformedFile("delimiter")
                 vr = implicit_vr(tag)
                 if length == _UNDEFINED and vr == b"UN":
                     vr = b"SQ"
@@ -267,15 +267,15 @@ class _Walk:
                     self.unordered.append(index)
                 last = tag
         except struct.error:
-            raise Malformed("cut") from None
+            raise MalformedFile("cut") from None
         if closed or pos != end:
-            raise Malformed("not-closed")
+            raise MalformedFile("not-closed")
         return pos
 
     def _delimited(self, pos: int, end: int) -> int:
         """Return the position after the delimiter at ``pos``, whose length must be zero."""
         if pos + 8 > end or self.buf[pos + 4 : pos + 8] != b"\0\0\0\0":
-            raise Malformed("delimiter")
+            raise MalformedFile("delimiter")
         return pos + 8
 
     def _large(self, tag: int, vr: bytes, start: int, length: int, end: int, item: int, depth: int) -> int:
@@ -283,7 +283,7 @@ class _Walk:
         if length != _UNDEFINED:
             stop = start + length
             if stop > end:
-                raise Malformed("length")
+                raise MalformedFile("length")
             self.elements.append((tag, vr, start, stop, item))
             if vr == b"SQ":
                 self._sequence(len(self.elements) - 1, start, stop, depth, closed=False)
@@ -299,7 +299,7 @@ class _Walk:
         elif tag in _PIXEL_TAGS:
             stop = self._fragments(start, end)
         else:
-            raise Malformed("length")
+            raise MalformedFile("length")
         self.elements[index] = (tag, vr, start, stop, item)
         return stop
 
@@ -313,13 +313,13 @@ class _Walk:
         pair = struct.Struct(self.order + "HHL").unpack_from
         while pos < end:
             if pos + 8 > end:
-                raise Malformed("cut")
+                raise MalformedFile("cut")
             group, number, length = pair(buf, pos)
             tag = group << 16 | number
             if closed and tag == _SEQUENCE_END:
                 return self._delimited(pos, end)
             if tag != _ITEM:
-                raise Malformed("item")
+                raise MalformedFile("item")
             self.items.append((index, count))
             item = len(self.items) - 1
             count += 1
@@ -328,10 +328,10 @@ class _Walk:
                 pos = self.data_set(pos, end, item, depth + 1, closed=True)
             else:
                 if pos + length > end:
-                    raise Malformed("length")
+                    raise MalformedFile("length")
                 pos = self.data_set(pos, pos + length, item, depth + 1)
         if closed:
-            raise Malformed("not-closed")
+            raise MalformedFile("not-closed")
         return pos
 
     def _fragments(self, pos: int, end: int) -> int:
@@ -343,6 +343,6 @@ class _Walk:
             if tag == _SEQUENCE_END:
                 return self._delimited(pos, end)
             if tag != _ITEM or length == _UNDEFINED or pos + 8 + length > end:
-                raise Malformed("fragment")
+                raise MalformedFile("fragment")
             pos += 8 + length
-        raise Malformed("not-closed")
+        raise MalformedFile("not-closed")

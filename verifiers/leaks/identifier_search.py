@@ -11,7 +11,7 @@ and real leaks in:
   at least 9 characters, all in one case or capitalised. In compressed pixels it has 7.
 * Words of the DICOM vocabulary are no identifiers, unless beside one that is not in it.
 
-What is left out for being short or common is counted in ``Search.not_searched``, by category.
+What is left out for being short or common is counted in ``IdentifierSearch.not_searched``, by category.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any, Final
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.verifiers.leaks.identifier_encodings import DELETED, normalise, spellings
-from medsanitize.verifiers.leaks.prefilter import could_be, runs
+from medsanitize.verifiers.leaks.prefilter import byte_table, candidate_runs
 
 PATTERNS_PER_AUTOMATON: Final = 50_000
 CHUNK: Final = 1 << 20
@@ -56,7 +56,7 @@ _DIGIT_SEPARATORS: Final = b" -/()"
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class IdentifierHit:
     """Where a known value stands in a buffer, and of which category it is. Never the value.
 
     ``digits``: it is made of digits alone. ``length``: its characters. ``one_case``: upper, lower or title.
@@ -70,7 +70,7 @@ class Hit:
     one_case: bool
 
 
-class Search:
+class IdentifierSearch:
     """Patterns of a run; automata are built when first used, and are not pickled.
 
     Attributes
@@ -105,26 +105,28 @@ class Search:
         self._table: bytes | None = _UNKNOWN
 
     def __repr__(self) -> str:
-        return "Search(...)"
+        return "IdentifierSearch(...)"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_automata": None, "matchers": {}}
 
-    def hits(self, buffer: bytes | mmap.mmap, start: int = 0, end: int | None = None) -> Iterator[Hit]:
+    def hits(
+        self, buffer: bytes | mmap.mmap, start: int = 0, end: int | None = None
+    ) -> Iterator[IdentifierHit]:
         """Yield what is found in ``buffer[start:end]``, a chunk at a time; places are those in ``buffer``."""
         for begin, chunk in _chunks(buffer, start, len(buffer) if end is None else end):
             yield from self._in_chunk(chunk, begin)
 
-    def long_hits(self, chunk: bytes, offset: int) -> Iterator[Hit]:
+    def long_hits(self, chunk: bytes, offset: int) -> Iterator[IdentifierHit]:
         """What is found in a chunk of image data that begins at ``offset``; chunks overlap by ``OVERLAP``.
 
         All UIDs, and of other values those of `LONG` characters; of shorter ones not each is found.
         """
         table = self._letters()
-        if table is None or self._could_stand_in(runs(chunk, table), table):
+        if table is None or self._could_stand_in(candidate_runs(chunk, table), table):
             yield from self._in_chunk(chunk, offset)
 
-    def hits_in_samples(self, buffer: bytes | mmap.mmap, start: int, end: int) -> Iterator[Hit]:
+    def hits_in_samples(self, buffer: bytes | mmap.mmap, start: int, end: int) -> Iterator[IdentifierHit]:
         """What is found in ``buffer[start:end]``, native samples of a picture, as by `long_hits`.
 
         Where samples look like letters (a dark picture may), the next chunks are searched outright.
@@ -133,7 +135,7 @@ class Search:
         for begin, chunk in _chunks(buffer, start, end):
             outright -= 1
             if table is not None and outright < 0:
-                pieces = list(islice(runs(chunk, table), _PIECES))
+                pieces = list(islice(candidate_runs(chunk, table), _PIECES))
                 if len(pieces) == _PIECES or sum(map(len, pieces)) > len(chunk) // _PART:
                     outright = _OUTRIGHT
                 elif not self._could_stand_in(pieces, table):
@@ -146,13 +148,13 @@ class Search:
         return any(one.find_matches_as_indexes(left, overlapping=True) for one, _ in self._built())
 
     def _letters(self) -> bytes | None:
-        """Which bytes the values are made of, in any case, and what may separate them; see `could_be`."""
+        """Which bytes the values are made of, in any case, and what may separate them; see `byte_table`."""
         if self._table == _UNKNOWN:
             plain = b"".join((*self._patterns, *self._words, *((_UID_LETTERS,) if self._uids else ())))
-            self._table = could_be(plain + plain.upper() + DELETED)
+            self._table = byte_table(plain + plain.upper() + DELETED)
         return self._table
 
-    def with_words(self, words: Iterable[bytes]) -> Search:
+    def with_words(self, words: Iterable[bytes]) -> IdentifierSearch:
         """Give this net with words beside it, found in the same pass under the rule ``source-text``.
 
         Parameters
@@ -188,7 +190,7 @@ class Search:
             ]
         return self._automata
 
-    def _in_chunk(self, chunk: bytes, offset: int) -> Iterator[Hit]:
+    def _in_chunk(self, chunk: bytes, offset: int) -> Iterator[IdentifierHit]:
         haystack = normalise(chunk)
         origin: Any = None
         for automaton, rules in self._built():
@@ -197,7 +199,9 @@ class Search:
                     origin = _origin(chunk)
                 first, last = int(origin[start]), int(origin[end - 1]) + 1
                 if self._is_word(chunk[first:last], haystack[start:end]):
-                    yield Hit(offset + first, offset + last, _RULES[_WORD], False, end - start, True)
+                    yield IdentifierHit(
+                        offset + first, offset + last, _RULES[_WORD], False, end - start, True
+                    )
                 rule = rules[pattern]
                 if rule == _WORD:
                     continue
@@ -205,7 +209,7 @@ class Search:
                 if hit is not None:
                     begin, stop = hit
                     raw = chunk[first:last].replace(b"\0", b"")
-                    yield Hit(
+                    yield IdentifierHit(
                         offset + begin,
                         offset + stop,
                         _RULES[rule],
@@ -253,7 +257,9 @@ class Search:
         return place < len(self._uids) and self._uids[place] == digest
 
 
-def build_search(known_by_all: Iterable[KnownValue], vocabulary: frozenset[str] = frozenset()) -> Search:
+def build_identifier_search(
+    known_by_all: Iterable[KnownValue], vocabulary: frozenset[str] = frozenset()
+) -> IdentifierSearch:
     """Build the run-wide net.
 
     Pass only categories that the policy claims to have removed: where it keeps, say, institutions
@@ -288,10 +294,10 @@ def build_search(known_by_all: Iterable[KnownValue], vocabulary: frozenset[str] 
             skipped.setdefault(known.category, set()).add(_digest(known.value.encode("utf-8", "replace")))
     short = heads if len(heads) <= _MANY_HEADS else {head[: _HEAD // 2] for head in heads}
     counts = Counter({category: len(values) for category, values in skipped.items()})
-    return Search(patterns, uids, frozenset(short), vocabulary, dict(sorted(counts.items())))
+    return IdentifierSearch(patterns, uids, frozenset(short), vocabulary, dict(sorted(counts.items())))
 
 
-def stands_alone(buffer: bytes | mmap.mmap, hit: Hit, low: int, high: int) -> bool:
+def stands_alone(buffer: bytes | mmap.mmap, hit: IdentifierHit, low: int, high: int) -> bool:
     """Tell whether a hit within ``buffer[low:high]`` is a word of its own as its category demands."""
     if hit.rule in ("uid", "address", "institution", "text"):
         return True

@@ -15,7 +15,7 @@ from medsanitize.release.duckdb_session import duckdb_session, quote_identifier,
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class QuasiIdentifiers:
     """A table (Parquet), its column that names the patient, and what it says of patients: texts."""
 
     table: Path
@@ -24,7 +24,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class EquivalenceClasses:
     """Patients grouped by what tables say of them.
 
     Attributes
@@ -43,7 +43,7 @@ class Groups:
     few: int
 
 
-def groups_of(tables: Sequence[Told], least: int) -> Groups:
+def equivalence_classes(tables: Sequence[QuasiIdentifiers], least: int) -> EquivalenceClasses:
     """Group the patients of tables by all that these say of them together.
 
     A patient of several rows is grouped by the set of them. Needs 1 GB of memory at most, and disk beside the
@@ -51,7 +51,7 @@ def groups_of(tables: Sequence[Told], least: int) -> Groups:
 
     Parameters
     ----------
-    tables : sequence of Told
+    tables : sequence of QuasiIdentifiers
         Of one release; one at least.
     least : int
         Patients of smaller groups are counted in ``few``.
@@ -73,10 +73,10 @@ def groups_of(tables: Sequence[Told], least: int) -> Groups:
         for number, one in enumerate(tables):
             db.register(f"table_{number}", table_rows(one.table))
         found = db.execute(query, [least]).fetchone() or (0, 0, 0, 0)
-    return Groups(*map(int, found))
+    return EquivalenceClasses(*map(int, found))
 
 
-def _rows(number: int, told: Told) -> str:
+def _rows(number: int, told: QuasiIdentifiers) -> str:
     """Each patient and thing said, once: a text of all columns, each with its length, or a sign for none."""
     columns = map(quote_identifier, told.columns)
     said = " || ".join(f"coalesce(length({one}) || ':' || {one}, '-')" for one in columns)

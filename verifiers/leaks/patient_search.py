@@ -66,7 +66,7 @@ _CODECS: Final = {
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Matcher:
+class PatientSearch:
     """The tokens of one patient and study, with the category of each and whether it is vocabulary."""
 
     automaton: AhoCorasick
@@ -75,9 +75,9 @@ class Matcher:
     canonical: tuple[str, ...]
 
 
-def matcher(
-    own: Collection[KnownValue], vocabulary: frozenset[str], cache: dict[frozenset[KnownValue], Matcher]
-) -> Matcher:
+def build_patient_search(
+    own: Collection[KnownValue], vocabulary: frozenset[str], cache: dict[frozenset[KnownValue], PatientSearch]
+) -> PatientSearch:
     """Build the matcher of a patient, or take it from ``cache``."""
     key = own if isinstance(own, frozenset) else frozenset(own)
     found = cache.get(key)
@@ -86,7 +86,7 @@ def matcher(
         for known in sorted(key, key=lambda known: (known.category, known.value)):
             for token in _tokens(known, vocabulary):
                 tokens.setdefault(token, (known.category, known.value.strip()[:8]))
-        found = Matcher(
+        found = PatientSearch(
             AhoCorasick(list(tokens), implementation=Implementation.ContiguousNFA),
             tuple(category for category, _ in tokens.values()),
             tuple(token in vocabulary for token in tokens),
@@ -131,7 +131,7 @@ def _tokens(known: KnownValue, vocabulary: frozenset[str]) -> Iterator[str]:
 
 
 def search_texts(
-    parsed: Parsed, places: list[int], found: Matcher, pseudonym: bytes, allowed_dates: frozenset[str]
+    parsed: Parsed, places: list[int], found: PatientSearch, pseudonym: bytes, allowed_dates: frozenset[str]
 ) -> Iterator[tuple[int, str]]:
     """Yield (index of the element, category) for what ``parsed`` still says of its patient.
 
@@ -180,7 +180,12 @@ def _is_word(text: str, start: int, end: int, category: str) -> bool:
 
 
 def _counts(
-    parsed: Parsed, place: int, number: int, found: Matcher, pseudonym: bytes, allowed_dates: frozenset[str]
+    parsed: Parsed,
+    place: int,
+    number: int,
+    found: PatientSearch,
+    pseudonym: bytes,
+    allowed_dates: frozenset[str],
 ) -> bool:
     tag, vr, start, end, _ = parsed.elements[place]
     category = found.categories[number]

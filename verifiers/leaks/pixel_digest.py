@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.verifiers.leaks.dicom_conformance import NATIVE
-from medsanitize.verifiers.leaks.dicom_reader import PIXEL_DATA, Malformed, Parsed, read
+from medsanitize.verifiers.leaks.dicom_reader import PIXEL_DATA, MalformedFile, Parsed, read
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,7 +82,7 @@ def pixel_digest(source: Path | bytes | Parsed) -> str | None:
         if parsed.transfer_syntax in NATIVE:
             return _native(parsed, shape, place)
         return _decoded(source, parsed, shape)
-    except (Malformed, struct.error, *_UNDECODABLE):
+    except (MalformedFile, struct.error, *_UNDECODABLE):
         return None
 
 

@@ -29,15 +29,17 @@ BLOCK: Final = 1 << 18
 """Bytes looked at together: few enough that all that is made of them stays near the processor."""
 
 
-def could_be(letters: bytes) -> bytes | None:
-    """A table that marks ``letters`` with 1, for `runs`; None where too many are marked for it to pay."""
+def byte_table(letters: bytes) -> bytes | None:
+    """A table that marks ``letters`` with 1, for `candidate_runs`; None where too many are marked for
+    it to pay.
+    """
     table = bytearray(256)
     for one in set(letters):
         table[one] = 1
     return None if sum(table) > 128 else bytes(table)
 
 
-def runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
+def candidate_runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
     """Pieces that hold every run of `LONG` or more bytes that ``table`` marks, and a few bytes beside them.
 
     A run that long holds an aligned word of four marked bytes with two more behind it, of which there are

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from medsanitize.release.multi_file_objects import parts_digest
 from medsanitize.sanitize.result import FilePart, Finding
-from medsanitize.verifiers.leaks.identifier_search import Search, stands_alone
+from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch, stands_alone
 
 STRUCTURE: Final = Finding("file", "audit:structure")
 SUFFIXES: Final = frozenset([".png", ".jpg", ".tif"])
@@ -55,14 +55,14 @@ class _Unsound(Exception):
 
 
 def audit_raster(
-    path: Path, *, search: Search, digest: str | None = None, parts: Sequence[FilePart] = ()
+    path: Path, *, search: IdentifierSearch, digest: str | None = None, parts: Sequence[FilePart] = ()
 ) -> tuple[Finding, ...]:
     """Look at one released picture as an attacker would.
 
     Parameters
     ----------
     path : Path
-    search : Search
+    search : IdentifierSearch
         The run-wide net.
     digest : str, optional
         SHA-256 that the record states.
@@ -89,7 +89,7 @@ def audit_raster(
     return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
 
 
-def audit_picture(data: bytes, suffix: str, search: Search) -> tuple[Finding, ...]:
+def audit_picture(data: bytes, suffix: str, search: IdentifierSearch) -> tuple[Finding, ...]:
     """Look at the bytes of one released picture; ``suffix`` is its file's, such as ``.png``."""
     findings = set[Finding]()
     try:
@@ -100,7 +100,9 @@ def audit_picture(data: bytes, suffix: str, search: Search) -> tuple[Finding, ..
     return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
 
 
-def _beside(path: Path, parts: Sequence[FilePart], search: Search, digest: str | None) -> Iterator[Finding]:
+def _beside(
+    path: Path, parts: Sequence[FilePart], search: IdentifierSearch, digest: str | None
+) -> Iterator[Finding]:
     """The file beside a synthetic picture says in a few words what it is, and nothing else."""
     if digest is not None and parts_digest(parts) != digest:
         yield Finding("file", "audit:digest")
@@ -118,7 +120,7 @@ def _beside(path: Path, parts: Sequence[FilePart], search: Search, digest: str |
             yield Finding("file", f"audit:{hit.rule}")
 
 
-def _known(data: bytes, search: Search) -> Iterator[Finding]:
+def _known(data: bytes, search: IdentifierSearch) -> Iterator[Finding]:
     """What is known, where chance does not make it: pixels are bytes that resemble letters now and then."""
     for hit in search.hits(data):
         likely = hit.rule == "uid" or (hit.length >= _LEAST_IN_PICTURE and hit.one_case)

@@ -31,15 +31,21 @@ from medsanitize.verifiers.leaks.dicom_reader import (
     DEFLATED,
     MAPPED_BYTES,
     PIXEL_DATA,
-    Malformed,
+    MalformedFile,
     Parsed,
     read,
 )
-from medsanitize.verifiers.leaks.identifier_search import CHUNK, OVERLAP, Hit, Search, stands_alone
-from medsanitize.verifiers.leaks.patient_search import matcher, search_texts
+from medsanitize.verifiers.leaks.identifier_search import (
+    CHUNK,
+    OVERLAP,
+    IdentifierHit,
+    IdentifierSearch,
+    stands_alone,
+)
+from medsanitize.verifiers.leaks.patient_search import build_patient_search, search_texts
 from medsanitize.verifiers.leaks.prefilter import LONG
 
-__all__ = ["Expected", "Search", "audit_file", "audit_object", "audit_parsed"]
+__all__ = ["Expected", "IdentifierSearch", "audit_file", "audit_object", "audit_parsed"]
 
 _BINARY: Final = frozenset(
     [b"OB", b"OW", b"OD", b"OF", b"OL", b"OV", b"US", b"SS", b"FL", b"FD", b"UL", b"SL"]
@@ -52,7 +58,7 @@ _PIXEL_GROUP: Final = 0x7FE0
 
 
 def audit_object(
-    path: Path, *, own: Collection[KnownValue], search: Search, expected: Expected
+    path: Path, *, own: Collection[KnownValue], search: IdentifierSearch, expected: Expected
 ) -> tuple[Finding, ...]:
     """Look at one released object as an attacker would.
 
@@ -63,7 +69,7 @@ def audit_object(
     own : collection of Known
         What is known of its patient and study, less the categories that the policy keeps. A frozenset
         is fastest: what is derived from it is kept for the patient's next object.
-    search : Search
+    search : IdentifierSearch
         The run-wide net.
     expected : Expected
         What the object is held to.
@@ -75,13 +81,13 @@ def audit_object(
     """
     try:
         parsed = read(path)
-    except Malformed as problem:
+    except MalformedFile as problem:
         return (Finding("file", f"audit:malformed-{problem.rule}"),)
     return audit_parsed(parsed, own=own, search=search, expected=expected)
 
 
 def audit_parsed(
-    parsed: Parsed, *, own: Collection[KnownValue], search: Search, expected: Expected
+    parsed: Parsed, *, own: Collection[KnownValue], search: IdentifierSearch, expected: Expected
 ) -> tuple[Finding, ...]:
     """Audit an object that `medsanitize.verifiers.leaks.dicom_reader.read` has read; see `audit_object`."""
     findings = set(check_container(parsed, expected))
@@ -89,7 +95,7 @@ def audit_parsed(
     findings.update(structural)
     findings.update(check_subject(parsed, expected))
     if own:
-        known = matcher(own, search.vocabulary, search.matchers)
+        known = build_patient_search(own, search.vocabulary, search.matchers)
         pseudonym = (expected.pseudonym or "").encode("utf-8")
         for index, category in search_texts(parsed, texts, known, pseudonym, expected.allowed_dates):
             findings.add(Finding(parsed.path(index), f"audit:{category}"))
@@ -97,7 +103,7 @@ def audit_parsed(
     return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
 
 
-def _search_bytes(parsed: Parsed, search: Search, expected: Expected) -> Iterator[Finding]:
+def _search_bytes(parsed: Parsed, search: IdentifierSearch, expected: Expected) -> Iterator[Finding]:
     hits = list(_hits(parsed, search))
     if hits:
         innermost = _Places(parsed)
@@ -109,7 +115,7 @@ def _search_bytes(parsed: Parsed, search: Search, expected: Expected) -> Iterato
         yield from audit_bytes(parsed.raw, search)
 
 
-def _hits(parsed: Parsed, search: Search) -> Iterator[Hit]:
+def _hits(parsed: Parsed, search: IdentifierSearch) -> Iterator[IdentifierHit]:
     """All hits that count: within large native samples those that `_Places` lets stand."""
     samples = _large_samples(parsed)
     if samples is None:
@@ -138,7 +144,7 @@ class _Places:
         self.parsed = parsed
         self.starts = [element[2] for element in parsed.elements]
 
-    def of(self, hit: Hit, expected: Expected) -> str | None:
+    def of(self, hit: IdentifierHit, expected: Expected) -> str | None:
         """Return the place of a hit, or None when it is chance."""
         parsed = self.parsed
         index = bisect_right(self.starts, hit.start) - 1
@@ -168,7 +174,7 @@ class _Places:
         return "pixels" if tag >> 16 == _PIXEL_GROUP else parsed.path(index)
 
 
-def audit_file(path: Path, search: Search) -> tuple[Finding, ...]:
+def audit_file(path: Path, search: IdentifierSearch) -> tuple[Finding, ...]:
     """Search a file of evidence (manifest, report, JSON, log) for the identifiers of the run.
 
     Parquet is searched as it lies and as the text it holds. Ids of digits alone count from 8 digits
@@ -187,7 +193,7 @@ def audit_file(path: Path, search: Search) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: finding.rule))
 
 
-def audit_bytes(data: bytes | mmap.mmap, search: Search) -> Iterator[Finding]:
+def audit_bytes(data: bytes | mmap.mmap, search: IdentifierSearch) -> Iterator[Finding]:
     """Search bytes that are no DICOM object."""
     for hit in search.hits(data):
         if hit.digits and hit.length < _LEAST_DIGITS_IN_EVIDENCE:

@@ -16,20 +16,25 @@ from typing import Any, Final
 
 from medsanitize.release.multi_file_objects import parts_digest
 from medsanitize.sanitize.result import FilePart, Finding, SlideRecord
-from medsanitize.verifiers.leaks.identifier_search import OVERLAP, Hit, Search, stands_alone
+from medsanitize.verifiers.leaks.identifier_search import (
+    OVERLAP,
+    IdentifierHit,
+    IdentifierSearch,
+    stands_alone,
+)
 from medsanitize.verifiers.leaks.prefilter import LONG
 from medsanitize.verifiers.leaks.slide_hidden_data import (
     Tokens,
-    coded,
-    hidden_in,
-    identifying,
+    base64_words,
+    hidden_data_rules,
+    identifying_words,
     profile_mark,
     tile_faults,
 )
-from medsanitize.verifiers.leaks.slide_layout import Tiles, Unsound, texts_of, tiles_of
+from medsanitize.verifiers.leaks.slide_layout import MalformedSlide, Tiles, texts_of, tiles_of
 from medsanitize.verifiers.leaks.slide_macro import Part as Kept
 from medsanitize.verifiers.leaks.slide_rendering import differences
-from medsanitize.verifiers.leaks.slide_single_pass import Pass, sums_of
+from medsanitize.verifiers.leaks.slide_single_pass import SinglePassReader, sums_of
 
 STRUCTURE: Final = Finding("structure", "audit:structure")
 _LEAST_OF_SOURCE: Final = 10
@@ -38,7 +43,7 @@ _BESIDE: Final = 16
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Staged:
+class StagedSlide:
     """A slide to audit: its main file, what the run states of it, and its source where there is one.
 
     ``parts`` are empty for a slide of one file; ``sources`` are the files of the source, the main one first.
@@ -63,16 +68,16 @@ class Staged:
         return tuple(Path(stem + part.name) for part in self.parts)
 
     def __repr__(self) -> str:
-        return f"Staged({len(self.files)} files)"
+        return f"StagedSlide({len(self.files)} files)"
 
 
-def audit_slide(staged: Staged, *, search: Search) -> tuple[Finding, ...]:
+def audit_slide(staged: StagedSlide, *, search: IdentifierSearch) -> tuple[Finding, ...]:
     """Look at one released slide as an attacker would, and as a viewer.
 
     Parameters
     ----------
-    staged : Staged
-    search : Search
+    staged : StagedSlide
+    search : IdentifierSearch
         The run-wide net.
 
     Returns
@@ -85,7 +90,9 @@ def audit_slide(staged: Staged, *, search: Search) -> tuple[Finding, ...]:
     return read_slide(staged, search=search)[0]
 
 
-def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+def read_slide(
+    staged: StagedSlide, *, search: IdentifierSearch
+) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
     """Audit a slide as `audit_slide` does; digests of its tiles (`tile_digests`) come of the same pass."""
     findings: set[Finding] = set()
     sums: dict[Path, str] = {}
@@ -96,7 +103,7 @@ def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], 
         seen = viewer.submit(lambda: list(differences(*looked_at)))
         try:
             findings.update(_in_bytes(staged, search, sums, joined))
-        except Unsound:
+        except MalformedSlide:
             findings.add(STRUCTURE)
         findings.update(seen.result())
     findings.update(_digests(staged, sums))
@@ -105,19 +112,19 @@ def read_slide(staged: Staged, *, search: Search) -> tuple[tuple[Finding, ...], 
 
 
 def _in_bytes(
-    staged: Staged, search: Search, sums: dict[Path, str], joined: list[bytes]
+    staged: StagedSlide, search: IdentifierSearch, sums: dict[Path, str], joined: list[bytes]
 ) -> Iterator[Finding]:
     """What is found in every file, each read once; digests go to ``sums``, sums of tiles to ``joined``."""
     layouts = tiles_of(staged.main, staged.files[1:])
     texts = list(texts_of(staged.sources[0], staged.sources[1:])) if staged.sources else []
-    tokens = identifying(texts)
-    net = search.with_words(word for word in (*tokens, *coded(texts)) if len(word) >= _LEAST_OF_SOURCE)
+    tokens = identifying_words(texts)
+    net = search.with_words(word for word in (*tokens, *base64_words(texts)) if len(word) >= _LEAST_OF_SOURCE)
     for path, tiles in layouts.items():
         if path.stat().st_size == 0:
             yield STRUCTURE
             continue
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            one = Pass(data, tiles.base)
+            one = SinglePassReader(data, tiles.base)
             gaps = _gaps(tiles.every, len(data))
             yield from _known(data, gaps, chain(_outside(data, gaps, net), one.hits(net)))
             sums[path] = one.sha256
@@ -145,7 +152,7 @@ def tile_digests(main: Path, others: Sequence[Path]) -> tuple[str, ...]:
     joined = []
     try:
         layouts = tiles_of(main, others)
-    except Unsound:
+    except MalformedSlide:
         return ()
     for path, tiles in layouts.items():
         if tiles.base:
@@ -161,7 +168,7 @@ def _of_tiles(main: Path, joined: Sequence[bytes]) -> tuple[str, ...]:
     return tuple(sha256(one).hexdigest() for one in (b"".join(several), *apart) if one)
 
 
-def _digests(staged: Staged, sums: Mapping[Path, str]) -> Iterator[Finding]:
+def _digests(staged: StagedSlide, sums: Mapping[Path, str]) -> Iterator[Finding]:
     """Every file is there, is no link, and has the digest that the record states.
 
     ``sums`` are digests of files that were read already.
@@ -190,7 +197,7 @@ def _search(data: mmap.mmap, tiles: Tiles, tokens: Tokens, *, metadata: bool) ->
     marks = [mark for place in tiles.profiles if (mark := profile_mark(data, place)) is not None]
     unmarked = _gaps(sorted([*tiles.every, *marks]), len(data))
     outside = b"\xfe\xfd".join(data[start:end] for start, end in unmarked)
-    for rule in hidden_in(outside, tokens):
+    for rule in hidden_data_rules(outside, tokens):
         yield Finding("description", f"audit:{rule}")
     for rule in tile_faults(data, tiles, metadata=metadata):
         yield Finding("tiles", f"audit:{rule}")
@@ -205,7 +212,9 @@ def _gaps(ranges: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]
     return gaps
 
 
-def _outside(data: mmap.mmap, gaps: Sequence[tuple[int, int]], net: Search) -> Iterator[Hit]:
+def _outside(
+    data: mmap.mmap, gaps: Sequence[tuple[int, int]], net: IdentifierSearch
+) -> Iterator[IdentifierHit]:
     """What is known of anybody, short or long, that begins outside the tiles."""
     windows: list[tuple[int, int]] = []
     for start, end in gaps:
@@ -218,7 +227,9 @@ def _outside(data: mmap.mmap, gaps: Sequence[tuple[int, int]], net: Search) -> I
             yield replace(hit, start=begin + hit.start, end=begin + hit.end)
 
 
-def _known(data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[Hit]) -> Iterator[Finding]:
+def _known(
+    data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[IdentifierHit]
+) -> Iterator[Finding]:
     """What is known of anybody; in tiles only where chance does not make it."""
     from bisect import bisect_right
 
@@ -235,7 +246,7 @@ def _known(data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[Hit]
             yield Finding("tiles" if inside else "description", f"audit:{hit.rule}")
 
 
-def stated_of(row: Any) -> SlideRecord:
+def manifest_facts(row: Any) -> SlideRecord:
     """What a manifest row states of a slide."""
     levels = tuple(
         (int(width), int(height))

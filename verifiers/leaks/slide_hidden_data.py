@@ -73,12 +73,12 @@ _MOST_STREAMS: Final = 4096
 _FORGET: Final = 64 << 20
 
 
-def identifying(texts: Sequence[bytes]) -> Tokens:
+def identifying_words(texts: Sequence[bytes]) -> Tokens:
     """Those words of a source that are no measures and no keys: long ones with digits, and dates."""
     return frozenset(word.lower() for word in _identifying(texts))
 
 
-def coded(texts: Sequence[bytes]) -> Iterator[bytes]:
+def base64_words(texts: Sequence[bytes]) -> Iterator[bytes]:
     """The same words as base64 writes them, in lower case, wherever in a coded text they stand."""
     for word in set(_identifying(texts)):
         for before in range(3):
@@ -99,7 +99,7 @@ def _identifying(texts: Sequence[bytes]) -> Iterator[bytes]:
                 yield stripped
 
 
-def hidden_in(outside: bytes, tokens: Tokens) -> Iterator[str]:
+def hidden_data_rules(outside: bytes, tokens: Tokens) -> Iterator[str]:
     """Rules that the bytes outside the tiles break: ``date``, ``guid``, ``source-text``, ``picture`` ..."""
     yield from _in_text(outside, tokens)
     for wide in _WIDE.findall(outside):

@@ -31,7 +31,7 @@ _NOT_BUILT_SO: Final = (
 """What readers raise on files that contradict themselves; TiffFileError is a ValueError."""
 
 
-class Unsound(Exception):
+class MalformedSlide(Exception):
     """A file of a slide is not built as its format asks."""
 
 
@@ -69,7 +69,7 @@ def tiles_of(main: Path, others: Sequence[Path]) -> dict[Path, Tiles]:
             return {main: _czi(main)}
         return {main: _tiff(main)}
     except (*_NOT_BUILT_SO, configparser.Error, OSError):
-        raise Unsound from None
+        raise MalformedSlide from None
 
 
 def channels_of(main: Path, others: Sequence[Path]) -> tuple[Path, ...]:
@@ -84,7 +84,7 @@ def channels_of(main: Path, others: Sequence[Path]) -> tuple[Path, ...]:
     by_name = {path.name: path for path in others}
     try:
         if b"<!DOCTYPE" in content.replace(b"\0", b"").upper():
-            raise Unsound
+            raise MalformedSlide
         wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
         parser = ET.XMLParser(encoding="utf-16" if wide else "utf-8")  # noqa: S314  no type, so no entities
         root = ET.fromstring(content, parser)  # noqa: S314
@@ -92,9 +92,9 @@ def channels_of(main: Path, others: Sequence[Path]) -> tuple[Path, ...]:
         names = dict.fromkeys((one.text or "").strip() for one in paths)
         found = tuple(by_name[name] for name in names)
     except (ET.ParseError, LookupError, ValueError):
-        raise Unsound from None
+        raise MalformedSlide from None
     if not found or len(found) != len(others):
-        raise Unsound
+        raise MalformedSlide
     return found
 
 
@@ -140,7 +140,7 @@ def _said_in(main: Path) -> Iterator[bytes]:
                         if int(tag.dtype) in (1, 2, 7) and tag.count > 5:
                             yield data[tag.valueoffset : tag.valueoffset + min(tag.count, _MOST)]
         except _NOT_BUILT_SO:
-            raise Unsound from None
+            raise MalformedSlide from None
 
 
 # -- formats ------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def _tiff(path: Path) -> Tiles:
             names = (324, 325) if 324 in tags else (273, 279)
             starts, counts = (_numbers(tags[name].value) for name in names)
             if len(starts) != len(counts):
-                raise Unsound
+                raise MalformedSlide
             ranges = tuple((a, a + n) for a, n in zip(starts, counts, strict=True) if n)
             every += ranges
             if 347 in tags:
@@ -220,7 +220,7 @@ def _mirax_level(index: bytes, head: int, level: int) -> Iterator[tuple[int, int
         count, following = struct.unpack_from("<2i", index, page)
         yield from _LEVEL.iter_unpack(index[page + 8 : page + 8 + 16 * count])
         page = following
-    raise Unsound
+    raise MalformedSlide
 
 
 def _mirax_preview(ini: configparser.ConfigParser, index: bytes, head: int) -> tuple[int, int, int] | None:
@@ -241,7 +241,7 @@ def _czi(path: Path) -> Tiles:
     ranges: list[Range] = []
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:10] != b"ZISRAWFILE":
-            raise Unsound
+            raise MalformedSlide
         (directory,) = struct.unpack_from("<q", data, 32 + 52)
         (count,) = struct.unpack_from("<i", data, directory + 32)
         at = directory + 32 + 128
@@ -263,6 +263,6 @@ def _sorted(ranges: Sequence[Range], size: int) -> tuple[Range, ...]:
     reached = 0
     for start, end in ordered:
         if start < reached or end < start or end > size:
-            raise Unsound
+            raise MalformedSlide
         reached = end
     return tuple(ordered)

@@ -45,13 +45,13 @@ def _channels(
     main: Path, stated: SlideRecord, sources: Sequence[Path], part: Part | None
 ) -> Iterator[Finding]:
     """OpenSlide opens no AFI: each SVS that it names is held against that of the source's list."""
-    from medsanitize.verifiers.leaks.slide_layout import Unsound, channels_of
+    from medsanitize.verifiers.leaks.slide_layout import MalformedSlide, channels_of
 
     beside = sorted(main.parent.glob(f"{main.stem}_*.svs"))
     try:
         ours = channels_of(main, beside)
         theirs = channels_of(sources[0], sources[1:]) if sources else ()
-    except (Unsound, OSError):
+    except (MalformedSlide, OSError):
         yield _VIEWER
         return
     if sources and len(ours) != len(theirs):
@@ -197,7 +197,7 @@ def _czi(main: Path, sources: Sequence[Path]) -> Iterator[Finding]:
     import mmap
     import struct
 
-    from medsanitize.verifiers.leaks.slide_layout import Unsound, tiles_of
+    from medsanitize.verifiers.leaks.slide_layout import MalformedSlide, tiles_of
 
     with main.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if struct.unpack_from("<q", data, 32 + 72)[0] or b"ZISRAWATTACH" in data[: 1 << 20]:
@@ -206,7 +206,7 @@ def _czi(main: Path, sources: Sequence[Path]) -> Iterator[Finding]:
             return
         try:
             mine, theirs = tiles_of(main, ())[main].base, tiles_of(sources[0], ())[sources[0]].base
-        except Unsound:
+        except MalformedSlide:
             yield _VIEWER
             return
         with sources[0].open("rb") as other, mmap.mmap(other.fileno(), 0, access=mmap.ACCESS_READ) as given:

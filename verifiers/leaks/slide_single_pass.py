@@ -18,7 +18,7 @@ from medsanitize.verifiers.leaks.identifier_search import OVERLAP
 from medsanitize.verifiers.leaks.slide_layout import JPEG, Range
 
 if TYPE_CHECKING:
-    from medsanitize.verifiers.leaks.identifier_search import Hit, Search
+    from medsanitize.verifiers.leaks.identifier_search import IdentifierHit, IdentifierSearch
 
 CHUNK: Final = 4 << 20
 """Bytes that are digested beside their search: so many that neither waits for the other often."""
@@ -124,7 +124,7 @@ def head_of(data: bytes | mmap.mmap, start: int, end: int, last: bytes) -> bytes
     return data[start : scan + len(SCAN)] if scan > 0 else NO_HEAD
 
 
-class Pass:
+class SinglePassReader:
     """Reads a file once, from its begin to its end.
 
     Attributes
@@ -138,8 +138,10 @@ class Pass:
         self._tiles = TileSums(data, tiles)
         self.sha256 = ""
 
-    def hits(self, net: Search) -> Iterator[Hit]:
-        """What the net finds of long values (`Search.long_hits`), while a thread digests the same bytes."""
+    def hits(self, net: IdentifierSearch) -> Iterator[IdentifierHit]:
+        """What the net finds of long values (`IdentifierSearch.long_hits`), while a thread digests the
+        same bytes.
+        """
         data, whole = self._data, sha256()
         with ThreadPoolExecutor(1) as beside:
             digested: Future[None] | None = None

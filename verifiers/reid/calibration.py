@@ -51,7 +51,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class OperatingPoint:
     """A threshold and what it costs. A score at or above the threshold says: the same patient.
 
     ``not_calibratable`` is empty where the bound of the rate that was asked for is at most the target,
@@ -89,19 +89,19 @@ class Calibration:
     patients: int
     pairs: int
 
-    def at(self, threshold: float) -> Point:
+    def at(self, threshold: float) -> OperatingPoint:
         """Return what a threshold costs."""
         place = bisect_left(self.curve, threshold, key=lambda step: step[0])
         reached = self.curve[place][1] if place < len(self.curve) else 0
         matched = len(self.disjoint) - bisect_left(self.disjoint, threshold)
         missed = bisect_left(self.genuine, threshold)
-        return Point(
+        return OperatingPoint(
             threshold,
             false_match=_rate(reached / self.pairs, matched, len(self.disjoint)),
             false_non_match=_rate(missed / len(self.genuine), missed, len(self.genuine)),
         )
 
-    def for_false_match(self, target: float) -> Point:
+    def for_false_match(self, target: float) -> OperatingPoint:
         """Return the lowest threshold whose false match rate is at most ``target``.
 
         With patients enough, the upper bound keeps to the target too; with too few it is the estimate alone,
@@ -110,23 +110,23 @@ class Calibration:
         allowed = math.floor(_required(target) * self.pairs + 1e-9)
         place = next((n for n, (_, reached) in enumerate(self.curve) if reached <= allowed), len(self.curve))
         threshold = _above(self.curve[place - 1][0]) if place else self.curve[0][0]
-        errors = most_errors(len(self.disjoint), target)
+        errors = max_errors(len(self.disjoint), target)
         if errors < 0:
-            reason = _too_few(target, 2 * fewest(target), self.patients, "patients")
+            reason = _too_few(target, 2 * samples_needed(target), self.patients, "patients")
             return replace(self.at(threshold), not_calibratable=reason)
         if errors < len(self.disjoint):
             threshold = max(threshold, _above(self.disjoint[-1 - errors]))
         return self.at(threshold)
 
-    def for_false_non_match(self, target: float) -> Point:
+    def for_false_non_match(self, target: float) -> OperatingPoint:
         """Return the highest threshold whose false non-match rate is at most ``target``, as above.
 
         It is the tolerance bound of the order statistics: 1 % needs 299 patients.
         """
         count = len(self.genuine)
-        errors = most_errors(count, _required(target))
+        errors = max_errors(count, _required(target))
         if errors < 0:
-            reason = _too_few(target, fewest(target), count, "patients with two images or more")
+            reason = _too_few(target, samples_needed(target), count, "patients with two images or more")
             point = self.at(self.genuine[min(math.floor(target * count + 1e-9), count - 1)])
             return replace(point, not_calibratable=reason)
         return self.at(self.genuine[min(errors, count - 1)])
@@ -228,14 +228,14 @@ def clopper_pearson(errors: int, of: int, confidence: float = CONFIDENCE) -> tup
     return lower, upper
 
 
-def fewest(target: float) -> int:
+def samples_needed(target: float) -> int:
     """Return how many independent trials without an error it takes for an upper bound of ``target``."""
     return math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-target) - 1e-9)
 
 
-def most_errors(of: int, target: float) -> int:
+def max_errors(of: int, target: float) -> int:
     """Return the most errors of so many for which the upper bound is at most ``target``; -1 if none."""
-    if of < fewest(target):
+    if of < samples_needed(target):
         return -1
     return bisect_right(range(of + 1), target, lo=1, key=lambda errors: clopper_pearson(errors, of)[1]) - 1
 

@@ -24,7 +24,7 @@ TWO_PATIENTS: Final = "named for two patients"
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class LabelColumns:
     """Names of the columns; whatever a table calls them, these are what they mean.
 
     Attributes
@@ -87,7 +87,9 @@ class Labels:
         )
 
 
-def read_labels(table: Path, root: Path, columns: Columns | None = None, split: str | None = None) -> Labels:
+def read_labels(
+    table: Path, root: Path, columns: LabelColumns | None = None, split: str | None = None
+) -> Labels:
     """Read the rows of one split.
 
     Parameters
@@ -96,7 +98,7 @@ def read_labels(table: Path, root: Path, columns: Columns | None = None, split: 
         CSV with a header line (UTF-8) or Parquet.
     root : Path
         Folder of images. Nothing outside it is ever opened, links out of it included.
-    columns : Columns, optional
+    columns : LabelColumns, optional
         What the table calls its columns.
     split : str, optional
         Value of the split column; without it, all rows.
@@ -106,7 +108,7 @@ def read_labels(table: Path, root: Path, columns: Columns | None = None, split: 
     UsageError
         When the table cannot be read, lacks a column, has no row of the split, or a day that is no number.
     """
-    columns = columns or Columns()
+    columns = columns or LabelColumns()
     texts = read_table(table)
     _require(texts, columns, split)
     if not root.is_dir():
@@ -130,9 +132,9 @@ def read_labels(table: Path, root: Path, columns: Columns | None = None, split: 
     return _labels(texts, columns, found, excluded)
 
 
-def splits_of(table: Path, columns: Columns | None = None) -> tuple[str, ...]:
+def split_names(table: Path, columns: LabelColumns | None = None) -> tuple[str, ...]:
     """The splits that a table names, in the order of their names; errors as `read_labels`."""
-    columns = columns or Columns()
+    columns = columns or LabelColumns()
     texts = read_table(table)
     _require(texts, columns, "")
     return tuple(sorted(set(texts[columns.split]) - {""}))
@@ -155,7 +157,7 @@ def _image(home: Path, name: str, patient: str) -> tuple[Path | None, str]:
 
 
 def _labels(
-    texts: Mapping[str, list[str]], columns: Columns, found: Mapping[Path, int], excluded: Counter[str]
+    texts: Mapping[str, list[str]], columns: LabelColumns, found: Mapping[Path, int], excluded: Counter[str]
 ) -> Labels:
     import numpy as np
 
@@ -186,7 +188,7 @@ def _day(text: str, row: int) -> float:
         raise UsageError(f"The days since the first image are no number in row {row + 1}", remedy) from None
 
 
-def _of_split(texts: Mapping[str, list[str]], columns: Columns, split: str | None) -> list[int]:
+def _of_split(texts: Mapping[str, list[str]], columns: LabelColumns, split: str | None) -> list[int]:
     rows = range(len(texts[columns.file]))
     chosen = [row for row in rows if split is None or texts[columns.split][row] == split]
     if not chosen:
@@ -195,7 +197,7 @@ def _of_split(texts: Mapping[str, list[str]], columns: Columns, split: str | Non
     return chosen
 
 
-def _require(texts: Mapping[str, list[str]], columns: Columns, split: str | None) -> None:
+def _require(texts: Mapping[str, list[str]], columns: LabelColumns, split: str | None) -> None:
     """Ask for the columns without which nothing can be said; a renamed one must be there."""
     needed = {"file": "the image", "patient_id": "the patient"}
     if split is not None:

@@ -12,9 +12,9 @@ import torch
 from click.testing import CliRunner, Result
 from medsanitize.cli import cli
 from medsanitize.generators.diffusion.generator import open_generator
-from medsanitize.generators.diffusion.preprocess import square
+from medsanitize.generators.diffusion.preprocess import preprocess_image
 from medsanitize.generators.phantoms.cohorts import write_chests
-from medsanitize.verifiers.reid.images.read import read_picture
+from medsanitize.verifiers.reid.images.read import read_image
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_tiny_learns_what_chests_look_like(table: Path, tmp_path: Path) -> None:
     generator = open_generator(tmp_path / "model")
     assert facts["digest"] == generator.digest
     made = generator.sample([place % len(generator.classes) for place in range(8)], list(range(8)))
-    real = np.stack([square(read_picture(path), 32) for path in sorted(table.parent.glob("*/*.png"))])
+    real = np.stack([preprocess_image(read_image(path), 32) for path in sorted(table.parent.glob("*/*.png"))])
     mean = real.mean(0).ravel()
     assert min(np.corrcoef(mean, image.ravel())[0, 1] for image in made) > 0.7
     assert made.std(0).mean() > 2

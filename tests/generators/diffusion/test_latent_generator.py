@@ -15,13 +15,13 @@ import pytest
 import torch
 from diffusers import AutoencoderKL, DDIMScheduler, UNet2DModel
 from medsanitize.errors import IntegrityError, MedsanitizeError, UsageError
-from medsanitize.generators.diffusion.config import Config
+from medsanitize.generators.diffusion.config import GeneratorConfig
 from medsanitize.generators.diffusion.generator import Generator, open_generator, training_of
 from medsanitize.generators.diffusion.model_folder import AUTOENCODER, DENOISER, FILES
 from medsanitize.generators.diffusion.networks import autoencoder_facts, denoiser_facts, schedule_facts
-from medsanitize.generators.diffusion.preprocess import as_picture, square
+from medsanitize.generators.diffusion.preprocess import preprocess_image, to_image_array
 from medsanitize.generators.diffusion.recipes import RECIPES, recipe_for
-from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.models.model_folder import CONFIG, write_folder
 from safetensors.torch import save
 
@@ -45,7 +45,7 @@ def content() -> dict[str, bytes]:
     tiny = recipe_for("tiny")
     encoder, unet = parts()
     facts = autoencoder_facts(tiny), denoiser_facts(tiny, 2), schedule_facts(tiny)
-    config = Config(Modality.RADIOGRAPH, 32, ("ill", "well"), *facts, steps=4, guidance=1.5)
+    config = GeneratorConfig(Modality.RADIOGRAPH, 32, ("ill", "well"), *facts, steps=4, guidance=1.5)
     return {
         CONFIG: config.to_bytes(),
         AUTOENCODER: save(encoder.state_dict()),
@@ -235,14 +235,14 @@ def test_a_pipeline_of_another_kind_is_refused(pipeline: Path) -> None:
 def test_a_square_is_the_middle_and_a_picture_again() -> None:
     pixels = np.zeros((40, 60), np.float32)
     pixels[:, 8:52] = 1
-    found = square(Picture(pixels, Modality.RADIOGRAPH), 20)
+    found = preprocess_image(ImageArray(pixels, Modality.RADIOGRAPH), 20)
     assert (found == 255).all()
-    assert (as_picture(found).pixels == 1).all()
+    assert (to_image_array(found).pixels == 1).all()
 
 
 def test_a_slide_has_no_square() -> None:
     with pytest.raises(UsageError, match="grey"):
-        square(Picture(np.zeros((8, 8, 3), np.float32), Modality.SLIDE), 8)
+        preprocess_image(ImageArray(np.zeros((8, 8, 3), np.float32), Modality.SLIDE), 8)
 
 
 def test_the_recipe_of_the_paper_is_its() -> None:

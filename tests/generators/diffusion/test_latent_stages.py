@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 from medsanitize.errors import UsageError
-from medsanitize.generators.diffusion.accelerator import Machine, machine_for
-from medsanitize.generators.diffusion.training_loop import Pace, Place, run_stage
+from medsanitize.generators.diffusion.accelerator import AcceleratorHandle, open_accelerator
+from medsanitize.generators.diffusion.training_loop import Schedule, StageContext, run_stage
 from medsanitize.pipeline.runtime.progress import Silent
 from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.verifiers.reid.training.checkpoint import Position, group, read_checkpoint
 from numpy.typing import NDArray
 from torch import Tensor
 
-PACE = Pace(every=3, grids=100, patience=2, seed=0)
+PACE = Schedule(every=3, grids=100, patience=2, seed=0)
 
 
 class Part:
@@ -54,7 +54,7 @@ class Part:
         return np.zeros((1, 1, 8, 8), np.uint8)
 
 
-class Several(Machine):
+class Several(AcceleratorHandle):
     """One of several processes; the others' loss on patients kept back gains nothing."""
 
     def mean(self, values: Mapping[str, float]) -> dict[str, float]:
@@ -63,7 +63,7 @@ class Several(Machine):
 
 def test_weights_that_are_no_numbers_never_replace_a_checkpoint(tmp_path: Path) -> None:
     stops = Stop()
-    place = Place(tmp_path, "test", machine_for("no"), Silent(), stops)
+    place = StageContext(tmp_path, "test", open_accelerator("no"), Silent(), stops)
     with pytest.raises(UsageError, match="the training diverged") as told:
         run_stage(Part(stops, breaks=3), Position(), {}, PACE, place)
     stored = read_checkpoint(tmp_path, "test")
@@ -75,6 +75,6 @@ def test_weights_that_are_no_numbers_never_replace_a_checkpoint(tmp_path: Path) 
 
 def test_all_processes_end_a_part_by_the_mean_of_their_losses(tmp_path: Path) -> None:
     stops = Stop()
-    place = Place(tmp_path, "test", Several(machine_for("no").accelerator), Silent(), stops)
+    place = StageContext(tmp_path, "test", Several(open_accelerator("no").accelerator), Silent(), stops)
     ended = run_stage(Part(stops), Position(), {}, PACE, place)
     assert [(entry["step"], entry["held"]) for entry in ended.log] == [(3, 1.0), (6, 1.0), (9, 1.0)]

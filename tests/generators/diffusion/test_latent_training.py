@@ -14,13 +14,13 @@ import pytest
 import torch
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.generators.diffusion import dataset
-from medsanitize.generators.diffusion.dataset import divided
-from medsanitize.generators.diffusion.generator import learned_from, open_generator, training_of
+from medsanitize.generators.diffusion.dataset import split_dataset
+from medsanitize.generators.diffusion.generator import open_generator, trained_on_dataset, training_of
 from medsanitize.generators.diffusion.recipes import Prediction, Recipe, recipe_for
-from medsanitize.generators.diffusion.train import Made, train_generator
+from medsanitize.generators.diffusion.train import GeneratorTrainingResult, train_generator
 from medsanitize.generators.phantoms.random_fields import stream
 from medsanitize.pipeline.synthesis.reference_images import Table, sides_of
-from medsanitize.verifiers.reid.labels import Columns, read_labels
+from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from PIL import Image
 
 
@@ -93,7 +93,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def train(root: Path, output: Path, recipe: Recipe, ear: Ear | None = None, **other: Any) -> Made:
+def train(
+    root: Path, output: Path, recipe: Recipe, ear: Ear | None = None, **other: Any
+) -> GeneratorTrainingResult:
     ear = ear or Ear()
     labels = read_labels(root / "labels.csv", root, split=other.get("split"))
     column, pipeline = other.get("column", "finding"), other.get("pipeline")
@@ -101,18 +103,20 @@ def train(root: Path, output: Path, recipe: Recipe, ear: Ear | None = None, **ot
 
 
 @pytest.fixture(scope="module")
-def made(root: Path, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Made]:
+def made(
+    root: Path, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, GeneratorTrainingResult]:
     folder = tmp_path_factory.mktemp("made") / "model"
     return folder, train(root, folder, recipe)
 
 
-def test_a_rare_class_is_left_out_and_counted(made: tuple[Path, Made]) -> None:
+def test_a_rare_class_is_left_out_and_counted(made: tuple[Path, GeneratorTrainingResult]) -> None:
     _, what = made
     assert what.classes == {"one": 14, "two": 12}
     assert what.excluded == {"of a class with fewer than 5 patients": 2}
 
 
-def test_patients_kept_back_are_none_that_is_learned_from(made: tuple[Path, Made]) -> None:
+def test_patients_kept_back_are_none_that_is_learned_from(made: tuple[Path, GeneratorTrainingResult]) -> None:
     counts = made[1].counts
     assert counts["patients"] == counts["fit_patients"] + counts["held_patients"] == 13
 
@@ -157,7 +161,7 @@ def test_somebody_is_kept_back_when_those_chosen_first_go_with_their_class(
     monkeypatch.setattr(dataset, "HELD_SHARE", 0.001)
     table_of(tmp_path, {"one": 7, "two": 7, "three": 5})
     labels = read_labels(tmp_path / "labels.csv", tmp_path, split="train")
-    found = [divided(labels, "finding", seed, Ear(), Ear()) for seed in range(12)]
+    found = [split_dataset(labels, "finding", seed, Ear(), Ear()) for seed in range(12)]
     assert {len(set(one.classes.values())) for one in found} == {2, 3}
     assert {int(one.held.sum()) for one in found} == {1}
 
@@ -175,14 +179,14 @@ def test_the_gate_takes_the_table_of_a_training_that_left_images_out(recipe: Rec
     table_of(tmp_path, {"one": 8, "two": 8, "three": 5, "four": 2}, unreadable=("one", "three"))
     train(tmp_path, tmp_path / "model", recipe, split="train")
     table = Table(
-        tmp_path, tmp_path / "labels.csv", Columns(), "finding", ("train", "holdout", "calibration")
+        tmp_path, tmp_path / "labels.csv", LabelColumns(), "finding", ("train", "holdout", "calibration")
     )
     model = tmp_path / "model"
     sides = sides_of(table, open_generator(model), training_of(model), frozenset(), Ear(), Ear())
     assert len(sides.training) == 15
 
 
-def test_provenance_names_no_file_and_no_patient(made: tuple[Path, Made]) -> None:
+def test_provenance_names_no_file_and_no_patient(made: tuple[Path, GeneratorTrainingResult]) -> None:
     facts = training_of(made[0])
     assert (facts["counts"]["images"], len(facts["images"])) == (26, 64)
     every = b"".join(path.read_bytes() for path in made[0].iterdir())
@@ -190,7 +194,9 @@ def test_provenance_names_no_file_and_no_patient(made: tuple[Path, Made]) -> Non
     assert b".png" not in every.replace(b"samples.png", b"")
 
 
-def test_the_log_has_an_entry_a_checkpoint_and_the_folder_shows_samples(made: tuple[Path, Made]) -> None:
+def test_the_log_has_an_entry_a_checkpoint_and_the_folder_shows_samples(
+    made: tuple[Path, GeneratorTrainingResult],
+) -> None:
     entries = [json.loads(line) for line in (made[0] / "log.jsonl").read_text().splitlines()]
     assert [(entry["part"], entry["step"]) for entry in entries] == [(1, 3), (1, 5), (2, 3), (2, 6), (2, 7)]
     with Image.open(made[0] / "samples.png") as image:
@@ -198,14 +204,16 @@ def test_the_log_has_an_entry_a_checkpoint_and_the_folder_shows_samples(made: tu
     assert "<svg" in (made[0] / "curves.svg").read_text()
 
 
-def test_nothing_of_the_patients_stays_beside_the_model_but_sheets(made: tuple[Path, Made]) -> None:
+def test_nothing_of_the_patients_stays_beside_the_model_but_sheets(
+    made: tuple[Path, GeneratorTrainingResult],
+) -> None:
     beside = made[0].with_name("model.training")
     assert {path.suffix for path in beside.iterdir()} == {".png"}
 
 
 @pytest.mark.parametrize(("part", "at"), [("autoencoder", 4), ("denoiser", 5)])
 def test_a_stopped_training_ends_as_an_undisturbed_one(
-    root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path, part: str, at: int
+    root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path, part: str, at: int
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(root, tmp_path / "model", recipe, Ear(part, at))
@@ -213,7 +221,7 @@ def test_a_stopped_training_ends_as_an_undisturbed_one(
 
 
 def test_a_killed_training_goes_on_from_its_last_checkpoint(
-    root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path
+    root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     with pytest.raises(OSError, match=r"^$"):
         train(root, tmp_path / "model", recipe, Ear("denoiser", 5, dies=True))
@@ -278,7 +286,7 @@ def test_a_part_ends_when_patients_kept_back_gain_nothing(root: Path, recipe: Re
 
 
 def test_a_generator_is_gone_on_from_with_other_classes(
-    root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path
+    root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     train(root, tmp_path / "model", recipe, column=None, pipeline=made[0])
     found = open_generator(tmp_path / "model")
@@ -290,21 +298,21 @@ def test_a_generator_is_gone_on_from_with_other_classes(
 
 
 def test_what_networks_learned_from_before_is_recorded(
-    root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path
+    root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     train(root, tmp_path / "model", recipe, column=None, pipeline=made[0])
     before, after = training_of(made[0]), training_of(tmp_path / "model")
     assert before["images_before"] == []
     assert after["images_before"] == [before["images"]] != [after["images"]]
-    assert learned_from(after) == {before["images"], after["images"]}
+    assert trained_on_dataset(after) == {before["images"], after["images"]}
     assert "also of other images" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_a_generator_may_go_on_with_the_very_same_images(
-    root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path
+    root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     train(root, tmp_path / "model", recipe, pipeline=made[0])
-    assert learned_from(training_of(tmp_path / "model")) == {training_of(made[0])["images"]}
+    assert trained_on_dataset(training_of(tmp_path / "model")) == {training_of(made[0])["images"]}
     assert "of these images alone" in (tmp_path / "model" / "README.md").read_text()
 
 
@@ -323,11 +331,11 @@ def test_a_generator_may_go_on_with_the_very_same_images(
 def test_what_a_folder_does_not_say_of_its_images_is_unknown(
     facts: dict[str, Any], images: set[str] | None
 ) -> None:
-    assert learned_from(facts) == images
+    assert trained_on_dataset(facts) == images
 
 
 def test_the_prediction_of_a_pipeline_is_recorded_and_not_that_of_the_recipe(
-    root: Path, recipe: Recipe, made: tuple[Path, Made], tmp_path: Path
+    root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     noise = replace(recipe, denoiser=replace(recipe.denoiser, prediction=Prediction.NOISE))
     train(root, tmp_path / "model", noise, pipeline=made[0])
@@ -380,6 +388,8 @@ def test_one_patient_alone_is_refused(recipe: Recipe, tmp_path: Path) -> None:
         train(tmp_path, tmp_path / "model", recipe, column=None)
 
 
-def test_a_model_is_never_written_over(root: Path, recipe: Recipe, made: tuple[Path, Made]) -> None:
+def test_a_model_is_never_written_over(
+    root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult]
+) -> None:
     with pytest.raises(UsageError, match="There is a model in the output folder"):
         train(root, made[0], recipe)

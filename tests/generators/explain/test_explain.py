@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import UsageError
-from medsanitize.generators.explain.catalogue import Entry
-from medsanitize.generators.explain.embeddings import Looked
+from medsanitize.generators.explain.catalogue import CatalogueEntry
+from medsanitize.generators.explain.embeddings import EmbeddedCatalogue
 from medsanitize.generators.explain.explain import explain, ranks_of
 from medsanitize.generators.explain.ndcg import dcg, ndcg, ndcg_by_chance
-from medsanitize.generators.explain.relevance_judgements import Judgements, rank, read_judgements
+from medsanitize.generators.explain.relevance_judgements import RelevanceJudgements, rank, read_judgements
 from medsanitize.generators.explain.report import tone_of
 from medsanitize.policies.model import Release
 from medsanitize.release.build import write_evidence
@@ -69,11 +69,14 @@ def test_chance_is_the_mean_over_random_orders() -> None:
 # Rankings of vectors
 
 
-def looked(vectors: list[list[float]], queries: list[list[float]], alike: list[list[float]]) -> Looked:
+def looked(
+    vectors: list[list[float]], queries: list[list[float]], alike: list[list[float]]
+) -> EmbeddedCatalogue:
     entries = tuple(
-        Entry(f"o{place}", f"data/{place}.png", Path(), True, "", 0.001) for place in range(len(vectors))
+        CatalogueEntry(f"o{place}", f"data/{place}.png", Path(), True, "", 0.001)
+        for place in range(len(vectors))
     )
-    return Looked(entries, np.float32(vectors), np.float32(queries), np.array(alike), {})
+    return EmbeddedCatalogue(entries, np.float32(vectors), np.float32(queries), np.array(alike), {})
 
 
 def test_cases_come_by_distance_with_their_place_by_structure() -> None:
@@ -103,7 +106,9 @@ def test_equal_distances_keep_the_order_of_the_catalogue() -> None:
 def test_a_ranking_that_agrees_has_all_of_the_gain_and_its_reverse_has_less() -> None:
     judged = {f"o{place}": 5.0 - place for place in range(5)}
     vectors = [[float(place)] for place in range(5)]
-    found = rank(Judgements({"a.png": judged}), looked(vectors, [[0.0]], [[1, 2, 3, 4, 5.0]]), "m", "d")
+    found = rank(
+        RelevanceJudgements({"a.png": judged}), looked(vectors, [[0.0]], [[1, 2, 3, 4, 5.0]]), "m", "d"
+    )
     (at,) = found.at
     assert (at.p, at.features.value) == (4, 1)
     assert at.structure.value == pytest.approx(ndcg([1, 2, 3, 4, 5], 4))
@@ -113,7 +118,7 @@ def test_each_image_is_ranked_among_its_own_judgements() -> None:
     vectors = [[float(place)] for place in range(8)]
     first = {f"o{place}": 4.0 - place for place in range(4)}
     second = {f"o{place}": float(place) for place in range(4, 8)}
-    both = Judgements({"a": first, "b": second})
+    both = RelevanceJudgements({"a": first, "b": second})
     found = rank(both, looked(vectors, [[0.0], [9.0]], [[0.0] * 8] * 2), "m", "d")
     assert (found.images, found.judgements) == (2, 8)
     assert found.at[0].features.value == 1

@@ -14,12 +14,17 @@ import numpy as np
 import pytest
 from medsanitize.generators.export.dicom import SOP_CLASSES, dicom_object
 from medsanitize.generators.export.png import png_object, sidecar
-from medsanitize.generators.export.provenance import Names, Said, names_of, seed_of
+from medsanitize.generators.export.provenance import (
+    SyntheticIdentifiers,
+    SyntheticProvenance,
+    seed_of,
+    synthetic_identifiers,
+)
 from medsanitize.policies.model import Pseudonyms
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.verifiers.leaks.dicom_conformance import Expected
 from medsanitize.verifiers.leaks.dicom_reader import read
-from medsanitize.verifiers.leaks.identifier_search import build_search
+from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 from medsanitize.verifiers.leaks.raster_files import audit_raster
 from medsanitize.verifiers.leaks.scan_object import audit_parsed
 from PIL import Image
@@ -27,7 +32,7 @@ from pydicom import dcmread
 
 KEYS = derive_sub_keys(bytes(range(64)), scope="release:test")
 MODEL = "a" * 64
-SAID = Said("effusion", MODEL, "passed", 0.00099, "1.0")
+SAID = SyntheticProvenance("effusion", MODEL, "passed", 0.00099, "1.0")
 FORMS = sorted(SOP_CLASSES)
 
 
@@ -35,8 +40,8 @@ def square(size: int = 33) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     return np.random.default_rng(5).integers(0, 256, (size, size), dtype=np.uint8)
 
 
-def names(seed: int = 3, form: str = "cr") -> Names:
-    return names_of(KEYS, Pseudonyms(), form, model=MODEL, label=0, seed=seed)  # type: ignore[arg-type]
+def names(seed: int = 3, form: str = "cr") -> SyntheticIdentifiers:
+    return synthetic_identifiers(KEYS, Pseudonyms(), form, model=MODEL, label=0, seed=seed)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -81,7 +86,7 @@ def test_it_states_no_patient_and_no_date(form: str) -> None:
 def test_the_audit_of_a_release_finds_nothing(form: str) -> None:
     data = dicom_object(square(), names(), SAID, form)
     expected = Expected(sha256=sha256(data).hexdigest(), pseudonym=names().patient)
-    assert audit_parsed(read(data), own=(), search=build_search(()), expected=expected) == ()
+    assert audit_parsed(read(data), own=(), search=build_identifier_search(()), expected=expected) == ()
 
 
 @pytest.mark.system
@@ -97,7 +102,9 @@ def test_dciodvfy_finds_no_error(form: str, tmp_path: Path) -> None:
 
 
 def test_names_are_those_of_model_class_and_seed_under_the_key() -> None:
-    other = names_of(derive_sub_keys(bytes(64), scope="x"), Pseudonyms(), "cr", model=MODEL, label=0, seed=3)
+    other = synthetic_identifiers(
+        derive_sub_keys(bytes(64), scope="x"), Pseudonyms(), "cr", model=MODEL, label=0, seed=3
+    )
     assert names() == names()
     assert len({names().patient, names(4).patient, other.patient}) == 3
     assert len({names().study, names().series, names().instance}) == 3
@@ -114,7 +121,7 @@ def test_a_picture_is_nothing_but_pixels(tmp_path: Path) -> None:
     path.write_bytes(png_object(square()))
     with Image.open(path) as image:
         assert np.array_equal(np.asarray(image), square())
-    assert audit_raster(path, search=build_search(())) == ()
+    assert audit_raster(path, search=build_identifier_search(())) == ()
 
 
 def test_the_file_beside_a_picture_says_what_it_is() -> None:

@@ -13,8 +13,8 @@ from medsanitize.generators.phantoms.chest import FINDINGS, chest_phantom, chest
 from medsanitize.generators.phantoms.cohorts import COLUMNS, write_chests, write_slides
 from medsanitize.generators.phantoms.tissue import tissue_phantom
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.images.read import read_picture
-from medsanitize.verifiers.reid.labels import Columns, read_labels
+from medsanitize.verifiers.reid.images.read import read_image
+from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 
 
 def _standard(pictures: list[np.ndarray]) -> np.ndarray:
@@ -103,7 +103,7 @@ def test_a_folder_of_chests_has_a_table_that_the_commands_read(tmp_path: Path) -
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
     assert {row["split"] for row in rows} == {"train", "test"}
-    labels = read_labels(table, tmp_path / "a", Columns(), "train")
+    labels = read_labels(table, tmp_path / "a", LabelColumns(), "train")
     assert len(labels.paths) == sum(row["split"] == "train" for row in rows)
     assert len({row["patient_id"] for row in rows}) == 5
 
@@ -127,7 +127,7 @@ def test_a_folder_of_slides_reads_as_slides(tmp_path: Path) -> None:
     with table.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 4
-    assert read_picture(tmp_path / "a" / rows[0]["file"]).modality is Modality.SLIDE
+    assert read_image(tmp_path / "a" / rows[0]["file"]).modality is Modality.SLIDE
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:

@@ -12,23 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.generators.diffusion.preprocess import as_picture
+from medsanitize.generators.diffusion.preprocess import to_image_array
 from medsanitize.generators.phantoms.chest import Visit, chest_phantom, chest_visit
 from medsanitize.generators.privacy_gate.candidate_search import candidates_for
-from medsanitize.generators.privacy_gate.gate import Gate, judge, prepare
+from medsanitize.generators.privacy_gate.gate import PrivacyGate, calibrate_gate, evaluate_privacy
 from medsanitize.generators.privacy_gate.positive_controls import (
     CONTRAST,
     SCALE,
     SHIFT,
     TURN,
-    blurred,
-    encoded,
+    gaussian_blur,
+    jpeg_round_trip,
     lowest,
-    moved,
+    transform_geometry,
 )
-from medsanitize.generators.privacy_gate.splits import Side
+from medsanitize.generators.privacy_gate.splits import Split
 from medsanitize.generators.privacy_gate.statement import statement
-from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.models.protocols import Verification
 from numpy.typing import NDArray
 
@@ -63,7 +63,7 @@ class Waves:
     def dimension(self) -> int:
         return WAVES * (len(TURNED) if self.turned else 1)
 
-    def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
+    def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
         found = np.stack([waves(one.pixels.tobytes(), len(one.pixels)) for one in pictures])
         return found[:, : self.dimension]
 
@@ -132,7 +132,7 @@ class Phantoms:
         return np.stack([self._one(seed) for seed in seeds])
 
     def reconstruct(self, images: Squares) -> Squares:
-        return blurred(images, 0.6)
+        return gaussian_blur(images, 0.6)
 
     def vary(self, images: Squares, classes: Sequence[int], strength: float, seeds: Sequence[int]) -> Squares:
         """Towards somebody else by strength, with a grain of its own; nothing is remembered."""
@@ -153,22 +153,22 @@ class Phantoms:
         pixels = int(draw.integers(1, max(2, round(0.03 * self.size)) + 1))
         changed = [
             lambda: kept,
-            lambda: blurred(kept, draw.uniform(0.3, 1)),
+            lambda: gaussian_blur(kept, draw.uniform(0.3, 1)),
             lambda: np.roll(kept, (pixels, -pixels), (1, 2)),
-            lambda: moved(kept),
-            lambda: encoded(kept, 50),
-            lambda: encoded(blurred(kept, 0.4), 60),
+            lambda: transform_geometry(kept),
+            lambda: jpeg_round_trip(kept, 50),
+            lambda: jpeg_round_trip(gaussian_blur(kept, 0.4), 60),
         ]
         return changed[int(draw.integers(len(changed)))]()[0]
 
 
-def side(numbers: Sequence[int], images: int, made: Callable[[int, int], Squares]) -> Side:
-    squares = [as_picture(made(number, sitting)) for number in numbers for sitting in range(images)]
+def side(numbers: Sequence[int], images: int, made: Callable[[int, int], Squares]) -> Split:
+    squares = [to_image_array(made(number, sitting)) for number in numbers for sitting in range(images)]
     patients = np.repeat(np.array(numbers, np.int64), images)
-    return Side(squares, patients, np.zeros(len(squares), np.int64))
+    return Split(squares, patients, np.zeros(len(squares), np.int64))
 
 
-def squares_in(one: Side) -> Squares:
+def squares_in(one: Split) -> Squares:
     return np.stack([np.rint(picture.pixels * 255).astype(np.uint8) for picture in one.pictures])
 
 
@@ -177,7 +177,7 @@ def small(number: int, sitting: int) -> Squares:
 
 
 @pytest.fixture(scope="module")
-def sides() -> dict[str, Side]:
+def sides() -> dict[str, Split]:
     return {
         "training": side(range(120), 1, small),
         "holdout": side(range(200, 320), 1, small),
@@ -185,7 +185,7 @@ def sides() -> dict[str, Side]:
     }
 
 
-def made_by(sides: dict[str, Side], copied: float = 0.0) -> Phantoms:
+def made_by(sides: dict[str, Split], copied: float = 0.0) -> Phantoms:
     # Three hundred made-up people, each of whom may come at any seed.
     return Phantoms(
         squares_in(sides["training"]),
@@ -195,14 +195,14 @@ def made_by(sides: dict[str, Side], copied: float = 0.0) -> Phantoms:
 
 
 def prepared(
-    sides: dict[str, Side],
+    sides: dict[str, Split],
     generator: Phantoms,
     images: int = 3000,
     *,
     retrieval: Any = None,
     verifier: Any = None,
-) -> Gate:
-    return prepare(
+) -> PrivacyGate:
+    return calibrate_gate(
         sides["training"], sides["holdout"], sides["calibration"], generator,
         retrieval or Waves(turned=False), verifier or Waves(), images=images, hears=Silent(), stops=Silent(),
     )  # fmt: skip
@@ -213,7 +213,7 @@ def sampled(generator: Phantoms, images: int) -> Squares:
 
 
 @pytest.fixture(scope="module")
-def gate(sides: dict[str, Side]) -> Gate:
+def gate(sides: dict[str, Split]) -> PrivacyGate:
     """Of each image its sixteen nearest are scored, which is what a large cohort would get."""
     with pytest.MonkeyPatch.context() as patch:
         nearest_only(patch, 16)
@@ -226,13 +226,13 @@ def nearest_only(patch: pytest.MonkeyPatch, candidates: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def few(sides: dict[str, Side]) -> dict[str, Side]:
+def few(sides: dict[str, Split]) -> dict[str, Split]:
     return {**sides, "calibration": side(range(400, 430), 2, small)}
 
 
 @pytest.mark.parametrize("copied", [1.0, 0.1, 0.02])
 def test_a_generator_that_copies_is_refused_and_its_copies_are_found(
-    gate: Gate, sides: dict[str, Side], copied: float
+    gate: PrivacyGate, sides: dict[str, Split], copied: float
 ) -> None:
     generator = made_by(sides, copied)
     found = gate.judge(sampled(generator, 1000))
@@ -243,27 +243,29 @@ def test_a_generator_that_copies_is_refused_and_its_copies_are_found(
     assert found.verdict.copy_rate >= copied
 
 
-def test_an_honest_generator_passes_when_it_has_the_numbers(gate: Gate, sides: dict[str, Side]) -> None:
+def test_an_honest_generator_passes_when_it_has_the_numbers(
+    gate: PrivacyGate, sides: dict[str, Split]
+) -> None:
     found = gate.judge(sampled(made_by(sides), 3000))
     assert found.verdict.state == "passed", "\n".join(statement(found.verdict))
     assert found.kept.all()
     assert found.verdict.linked.errors == 0
 
 
-def test_with_fewer_images_it_is_not_calibratable(gate: Gate, sides: dict[str, Side]) -> None:
+def test_with_fewer_images_it_is_not_calibratable(gate: PrivacyGate, sides: dict[str, Split]) -> None:
     found = gate.judge(sampled(made_by(sides), 500)).verdict
     assert found.state == "not calibratable"
     assert found.needed == ("2,995 images, and there are 500",)
 
 
-def test_with_fewer_patients_it_is_not_calibratable(sides: dict[str, Side]) -> None:
+def test_with_fewer_patients_it_is_not_calibratable(sides: dict[str, Split]) -> None:
     fewer = {**sides, "calibration": side(range(400, 698), 2, small)}
     found = prepared(fewer, made_by(sides)).judge(sampled(made_by(sides), 100)).verdict
     assert found.state == "not calibratable"
     assert found.needed[0].startswith("299 patients")
 
 
-def test_a_copy_is_told_to_the_holder_with_its_original(gate: Gate, sides: dict[str, Side]) -> None:
+def test_a_copy_is_told_to_the_holder_with_its_original(gate: PrivacyGate, sides: dict[str, Split]) -> None:
     generator = made_by(sides)
     synthetic = np.concatenate([generator.training[[7, 3]], generator.sample([0], [5])])
     found, again = gate.match(synthetic), gate.judge(synthetic)
@@ -272,23 +274,23 @@ def test_a_copy_is_told_to_the_holder_with_its_original(gate: Gate, sides: dict[
     assert again.verdict.linked.errors == 2
 
 
-def test_a_patient_who_is_drawn_twice_is_extracted(gate: Gate, sides: dict[str, Side]) -> None:
+def test_a_patient_who_is_drawn_twice_is_extracted(gate: PrivacyGate, sides: dict[str, Split]) -> None:
     training = made_by(sides).training
-    twice = np.concatenate([training[[7]], encoded(training[[7]], 70), training[[9]]])
+    twice = np.concatenate([training[[7]], jpeg_round_trip(training[[7]], 70), training[[9]]])
     assert gate.judge(twice).verdict.attacks.extraction.extracted == 1
 
 
-def test_nobody_to_calibrate_on_matches_everything(sides: dict[str, Side]) -> None:
+def test_nobody_to_calibrate_on_matches_everything(sides: dict[str, Split]) -> None:
     alone = {**sides, "calibration": side(range(400, 410), 1, small), "holdout": side([], 1, small)}
     found = prepared(alone, made_by(sides)).judge(sampled(made_by(sides), 20))
     assert found.verdict.state == "not calibratable"
     assert not found.kept.any()
 
 
-def test_the_same_input_gives_the_same_verdict(few: dict[str, Side]) -> None:
+def test_the_same_input_gives_the_same_verdict(few: dict[str, Split]) -> None:
     generator = made_by(few, 0.1)
     one, other = (
-        judge(
+        evaluate_privacy(
             sampled(generator, 60), few["training"], few["holdout"], few["calibration"],
             Waves(turned=False), Waves(), generator, hears=Silent(), stops=Silent(),
         )
@@ -298,18 +300,18 @@ def test_the_same_input_gives_the_same_verdict(few: dict[str, Side]) -> None:
     assert one.score.tobytes() == other.score.tobytes()
 
 
-def test_few_pairs_are_all_scored(few: dict[str, Side]) -> None:
+def test_few_pairs_are_all_scored(few: dict[str, Split]) -> None:
     generator = made_by(few, 1.0)
     found = prepared(few, generator).judge(sampled(generator, 100))
     assert found.verdict.subject.candidates == 120
     assert not found.kept.any()
 
 
-def test_a_search_pays_for_what_it_overlooks(few: dict[str, Side], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_pays_for_what_it_overlooks(few: dict[str, Split], monkeypatch: pytest.MonkeyPatch) -> None:
     nearest_only(monkeypatch, 2)
 
     class Blind(Waves):
-        def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
+        def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
             return _noise(pictures)
 
     generator = made_by(few)
@@ -318,13 +320,13 @@ def test_a_search_pays_for_what_it_overlooks(few: dict[str, Side], monkeypatch: 
     assert gate.match(sampled(generator, 20)).matched.all()
 
 
-def _noise(pictures: Sequence[Picture]) -> NDArray[np.float32]:
+def _noise(pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
     seeds = [int(sha256(one.pixels.tobytes()).hexdigest()[:8], 16) for one in pictures]
     return np.stack([np.random.default_rng(seed).normal(size=WAVES) for seed in seeds]).astype(np.float32)
 
 
 def test_a_generator_that_gives_back_what_it_was_trained_on_under_noise_is_vetoed(
-    few: dict[str, Side],
+    few: dict[str, Split],
 ) -> None:
     @dataclass(frozen=True)
     class Remembers(Phantoms):
@@ -343,7 +345,7 @@ def test_a_generator_that_gives_back_what_it_was_trained_on_under_noise_is_vetoe
         assert found.restored == (120 if veto else found.restored)
 
 
-def test_sides_that_share_somebody_are_refused(sides: dict[str, Side]) -> None:
+def test_sides_that_share_somebody_are_refused(sides: dict[str, Split]) -> None:
     generator = made_by(sides)
     same = {**sides, "holdout": side(range(100, 130), 1, small)}
     with pytest.raises(UsageError, match="A patient is in two"):
@@ -358,7 +360,7 @@ def test_sides_that_share_somebody_are_refused(sides: dict[str, Side]) -> None:
 
 
 def test_models_for_other_images_and_images_of_another_size_are_refused(
-    gate: Gate, sides: dict[str, Side]
+    gate: PrivacyGate, sides: dict[str, Split]
 ) -> None:
     with pytest.raises(UsageError, match="different images"):
         prepared(sides, replace(made_by(sides), modality=Modality.SLIDE))
@@ -366,12 +368,12 @@ def test_models_for_other_images_and_images_of_another_size_are_refused(
         gate.match(np.zeros((2, 32, 32), np.uint8))
 
 
-def test_a_score_that_is_no_number_is_refused(few: dict[str, Side]) -> None:
+def test_a_score_that_is_no_number_is_refused(few: dict[str, Split]) -> None:
     with pytest.raises(IntegrityError, match="no number"):
         prepared(few, made_by(few), verifier=Waves(gain=float("nan")))
 
 
-def test_a_generator_that_changes_the_size_is_refused(few: dict[str, Side]) -> None:
+def test_a_generator_that_changes_the_size_is_refused(few: dict[str, Split]) -> None:
     class Shrinks(Phantoms):
         def reconstruct(self, images: Squares) -> Squares:
             return images[:, ::2, ::2]
@@ -382,8 +384,11 @@ def test_a_generator_that_changes_the_size_is_refused(few: dict[str, Side]) -> N
 
 def test_controls_are_copies_and_the_lowest_of_a_patient_counts() -> None:
     image = small(1, 0)[None]
-    assert np.abs(encoded(image, 90).astype(int) - image).mean() < 3
-    assert np.abs(np.diff(blurred(image, 2.0).astype(int))).mean() < np.abs(np.diff(image.astype(int))).mean()
+    assert np.abs(jpeg_round_trip(image, 90).astype(int) - image).mean() < 3
+    assert (
+        np.abs(np.diff(gaussian_blur(image, 2.0).astype(int))).mean()
+        < np.abs(np.diff(image.astype(int))).mean()
+    )
     assert lowest(np.array([0.3, 0.2, 0.9]), np.array([5, 5, 2])).tolist() == [0.9, 0.2]
 
 
@@ -393,8 +398,8 @@ def test_copies_are_moved_as_far_as_training_moves_what_is_learned() -> None:
     assert min(TURN / augment.TURN, SHIFT / augment.SHIFT, SCALE / augment.SCALE) >= 1
     assert CONTRAST >= augment.CONTRAST
     images = np.stack([small(1, 0)] * 3)
-    assert moved(images).tobytes() == moved(images).tobytes()
-    assert not np.array_equal(moved(images)[0], moved(images)[1])
+    assert transform_geometry(images).tobytes() == transform_geometry(images).tobytes()
+    assert not np.array_equal(transform_geometry(images)[0], transform_geometry(images)[1])
 
 
 def test_all_pairs_are_scored_where_they_are_few() -> None:
@@ -432,7 +437,7 @@ def large(patient: int, sitting: int) -> Squares:
 
 @pytest.mark.slow
 def test_real_phantoms_pass_a_real_verifier_unless_they_are_copies(
-    trained: Verification, large_sides: dict[str, Side]
+    trained: Verification, large_sides: dict[str, Split]
 ) -> None:
     """A trained verification model, 500 patients, 3,000 images: pytest -m slow -k real_phantoms -s.
 
@@ -455,7 +460,7 @@ def test_real_phantoms_pass_a_real_verifier_unless_they_are_copies(
 
 
 @pytest.fixture(scope="module")
-def large_sides() -> dict[str, Side]:
+def large_sides() -> dict[str, Split]:
     return {
         "training": side(range(100), 1, large),
         "holdout": side(range(200, 300), 1, large),
@@ -468,7 +473,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Verification:
     """The default recipe, on phantoms of another seed."""
     from medsanitize.generators.phantoms.cohorts import write_chests
     from medsanitize.verifiers.reid.labels import read_labels
-    from medsanitize.verifiers.reid.models.config import Kind
+    from medsanitize.verifiers.reid.models.config import ModelKind
     from medsanitize.verifiers.reid.models.load import open_verification
     from medsanitize.verifiers.reid.training.recipes import VERIFICATION
     from medsanitize.verifiers.reid.training.train import train
@@ -476,5 +481,5 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Verification:
     folder: Path = tmp_path_factory.mktemp("verifier")
     table = write_chests(folder / "images", range(300), visits=(2, 3), seed=1)
     labels = read_labels(table, folder / "images")
-    train(Kind.VERIFICATION, labels, VERIFICATION["match"], None, folder / "model", Silent(), Silent())
+    train(ModelKind.VERIFICATION, labels, VERIFICATION["match"], None, folder / "model", Silent(), Silent())
     return open_verification(folder / "model")

@@ -11,26 +11,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.errors import UsageError
-from medsanitize.generators.privacy_gate.confidence_bounds import bound, threshold, worst
-from medsanitize.generators.privacy_gate.decide import decide, rate
+from medsanitize.generators.privacy_gate.confidence_bounds import bound, lowest_scores, threshold
+from medsanitize.generators.privacy_gate.decide import decide_verdict, rate
 from medsanitize.generators.privacy_gate.extraction_attack import extraction
-from medsanitize.generators.privacy_gate.matched_samples import equal
-from medsanitize.generators.privacy_gate.membership_inference import likelihood_ratio, membership
-from medsanitize.generators.privacy_gate.nearest_neighbour_test import closeness
+from medsanitize.generators.privacy_gate.matched_samples import match_samples
+from medsanitize.generators.privacy_gate.membership_inference import likelihood_ratio, membership_inference
+from medsanitize.generators.privacy_gate.nearest_neighbour_test import nearest_neighbor_test
 from medsanitize.generators.privacy_gate.parameters import (
     CLAIMED,
     LABEL,
-    Terms,
+    GateParameters,
     images_needed,
     patients_needed,
 )
 from medsanitize.generators.privacy_gate.score_plot import score_curves
 from medsanitize.generators.privacy_gate.statement import statement
-from medsanitize.generators.privacy_gate.verdict import Attacks, Scores, Subject, Verdict
+from medsanitize.generators.privacy_gate.verdict import Attacks, GateSubject, GateVerdict, Scores
 from numpy.typing import NDArray
 
 MEMBERS = 300
-SUBJECT = Subject({"generator": "aa", "retrieval": "bb", "verification": "cc"}, {"training images": 500}, 500)
+SUBJECT = GateSubject(
+    {"generator": "aa", "retrieval": "bb", "verification": "cc"}, {"training images": 500}, 500
+)
 
 
 def uniform(draw: np.random.Generator, low: float, high: float, size: int) -> NDArray[np.float64]:
@@ -41,8 +43,8 @@ def attacks(draw: np.random.Generator, patients: int = MEMBERS, images: int = 30
     """Of a generator that learned of nobody."""
     near = draw.integers(0, patients, images)
     return Attacks(
-        closeness(near, draw.random(images) < 0.5, patients),
-        membership(draw.normal(size=patients), draw.normal(size=patients)),
+        nearest_neighbor_test(near, draw.random(images) < 0.5, patients),
+        membership_inference(draw.normal(size=patients), draw.normal(size=patients)),
         extraction(0, draw.random(patients) * 0.5, draw.random(patients) * 0.5, 0.8),
     )
 
@@ -56,7 +58,7 @@ def drawn(draw: np.random.Generator, images: int, copied: float) -> tuple[NDArra
 
 def simulated(
     *, patients: int = 299, images: int = 3000, copied: float = 0.0, seed: int = 0, members: int = MEMBERS
-) -> Verdict:
+) -> GateVerdict:
     """Genuine and control scores high, other people's low."""
     draw = np.random.default_rng(seed)
     training, _ = drawn(draw, images, copied)
@@ -70,9 +72,9 @@ def simulated(
         equal=training,
         holdout=uniform(draw, 0, 0.6, images),
     )
-    limit = scores.threshold(Terms()).value
+    limit = scores.threshold(GateParameters()).value
     linked = rate(int((training >= limit).sum()), 5000)
-    return decide(scores, linked, attacks(draw, members, images), SUBJECT, Terms())
+    return decide_verdict(scores, linked, attacks(draw, members, images), SUBJECT, GateParameters())
 
 
 # -- threshold and bound ----------------------------------------------------------------------
@@ -109,7 +111,7 @@ def test_the_threshold_keeps_its_promise_as_often_as_it_says(patients: int) -> N
 
 def test_the_worst_of_real_pairs_and_controls_is_what_counts() -> None:
     genuine, copy = np.array([0.9, 0.5, 0.8]), np.array([0.6, 0.9, 0.85])
-    assert worst(genuine, {"varied": copy}).tolist() == [0.6, 0.5, 0.8]
+    assert lowest_scores(genuine, {"varied": copy}).tolist() == [0.6, 0.5, 0.8]
 
 
 def test_no_match_among_3000_images_is_a_tenth_of_a_percent() -> None:
@@ -150,7 +152,7 @@ def test_real_pairs_alone_would_let_copies_through() -> None:
     draw = np.random.default_rng(9)
     genuine, control = draw.uniform(0.9, 1, 400), draw.uniform(0.5, 1, 400)
     copies = draw.uniform(0.5, 1, 1000)
-    alone, both = threshold(genuine, 0.01), threshold(worst(genuine, {"varied": control}), 0.01)
+    alone, both = threshold(genuine, 0.01), threshold(lowest_scores(genuine, {"varied": control}), 0.01)
     assert (copies < alone.value).mean() > 0.7
     assert (copies < both.value).mean() <= 0.01
 
@@ -158,7 +160,7 @@ def test_real_pairs_alone_would_let_copies_through() -> None:
 @pytest.mark.parametrize("wrong", [{"missed": 0.0}, {"most": 1.0}, {"strength": -0.2}])
 def test_rates_lie_between_0_and_1(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="not between 0 and 1"):
-        Terms(**wrong)
+        GateParameters(**wrong)
 
 
 # -- holdout, membership, extraction ----------------------------------------------------------
@@ -167,7 +169,7 @@ def test_rates_lie_between_0_and_1(wrong: dict[str, float]) -> None:
 @given(st.lists(st.integers(0, 8), max_size=40), st.lists(st.integers(10, 15), max_size=40))
 def test_equal_sides_have_as_many_images_of_each_of_a_pair(one: list[int], other: list[int]) -> None:
     sides = [np.array(side, np.int64) for side in (one, other)]
-    found = equal(*sides)
+    found = match_samples(*sides)
     assert found.patients == min(len(set(one)), len(set(other)))
     for rows, patients in zip((found.training, found.holdout), sides, strict=True):
         assert len(np.unique(rows)) == len(rows) == len(found.pairs)
@@ -181,13 +183,13 @@ def test_images_that_crowd_around_few_patients_raise_no_alarm() -> None:
     for _ in range(150):
         # All images lie near one of twenty patients, who are of training or not by chance.
         near = draw.integers(0, 20, 1000)
-        alarms += closeness(near, draw.random(20)[near] < 0.5, 20).alarm
+        alarms += nearest_neighbor_test(near, draw.random(20)[near] < 0.5, 20).alarm
     assert alarms / 150 <= 0.05
 
 
 def test_images_nearer_to_training_raise_the_alarm() -> None:
     draw = np.random.default_rng(2)
-    found = closeness(draw.integers(0, 300, 3000), draw.random(3000) < 0.7, 300)
+    found = nearest_neighbor_test(draw.integers(0, 300, 3000), draw.random(3000) < 0.7, 300)
     assert found.alarm
     assert found.share == pytest.approx(0.7, abs=0.03)
     assert found.lower < found.share
@@ -195,7 +197,7 @@ def test_images_nearer_to_training_raise_the_alarm() -> None:
 
 def test_the_membership_attack_errs_as_often_as_it_says() -> None:
     draw = np.random.default_rng(3)
-    found = [membership(draw.normal(size=200), draw.normal(size=200)) for _ in range(1500)]
+    found = [membership_inference(draw.normal(size=200), draw.normal(size=200)) for _ in range(1500)]
     assert np.mean([one.veto for one in found]) <= 0.05 / 3 + 0.01
     assert np.mean([one.rate for one in found]) == pytest.approx(3 / 201, abs=0.002)
 
@@ -204,13 +206,13 @@ def test_members_who_were_copied_are_recognised() -> None:
     draw = np.random.default_rng(4)
     members = draw.normal(size=300)
     members[:40] += 8
-    found = membership(members, draw.normal(size=300))
+    found = membership_inference(members, draw.normal(size=300))
     assert found.veto
     assert found.lower > 0.05
 
 
 def test_without_a_hundred_patients_a_side_no_attack_was_made() -> None:
-    found = membership(np.zeros(99), np.zeros(500))
+    found = membership_inference(np.zeros(99), np.zeros(500))
     assert not found.veto
     assert "100 patients in training and in holdout each, and the smaller has 99" in found.needed
     assert extraction(0, np.zeros(99), np.zeros(500), 0.5).needed
@@ -287,7 +289,7 @@ def test_copies_among_too_few_images_fail_all_the_same() -> None:
 def test_a_veto_overrules_a_bound_that_is_kept() -> None:
     draw = np.random.default_rng(0)
     honest = simulated()
-    remembered = membership(draw.normal(size=300) + 5, draw.normal(size=300))
+    remembered = membership_inference(draw.normal(size=300) + 5, draw.normal(size=300))
     for veto in (
         replace(honest.attacks, membership=remembered),
         replace(honest.attacks, extraction=extraction(1, np.zeros(300), np.zeros(300), 0.5)),
@@ -301,16 +303,18 @@ def test_a_veto_overrules_a_bound_that_is_kept() -> None:
                 np.zeros(3000),
             ]
         )
-        found = decide(scores, rate(0, 100), veto, SUBJECT, Terms())
+        found = decide_verdict(scores, rate(0, 100), veto, SUBJECT, GateParameters())
         assert found.upper <= 0.001
         assert found.state == "failed"
 
 
 def test_an_alarm_is_told_and_decides_nothing() -> None:
-    alarm = closeness(np.arange(3000) % 300, np.ones(3000, bool), 300)
+    alarm = nearest_neighbor_test(np.arange(3000) % 300, np.ones(3000, bool), 300)
     honest = simulated()
     scores = Scores(np.full(299, 0.9), {}, np.zeros(3000), np.zeros(3000), np.zeros(3000))
-    found = decide(scores, rate(0, 100), replace(honest.attacks, closeness=alarm), SUBJECT, Terms())
+    found = decide_verdict(
+        scores, rate(0, 100), replace(honest.attacks, closeness=alarm), SUBJECT, GateParameters()
+    )
     assert found.clauses[4].state == "alarm"
     assert found.passed
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from medsanitize.generators.diffusion.preprocess import as_picture
-from medsanitize.generators.privacy_gate.splits import Side
+from medsanitize.generators.diffusion.preprocess import to_image_array
+from medsanitize.generators.privacy_gate.splits import Split
 from medsanitize.generators.quality import evaluate as measured_module
 from medsanitize.generators.quality import metrics as quality_module
 from medsanitize.generators.quality import report as quality_page
-from medsanitize.generators.quality.evaluate import Measured, figures_section, measure
+from medsanitize.generators.quality.evaluate import QualityResult, figures_section, measure
 from medsanitize.generators.quality.metrics import Sample
 from medsanitize.pipeline.runtime.progress import Silent
 from medsanitize.pipeline.runtime.signals import Stop
-from medsanitize.verifiers.reid.images.image import Picture
+from medsanitize.verifiers.reid.images.image import ImageArray
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -24,12 +24,12 @@ def squares(count: int, seed: int) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, (count, SIZE, SIZE)).astype(np.uint8)
 
 
-class Counted(list[Picture]):
+class Counted(list[ImageArray]):
     """Pictures, and how many were read."""
 
     read = 0
 
-    def __getitem__(self, place: object) -> Picture:  # type: ignore[override]
+    def __getitem__(self, place: object) -> ImageArray:  # type: ignore[override]
         assert isinstance(place, int)
         self.read += 1
         return super().__getitem__(place)
@@ -44,14 +44,14 @@ def _network(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-def side(count: int) -> Side:
+def side(count: int) -> Split:
     """Patients of two images each, in two classes by turns."""
-    pictures = Counted(as_picture(one) for one in squares(count, 0))
+    pictures = Counted(to_image_array(one) for one in squares(count, 0))
     patients = np.arange(count, dtype=np.int64) // 2
-    return Side(pictures, patients, patients % 2)
+    return Split(pictures, patients, patients % 2)
 
 
-def measured(synthetic: int, real: int, classes: NDArray[np.int64] | None = None) -> Measured:
+def measured(synthetic: int, real: int, classes: NDArray[np.int64] | None = None) -> QualityResult:
     made = Sample(squares(synthetic, 1), classes)
     return measure(made, side(real), Silent(), Stop(), of_all=False, nearest=False)
 

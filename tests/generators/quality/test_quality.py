@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.generators.quality.classifier_transfer import Labelled, agreements, score
+from medsanitize.generators.quality.classifier_transfer import LabeledFeatures, agreements, score
 from medsanitize.generators.quality.diversity import diversity, mean_of_pairs
 from medsanitize.generators.quality.frechet_distance import frechet, frechet_distance
 from medsanitize.generators.quality.interval import mean_of
@@ -217,7 +217,7 @@ def test_a_class_without_an_image_is_never_said() -> None:
 
 
 def test_scores_are_those_of_the_confusion() -> None:
-    images = Labelled(cloud(6), np.array([0, 0, 0, 0, 1, 1]), np.arange(6))
+    images = LabeledFeatures(cloud(6), np.array([0, 0, 0, 0, 1, 1]), np.arange(6))
     found = score("real", "synthetic", images, np.array([0, 0, 0, 1, 1, 0]), 2)
     assert found.accuracy.value == pytest.approx(4 / 6)
     assert found.balanced.value == pytest.approx((3 / 4 + 1 / 2) / 2)
@@ -228,9 +228,9 @@ def test_scores_are_those_of_the_confusion() -> None:
 def test_classes_agree_where_they_are_the_same_and_not_where_they_are_swapped() -> None:
     classes = np.arange(100) % 2
     features = cloud(100, seed=2) * np.float32(0.2) + np.eye(4, dtype=np.float32)[classes]
-    real = Labelled(features, classes, np.arange(100))
+    real = LabeledFeatures(features, classes, np.arange(100))
     assert [one.accuracy.value for one in agreements(real, real, 2)] == [1, 1, 1]
-    swapped = Labelled(features, 1 - classes, np.arange(100))
+    swapped = LabeledFeatures(features, 1 - classes, np.arange(100))
     assert [one.accuracy.value for one in agreements(real, swapped, 2)] == [1, 0, 0]
 
 

@@ -34,7 +34,7 @@ def sound(export: DemoExport) -> list[Path]:
         if path.is_file() and path.name != "DICOMDIR":
             try:
                 dicom_reader.read(path)
-            except dicom_reader.Malformed:
+            except dicom_reader.MalformedFile:
                 continue
             paths.append(path)
     return paths

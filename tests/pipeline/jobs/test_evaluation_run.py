@@ -12,7 +12,7 @@ from medsanitize.cli import cli
 from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval as packaged
-from medsanitize.verifiers.reid.overlap.models import Paths, open_models
+from medsanitize.verifiers.reid.overlap.models import ModelPaths, open_models
 from medsanitize.verifiers.reid.training.dataset import digest_of_files
 from PIL import Image
 
@@ -59,7 +59,7 @@ def test_images_and_a_table_become_a_result_and_a_page(folder: Path, tmp_path: P
 
 def test_the_calibration_of_an_evaluation_is_one_of_its_models(folder: Path, tmp_path: Path) -> None:
     call(folder, "table.csv", "--output", str(tmp_path))
-    models = open_models(Paths())
+    models = open_models(ModelPaths())
     given = calibrations_of(tmp_path / "calibration.json", models)
     assert {modality: one.patients for modality, one in given.items()} == {Modality.RADIOGRAPH: 3}
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from medsanitize.cli import cli
 from medsanitize.generators.privacy_gate import gate as gate_module
-from medsanitize.generators.quality.evaluate import Measured
+from medsanitize.generators.quality.evaluate import QualityResult
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.jobs import synthesize as command
 from medsanitize.pipeline.runtime.signals import Stop, Stopped
@@ -56,7 +56,7 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
     monkeypatch.setattr(draw, "open_once", lambda *_: held["now"])
     monkeypatch.setattr(command, "open_verifiers", lambda *_: (Coarse(), Coarse()))
     monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: {})
-    calibrated = gate_module.prepare
+    calibrated = gate_module.calibrate_gate
 
     def prepare_once(*sides: Any, **terms: Any) -> Any:
         key = (held["now"], *(len(side.patients) for side in sides[:3]))
@@ -64,7 +64,7 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
             gates[key] = calibrated(*sides, **terms)
         return gates[key]
 
-    monkeypatch.setattr(gate_module, "prepare", prepare_once)
+    monkeypatch.setattr(gate_module, "calibrate_gate", prepare_once)
     return held
 
 
@@ -72,7 +72,7 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
 def call(people: Path, tmp_path: Path, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run the command in this process; the quality of such images is not measured."""
     assert generator
-    unmeasured = Measured(None, "They are patterns.", of_all=False)
+    unmeasured = QualityResult(None, "They are patterns.", of_all=False)
     monkeypatch.setattr(command, "quality_of", lambda *_, **__: unmeasured)
     write_verifier(tmp_path / "verifier")
 

@@ -88,7 +88,7 @@ def _verifiers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def passing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate that lets everything pass, to see what is released then."""
-    real = gate_module.prepare
+    real = gate_module.calibrate_gate
 
     class Passing:
         needed = ()
@@ -101,7 +101,7 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> None:
             kept = np.ones(len(images), bool)
             return replace(judged, kept=kept, verdict=replace(judged.verdict, state="passed"))
 
-    monkeypatch.setattr(gate_module, "prepare", Passing)
+    monkeypatch.setattr(gate_module, "calibrate_gate", Passing)
 
 
 def test_with_tiny_numbers_nothing_synthetic_is_released(trained: Path, tmp_path: Path) -> None:

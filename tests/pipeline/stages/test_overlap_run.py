@@ -27,9 +27,9 @@ from medsanitize.release.manifest import read_rows
 from medsanitize.release.registry import Registry
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.verifiers.reid.calibration import Calibration, calibrate
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.overlap.calibration_file import Given
-from medsanitize.verifiers.reid.overlap.models import Models, Paths
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile
+from medsanitize.verifiers.reid.overlap.models import ModelPaths, Models
 from PIL import Image
 from pydicom.data import get_testdata_file
 from pydicom.uid import generate_uid
@@ -63,7 +63,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Models]:
 
     held = {"now": Models({one: Coarse() for one in Modality})}  # type: ignore[misc]
 
-    def opened(_paths: Paths) -> Models:
+    def opened(_paths: ModelPaths) -> Models:
         return held["now"]
 
     monkeypatch.setattr(LocalEngine, "map", in_process)
@@ -85,13 +85,13 @@ def shown(patient: int, visit: int) -> Any:
 
 def given(scores: Calibration) -> str:
     """The file of a calibration of the model's distances."""
-    return Given(Modality.RADIOGRAPH, Coarse().digest, scores).to_json()
+    return CalibrationFile(Modality.RADIOGRAPH, Coarse().digest, scores).to_json()
 
 
 def calibration() -> str:
     """Of the model on patients of its own."""
     taken = [(patient, visit) for patient in range(900, 970) for visit in (0, 1)]
-    pictures = [Picture(shown(*one), Modality.RADIOGRAPH) for one in taken]
+    pictures = [ImageArray(shown(*one), Modality.RADIOGRAPH) for one in taken]
     vectors, patients = Coarse().embed(pictures), np.array([patient for patient, _ in taken])
     first, second = np.triu_indices(len(taken), 1)
     scores = -np.linalg.norm(vectors[first] - vectors[second], axis=1)

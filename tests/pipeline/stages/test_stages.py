@@ -40,7 +40,7 @@ from medsanitize.release.manifest import read_rows
 from medsanitize.sanitize.dicom.sanitizer import Sanitizer
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.result import Sanitized
-from medsanitize.verifiers.leaks.identifier_search import Search
+from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 from tests.helpers.hospital import CANARIES, KEY, write_ct
 
@@ -286,10 +286,10 @@ def test_a_leak_refuses_the_whole_release(workplace: Workplace, monkeypatch: pyt
 def test_the_net_that_knows_everybody_is_gone_before_the_release_is_published(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nets: list[ReferenceType[Search]] = []
+    nets: list[ReferenceType[IdentifierSearch]] = []
     build, publish = audit.build_net, run_module.publish
 
-    def noted(*given: object) -> Search:
+    def noted(*given: object) -> IdentifierSearch:
         net = build(*given)
         nets.append(ref(net))
         return net

@@ -65,7 +65,7 @@ def generator(
     monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: known)
     for module in (quality_module, quality_page):
         monkeypatch.setattr(module, "features_of", coarse_features)
-    calibrated = gate_module.prepare
+    calibrated = gate_module.calibrate_gate
 
     def prepare_once(*sides: Any, **terms: Any) -> Any:
         key = (held["now"], *(len(side.patients) for side in sides[:3]))
@@ -73,7 +73,7 @@ def generator(
             gates[key] = calibrated(*sides, **terms)
         return gates[key]
 
-    monkeypatch.setattr(gate_module, "prepare", prepare_once)
+    monkeypatch.setattr(gate_module, "calibrate_gate", prepare_once)
     return held
 
 

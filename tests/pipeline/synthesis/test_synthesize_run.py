@@ -226,10 +226,10 @@ def test_numbers_are_shared_out_whole(total: int, shares: tuple[int, ...], count
 def test_people_are_told_apart() -> None:
     """Of the simulation itself: one's visits are alike, and nobody else."""
     model = Coarse()
-    from medsanitize.generators.diffusion.preprocess import as_picture
+    from medsanitize.generators.diffusion.preprocess import to_image_array
 
-    seen = model.embed([as_picture(person([1, 2], visit)) for visit in (0, 1)])
-    other = model.embed([as_picture(person([1, 3]))])
+    seen = model.embed([to_image_array(person([1, 2], visit)) for visit in (0, 1)])
+    other = model.embed([to_image_array(person([1, 3]))])
     assert model.score(seen[:1], seen[1:])[0] > 0.95
     assert model.score(seen[:1], other)[0] < 0.1
     assert np.isfinite(other).all()

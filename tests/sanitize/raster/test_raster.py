@@ -23,7 +23,7 @@ from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.raster.burned_in import page_views
 from medsanitize.sanitize.raster.sanitizer import RasterSanitizer, inspect_raster, is_raster
 from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized
-from medsanitize.verifiers.leaks.identifier_search import build_search
+from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 from medsanitize.verifiers.leaks.raster_files import audit_raster, raster_digest
 from PIL import Image, ImageDraw, ImageFont
 
@@ -56,7 +56,7 @@ PLANTED = {
     for form, planted in (("PNG", planted_pngs()), ("JPEG", planted_jpegs()), ("TIFF", planted_tiffs()))
     for name, data in planted.items()
 }
-NOTHING_KNOWN = build_search(())
+NOTHING_KNOWN = build_identifier_search(())
 
 
 def policy(extra: str = "") -> Policy:
@@ -308,7 +308,7 @@ def test_equal_pixels_have_one_digest_in_every_file(tmp_path: Path) -> None:
 def test_the_audit_finds_a_known_name_and_another_digest(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(png_with(b"tEXt", b"Author\0" + RAW))
-    found = audit_raster(path, search=build_search([KnownValue("name", MARKER)]), digest="0" * 64)
+    found = audit_raster(path, search=build_identifier_search([KnownValue("name", MARKER)]), digest="0" * 64)
     assert {finding.rule for finding in found} == {"audit:name", "audit:digest", "audit:structure"}
 
 

@@ -14,7 +14,7 @@ from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.text.folding import fold_letters
 from medsanitize.sanitize.text.known_identifiers import compile_terms, find_known_identifiers
 from medsanitize.verifiers.leaks.identifier_encodings import fold
-from medsanitize.verifiers.leaks.patient_search import matcher
+from medsanitize.verifiers.leaks.patient_search import build_patient_search
 
 from tests.helpers.known_subject import FRAMES, SUBJECT, fakers, shown, subject_of
 
@@ -138,7 +138,7 @@ def test_what_is_left_holds_nothing_that_the_audit_of_the_own_patient_looks_for(
     for number in range(60):
         known = frozenset(subject_of(makers[number % len(makers)], number))
         subject = compile_terms(known)
-        own = matcher(known, vocabulary(), {})
+        own = build_patient_search(known, vocabulary(), {})
         for one in known:
             text = fold(shown(f"CT {one.value} knee", subject))
             assert not own.automaton.find_matches_as_indexes(text), text

@@ -18,8 +18,8 @@ from medsanitize.sanitize.result import SlideRecord
 from medsanitize.sanitize.wsi import macro, macro_ocr
 from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.verifiers.leaks.identifier_search import build_search
-from medsanitize.verifiers.leaks.slide_audit import Staged, audit_slide
+from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
+from medsanitize.verifiers.leaks.slide_audit import StagedSlide, audit_slide
 from PIL import Image, ImageDraw, ImageFont
 
 from tests.helpers import slides
@@ -61,7 +61,7 @@ def released(vendor: str) -> tuple[SlideView, EditPlan]:
     return source, plan_edits(source, RULES, NAME)
 
 
-def staged(source: SlideView, plan: EditPlan, folder: Path, part: tuple[float, ...] = PART) -> Staged:
+def staged(source: SlideView, plan: EditPlan, folder: Path, part: tuple[float, ...] = PART) -> StagedSlide:
     """The slide released, on disk beside its source."""
     before = folder / "in" / source.files[0].name
     before.parent.mkdir(parents=True)
@@ -75,14 +75,14 @@ def staged(source: SlideView, plan: EditPlan, folder: Path, part: tuple[float, .
     )
     left, top, right, bottom = part
     kept = (left, top, right, bottom)
-    return Staged(path, sha256(data).hexdigest(), stated, sources=(before,), macro=kept)
+    return StagedSlide(path, sha256(data).hexdigest(), stated, sources=(before,), macro=kept)
 
 
-def audited(one: Staged) -> set[str]:
-    return {finding.rule for finding in audit_slide(one, search=build_search(()))}
+def audited(one: StagedSlide) -> set[str]:
+    return {finding.rule for finding in audit_slide(one, search=build_identifier_search(()))}
 
 
-def shown(one: Staged) -> np.ndarray:
+def shown(one: StagedSlide) -> np.ndarray:
     with openslide.OpenSlide(one.main) as slide:
         return np.array(slide.associated_images["macro"].convert("RGB"))
 
@@ -246,7 +246,7 @@ def test_a_macro_that_nobody_stated_is_found(tmp_path: Path) -> None:
     one = staged(*released("aperio"), tmp_path)
     other = SlideRecord(one.stated.vendor, one.stated.levels, one.stated.mpp, one.stated.objective)
 
-    assert audited(Staged(one.main, one.sha256, other)) == {"audit:picture"}
+    assert audited(StagedSlide(one.main, one.sha256, other)) == {"audit:picture"}
 
 
 def test_another_macro_than_the_stated_one_is_found(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_another_macro_than_the_stated_one_is_found(tmp_path: Path) -> None:
     facts = one.stated
     other = SlideRecord(facts.vendor, facts.levels, facts.mpp, facts.objective, macros="0" * 64)
 
-    assert audited(Staged(one.main, one.sha256, other)) == {"audit:picture"}
+    assert audited(StagedSlide(one.main, one.sha256, other)) == {"audit:picture"}
 
 
 def test_a_macro_that_shows_more_than_the_policy_keeps_is_found(tmp_path: Path) -> None:
@@ -269,4 +269,4 @@ def test_a_stated_macro_that_is_not_there_is_found(tmp_path: Path) -> None:
     facts = one.stated
     stated = SlideRecord(facts.vendor, facts.levels, facts.mpp, facts.objective, macros="0" * 64)
 
-    assert audited(Staged(one.main, one.sha256, stated)) == {"audit:picture"}
+    assert audited(StagedSlide(one.main, one.sha256, stated)) == {"audit:picture"}

@@ -13,8 +13,8 @@ from medsanitize.sanitize.formats.tiff.pyramid import read_pyramid
 from medsanitize.sanitize.result import SlideRecord
 from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.verifiers.leaks.identifier_search import build_search
-from medsanitize.verifiers.leaks.slide_audit import Staged, audit_slide
+from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
+from medsanitize.verifiers.leaks.slide_audit import StagedSlide, audit_slide
 from PIL import ImageCms
 
 from tests.helpers import slides
@@ -26,7 +26,7 @@ PROFILES = WholeSlides(icc_profile="keep")
 LABELLED = ("aperio", "aperio-gt450", "philips")
 
 
-def saved(source: SlideView, rules: WholeSlides, folder: Path, *, metadata: bool = False) -> Staged:
+def saved(source: SlideView, rules: WholeSlides, folder: Path, *, metadata: bool = False) -> StagedSlide:
     """The slide released under a policy, on disk beside its source."""
     before = folder / "in" / source.files[0].name
     before.parent.mkdir(parents=True)
@@ -37,11 +37,11 @@ def saved(source: SlideView, rules: WholeSlides, folder: Path, *, metadata: bool
     path.write_bytes(data)
     facts = plan.facts
     stated = SlideRecord(facts.vendor, facts.levels, facts.mpp, facts.objective)
-    return Staged(path, sha256(data).hexdigest(), stated, sources=(before,), metadata=metadata)
+    return StagedSlide(path, sha256(data).hexdigest(), stated, sources=(before,), metadata=metadata)
 
 
-def audited(staged: Staged) -> set[str]:
-    return {finding.rule for finding in audit_slide(staged, search=build_search(()))}
+def audited(staged: StagedSlide) -> set[str]:
+    return {finding.rule for finding in audit_slide(staged, search=build_identifier_search(()))}
 
 
 def profiled() -> SlideView:
@@ -71,7 +71,7 @@ def test_a_label_that_shows_another_name_is_found(tmp_path: Path) -> None:
     staged = saved(slides.aperio(), REPLACED, tmp_path)
     other = staged.main.rename(tmp_path / "2.25.1.svs")
 
-    assert "audit:picture" in audited(Staged(other, staged.sha256, staged.stated))
+    assert "audit:picture" in audited(StagedSlide(other, staged.sha256, staged.stated))
 
 
 @pytest.mark.parametrize("vendor", LABELLED)
@@ -169,7 +169,7 @@ def test_a_colour_profile_with_texts_is_found(tmp_path: Path) -> None:
     path = tmp_path / "x.tif"
     path.write_bytes(data)
 
-    staged = Staged(path, sha256(data).hexdigest(), SlideRecord("generic-tiff", ((256, 256),)))
+    staged = StagedSlide(path, sha256(data).hexdigest(), SlideRecord("generic-tiff", ((256, 256),)))
 
     assert "audit:metadata" in audited(staged)
 

@@ -14,7 +14,7 @@ from medsanitize.release.manifest import ObjectRow, count_patients, write_object
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.result import CheckResult, Finding
 from medsanitize.verifiers.leaks.audit import audit_release, second_opinion
-from medsanitize.verifiers.leaks.identifier_search import build_search
+from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 
 NAMES = ("CT_small.dcm", "MR_small_RLE.dcm", "reportsi.dcm")
 
@@ -62,7 +62,9 @@ def test_a_clean_release_passes_and_says_that_no_search_was_made(made: ModuleTyp
 
 
 def test_with_a_search_a_clean_release_passes_it(made: ModuleType, tmp_path: Path) -> None:
-    audit = audit_release(make_release(made, tmp_path), build_search([KnownValue("name", "Doe^John")]))
+    audit = audit_release(
+        make_release(made, tmp_path), build_identifier_search([KnownValue("name", "Doe^John")])
+    )
 
     assert audit.identifiers is CheckResult.PASSED
 
@@ -71,7 +73,7 @@ def test_a_known_name_in_the_report_is_found(made: ModuleType, tmp_path: Path) -
     release = make_release(made, tmp_path)
     (release / "report.html").write_text("<p>John Doe</p>")
 
-    audit = audit_release(release, build_search([KnownValue("name", "Doe^John")]))
+    audit = audit_release(release, build_identifier_search([KnownValue("name", "Doe^John")]))
 
     assert (audit.findings, audit.identifiers) == (
         (("report.html", Finding("file", "audit:name")),),

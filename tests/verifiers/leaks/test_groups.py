@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from medsanitize.verifiers.leaks.k_anonymity import Groups, Told, groups_of
+from medsanitize.verifiers.leaks.k_anonymity import EquivalenceClasses, QuasiIdentifiers, equivalence_classes
 
 FEW = 5
 Row = tuple[str, str | None, str | None]
@@ -23,13 +23,13 @@ def table_of(folder: Path, rows: list[Row], name: str = "t") -> Path:
     return path
 
 
-def by_hand(rows: list[Row]) -> Groups:
+def by_hand(rows: list[Row]) -> EquivalenceClasses:
     persons: dict[str, set[tuple[str | None, str | None]]] = {}
     for who, *said in rows:
         persons.setdefault(who, set()).add((said[0], said[1]))
     sizes = Counter(frozenset(one) for one in persons.values()).values()
     few = sum(size for size in sizes if size < FEW)
-    return Groups(len(persons), len(sizes), min(sizes, default=0), few)
+    return EquivalenceClasses(len(persons), len(sizes), min(sizes, default=0), few)
 
 
 @settings(deadline=None, max_examples=25)
@@ -44,13 +44,13 @@ def by_hand(rows: list[Row]) -> Groups:
 def test_groups_are_those_counted_by_hand(tmp_path_factory: object, rows: list[Row]) -> None:
     folder = tmp_path_factory.mktemp("t")  # type: ignore[attr-defined]
     path = table_of(folder, rows)
-    told = Told(path, "who", ('a "quoted" name', "b"))
-    assert groups_of([told], FEW) == by_hand(rows)
+    told = QuasiIdentifiers(path, "who", ('a "quoted" name', "b"))
+    assert equivalence_classes([told], FEW) == by_hand(rows)
 
 
 def test_nothing_is_left_beside_the_table(tmp_path: Path) -> None:
     path = table_of(tmp_path, [("A", "60", "F")])
-    assert groups_of([Told(path, "who", ("b",))], FEW) == Groups(1, 1, 1, 1)
+    assert equivalence_classes([QuasiIdentifiers(path, "who", ("b",))], FEW) == EquivalenceClasses(1, 1, 1, 1)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -59,20 +59,25 @@ def test_what_two_tables_say_of_a_patient_adds_up(tmp_path: Path) -> None:
         tmp_path, [(who, age, None) for who, age in zip("ABCD", ("60", "60", "61", "61"), strict=True)]
     )
     sexes = table_of(tmp_path, [(who, None, sex) for who, sex in zip("ABCD", "FMFM", strict=True)], "u")
-    alone = [groups_of([Told(path, "who", ('a "quoted" name', "b"))], 2).smallest for path in (ages, sexes)]
-    together = groups_of([Told(path, "who", ('a "quoted" name', "b")) for path in (ages, sexes)], 2)
-    assert (alone, together) == ([2, 2], Groups(4, 4, 1, 4))
+    alone = [
+        equivalence_classes([QuasiIdentifiers(path, "who", ('a "quoted" name', "b"))], 2).smallest
+        for path in (ages, sexes)
+    ]
+    together = equivalence_classes(
+        [QuasiIdentifiers(path, "who", ('a "quoted" name', "b")) for path in (ages, sexes)], 2
+    )
+    assert (alone, together) == ([2, 2], EquivalenceClasses(4, 4, 1, 4))
 
 
 def test_the_same_said_by_two_tables_does_not_cancel(tmp_path: Path) -> None:
     rows: list[Row] = [("A", "60", "F"), ("B", "61", "M")]
     paths = [table_of(tmp_path, rows, name) for name in ("t", "u")]
-    told = [Told(path, "who", ('a "quoted" name', "b")) for path in paths]
-    assert groups_of(told, FEW) == Groups(2, 2, 1, 2)
+    told = [QuasiIdentifiers(path, "who", ('a "quoted" name', "b")) for path in paths]
+    assert equivalence_classes(told, FEW) == EquivalenceClasses(2, 2, 1, 2)
 
 
 def test_words_of_the_folder_are_no_values_of_the_table(tmp_path: Path) -> None:
     folder = tmp_path / "b=M" / "[t]*"
     folder.mkdir(parents=True)
     path = table_of(folder, [("A", None, "F"), ("B", None, "M")])
-    assert groups_of([Told(path, "who", ("b",))], FEW) == Groups(2, 2, 1, 2)
+    assert equivalence_classes([QuasiIdentifiers(path, "who", ("b",))], FEW) == EquivalenceClasses(2, 2, 1, 2)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.result import Finding
-from medsanitize.verifiers.leaks.identifier_search import CHUNK, OVERLAP, build_search
+from medsanitize.verifiers.leaks.identifier_search import CHUNK, OVERLAP, build_identifier_search
 from medsanitize.verifiers.leaks.scan_object import Expected, audit_object
 
-NET = build_search(
+NET = build_identifier_search(
     [
         KnownValue("name", "Zebrowski^Xaverine"),
         KnownValue("id", "QX12345678"),
@@ -57,7 +57,7 @@ def test_what_is_known_is_found_in_samples_of_any_look(ground: str, *, wide: boo
 )
 def test_values_filled_up_with_nuls_are_found_as_without_the_sieve(spelled: bytes) -> None:
     known = [KnownValue("name", "Müllerßon^Jürgen"), KnownValue("id", "KH-4711-00815")]
-    net = build_search([*known, KnownValue("name", "Zebrowski^Xaverine")])
+    net = build_identifier_search([*known, KnownValue("name", "Zebrowski^Xaverine")])
     samples = b"\xfe\xff" * 5000 + spelled + b"\xfe\xff" * 5000
 
     assert list(net.hits_in_samples(samples, 0, len(samples))) == list(net.hits(samples)) != []

@@ -70,14 +70,14 @@ def test_it_finds_the_values_that_pydicom_finds(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(NOT_PART_10_OR_CUT & set(NAMES)))
 def test_a_file_with_bytes_unaccounted_for_is_refused(name: str) -> None:
-    with pytest.raises(dicom_reader.Malformed):
+    with pytest.raises(dicom_reader.MalformedFile):
         dicom_reader.read(FOLDER / name)
 
 
 def test_the_refusal_names_the_rule_and_no_value() -> None:
     data = (FOLDER / "CT_small.dcm").read_bytes()
 
-    with pytest.raises(dicom_reader.Malformed, match=r"\(length\)"):
+    with pytest.raises(dicom_reader.MalformedFile, match=r"\(length\)"):
         dicom_reader.read(data[:-1])
 
 
@@ -89,7 +89,7 @@ def test_a_cut_file_is_read_only_when_the_cut_falls_between_elements(cut: int) -
     try:
         dicom_reader.read(data[:-cut])
         whole = True
-    except dicom_reader.Malformed:
+    except dicom_reader.MalformedFile:
         whole = False
 
     assert whole == (len(data) - cut in ends)
@@ -104,7 +104,7 @@ def test_flipped_bytes_are_read_or_refused_and_nothing_else(data: st.DataObject)
 
     try:
         parsed = dicom_reader.read(bytes(flipped))
-    except dicom_reader.Malformed:
+    except dicom_reader.MalformedFile:
         return
 
     assert all(start <= end <= len(parsed.buffer) for _, _, start, end, _ in parsed.elements)
@@ -113,14 +113,14 @@ def test_flipped_bytes_are_read_or_refused_and_nothing_else(data: st.DataObject)
 def test_trailing_bytes_after_the_last_element_are_refused() -> None:
     data = (FOLDER / "MR_small.dcm").read_bytes()
 
-    with pytest.raises(dicom_reader.Malformed):
+    with pytest.raises(dicom_reader.MalformedFile):
         dicom_reader.read(data + b"DOE^JOHN")
 
 
 def test_trailing_bytes_after_encapsulated_pixel_data_are_refused() -> None:
     data = (FOLDER / "MR_small_RLE.dcm").read_bytes()
 
-    with pytest.raises(dicom_reader.Malformed):
+    with pytest.raises(dicom_reader.MalformedFile):
         dicom_reader.read(data + b"DOE^JOHN")
 
 
@@ -128,7 +128,7 @@ def test_an_item_that_is_longer_than_its_sequence_is_refused() -> None:
     item = struct.pack("<HHL", 0xFFFE, 0xE000, 20) + bytes(8)
     sequence = struct.pack("<HH2sHL", 0x0008, 0x1140, b"SQ", 0, len(item)) + item
 
-    with pytest.raises(dicom_reader.Malformed):
+    with pytest.raises(dicom_reader.MalformedFile):
         dicom_reader.read(_part_10(sequence))
 
 
@@ -137,7 +137,7 @@ def test_nesting_beyond_the_limit_is_refused_and_does_not_exhaust_the_stack() ->
         "<HHL", 0xFFFE, 0xE000, 0xFFFFFFFF
     )
 
-    with pytest.raises(dicom_reader.Malformed, match="depth"):
+    with pytest.raises(dicom_reader.MalformedFile, match="depth"):
         dicom_reader.read(_part_10(opening * 100_000))
 
 
@@ -155,7 +155,7 @@ def test_a_deflated_data_set_is_inflated_up_to_the_limit_only() -> None:
     deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
     data = _part_10(deflater.compress(element) + deflater.flush(), "1.2.840.10008.1.2.1.99")
 
-    with pytest.raises(dicom_reader.Malformed, match="inflated-bytes"):
+    with pytest.raises(dicom_reader.MalformedFile, match="inflated-bytes"):
         dicom_reader.read(data, inflated_bytes=1 << 19)
 
 
@@ -164,7 +164,7 @@ def test_bytes_after_a_deflated_stream_are_refused() -> None:
     deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
     stream = deflater.compress(element) + deflater.flush()
 
-    with pytest.raises(dicom_reader.Malformed, match="deflate"):
+    with pytest.raises(dicom_reader.MalformedFile, match="deflate"):
         dicom_reader.read(_part_10(stream + b"DOE^JOHN", "1.2.840.10008.1.2.1.99"))
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.result import Finding
 from medsanitize.verifiers.leaks.identifier_encodings import MIN_DISTINCT
-from medsanitize.verifiers.leaks.identifier_search import Search, build_search
+from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch, build_identifier_search
 from medsanitize.verifiers.leaks.scan_object import Expected, audit_file, audit_object
 from pydicom.encaps import encapsulate
 from pydicom.sequence import Sequence
@@ -57,15 +57,17 @@ Plant = Callable[[pydicom.Dataset], Any]
 
 
 @pytest.fixture(scope="module")
-def search() -> Search:
-    return build_search([*OWN, *OTHERS], VOCABULARY)
+def search() -> IdentifierSearch:
+    return build_identifier_search([*OWN, *OTHERS], VOCABULARY)
 
 
 def expected_of(made: ModuleType, **changes: Any) -> Expected:
     return Expected(**{"pseudonym": made.PSEUDONYM, **changes})
 
 
-def audited(made: ModuleType, search: Search, data_set: pydicom.Dataset, folder: Path) -> tuple[Finding, ...]:
+def audited(
+    made: ModuleType, search: IdentifierSearch, data_set: pydicom.Dataset, folder: Path
+) -> tuple[Finding, ...]:
     return audit_object(made.saved(data_set, folder), own=OWN, search=search, expected=expected_of(made))
 
 
@@ -97,7 +99,7 @@ def nested(keyword: str, value: Any) -> Plant:
         "liver_1frame.dcm",
     ],
 )
-def test_a_clean_object_passes(made: ModuleType, search: Search, tmp_path: Path, name: str) -> None:
+def test_a_clean_object_passes(made: ModuleType, search: IdentifierSearch, tmp_path: Path, name: str) -> None:
     assert audited(made, search, made.released(name), tmp_path) == ()
 
 
@@ -107,7 +109,7 @@ def test_a_clean_object_passes(made: ModuleType, search: Search, tmp_path: Path,
 @pytest.mark.parametrize("encoding", ["ascii", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("vr", ["LT", "UN", "OB"])
 def test_a_name_of_another_patient_is_found_in_each_spelling(
-    made: ModuleType, search: Search, tmp_path: Path, text: str, encoding: str, vr: str
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path, text: str, encoding: str, vr: str
 ) -> None:
     data_set = made.released()
     put_raw(0x00204000 if vr == "LT" else 0x00420011, vr, text.encode(encoding))(data_set)
@@ -129,7 +131,7 @@ def test_a_name_of_another_patient_is_found_in_each_spelling(
     ],
 )
 def test_names_beyond_ascii_are_found_in_each_character_set(
-    made: ModuleType, search: Search, tmp_path: Path, raw: bytes
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path, raw: bytes
 ) -> None:
     data_set = made.released()
     put_raw(0x00420011, "UN", raw)(data_set)
@@ -152,7 +154,7 @@ def test_names_beyond_ascii_are_found_in_each_character_set(
 )
 @pytest.mark.parametrize("place", ["top", "nested"])
 def test_other_identifiers_are_found_at_any_depth(
-    made: ModuleType, search: Search, tmp_path: Path, text: str, rule: str, place: str
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path, text: str, rule: str, place: str
 ) -> None:
     data_set = made.released()
     (put if place == "top" else nested)("ImageComments", text)(data_set)
@@ -177,7 +179,7 @@ def test_other_identifiers_are_found_at_any_depth(
     ],
 )
 def test_what_only_looks_like_an_identifier_of_another_patient_passes(
-    made: ModuleType, search: Search, tmp_path: Path, text: str
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path, text: str
 ) -> None:
     data_set = made.released()
     data_set.ImageComments = text
@@ -186,7 +188,7 @@ def test_what_only_looks_like_an_identifier_of_another_patient_passes(
 
 
 def test_an_id_of_digits_is_no_finding_in_a_number_or_a_time(
-    made: ModuleType, search: Search, tmp_path: Path
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     data_set = made.released()
     data_set.InstanceNumber = 88123406
@@ -194,7 +196,7 @@ def test_an_id_of_digits_is_no_finding_in_a_number_or_a_time(
     assert audited(made, search, data_set, tmp_path) == ()
 
 
-def test_what_is_too_short_or_too_common_is_counted(search: Search) -> None:
+def test_what_is_too_short_or_too_common_is_counted(search: IdentifierSearch) -> None:
     assert search.not_searched == {"id": 2, "name": 2}
 
 
@@ -204,7 +206,7 @@ def test_a_name_of_two_letters_is_sought_in_its_own_patient_only_and_counted(
     data_set = made.released()
     data_set.ImageComments = "Anna Anan"
     known = KnownValue("name", "Anan^Anna")
-    search, path = build_search([known]), made.saved(data_set, tmp_path)
+    search, path = build_identifier_search([known]), made.saved(data_set, tmp_path)
 
     found = [
         audit_object(path, own=own, search=search, expected=expected_of(made))
@@ -236,7 +238,13 @@ def test_a_name_of_two_letters_is_sought_in_its_own_patient_only_and_counted(
 )
 @pytest.mark.parametrize("place", ["top", "nested"])
 def test_every_token_of_the_own_patient_is_found_in_text(
-    made: ModuleType, search: Search, tmp_path: Path, keyword: str, value: str, rule: str, place: str
+    made: ModuleType,
+    search: IdentifierSearch,
+    tmp_path: Path,
+    keyword: str,
+    value: str,
+    rule: str,
+    place: str,
 ) -> None:
     data_set = made.released()
     (put if place == "top" else nested)(keyword, value)(data_set)
@@ -259,7 +267,7 @@ def test_every_token_of_the_own_patient_is_found_in_text(
     ],
 )
 def test_ordinary_values_of_an_unluckily_named_patient_pass(
-    made: ModuleType, search: Search, tmp_path: Path, keyword: str, value: str
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path, keyword: str, value: str
 ) -> None:
     data_set = made.released()
     setattr(data_set, keyword, value)
@@ -268,7 +276,7 @@ def test_ordinary_values_of_an_unluckily_named_patient_pass(
 
 
 def test_a_known_date_passes_where_the_shift_may_have_made_it(
-    made: ModuleType, search: Search, tmp_path: Path
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     data_set = made.released()
     data_set.AcquisitionDate = "20190704"
@@ -278,7 +286,9 @@ def test_a_known_date_passes_where_the_shift_may_have_made_it(
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-8", "utf-16-le"])
-def test_accents_do_not_hide_a_token(made: ModuleType, search: Search, tmp_path: Path, encoding: str) -> None:
+def test_accents_do_not_hide_a_token(
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path, encoding: str
+) -> None:
     data_set = made.released()
     data_set.add_new(0x00204000, "LT", "mrs ÁNA there".encode(encoding))
 
@@ -313,7 +323,7 @@ def test_accents_do_not_hide_a_token(made: ModuleType, search: Search, tmp_path:
     ],
 )
 def test_each_thing_an_object_may_not_be_made_of_is_found(
-    made: ModuleType, search: Search, tmp_path: Path, plant: Plant, finding: Finding
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path, plant: Plant, finding: Finding
 ) -> None:
     data_set = made.released()
     plant(data_set)
@@ -321,7 +331,7 @@ def test_each_thing_an_object_may_not_be_made_of_is_found(
     assert finding in audited(made, search, data_set, tmp_path)
 
 
-def test_a_group_length_is_found(made: ModuleType, search: Search, tmp_path: Path) -> None:
+def test_a_group_length_is_found(made: ModuleType, search: IdentifierSearch, tmp_path: Path) -> None:
     path = made.saved(made.released(), tmp_path)
     data = path.read_bytes()
     start = data.index(b"\x08\0\x05\0CS")
@@ -333,7 +343,7 @@ def test_a_group_length_is_found(made: ModuleType, search: Search, tmp_path: Pat
 
 
 def test_an_instance_named_differently_in_the_file_meta_is_found(
-    made: ModuleType, search: Search, tmp_path: Path
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     path = made.saved(made.released(), tmp_path)
     data = path.read_bytes()
@@ -346,7 +356,7 @@ def test_an_instance_named_differently_in_the_file_meta_is_found(
 
 
 def test_a_private_block_that_the_policy_keeps_passes(
-    made: ModuleType, search: Search, tmp_path: Path
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     data_set = made.released()
     data_set.private_block(0x0009, "ACME 1.1", create=True).add_new(1, "DS", "1.5")
@@ -356,7 +366,7 @@ def test_a_private_block_that_the_policy_keeps_passes(
 
 
 def test_a_file_that_is_not_what_its_record_says_is_found(
-    made: ModuleType, search: Search, tmp_path: Path
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     path = made.saved(made.released(), tmp_path)
     right = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -375,7 +385,9 @@ def test_a_file_that_is_not_what_its_record_says_is_found(
     assert rules == [[], ["audit:digest"]]
 
 
-def test_an_unreadable_object_is_a_finding(made: ModuleType, search: Search, tmp_path: Path) -> None:
+def test_an_unreadable_object_is_a_finding(
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path
+) -> None:
     path = made.saved(made.released(), tmp_path)
     path.write_bytes(path.read_bytes()[:-3])
 
@@ -386,7 +398,7 @@ def test_an_unreadable_object_is_a_finding(made: ModuleType, search: Search, tmp
 
 @pytest.mark.parametrize("where", ["native", "compressed", "deflated"])
 def test_a_name_among_the_pixels_is_found(
-    made: ModuleType, search: Search, tmp_path: Path, where: str
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path, where: str
 ) -> None:
     data_set = made.released()
     planted = b"\xff\xfe\x00COM John Doe 88123406 MULLER^JORG\0"
@@ -405,7 +417,7 @@ def test_a_name_among_the_pixels_is_found(
 
 
 def test_a_name_far_inside_large_pixel_data_is_found_across_chunks(
-    made: ModuleType, search: Search, tmp_path: Path
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     data_set = made.released()
     data_set.Rows, data_set.Columns = 2048, 2048
@@ -441,7 +453,7 @@ def test_a_random_identifier_at_a_random_place_of_a_real_file_is_found(
     path = tmp_path / "object.dcm"
     path.write_bytes(original[:place] + encoded + original[place + len(encoded) :])
 
-    findings = audit_object(path, own=(), search=build_search([known]), expected=expected_of(made))
+    findings = audit_object(path, own=(), search=build_identifier_search([known]), expected=expected_of(made))
 
     assert Finding("pixels", "audit:name") in findings
 
@@ -460,14 +472,14 @@ def test_a_random_id_in_any_text_element_of_a_real_file_is_found(
     findings = audit_object(
         made.saved(data_set, tmp_path),
         own=(),
-        search=build_search([known]),
+        search=build_identifier_search([known]),
         expected=expected_of(made, pseudonym=None),
     )
 
     assert "audit:id" in {finding.rule for finding in findings}
 
 
-def test_evidence_is_searched_as_text_and_as_tables(search: Search, tmp_path: Path) -> None:
+def test_evidence_is_searched_as_text_and_as_tables(search: IdentifierSearch, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -481,11 +493,11 @@ def test_evidence_is_searched_as_text_and_as_tables(search: Search, tmp_path: Pa
     assert found == [[], ["audit:name"], ["audit:id"]]
 
 
-def test_a_search_shows_nothing_of_what_it_searches(search: Search) -> None:
-    assert repr(search) == "Search(...)"
+def test_a_search_shows_nothing_of_what_it_searches(search: IdentifierSearch) -> None:
+    assert repr(search) == "IdentifierSearch(...)"
 
 
-def test_a_search_can_be_sent_to_a_worker(search: Search, tmp_path: Path) -> None:
+def test_a_search_can_be_sent_to_a_worker(search: IdentifierSearch, tmp_path: Path) -> None:
     path = tmp_path / "note.txt"
     path.write_text("JOHN DOE")
     audit_file(path, search)
@@ -495,7 +507,7 @@ def test_a_search_can_be_sent_to_a_worker(search: Search, tmp_path: Path) -> Non
 
 
 def test_many_patients_need_several_automata_and_all_are_searched(tmp_path: Path) -> None:
-    search = build_search(KnownValue("id", f"PX-{number:07d}") for number in range(120_000))
+    search = build_identifier_search(KnownValue("id", f"PX-{number:07d}") for number in range(120_000))
     path = tmp_path / "note.txt"
     path.write_text("PX-0000001 PX-0119999")
 
@@ -513,7 +525,7 @@ def test_many_patients_need_several_automata_and_all_are_searched(tmp_path: Path
     ],
 )
 def test_faults_that_tell_nothing_of_anybody_pass(
-    made: ModuleType, search: Search, tmp_path: Path, plant: Plant
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path, plant: Plant
 ) -> None:
     data_set = made.released()
     plant(data_set)

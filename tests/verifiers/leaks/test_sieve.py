@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.sanitize.context import KnownValue
-from medsanitize.verifiers.leaks.identifier_search import build_search
-from medsanitize.verifiers.leaks.prefilter import BLOCK, LONG, could_be, runs
+from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
+from medsanitize.verifiers.leaks.prefilter import BLOCK, LONG, byte_table, candidate_runs
 
 LETTERS = b"abcABC. "
-TABLE = could_be(LETTERS) or b""
+TABLE = byte_table(LETTERS) or b""
 FOLD = 3 * b"\x80\x91\xa7\xff\xd8"
 
 
@@ -21,14 +21,14 @@ PIECES = st.lists(st.sampled_from([b"a", b"B", b" ", b".", b"\x80", b"abcabcab"]
 
 @given(PIECES, st.sampled_from([LETTERS, LETTERS + b"\xc3"]))
 def test_every_run_that_a_regular_expression_finds_is_let_through(chunk: bytes, letters: bytes) -> None:
-    through = list(runs(chunk, could_be(letters) or b""))
+    through = list(candidate_runs(chunk, byte_table(letters) or b""))
     assert_let_through(chunk, through)
 
 
 @pytest.mark.parametrize("place", range(BLOCK - 12, BLOCK + 4))
 def test_a_run_at_the_border_of_two_blocks_is_let_through(place: int) -> None:
     chunk = bytes(place) + b"abcabcabc" + bytes(BLOCK)
-    assert_let_through(chunk, list(runs(chunk, TABLE)))
+    assert_let_through(chunk, list(candidate_runs(chunk, TABLE)))
 
 
 def assert_let_through(chunk: bytes, through: list[bytes]) -> None:
@@ -45,19 +45,21 @@ def assert_let_through(chunk: bytes, through: list[bytes]) -> None:
     "spelled", [b"Zebrowski", b"ZEBROWSKI", b"Z\0e\0b\0r\0o\0w\0s\0k\0i\0", b"zeb-rowski"]
 )
 def test_a_known_name_in_image_data_is_found(before: int, spelled: bytes) -> None:
-    net = build_search([KnownValue("name", "Zebrowski")])
+    net = build_identifier_search([KnownValue("name", "Zebrowski")])
     chunk = FOLD[:before] + spelled + FOLD
     assert [(hit.start, hit.rule) for hit in net.long_hits(chunk, 0)] == [(before, "name")]
 
 
 def test_a_black_ground_is_not_let_through() -> None:
-    table = could_be(b"abc\0") or b""
-    assert list(runs(bytes(BLOCK) + b"abcabcabc" + bytes(BLOCK), table)) != []
-    assert sum(map(len, runs(bytes(8 * BLOCK), table))) < LONG
+    table = byte_table(b"abc\0") or b""
+    assert list(candidate_runs(bytes(BLOCK) + b"abcabcabc" + bytes(BLOCK), table)) != []
+    assert sum(map(len, candidate_runs(bytes(8 * BLOCK), table))) < LONG
 
 
 def test_a_uid_in_image_data_is_found() -> None:
-    net = build_search([KnownValue("uid", "1.2.392.200036.9116.7"), KnownValue("id", "S26-0047119")])
+    net = build_identifier_search(
+        [KnownValue("uid", "1.2.392.200036.9116.7"), KnownValue("id", "S26-0047119")]
+    )
     assert {hit.rule for hit in net.long_hits(FOLD + b"1.2.392.200036.9116.7" + FOLD, 0)} == {"uid"}
 
 
@@ -65,6 +67,6 @@ def test_values_of_too_many_different_bytes_are_searched_without_the_sieve() -> 
     names = [
         KnownValue("name", "".join(map(chr, range(start, start + 12)))) for start in range(0x4E00, 0x5200, 12)
     ]
-    net = build_search(names)
-    assert could_be(bytes(range(200))) is None
+    net = build_identifier_search(names)
+    assert byte_table(bytes(range(200))) is None
     assert [hit.rule for hit in net.long_hits(FOLD + names[7].value.encode() + FOLD, 0)] == ["name"]

@@ -16,14 +16,14 @@ from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.result import FilePart, SlideRecord
 from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
-from medsanitize.verifiers.leaks.identifier_search import build_search
-from medsanitize.verifiers.leaks.slide_audit import Staged, audit_slide, tile_digest, tile_digests
+from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
+from medsanitize.verifiers.leaks.slide_audit import StagedSlide, audit_slide, tile_digest, tile_digests
 from PIL import Image
 
 from tests.helpers import slides
 
 NAME = SlideName("2.25.4711", b"k" * 32)
-NOTHING = build_search(())
+NOTHING = build_identifier_search(())
 PLAIN = WholeSlides()
 
 
@@ -36,7 +36,7 @@ def saved(view: SlideView, folder: Path) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def staged(kind: str, tmp_path: Path, *, behind: bytes = b"", policy: WholeSlides = PLAIN) -> Staged:
+def staged(kind: str, tmp_path: Path, *, behind: bytes = b"", policy: WholeSlides = PLAIN) -> StagedSlide:
     """A cleaned slide on disk beside its source; ``behind`` is put at the end of the main file."""
     view = slides.MAKERS[kind]()
     sources = saved(view, tmp_path / "source")
@@ -54,10 +54,10 @@ def staged(kind: str, tmp_path: Path, *, behind: bytes = b"", policy: WholeSlide
     stated = SlideRecord(facts.vendor, facts.levels, facts.mpp, facts.objective)
     several = tuple(parts) if len(parts) > 1 else ()
     digest = parts_digest(several) if several else parts[0].sha256
-    return Staged(tmp_path / "out" / f"{NAME.instance}{first}", digest, stated, several, sources)
+    return StagedSlide(tmp_path / "out" / f"{NAME.instance}{first}", digest, stated, several, sources)
 
 
-def rules(one: Staged, search: object = NOTHING) -> set[str]:
+def rules(one: StagedSlide, search: object = NOTHING) -> set[str]:
     return {finding.rule for finding in audit_slide(one, search=search)}  # type: ignore[arg-type]
 
 
@@ -95,7 +95,9 @@ def test_what_is_hidden_is_found(hidden: bytes, rule: str, tmp_path: Path) -> No
 
 
 def test_what_the_run_knows_is_found_everywhere(tmp_path: Path) -> None:
-    search = build_search([KnownValue("name", "Quixleyvane^Zyphora"), KnownValue("id", "MRN7734190")])
+    search = build_identifier_search(
+        [KnownValue("name", "Quixleyvane^Zyphora"), KnownValue("id", "MRN7734190")]
+    )
     assert "audit:id" in rules(staged("generic", tmp_path, behind=b" MRN7734190 "), search)
 
 
@@ -113,7 +115,7 @@ def test_a_comment_in_a_tile_is_found(tmp_path: Path) -> None:
     view = slides.generic()
     source = saved(view, tmp_path)[0]
     facts = plan_edits(view, WholeSlides(), NAME).facts
-    uncleaned = Staged(
+    uncleaned = StagedSlide(
         source, sha256(source.read_bytes()).hexdigest(), SlideRecord(facts.vendor, facts.levels)
     )
     assert "audit:tile-metadata" in rules(uncleaned)
@@ -121,7 +123,9 @@ def test_a_comment_in_a_tile_is_found(tmp_path: Path) -> None:
 
 def test_a_label_that_stayed_is_found(tmp_path: Path) -> None:
     source = saved(slides.aperio(), tmp_path)[0]
-    uncleaned = Staged(source, sha256(source.read_bytes()).hexdigest(), SlideRecord("aperio", ((256, 256),)))
+    uncleaned = StagedSlide(
+        source, sha256(source.read_bytes()).hexdigest(), SlideRecord("aperio", ((256, 256),))
+    )
     assert "audit:picture" in rules(uncleaned)
 
 
@@ -135,7 +139,7 @@ def test_a_label_that_stayed_is_found(tmp_path: Path) -> None:
 )
 def test_a_record_that_says_something_else_is_found(stated: SlideRecord, tmp_path: Path) -> None:
     one = staged("aperio", tmp_path)
-    other = Staged(one.main, one.sha256, stated, one.parts, one.sources)
+    other = StagedSlide(one.main, one.sha256, stated, one.parts, one.sources)
     assert rules(other) == {"audit:viewer"}
 
 

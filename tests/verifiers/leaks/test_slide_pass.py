@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.verifiers.leaks import slide_single_pass
-from medsanitize.verifiers.leaks.identifier_search import Search, build_search
-from medsanitize.verifiers.leaks.slide_single_pass import CHUNK, Pass, TileSums, sums_of
+from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch, build_identifier_search
+from medsanitize.verifiers.leaks.slide_single_pass import CHUNK, SinglePassReader, TileSums, sums_of
 
 WORD = b"s26-0047119"
 
 
-def read(path: Path, tiles: list[tuple[int, int]], net: Search) -> tuple[set[str], str, bytes]:
+def read(path: Path, tiles: list[tuple[int, int]], net: IdentifierSearch) -> tuple[set[str], str, bytes]:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        one = Pass(data, tiles)
+        one = SinglePassReader(data, tiles)
         rules = {hit.rule for hit in one.hits(net)}
         return rules, one.sha256, one.tiles
 
@@ -37,7 +37,7 @@ def large(tmp_path: Path) -> Path:
 def test_a_word_of_the_source_is_found_across_chunks(large: Path, place: int, spelled: bytes) -> None:
     data = large.read_bytes()
     large.write_bytes(data[:place] + spelled + data[place:])
-    rules, digest, _ = read(large, [], build_search(()).with_words([WORD]))
+    rules, digest, _ = read(large, [], build_identifier_search(()).with_words([WORD]))
     assert (rules, digest) == ({"source-text"}, sha256(large.read_bytes()).hexdigest())
 
 
@@ -48,20 +48,20 @@ def test_a_net_with_words_still_finds_what_is_known(large: Path, people: int) ->
         KnownValue("name", "Zebrowski^Xaverine"),
         *(KnownValue("id", f"QX{n:07d}") for n in range(people)),
     ]
-    rules, _, _ = read(large, [], build_search(known).with_words([WORD]))
+    rules, _, _ = read(large, [], build_identifier_search(known).with_words([WORD]))
     assert rules == {"name", "source-text"}
 
 
 def test_a_word_with_other_separators_is_no_hit(large: Path) -> None:
     large.write_bytes(large.read_bytes() + b" s26 0047119 ")
-    assert read(large, [], build_search(()).with_words([WORD]))[0] == set()
+    assert read(large, [], build_identifier_search(()).with_words([WORD]))[0] == set()
 
 
 def test_tile_sums_follow_the_picture_and_not_the_file(large: Path) -> None:
     tiles = [(CHUNK - 100, 2 * CHUNK + 50), (0, 70), (90, CHUNK - 100), (0, 70)]
     data = large.read_bytes()
     sums = [struct.pack(">QI", b - a, zlib.crc32(data[a:b])) for a, b in tiles]
-    assert read(large, tiles, build_search(()))[2] == b"".join(sums)
+    assert read(large, tiles, build_identifier_search(()))[2] == b"".join(sums)
 
 
 def test_tile_sums_are_the_same_without_the_extra(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:

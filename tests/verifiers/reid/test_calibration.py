@@ -16,8 +16,8 @@ from medsanitize.verifiers.reid.calibration import (
     calibrate,
     calibrate_patients,
     clopper_pearson,
-    fewest,
-    most_errors,
+    max_errors,
+    samples_needed,
 )
 
 
@@ -51,15 +51,15 @@ def test_no_error_and_nothing_but_errors_have_closed_forms() -> None:
 
 @pytest.mark.parametrize(("target", "needed"), [(0.01, 299), (0.001, 2995), (0.1, 29), (0.5, 5)])
 def test_how_many_patients_a_rate_needs(target: float, needed: int) -> None:
-    assert fewest(target) == needed
-    assert most_errors(needed, target) == 0
-    assert most_errors(needed - 1, target) == -1
+    assert samples_needed(target) == needed
+    assert max_errors(needed, target) == 0
+    assert max_errors(needed - 1, target) == -1
 
 
 @settings(deadline=None)
 @given(st.integers(1, 400), st.floats(0.005, 0.9))
 def test_the_most_errors_keep_to_the_target_and_one_more_would_not(of: int, target: float) -> None:
-    errors = most_errors(of, target)
+    errors = max_errors(of, target)
     assert errors == -1 or clopper_pearson(errors, of)[1] <= target
     assert errors == of or clopper_pearson(errors + 1, of)[1] > target
 

@@ -15,7 +15,7 @@ from medsanitize.verifiers.reid.labels import (
     OUTSIDE,
     TWICE,
     TWO_PATIENTS,
-    Columns,
+    LabelColumns,
     read_labels,
 )
 
@@ -69,7 +69,7 @@ def test_parquet_says_the_same(root: Path) -> None:
 
 def test_columns_may_have_other_names(root: Path) -> None:
     path = table(root, "image,who,part\na/1.png,x,one\n")
-    labels = read_labels(path, root, Columns(file="image", patient_id="who", split="part"), "one")
+    labels = read_labels(path, root, LabelColumns(file="image", patient_id="who", split="part"), "one")
     assert labels.patients == ("x",)
 
 
@@ -117,7 +117,7 @@ def test_a_table_that_cannot_be_used_is_a_clear_error(
 
 def test_a_renamed_column_must_be_there(root: Path) -> None:
     with pytest.raises(UsageError, match="no column 'position'"):
-        read_labels(table(root, TABLE), root, Columns(view="position"))
+        read_labels(table(root, TABLE), root, LabelColumns(view="position"))
 
 
 def test_a_table_or_folder_that_is_not_there_is_a_clear_error(root: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UnreadablePicture, UsageError
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.images.read import Part, read_picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.images.read import ImageRegion, read_image
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ def _silent(count: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedImages:
     """Vectors of the images that could be read.
 
     Attributes
@@ -53,9 +53,9 @@ def embed_files(
     paths: Sequence[Path],
     encoders: Sequence[Encoder],
     *,
-    part: Part = Part.WHOLE,
+    part: ImageRegion = ImageRegion.WHOLE,
     done: Told = _silent,
-) -> Embedded:
+) -> EmbeddedImages:
     """Embed images by one or more encoders, each image read once.
 
     Images of another kind than the encoders are made for, and those that cannot be read, are counted.
@@ -72,7 +72,7 @@ def embed_files(
 
     def work(chunk: range) -> tuple[list[int], list[NDArray[np.float32]], Counter[str]]:
         read = [(place, _read(paths[place], part, modality)) for place in chunk]
-        kept = [(place, one) for place, one in read if isinstance(one, Picture)]
+        kept = [(place, one) for place, one in read if isinstance(one, ImageArray)]
         reasons = Counter(one for _, one in read if isinstance(one, str))
         pictures = [one for _, one in kept]
         return [place for place, _ in kept], [one.embed(pictures) for one in encoders], reasons
@@ -94,7 +94,7 @@ def embed_files(
     if not places:
         reasons_told = ", ".join(f"{reason}: {count}" for reason, count in sorted(excluded.items()))
         raise UsageError(f"No image can be compared ({reasons_told})", "Check the images and the model")
-    return Embedded(
+    return EmbeddedImages(
         tuple(np.concatenate([part[n] for part in parts]) for n in range(len(encoders))),
         np.array(places, dtype=np.intp),
         dict(sorted(excluded.items())),
@@ -115,17 +115,17 @@ def modality_of(paths: Sequence[Path]) -> Modality:
     return found.most_common(1)[0][0]
 
 
-def _readable(paths: Sequence[Path]) -> Iterator[Picture]:
+def _readable(paths: Sequence[Path]) -> Iterator[ImageArray]:
     for path in paths:
-        one = _read(path, Part.WHOLE, None)
-        if isinstance(one, Picture):
+        one = _read(path, ImageRegion.WHOLE, None)
+        if isinstance(one, ImageArray):
             yield one
 
 
-def _read(path: Path, part: Part, modality: Modality | None) -> Picture | str:
+def _read(path: Path, part: ImageRegion, modality: Modality | None) -> ImageArray | str:
     """A picture, or why there is none."""
     try:
-        picture = read_picture(path, part=part)
+        picture = read_image(path, part=part)
     except UnreadablePicture as refused:
         return f"not readable: {refused.rule}"
     if modality is not None and picture.modality is not modality:

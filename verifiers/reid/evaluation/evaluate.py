@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.evaluation.bootstrap import COVERAGE, DRAWS, SEED, Interval, intervals
-from medsanitize.verifiers.reid.evaluation.operating_point import Decisions, decide
-from medsanitize.verifiers.reid.evaluation.pairwise_auc import AllPairs, add_up
-from medsanitize.verifiers.reid.evaluation.retrieval_metrics import Queries, Retrieval, rank, summarise
-from medsanitize.verifiers.reid.evaluation.subgroups import Subgroup, subgroups
+from medsanitize.verifiers.reid.evaluation.operating_point import ThresholdMetrics, threshold_metrics
+from medsanitize.verifiers.reid.evaluation.pairwise_auc import AllPairs, sum_pairs
+from medsanitize.verifiers.reid.evaluation.retrieval_metrics import Queries, RetrievalMetrics, rank, summarise
+from medsanitize.verifiers.reid.evaluation.subgroups import Subgroup, measure_subgroups
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ _STEPS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class VerificationMetrics:
     """Over all pairs of the images.
 
     Attributes
@@ -41,7 +41,7 @@ class Verification:
     genuine_pairs: int
     impostor_pairs: int
     intervals: dict[str, Interval]
-    decisions: Decisions | None
+    decisions: ThresholdMetrics | None
     curve: tuple[tuple[float, float, float], ...]
 
 
@@ -56,10 +56,10 @@ class Evaluation:
     patients: int
     excluded: Mapping[str, int]
     models: Mapping[str, str]
-    retrieval: Retrieval
-    retrieval_other_day: Retrieval | None
-    retrieval_by_score: Retrieval | None
-    verification: Verification
+    retrieval: RetrievalMetrics
+    retrieval_other_day: RetrievalMetrics | None
+    retrieval_by_score: RetrievalMetrics | None
+    verification: VerificationMetrics
     subgroups: tuple[Subgroup, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def evaluate(
     if retrieval is None or people < 2:
         raise _nothing("one image of each patient" if retrieval is None else "one patient")
     scores = distances if pair_scores is None else pair_scores
-    pairs = add_up(scores, patients)
-    decided = decide(pairs, scores, patients, calibration, target)
+    pairs = sum_pairs(scores, patients)
+    decided = threshold_metrics(pairs, scores, patients, calibration, target)
     return Evaluation(
         images=len(labels),
         patients=people,
@@ -124,7 +124,7 @@ def evaluate(
         retrieval=retrieval,
         retrieval_other_day=summarise(_other_day(distances, patients, labels), patients),
         retrieval_by_score=None if pair_scores is None else summarise(rank(pair_scores, patients), patients),
-        verification=Verification(
+        verification=VerificationMetrics(
             score="distance" if pair_scores is None else "verifier",
             auc=pairs.auc,
             genuine_pairs=len(pairs.genuine.scores),
@@ -133,7 +133,7 @@ def evaluate(
             decisions=decided and decided[0],
             curve=_curve(pairs),
         ),
-        subgroups=subgroups(labels, patients, queries, pairs, decided and decided[1]),
+        subgroups=measure_subgroups(labels, patients, queries, pairs, decided and decided[1]),
     )
 
 

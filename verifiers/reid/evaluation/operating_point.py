@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Decisions:
+class ThresholdMetrics:
     """Decisions at the threshold. Genuine and impostor pairs weigh the same, as in a balanced test set.
 
     Attributes
@@ -50,13 +50,13 @@ class Decisions:
     intervals: dict[str, Interval]
 
 
-def decide(
+def threshold_metrics(
     pairs: AllPairs,
     scores: NDArray[np.float32],
     patients: NDArray[np.intp],
     calibration: Calibration | None,
     target: float,
-) -> tuple[Decisions, NDArray[np.bool_]] | None:
+) -> tuple[ThresholdMetrics, NDArray[np.bool_]] | None:
     """Decide on every pair; also return which genuine pairs matched.
 
     Without a calibration each half of the patients sets the threshold of the other. None where a half has
@@ -94,7 +94,7 @@ def decide(
 
     values = {name: float(np.nan_to_num(one[0])) for name, one in numbers(np.ones((1, people))).items()}
     confused, impostors = round(float(above.sum()) / 2), round(float(compared.sum()) / 2)
-    found = Decisions(
+    found = ThresholdMetrics(
         thresholds=tuple(point.threshold for point in points[: 1 if calibration else 2]),
         calibrated_on="other half" if calibration is None else "model",
         target=target,

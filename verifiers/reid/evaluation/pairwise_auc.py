@@ -21,7 +21,7 @@ _CELLS: Final = 2**22
 
 
 @dataclass(frozen=True, slots=True)
-class Genuine:
+class GenuinePairs:
     """The pairs of images of one patient each, by ascending score.
 
     Attributes
@@ -64,7 +64,7 @@ class AllPairs:
         Those lost by the genuine pairs of one patient (row) to impostor pairs with another (column).
     """
 
-    genuine: Genuine
+    genuine: GenuinePairs
     sizes: NDArray[np.float64]
     highest: NDArray[np.float32]
     lost: NDArray[np.float64]
@@ -112,7 +112,7 @@ class AllPairs:
         return calibrate_patients(own[np.isfinite(own)], between, first, second, patients=len(people))
 
 
-def add_up(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPairs:
+def sum_pairs(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPairs:
     """Add up all pairs.
 
     Parameters
@@ -154,7 +154,7 @@ def add_up(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPairs:
     sizes = np.outer(counts, counts)
     np.fill_diagonal(sizes, 0)
     # Every impostor pair was met from both sides.
-    genuine = Genuine(first, second, who, ascending, (lower + below) / 4, lower // 2)
+    genuine = GenuinePairs(first, second, who, ascending, (lower + below) / 4, lower // 2)
     return AllPairs(genuine, sizes, highest, lost, lost_by)
 
 

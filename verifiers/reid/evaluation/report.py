@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from medsanitize.verifiers.html.page import Figure, Page, Section, Table, render_page
 from medsanitize.verifiers.html.svg import INK, MARK, SECOND, draw
 from medsanitize.verifiers.reid.evaluation.bootstrap import Interval
-from medsanitize.verifiers.reid.evaluation.evaluate import Evaluation, Verification
-from medsanitize.verifiers.reid.evaluation.retrieval_metrics import Retrieval
+from medsanitize.verifiers.reid.evaluation.evaluate import Evaluation, VerificationMetrics
+from medsanitize.verifiers.reid.evaluation.retrieval_metrics import RetrievalMetrics
 from medsanitize.verifiers.reid.evaluation.subgroups import Subgroup
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def evaluation_page(found: Evaluation) -> bytes:
     return render_page(page)
 
 
-def _search(found: Retrieval, other_day: Retrieval | None) -> Section:
+def _search(found: RetrievalMetrics, other_day: RetrievalMetrics | None) -> Section:
     rows = [_retrieval_row("all mates", found)]
     if other_day is not None:
         rows.append(_retrieval_row("mates of another day only", other_day))
@@ -63,7 +63,7 @@ def _search(found: Retrieval, other_day: Retrieval | None) -> Section:
     )
 
 
-def _retrieval_row(name: str, found: Retrieval) -> tuple[str, ...]:
+def _retrieval_row(name: str, found: RetrievalMetrics) -> tuple[str, ...]:
     values = (
         number(getattr(found, one), found.intervals.get(one))
         for one in ("precision_at_1", "map_at_r", "r_precision")
@@ -71,7 +71,7 @@ def _retrieval_row(name: str, found: Retrieval) -> tuple[str, ...]:
     return (name, f"{found.queries:,}", *values)
 
 
-def _pairs(found: Verification) -> Section:
+def _pairs(found: VerificationMetrics) -> Section:
     text = [
         f"All {found.genuine_pairs:,} pairs of one patient against all {found.impostor_pairs:,} pairs of two."
         f" AUC {number(found.auc, found.intervals.get('auc'))}.",
@@ -104,7 +104,7 @@ def _pairs(found: Verification) -> Section:
     )
 
 
-def _trade(axes: Axes, found: Verification) -> None:
+def _trade(axes: Axes, found: VerificationMetrics) -> None:
     least = 0.5 / found.impostor_pairs
     axes.plot(
         [max(false, least) for _, false, _ in found.curve],
@@ -124,7 +124,7 @@ def _trade(axes: Axes, found: Verification) -> None:
     axes.set(xscale="log", xlabel="false match rate", ylabel="false non-match rate", ylim=(-0.02, 1.02))
 
 
-def _rates(axes: Axes, found: Verification) -> None:
+def _rates(axes: Axes, found: VerificationMetrics) -> None:
     thresholds = [threshold for threshold, _, _ in found.curve]
     axes.plot(thresholds, [false for _, false, _ in found.curve], color=SECOND, label="false match rate")
     axes.plot(thresholds, [missed for _, _, missed in found.curve], color=MARK, label="false non-match rate")

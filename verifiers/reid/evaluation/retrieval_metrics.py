@@ -47,7 +47,7 @@ class Queries:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
+class RetrievalMetrics:
     """Means over queries, with 95 % intervals over patients by name of the number."""
 
     queries: int
@@ -95,7 +95,7 @@ def rank(
     return Queries(columns[0].astype(np.intp), columns[1], columns[2], columns[3])
 
 
-def summarise(queries: Queries, patients: NDArray[np.intp]) -> Retrieval | None:
+def summarise(queries: Queries, patients: NDArray[np.intp]) -> RetrievalMetrics | None:
     """Average over queries; None when there is no query."""
     import numpy as np
 
@@ -113,7 +113,7 @@ def summarise(queries: Queries, patients: NDArray[np.intp]) -> Retrieval | None:
     found = intervals(
         people, lambda drawn: {name: ratio(drawn @ one, drawn @ counts) for name, one in sums.items()}
     )
-    return Retrieval(
+    return RetrievalMetrics(
         queries=len(who),
         precision_at_1=float(values["precision_at_1"].mean()),
         r_precision=float(values["r_precision"].mean()),

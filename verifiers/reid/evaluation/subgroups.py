@@ -64,7 +64,7 @@ class Subgroup:
     intervals: dict[str, Interval]
 
 
-def subgroups(
+def measure_subgroups(
     labels: Labels,
     patients: NDArray[np.intp],
     queries: Queries,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import UnreadablePicture
 from medsanitize.sanitize.quarantine import Quarantined
-from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ _ERRORS = (
 )
 
 
-def read_dicom(path: Path) -> Picture | None:
+def read_dicom(path: Path) -> ImageArray | None:
     """The middle frame of an object (frame ``n // 2`` of ``n``, from 0).
 
     Returns
@@ -71,8 +71,8 @@ def read_dicom(path: Path) -> Picture | None:
         raise UnreadablePicture("pixels-undecodable", "pixels") from None
 
 
-def _picture(buf: mmap.mmap) -> Picture | None:
-    from medsanitize.verifiers.reid.images.raster import plain
+def _picture(buf: mmap.mmap) -> ImageArray | None:
+    from medsanitize.verifiers.reid.images.raster import collapse_channels
 
     ds = _data_set(buf)
     slide = str(ds.get("Modality", "")) == "SM"
@@ -84,11 +84,11 @@ def _picture(buf: mmap.mmap) -> Picture | None:
     frame = frames // 2
     colours, grey = _decoded(ds, frame, frames)
     if colours is None:
-        from medsanitize.verifiers.reid.images.grayscale import shown
+        from medsanitize.verifiers.reid.images.grayscale import display_values
 
-        colours = shown(grey, ds, frame)
-    pixels = colours if slide else plain(colours)
-    return Picture(pixels, Modality.SLIDE if slide else Modality.RADIOGRAPH, "" if slide else _view(ds))
+        colours = display_values(grey, ds, frame)
+    pixels = colours if slide else collapse_channels(colours)
+    return ImageArray(pixels, Modality.SLIDE if slide else Modality.RADIOGRAPH, "" if slide else _view(ds))
 
 
 def _data_set(buf: mmap.mmap) -> Dataset:

@@ -22,7 +22,7 @@ TAIL = 0.5
 _SAMPLED = 1 << 19
 
 
-def shown(stored: NDArray[Any], ds: Dataset, frame: int) -> NDArray[np.float32]:
+def display_values(stored: NDArray[Any], ds: Dataset, frame: int) -> NDArray[np.float32]:
     """What a viewer shows of one grey frame, dense bright, in [0, 1].
 
     The VOI LUT goes before the window where both are there (C.11.2.1: either may be taken), the first of
@@ -59,7 +59,7 @@ def shown(stored: NDArray[Any], ds: Dataset, frame: int) -> NDArray[np.float32]:
     return np.ascontiguousarray(found, np.float32)
 
 
-def scaled(values: NDArray[Any], ends: tuple[float, float] | None = None) -> NDArray[np.float32]:
+def rescale_intensity(values: NDArray[Any], ends: tuple[float, float] | None = None) -> NDArray[np.float32]:
     """Values between two ends as 0 to 1; without ends, between percentiles of the finite ones."""
     import numpy as np
 
@@ -141,7 +141,7 @@ def _voi(values: NDArray[Any], places: list[Dataset]) -> NDArray[np.float32] | N
         tables = list(place.get("VOILUTSequence") or ())
         if tables:
             looked_up, top = _looked_up(values, tables[0], places[-1])
-            return scaled(looked_up, (0.0, top))
+            return rescale_intensity(looked_up, (0.0, top))
     for place in places:
         center, width = _number(place.get("WindowCenter")), _number(place.get("WindowWidth"))
         if center is not None and width is not None:
@@ -215,5 +215,5 @@ def _plain(
 ) -> NDArray[np.float32]:
     """Nothing says how to show the values: their whole range, or that of most of them."""
     if ends is not None:
-        return scaled(values, ends)
-    return scaled(values, _percentiles(values if padding is None else values[~padding]))
+        return rescale_intensity(values, ends)
+    return rescale_intensity(values, _percentiles(values if padding is None else values[~padding]))

@@ -19,7 +19,7 @@ class Modality(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ImageArray:
     """Pixels on their way into a model; nothing of it is ever written into a release.
 
     Attributes

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import UnreadablePicture
-from medsanitize.verifiers.reid.images.grayscale import scaled
-from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.grayscale import rescale_intensity
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ _COLOURED = 0.12
 _SHARE = 0.05
 
 
-def read_raster(path: Path) -> Picture:
+def read_raster(path: Path) -> ImageArray:
     """The first page of a file, upright as its EXIF orientation says.
 
     Grey stays grey, and so do colour files whose channels are equal. What is in colour is taken for a slide
@@ -52,12 +52,12 @@ def read_raster(path: Path) -> Picture:
         raise UnreadablePicture("too-large", "pixels") from None
     except (OSError, SyntaxError, ValueError, LookupError, ArithmeticError, RuntimeError, TypeError):
         raise UnreadablePicture("pixels-undecodable", "pixels") from None
-    shown = plain(pixels)
+    shown = collapse_channels(pixels)
     modality = Modality.SLIDE if _is_stained(shown) else Modality.RADIOGRAPH
-    return Picture(shown, modality, further=further)
+    return ImageArray(shown, modality, further=further)
 
 
-def plain(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+def collapse_channels(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     """The same picture with one channel where three say the same."""
     import numpy as np
 
@@ -92,7 +92,7 @@ def _pixels(image: Any, inverted: bool) -> NDArray[np.float32]:
     import numpy as np
 
     if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
-        found = scaled(np.asarray(image))
+        found = rescale_intensity(np.asarray(image))
         return 1 - found if inverted else found
     if image.mode in ("1", "L"):
         return _unit(image.convert("L"))
@@ -112,7 +112,7 @@ def _opaque(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
     colours, alpha = pixels[..., :3], pixels[..., 3:]
-    behind = np.float32(1 if _is_stained(plain(colours * alpha)) else 0)
+    behind = np.float32(1 if _is_stained(collapse_channels(colours * alpha)) else 0)
     return colours * alpha + behind * (1 - alpha)
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UnreadablePicture
-from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-class Part(StrEnum):
+class ImageRegion(StrEnum):
     """How much of an image is looked at.
 
     WHOLE is all of it. CROP leaves the outline out: of a slide 224 pixels in the middle of the tissue, of a
@@ -26,7 +26,7 @@ class Part(StrEnum):
     CROP = "crop"
 
 
-def read_picture(path: Path, *, part: Part = Part.WHOLE) -> Picture:
+def read_image(path: Path, *, part: ImageRegion = ImageRegion.WHOLE) -> ImageArray:
     """Read one image as a model sees it.
 
     What it is its bytes say: DICOM (the middle frame, as a viewer shows it), a slide (DICOM of modality
@@ -37,7 +37,7 @@ def read_picture(path: Path, *, part: Part = Part.WHOLE) -> Picture:
     ----------
     path : Path
         A file; of slides of several files the main one.
-    part : Part
+    part : ImageRegion
         All of it, or the middle alone.
 
     Raises
@@ -55,14 +55,14 @@ def read_picture(path: Path, *, part: Part = Part.WHOLE) -> Picture:
         raise UnreadablePicture("no-pixels", "pixels")
     if picture.modality is Modality.SLIDE:
         picture = replace(picture, pixels=_as_slide(picture.pixels))
-    if part is Part.WHOLE:
+    if part is ImageRegion.WHOLE:
         return picture
     if picture.modality is Modality.SLIDE:
         return replace(picture, pixels=central_crop(picture.pixels))
     return replace(picture, pixels=_central_half(picture.pixels))
 
 
-def _whole(path: Path) -> Picture:
+def _whole(path: Path) -> ImageArray:
     from medsanitize.sanitize.formats.dicom.file import looks_like_dicom
     from medsanitize.sanitize.formats.file_type import detect_format
     from medsanitize.verifiers.reid.images.dicom import read_dicom
@@ -75,9 +75,9 @@ def _whole(path: Path) -> Picture:
     # The preamble of a DICOM file may be that of a TIFF file as well (PS3.10 7.1).
     if head[128:132] == b"DICM" or (form is None and looks_like_dicom(head)):
         picture = read_dicom(path)
-        return Picture(read_slide(path), Modality.SLIDE) if picture is None else picture
+        return ImageArray(read_slide(path), Modality.SLIDE) if picture is None else picture
     if form != "png" and is_slide(path):
-        return Picture(read_slide(path), Modality.SLIDE)
+        return ImageArray(read_slide(path), Modality.SLIDE)
     if head[:10] == b"ZISRAWFILE":
         raise UnreadablePicture("slide-not-readable", "slide")
     if form is None:
@@ -88,13 +88,13 @@ def _whole(path: Path) -> Picture:
 def _as_slide(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     """A picture of a slide that came in another file, in the size and the channels of slides."""
     import numpy as np
-    from medsanitize.verifiers.reid.images.slide import EDGE, reduced
+    from medsanitize.verifiers.reid.images.slide import EDGE, downscale
 
     if pixels.ndim == 2:
         pixels = np.repeat(pixels[..., None], 3, axis=2)
     if max(pixels.shape[:2]) <= EDGE:
         return pixels
-    return reduced(np.rint(pixels * 255).astype(np.uint8))
+    return downscale(np.rint(pixels * 255).astype(np.uint8))
 
 
 def _central_half(pixels: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -70,10 +70,10 @@ def _whole(slide: Any) -> NDArray[np.float32]:
     ground = "#" + str(slide.properties.get("openslide.background-color", "FFFFFF"))
     flat = Image.new("RGB", region.size, ground)
     flat.paste(region, mask=region.getchannel("A"))
-    return reduced(np.asarray(flat))
+    return downscale(np.asarray(flat))
 
 
-def reduced(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+def downscale(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     """A slide of 8 bits at most 512 pixels long, in [0, 1]; what is shorter stays as it is."""
     import numpy as np
     from PIL import Image

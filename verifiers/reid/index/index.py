@@ -11,15 +11,15 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.verifiers.reid.index.index_folder import (
     ROWS,
-    About,
+    IndexMetadata,
     map_vectors,
-    read_about,
+    read_metadata,
     remove_shards,
-    write_about,
+    write_metadata,
     write_parts,
 )
-from medsanitize.verifiers.reid.index.ivf import SHARD, open_shards, shard_name, write_inverted
-from medsanitize.verifiers.reid.index.search import EXACT_UP_TO, Search, overlooked
+from medsanitize.verifiers.reid.index.ivf import SHARD, open_shards, shard_name, write_inverted_lists
+from medsanitize.verifiers.reid.index.search import EXACT_UP_TO, VectorSearch, search_miss_bound
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,9 +39,9 @@ class Index:
         Its vectors, mapped.
     """
 
-    about: About
+    about: IndexMetadata
     folder: Path
-    searched: Search = field(repr=False)
+    searched: VectorSearch = field(repr=False)
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Find the nearest vectors.
@@ -115,14 +115,14 @@ def build_index(
         When the disk is full or fails.
     """
     count = write_parts(folder, batches, dimension)
-    about = About(dimension, count, model, {})
+    about = IndexMetadata(dimension, count, model, {})
     with storage_errors():
         remove_shards(folder)
         if count > exact_up_to:
             vectors = map_vectors(folder, about)
-            found = write_inverted(lambda number: folder / shard_name(number), vectors, shard)
-            about = About(dimension, count, model, {}, found.probes, found.recall, found.measured)
-    write_about(folder, about)
+            found = write_inverted_lists(lambda number: folder / shard_name(number), vectors, shard)
+            about = IndexMetadata(dimension, count, model, {}, found.probes, found.recall, found.measured)
+    write_metadata(folder, about)
     return open_index(folder)
 
 
@@ -145,9 +145,9 @@ def open_index(folder: Path, *, model: str | None = None, digest: str | None = N
     UsageError
         When the index is of another model.
     """
-    about = read_about(folder, digest)
+    about = read_metadata(folder, digest)
     if model is not None and about.model != model:
         raise UsageError("The index was made by another model", "Build it again with this one")
     shards = open_shards((folder / shard_name(number) for number in range(about.shards)), about.probes)
-    missed = overlooked(about.recall, about.measured)
-    return Index(about, folder, Search(map_vectors(folder, about), shards, missed))
+    missed = search_miss_bound(about.recall, about.measured)
+    return Index(about, folder, VectorSearch(map_vectors(folder, about), shards, missed))

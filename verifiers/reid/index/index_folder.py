@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-ABOUT: Final = "index.json"
+METADATA: Final = "index.json"
 VECTORS: Final = "vectors.f32"
 ROWS: Final = "rows.parquet"
 _SHARDS: Final = "inverted-*.faiss"
@@ -34,7 +34,7 @@ _DAMAGED: Final = ("The index is damaged", "Build it again")
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class IndexMetadata:
     """What an index says of itself.
 
     Attributes
@@ -82,7 +82,7 @@ def write_parts(
     with storage_errors():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
-        (folder / ABOUT).unlink(missing_ok=True)
+        (folder / METADATA).unlink(missing_ok=True)
         with _private(folder / VECTORS) as file:
             try:
                 for vectors, rows in batches:
@@ -117,17 +117,17 @@ def remove_shards(folder: Path) -> None:
         path.unlink()
 
 
-def write_about(folder: Path, about: About) -> None:
+def write_metadata(folder: Path, about: IndexMetadata) -> None:
     """Finish an index: digest its files and write what it says of itself."""
     names = [VECTORS, ROWS, *sorted(path.name for path in folder.glob(_SHARDS))]
     files = {name: digest_file(folder / name) for name in names}
     facts = {**asdict(about), "files": files, "format": _FORMAT}
-    write_atomic(folder / ABOUT, document_json(facts))
+    write_atomic(folder / METADATA, document_json(facts))
     with storage_errors():
-        (folder / ABOUT).chmod(0o600)
+        (folder / METADATA).chmod(0o600)
 
 
-def read_about(folder: Path, digest: str | None = None) -> About:
+def read_metadata(folder: Path, digest: str | None = None) -> IndexMetadata:
     """Read what an index says, and digest every file that it names; ``digest`` is that of what it says.
 
     Raises
@@ -136,10 +136,10 @@ def read_about(folder: Path, digest: str | None = None) -> About:
         When something is missing, changed, or of another size than stated.
     """
     try:
-        content = (folder / ABOUT).read_bytes()
+        content = (folder / METADATA).read_bytes()
         facts: dict[str, Any] = json.loads(content)
         known = digest in (None, sha256(content).hexdigest()) and facts.pop("format") == _FORMAT
-        about = About(**facts)
+        about = IndexMetadata(**facts)
         named = {VECTORS, ROWS, *(shard_name(number) for number in range(about.shards))}
         whole = known and set(about.files) == named and bool(about.shards) == bool(about.probes)
         for name, digest in sorted(about.files.items()) if whole else ():
@@ -152,7 +152,7 @@ def read_about(folder: Path, digest: str | None = None) -> About:
     return about
 
 
-def map_vectors(folder: Path, about: About) -> NDArray[np.float32]:
+def map_vectors(folder: Path, about: IndexMetadata) -> NDArray[np.float32]:
     """The vectors, ``(count, dimension)``, read from disk as they are needed."""
     import numpy as np
 

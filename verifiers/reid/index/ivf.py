@@ -18,13 +18,13 @@ _AT_ONCE: Final = 100_000
 SHARD: Final = 4_000_000
 """Vectors of a file of codes."""
 _QUERIES: Final = 500
-WANTED_RECALL: Final = 0.99
-WIDER: Final = 8
+TARGET_RECALL: Final = 0.99
+RERANK_FACTOR: Final = 8
 """How many times more candidates than neighbours are ranked again by their exact distance."""
 
 
 @dataclass(frozen=True, slots=True)
-class Inverted:
+class InvertedIndex:
     """Inverted lists that were just written.
 
     Attributes
@@ -43,9 +43,9 @@ class Inverted:
     measured: int
 
 
-def write_inverted(
+def write_inverted_lists(
     place: Callable[[int], Path], vectors: NDArray[np.float32], shard: int = SHARD
-) -> Inverted:
+) -> InvertedIndex:
     """Build inverted lists over ``vectors``, a shard at a time, and find how many lists a search must visit.
 
     The lists are learned once from a sample of all, so that the shards together find what one file would. A
@@ -77,7 +77,7 @@ def write_inverted(
         faiss.write_index(index, str(paths[-1]))
         paths[-1].chmod(0o600)
     shards = open_shards(paths)
-    return Inverted(shards, *_tune(shards, vectors, lists))
+    return InvertedIndex(shards, *_tune(shards, vectors, lists))
 
 
 def shard_name(number: int) -> str:
@@ -109,13 +109,13 @@ def _tune(shards: Sequence[Any], vectors: NDArray[np.float32], lists: int) -> tu
     while True:
         for one in shards:
             one.nprobe = probes
-        recall = float((ranked_again(shards, vectors, queries, 2)[0][:, 1] <= true).mean())
-        if recall >= WANTED_RECALL or probes >= lists:
+        recall = float((rerank(shards, vectors, queries, 2)[0][:, 1] <= true).mean())
+        if recall >= TARGET_RECALL or probes >= lists:
             return probes, round(recall, 6), len(rows)
         probes = min(lists, 2 * probes)
 
 
-def ranked_again(
+def rerank(
     shards: Sequence[Any], vectors: NDArray[np.float32], queries: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The ``k`` nearest by exact distance among ``WIDER * k`` candidates of the codes; -1 where too few.
@@ -126,7 +126,7 @@ def ranked_again(
 
     near = np.full((len(queries), k), np.inf, np.float32)
     rows = np.full((len(queries), k), -1, np.int64)
-    wanted = min(len(vectors), WIDER * k)
+    wanted = min(len(vectors), RERANK_FACTOR * k)
     found_in = [shard.search(queries, wanted) for shard in shards]
     apart, candidates = (np.hstack(one) for one in zip(*found_in, strict=True))
     # A shard that has too few gives -1, at an infinite distance.

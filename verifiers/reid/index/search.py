@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.verifiers.reid.calibration import clopper_pearson
 from medsanitize.verifiers.reid.index.exact import nearest
-from medsanitize.verifiers.reid.index.ivf import SHARD, ranked_again, write_inverted
+from medsanitize.verifiers.reid.index.ivf import SHARD, rerank, write_inverted_lists
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ EXACT_UP_TO: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Search:
+class VectorSearch:
     """Vectors that can be searched.
 
     Attributes
@@ -47,16 +47,16 @@ class Search:
         """
         if not self.shards:
             return nearest(self.vectors, queries, k)
-        return ranked_again(self.shards, self.vectors, queries, k)
+        return rerank(self.shards, self.vectors, queries, k)
 
 
-def search_in(
+def build_search(
     vectors: NDArray[np.float32],
     folder: Path | None = None,
     *,
     exact_up_to: int = EXACT_UP_TO,
     shard: int = SHARD,
-) -> Search:
+) -> VectorSearch:
     """Make vectors searchable for as long as this process lives.
 
     Parameters
@@ -75,7 +75,7 @@ def search_in(
         When the disk is full or fails.
     """
     if len(vectors) <= exact_up_to:
-        return Search(vectors)
+        return VectorSearch(vectors)
     with storage_errors(), ExitStack() as files:
 
         def place(_: int) -> Path:
@@ -83,10 +83,10 @@ def search_in(
             file = files.enter_context(tempfile.TemporaryFile(dir=folder))
             return Path(f"/proc/self/fd/{file.fileno()}")
 
-        found = write_inverted(place, vectors, shard)
-    return Search(vectors, found.shards, overlooked(found.recall, found.measured))
+        found = write_inverted_lists(place, vectors, shard)
+    return VectorSearch(vectors, found.shards, search_miss_bound(found.recall, found.measured))
 
 
-def overlooked(recall: float, measured: int) -> float:
+def search_miss_bound(recall: float, measured: int) -> float:
     """Upper bound (95 %) of what a search misses that found this share of so many; 0 where it is exact."""
     return clopper_pearson(round((1 - recall) * measured), measured)[1] if measured else 0.0

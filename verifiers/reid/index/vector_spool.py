@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _IN_MEMORY: Final = 8 << 20
 
 
-class Spill:
+class VectorSpool:
     """Takes vectors of one length, then gives them as one array.
 
     Few of them stay in memory, as a release of two hundred images is no reason for a file. Many lie in a file

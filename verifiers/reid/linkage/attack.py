@@ -28,7 +28,7 @@ _SEED: Final = 2023
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class SampledLinkage:
     """Rs over random draws: one background image of each of ``patients``, up to ``probes`` probes each.
 
     Attributes
@@ -55,7 +55,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class LinkageAttack:
     """What the attack reaches.
 
     Attributes
@@ -70,12 +70,12 @@ class Attack:
 
     rs: Rate
     interval: Interval
-    by_patients: tuple[Draws, ...]
-    by_probes: tuple[Draws, ...]
+    by_patients: tuple[SampledLinkage, ...]
+    by_probes: tuple[SampledLinkage, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class SimilarityPool:
     """Similarities of all probes to all background images, and who they show.
 
     Attributes
@@ -104,12 +104,12 @@ class Pool:
         return found[counts > 1]
 
 
-def pool(
+def pool_similarities(
     probes: NDArray[np.float32],
     probe_patients: NDArray[np.intp],
     background: NDArray[np.float32] | None,
     background_patients: NDArray[np.intp] | None,
-) -> Pool:
+) -> SimilarityPool:
     """Compare all vectors; without a background the probes are each other's."""
     import numpy as np
 
@@ -118,12 +118,12 @@ def pool(
     # The last bits depend on how a library blocks its sums; nobody may be linked by them.
     similarity = (one @ other.T).round(12)
     if background_patients is not None:
-        return Pool(similarity, probe_patients, background_patients)
+        return SimilarityPool(similarity, probe_patients, background_patients)
     np.fill_diagonal(similarity, -np.inf)
-    return Pool(similarity, probe_patients, probe_patients, same=True)
+    return SimilarityPool(similarity, probe_patients, probe_patients, same=True)
 
 
-def attack(one: Pool) -> Attack:
+def linkage_attack(one: SimilarityPool) -> LinkageAttack:
     """Attack with everything, then by random draws.
 
     Raises
@@ -143,22 +143,22 @@ def attack(one: Pool) -> Attack:
         )
     hits, took = linked_patients(one).astype(np.float64), np.ones(len(patients))
     sizes = [size for size in _PATIENTS if size < len(patients)] + [len(patients)]
-    return Attack(
-        rs=rate(one),
+    return LinkageAttack(
+        rs=linkage_rate(one),
         interval=_interval(hits, took),
         by_patients=tuple(_draws(one, patients, size, None) for size in sizes if size > 1),
         by_probes=tuple(_by_probes(one, patients)),
     )
 
 
-def rate(one: Pool) -> Rate:
+def linkage_rate(one: SimilarityPool) -> Rate:
     """Rs with everything the attacker has, and its exact bounds; of somebody who could be linked."""
     linked = linked_patients(one)
     errors = int(linked.sum())
     return Rate(errors / len(linked), errors, len(linked), *clopper_pearson(errors, len(linked)))
 
 
-def linked_patients(one: Pool) -> NDArray[np.bool_]:
+def linked_patients(one: SimilarityPool) -> NDArray[np.bool_]:
     """Which of the patients who could be linked have a probe that went to them."""
     import numpy as np
 
@@ -166,7 +166,7 @@ def linked_patients(one: Pool) -> NDArray[np.bool_]:
     return np.isin(one.patients, one.probes[found == one.probes])
 
 
-def _by_probes(one: Pool, patients: NDArray[np.intp]) -> Iterator[Draws]:
+def _by_probes(one: SimilarityPool, patients: NDArray[np.intp]) -> Iterator[SampledLinkage]:
     """By number of probes, always of the same patients: the quarter or more that has as many."""
     import numpy as np
 
@@ -177,7 +177,7 @@ def _by_probes(one: Pool, patients: NDArray[np.intp]) -> Iterator[Draws]:
         yield from (_draws(one, with_most, len(with_most), probes) for probes in range(1, most + 1))
 
 
-def _draws(one: Pool, patients: NDArray[np.intp], size: int, probes: int | None) -> Draws:
+def _draws(one: SimilarityPool, patients: NDArray[np.intp], size: int, probes: int | None) -> SampledLinkage:
     import numpy as np
 
     rng = np.random.default_rng((_SEED, size, probes or 0))
@@ -199,7 +199,7 @@ def _draws(one: Pool, patients: NDArray[np.intp], size: int, probes: int | None)
         took[chosen] += 1
         rates.append(float(linked.mean()))
     quartiles = [float(value) for value in np.quantile(rates, [0, 0.25, 0.5, 0.75, 1])]
-    return Draws(
+    return SampledLinkage(
         patients=size,
         probes=probes,
         median=quartiles[2],

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from medsanitize.release.summary import Guideline
 from medsanitize.verifiers.reid.calibration import Rate
-from medsanitize.verifiers.reid.linkage.attack import REPEATS, Attack
+from medsanitize.verifiers.reid.linkage.attack import REPEATS, LinkageAttack
 
 NO_IMAGE: Final = "not readable: no-pixels"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DatasetSummary:
     """One side: how many images and patients, and what of it could not be compared, by reason."""
 
     images: int
@@ -45,11 +45,11 @@ class Linkage:
     modality: str
     model: str
     model_digest: str
-    release: Seen
-    background: Seen
+    release: DatasetSummary
+    background: DatasetSummary
     itself: bool
-    whole: Attack
-    crop: Attack | None
+    whole: LinkageAttack
+    crop: LinkageAttack | None
     without_crop: int
     guidelines: tuple[Guideline, ...] = ()
 

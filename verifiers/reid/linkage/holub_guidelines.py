@@ -31,7 +31,7 @@ _CHECKS: Final = ("check_identifiers", "check_pixels", "check_registry", "check_
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ChecklistFacts:
     """What the checklist looks at.
 
     Attributes
@@ -93,7 +93,7 @@ def guidelines_of(
     return checklist(facts_of(policy, release), others, slides, left=left)
 
 
-def facts_of(policy: Policy, release: Path) -> Facts:
+def facts_of(policy: Policy, release: Path) -> ChecklistFacts:
     """Gather what the checklist looks at from the policy and the manifest."""
     counts: Counter[str] = Counter()
     blocks: Counter[str] = Counter()
@@ -113,7 +113,7 @@ def facts_of(policy: Policy, release: Path) -> Facts:
                 blocks[row["slide_block"] or ""] += 1
     options = policy.dicom.options
     without = blocks.pop("", 0)
-    return Facts(
+    return ChecklistFacts(
         anonymous=policy.release.mode == "anonymous",
         kept=tuple(told for name, told in _KEPT.items() if getattr(options, name)),
         licence=policy.release.license is not None,
@@ -133,7 +133,7 @@ def facts_of(policy: Policy, release: Path) -> Facts:
 
 
 def checklist(
-    facts: Facts, others: Rate | None = None, slides: Rate | None = None, *, left: int = 0
+    facts: ChecklistFacts, others: Rate | None = None, slides: Rate | None = None, *, left: int = 0
 ) -> tuple[Guideline, ...]:
     """Judge each guideline; see `guidelines_of`."""
     names = {
@@ -148,7 +148,7 @@ def checklist(
     return tuple(Guideline(code, name, result, why) for code, (name, (result, why)) in names.items())
 
 
-def _metadata(facts: Facts) -> tuple[Standing, str]:
+def _metadata(facts: ChecklistFacts) -> tuple[Standing, str]:
     if facts.kept:
         return "not_met", f"The policy keeps {', '.join(facts.kept)}."
     if facts.unsearched or facts.unread:
@@ -168,7 +168,7 @@ def _metadata(facts: Facts) -> tuple[Standing, str]:
     )
 
 
-def _records(facts: Facts) -> tuple[Standing, str]:
+def _records(facts: ChecklistFacts) -> tuple[Standing, str]:
     if not facts.anonymous:
         return "not_met", "The link to the patients stays with the holder: the release is personal data."
     return _NEEDS, (
@@ -177,7 +177,7 @@ def _records(facts: Facts) -> tuple[Standing, str]:
     )
 
 
-def _other_data(facts: Facts, linked: Rate | None, left: int) -> tuple[Standing, str]:
+def _other_data(facts: ChecklistFacts, linked: Rate | None, left: int) -> tuple[Standing, str]:
     told = _told(linked)
     if facts.found_before:
         return "not_met", (
@@ -210,7 +210,7 @@ def _other_data(facts: Facts, linked: Rate | None, left: int) -> tuple[Standing,
     return "met", f"No object has the pixels of one in the registry. {told}"
 
 
-def _blocks(facts: Facts, linked: Rate | None) -> tuple[Standing, str]:
+def _blocks(facts: ChecklistFacts, linked: Rate | None) -> tuple[Standing, str]:
     if not facts.slides:
         return "met", "There are no slides."
     if linked is not None and linked.errors:
@@ -227,7 +227,7 @@ def _inference() -> tuple[Standing, str]:
     return _NEEDS, "What can be inferred from the images, such as rare diagnoses, was not measured."
 
 
-def _population(facts: Facts) -> tuple[Standing, str]:
+def _population(facts: ChecklistFacts) -> tuple[Standing, str]:
     if facts.patients < _FEW:
         return "not_met", (
             f"{facts.patients:,} patients: of so few, whoever is known to be among them can be told apart."
@@ -237,7 +237,7 @@ def _population(facts: Facts) -> tuple[Standing, str]:
     )
 
 
-def _contract(facts: Facts) -> tuple[Standing, str]:
+def _contract(facts: ChecklistFacts) -> tuple[Standing, str]:
     if not facts.licence:
         return "not_met", "The policy states no licence."
     return _NEEDS, (

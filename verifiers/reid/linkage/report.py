@@ -8,8 +8,8 @@ from medsanitize.release.summary import Guideline
 from medsanitize.verifiers.html.page import Figure, Mark, Page, Section, Table, Tone, render_page
 from medsanitize.verifiers.html.svg import MARK, SECOND, draw
 from medsanitize.verifiers.reid.calibration import Rate
-from medsanitize.verifiers.reid.linkage.attack import REPEATS, Attack, Draws
-from medsanitize.verifiers.reid.linkage.dataset_attack import Linkage, Seen
+from medsanitize.verifiers.reid.linkage.attack import REPEATS, LinkageAttack, SampledLinkage
+from medsanitize.verifiers.reid.linkage.dataset_attack import DatasetSummary, Linkage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def _rates(found: Linkage) -> Section:
     )
 
 
-def _drawn(name: str, one: Attack) -> Section:
+def _drawn(name: str, one: LinkageAttack) -> Section:
     figures = [
         Figure(
             draw(lambda axes: _boxes(axes, one.by_patients, "patients")),
@@ -117,7 +117,7 @@ def _drawn(name: str, one: Attack) -> Section:
     )
 
 
-def _boxes(axes: Axes, found: tuple[Draws, ...], what: str) -> None:
+def _boxes(axes: Axes, found: tuple[SampledLinkage, ...], what: str) -> None:
     boxes = [
         {
             "med": one.median,
@@ -152,7 +152,7 @@ def _sides(found: Linkage) -> Section:
     )
 
 
-def _left_out(one: Seen) -> str:
+def _left_out(one: DatasetSummary) -> str:
     return ", ".join(f"{reason}: {count:,}" for reason, count in one.excluded.items()) or "none"
 
 

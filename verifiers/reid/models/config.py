@@ -15,7 +15,7 @@ from medsanitize.verifiers.reid.models.scoring import Scoring
 SCHEMA = 1
 
 
-class Kind(StrEnum):
+class ModelKind(StrEnum):
     """What a model answers."""
 
     RETRIEVAL = "retrieval"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class ModelConfig:
     """What a model is.
 
     Attributes
@@ -45,7 +45,7 @@ class Config:
         Of a classification model, what its classes are called, in the order of its answers.
     """
 
-    kind: Kind
+    kind: ModelKind
     modality: Modality
     network: dict[str, Any]
     dimension: int
@@ -62,7 +62,7 @@ class Config:
         return (json.dumps(facts, indent=1, sort_keys=True) + "\n").encode()
 
 
-def read_config(data: bytes) -> Config:
+def read_config(data: bytes) -> ModelConfig:
     """From the bytes of config.json.
 
     Raises
@@ -76,8 +76,8 @@ def read_config(data: bytes) -> Config:
             raise IntegrityError(
                 f"The model folder is not of schema version {SCHEMA}", "Use the version that wrote it"
             )
-        return Config(
-            kind=Kind(facts["kind"]),
+        return ModelConfig(
+            kind=ModelKind(facts["kind"]),
             modality=Modality(facts["modality"]),
             network=dict(facts["network"]),
             dimension=int(facts["dimension"]),

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import IntegrityError
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.models.config import Config, read_config
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.models.config import ModelConfig, read_config
 from medsanitize.verifiers.reid.models.load import matching_of
 from medsanitize.verifiers.reid.models.model_folder import CONFIG, WEIGHTS, read_folder
 from medsanitize.verifiers.reid.models.onnx_session import check_modality
@@ -36,7 +36,7 @@ _GROUP = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Attended:
+class AttentionModel:
     """A network that can be asked for its gradients.
 
     Attributes
@@ -49,7 +49,7 @@ class Attended:
         Weights of the score of a pair by name; empty for retrieval.
     """
 
-    config: Config
+    config: ModelConfig
     network: nn.Module
     score: Mapping[str, Tensor]
 
@@ -70,7 +70,7 @@ class Attention:
     heat: NDArray[np.float32]
 
 
-def open_attended(folder: Path) -> Attended:
+def open_attention_model(folder: Path) -> AttentionModel:
     """The network of a model folder, every byte compared with its digest; errors as ``open_retrieval``."""
     from medsanitize.verifiers.reid.models.networks.build import build_network
     from safetensors import SafetensorError
@@ -85,20 +85,20 @@ def open_attended(folder: Path) -> Attended:
         network.load_state_dict(weights)
     except (SafetensorError, RuntimeError):
         raise IntegrityError("The model's weights are not its network's", "Fetch or train it again") from None
-    return Attended(config, network, score)
+    return AttentionModel(config, network, score)
 
 
-def packaged_attended(modality: Modality) -> Attended:
+def packaged_attention_model(modality: Modality) -> AttentionModel:
     """The network behind ``packaged_retrieval``."""
     from medsanitize.verifiers.reid.models.networks.build import build_network
 
     config = default_config(modality)
     network = build_network(config.network).eval()
     network.load_state_dict(packaged_weights(modality))
-    return Attended(config, network, {})
+    return AttentionModel(config, network, {})
 
 
-def attend(model: Attended, one: Picture, other: Picture) -> Attention:
+def attention_maps(model: AttentionModel, one: ImageArray, other: ImageArray) -> Attention:
     """Where each of two pictures is like the other, in the model's eyes.
 
     Raises
@@ -154,7 +154,7 @@ def _fixed_lengths() -> AbstractContextManager[object]:
     return FixedLengths()
 
 
-def _layer_of(config: Config) -> str:
+def _layer_of(config: ModelConfig) -> str:
     """Whose maps are looked at."""
     name = str(config.network.get("name"))
     if name == "lite0-projected":
@@ -162,7 +162,7 @@ def _layer_of(config: Config) -> str:
     return f"backbone.groups.{_GROUP}" if name.startswith("lite0") else "backbone"
 
 
-def _grey(prepared: NDArray[np.float32], config: Config) -> NDArray[np.float32]:
+def _grey(prepared: NDArray[np.float32], config: ModelConfig) -> NDArray[np.float32]:
     import numpy as np
 
     how = config.preprocessing
@@ -170,7 +170,7 @@ def _grey(prepared: NDArray[np.float32], config: Config) -> NDArray[np.float32]:
     return np.asarray(np.clip((prepared * deviation + mean).mean(1), 0, 1), np.float32)
 
 
-def _likeness(model: Attended) -> Callable[[Tensor, Tensor], Tensor]:
+def _likeness(model: AttentionModel) -> Callable[[Tensor, Tensor], Tensor]:
     """The model's answer on a pair of vectors, up to a function that only grows."""
     import torch
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.verifiers.reid.models.config import Config, Kind, read_config
+from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind, read_config
 from medsanitize.verifiers.reid.models.model_folder import (
     CALIBRATION,
     CONFIG,
@@ -53,7 +53,7 @@ def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
         If anything in it was changed, is missing or was added, or cannot be understood.
     """
     files = read_folder(folder)
-    config = _config(files, Kind.RETRIEVAL)
+    config = _config(files, ModelKind.RETRIEVAL)
     session = open_session(files.content[GRAPH], threads)
     return GraphRetrieval(files.digest, config.modality, config.dimension, config.preprocessing, session)
 
@@ -61,7 +61,7 @@ def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
 def open_verification(folder: Path, *, threads: int = 1) -> Verification:
     """A verification model from its folder; parameters and errors as ``open_retrieval``."""
     files = read_folder(folder)
-    config = _config(files, Kind.VERIFICATION)
+    config = _config(files, ModelKind.VERIFICATION)
     return GraphVerification(
         files.digest,
         config.modality,
@@ -77,7 +77,7 @@ def open_verification(folder: Path, *, threads: int = 1) -> Verification:
 def open_classification(folder: Path, *, threads: int = 1) -> Classification:
     """A classification model from its folder; parameters and errors as ``open_retrieval``."""
     files = read_folder(folder)
-    config = _config(files, Kind.CLASSIFICATION)
+    config = _config(files, ModelKind.CLASSIFICATION)
     weight, bias = _class_weights(files.content[WEIGHTS], config)
     return GraphClassification(
         files.digest,
@@ -91,7 +91,7 @@ def open_classification(folder: Path, *, threads: int = 1) -> Classification:
     )
 
 
-def _class_weights(data: bytes, config: Config) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _class_weights(data: bytes, config: ModelConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The layer that makes classes of vectors, of the shape that the configuration asks for."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -107,7 +107,7 @@ def _class_weights(data: bytes, config: Config) -> tuple[NDArray[np.float32], ND
     raise IntegrityError("The model has no weights for its classes", "Fetch or train it again")
 
 
-def matching_of(config: Config) -> Matching | None:
+def matching_of(config: ModelConfig) -> Matching | None:
     """How the vectors of a model are matched place by place; None where they are not.
 
     Raises
@@ -127,7 +127,7 @@ def matching_of(config: Config) -> Matching | None:
     return matching
 
 
-def _score_weights(data: bytes, config: Config) -> dict[str, NDArray[np.float32]]:
+def _score_weights(data: bytes, config: ModelConfig) -> dict[str, NDArray[np.float32]]:
     """The weights of the score, of the shape that its kind asks for."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -149,7 +149,7 @@ def stored_calibration(folder: Path) -> bytes | None:
     return read_folder(folder).content.get(CALIBRATION)
 
 
-def _config(files: ModelFiles, kind: Kind) -> Config:
+def _config(files: ModelFiles, kind: ModelKind) -> ModelConfig:
     config = read_config(files.content[CONFIG])
     if config.kind is not kind:
         raise UsageError(

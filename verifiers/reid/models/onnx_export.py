@@ -16,7 +16,7 @@ import onnx
 import torch
 from medsanitize.verifiers.reid.models.networks.layers import GridPool, SamePad
 from medsanitize.verifiers.reid.models.networks.match import Cohort
-from medsanitize.verifiers.reid.models.networks.moments import RegionMoments, Scramble
+from medsanitize.verifiers.reid.models.networks.moments import RandomProjection, RegionMoments
 from onnx import TensorProto, helper, numpy_helper
 from torch import fx, nn
 from torch.nn import functional as F
@@ -31,7 +31,7 @@ class _Tracer(fx.Tracer):
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
         return isinstance(
-            module, GridPool | SamePad | RegionMoments | Scramble | Cohort
+            module, GridPool | SamePad | RegionMoments | RandomProjection | Cohort
         ) or super().is_leaf_module(module, name)
 
 
@@ -183,7 +183,7 @@ def _moments(writer: _Writer, layer: RegionMoments, cells: str) -> str:
     return writer.node("Reshape", products, end)
 
 
-def _scramble(writer: _Writer, layer: Scramble, vectors: str) -> str:
+def _scramble(writer: _Writer, layer: RandomProjection, vectors: str) -> str:
     pads = np.array([0, 0, 0, len(layer.signs) - layer.length], np.int64)
     padded = writer.node("Pad", vectors, writer.constant(pads))
     signed = writer.node("Mul", padded, writer.constant(layer.signs.numpy()))
@@ -278,7 +278,7 @@ _LAYERS: tuple[tuple[type[nn.Module], Callable[..., str]], ...] = (
     (SamePad, _padding),
     (GridPool, _grid),
     (RegionMoments, _moments),
-    (Scramble, _scramble),
+    (RandomProjection, _scramble),
     (Cohort, _cohort),
 )
 _FUNCTIONS: dict[Any, Callable[..., str]] = {

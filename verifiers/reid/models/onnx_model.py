@@ -13,7 +13,7 @@ from medsanitize.verifiers.reid.models.scoring import Scoring, pair_scores
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.images.image import Modality, Picture
+    from medsanitize.verifiers.reid.images.image import ImageArray, Modality
     from numpy.typing import NDArray
 
 
@@ -27,7 +27,7 @@ class GraphRetrieval:
     preprocessing: Preprocessing
     session: Any
 
-    def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
+    def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
         """Vectors of pictures, ``(n, dimension)``; pictures of another modality are a UsageError."""
         check_modality(pictures, self.modality)
         return embed(self.session, pictures, self.preprocessing, self.dimension)
@@ -54,7 +54,7 @@ class GraphVerification:
     weights: Mapping[str, NDArray[np.float32]]
     matching: Matching | None = None
 
-    def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
+    def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
         """Vectors of pictures, ``(n, dimension)``; pictures of another modality are a UsageError."""
         check_modality(pictures, self.modality)
         return embed(self.session, pictures, self.preprocessing, self.dimension)
@@ -85,7 +85,7 @@ class GraphClassification:
     weight: NDArray[np.float32]
     bias: NDArray[np.float32]
 
-    def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
+    def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
         """Vectors of pictures, ``(n, dimension)``; pictures of another modality are a UsageError."""
         check_modality(pictures, self.modality)
         return embed(self.session, pictures, self.preprocessing, self.dimension)

@@ -11,7 +11,7 @@ from medsanitize.verifiers.reid.models.preprocess import Preprocessing, prepare
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.images.image import Modality, Picture
+    from medsanitize.verifiers.reid.images.image import ImageArray, Modality
     from numpy.typing import NDArray
 
 # Fits the caches of one core better than larger ones. Short batches are filled up, so that a vector does
@@ -57,7 +57,7 @@ def _check(graph: bytes) -> None:
         )
 
 
-def check_modality(pictures: Sequence[Picture], modality: Modality) -> None:
+def check_modality(pictures: Sequence[ImageArray], modality: Modality) -> None:
     """Raise UsageError if a picture is of another kind than the model is made for."""
     for picture in pictures:
         if picture.modality is not modality:
@@ -68,7 +68,7 @@ def check_modality(pictures: Sequence[Picture], modality: Modality) -> None:
 
 
 def embed(
-    session: Any, pictures: Sequence[Picture], how: Preprocessing, dimension: int
+    session: Any, pictures: Sequence[ImageArray], how: Preprocessing, dimension: int
 ) -> NDArray[np.float32]:
     """Vectors of pictures, ``(n, dimension)`` float32, in batches of one size."""
     import numpy as np

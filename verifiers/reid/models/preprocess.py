@@ -11,7 +11,7 @@ from medsanitize.errors import IntegrityError
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.images.image import Picture
+    from medsanitize.verifiers.reid.images.image import ImageArray
     from numpy.typing import NDArray
 
 # ITU-R BT.601: how much of each channel makes grey.
@@ -42,7 +42,7 @@ class Channels(StrEnum):
     """Red, green, blue."""
 
 
-class Look(StrEnum):
+class ContrastMode(StrEnum):
     """What of a picture's processing is taken away."""
 
     AS_IS = "as-is"
@@ -72,7 +72,7 @@ class Preprocessing:
     channels: Channels
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
-    look: Look = Look.AS_IS
+    look: ContrastMode = ContrastMode.AS_IS
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -88,7 +88,7 @@ class Preprocessing:
                 channels=Channels(facts["channels"]),
                 mean=_three(facts["mean"]),
                 deviation=_three(facts["deviation"]),
-                look=Look(facts["look"]),
+                look=ContrastMode(facts["look"]),
             )
         except (KeyError, TypeError, ValueError):
             raise IntegrityError(
@@ -101,14 +101,14 @@ def _three(values: Any) -> tuple[float, float, float]:
     return one, two, three
 
 
-def prepare(picture: Picture, how: Preprocessing) -> NDArray[np.float32]:
+def prepare(picture: ImageArray, how: Preprocessing) -> NDArray[np.float32]:
     """One picture as ``(3, size, size)`` float32."""
     import numpy as np
 
     mean = np.array(how.mean, np.float32)[:, None, None]
     deviation = np.array(how.deviation, np.float32)[:, None, None]
     pixels = _channels(picture.pixels, how.channels)
-    if how.look is Look.EVEN:
+    if how.look is ContrastMode.EVEN:
         from medsanitize.verifiers.reid.models.radiograph_normalization import even_contrast
 
         square = np.stack([even_contrast(plane) for plane in _square(_within_borders(pixels), how)])

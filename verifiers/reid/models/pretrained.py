@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import EnvironmentFailure, IntegrityError
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.models.config import Config, Kind
+from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
 from medsanitize.verifiers.reid.models.onnx_model import GraphRetrieval
 from medsanitize.verifiers.reid.models.onnx_session import open_session
 from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing
@@ -31,15 +31,15 @@ MEAN = (127 / 255,) * 3
 DEVIATION = (128 / 255,) * 3
 _INSTALL = "Install it with: pip install 'medsanitize[verify]'"
 
-RADIOGRAPH = Config(
-    kind=Kind.RETRIEVAL,
+RADIOGRAPH = ModelConfig(
+    kind=ModelKind.RETRIEVAL,
     modality=Modality.RADIOGRAPH,
     network={"name": "lite0-features", "size": 384, "groups": [4, 6], "grid": 4, "centred": True},
     dimension=112 * 16 + 320 * 16 + 1280,
     preprocessing=Preprocessing(384, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION),
 )
-SLIDE = Config(
-    kind=Kind.RETRIEVAL,
+SLIDE = ModelConfig(
+    kind=ModelKind.RETRIEVAL,
     modality=Modality.SLIDE,
     network={"name": "lite0-features", "size": 224},
     dimension=1280,
@@ -47,7 +47,7 @@ SLIDE = Config(
 )
 
 
-def default_config(modality: Modality) -> Config:
+def default_config(modality: Modality) -> ModelConfig:
     """What the packaged model of a modality is."""
     return RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.images.image import Modality, Picture
+    from medsanitize.verifiers.reid.images.image import ImageArray, Modality
     from numpy.typing import NDArray
 
 
@@ -29,7 +29,7 @@ class Encoder(Protocol):
         """Length of a vector."""
         ...
 
-    def embed(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
+    def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
         """Vectors, ``(len(pictures), dimension)``; the same picture always gives the same one."""
         ...
 

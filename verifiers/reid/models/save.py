@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import MedsanitizeError
-from medsanitize.verifiers.reid.models.config import Config
+from medsanitize.verifiers.reid.models.config import ModelConfig
 from medsanitize.verifiers.reid.models.model_folder import CONFIG, GRAPH, TRAINING, WEIGHTS, write_folder
 from medsanitize.verifiers.reid.models.onnx_session import BATCH, open_session
 
@@ -21,7 +21,7 @@ TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedModel:
     """A network with its weights, and its ONNX graph that was compared with it.
 
     Attributes
@@ -34,13 +34,13 @@ class Exported:
         ONNX.
     """
 
-    config: Config
+    config: ModelConfig
     weights: Mapping[str, Tensor]
     graph: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Papers:
+class ModelDocuments:
     """What is known of how a model came to be.
 
     Attributes
@@ -55,7 +55,7 @@ class Papers:
     documents: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def export(config: Config, weights: Mapping[str, Tensor]) -> Exported:
+def export(config: ModelConfig, weights: Mapping[str, Tensor]) -> ExportedModel:
     """Make the ONNX graph of a network and compare it with torch on random images.
 
     Raises
@@ -83,10 +83,12 @@ def export(config: Config, weights: Mapping[str, Tensor]) -> Exported:
             f"ONNX Runtime and torch disagree by {deviation:.1e} of a vector's length",
             "Report this: the model was not written",
         )
-    return Exported(replace(config, deviation=deviation), weights, graph)
+    return ExportedModel(replace(config, deviation=deviation), weights, graph)
 
 
-def save_model(folder: Path, exported: Exported, score: Mapping[str, Tensor], papers: Papers) -> str:
+def save_model(
+    folder: Path, exported: ExportedModel, score: Mapping[str, Tensor], papers: ModelDocuments
+) -> str:
     """Write the folder and return the model's digest.
 
     Parameters

@@ -14,7 +14,7 @@ _MEMBERS: Final = {"calibration", "modality", "models"}
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CalibrationFile:
     """What a file says.
 
     Attributes
@@ -42,8 +42,8 @@ class Given:
         return json.dumps(facts, sort_keys=True, allow_nan=False)
 
 
-def read_given(text: str) -> Given:
-    """Read what `Given.to_json` wrote.
+def read_calibration_file(text: str) -> CalibrationFile:
+    """Read what `CalibrationFile.to_json` wrote.
 
     Raises
     ------
@@ -63,6 +63,6 @@ def read_given(text: str) -> Given:
         if facts.keys() != _MEMBERS or not isinstance(facts["models"], str):
             raise ValueError
         calibration = Calibration.from_json(json.dumps(facts["calibration"]))
-        return Given(Modality(facts["modality"]), facts["models"], calibration)
+        return CalibrationFile(Modality(facts["modality"]), facts["models"], calibration)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise IntegrityError("The calibration is damaged", "Make it again") from None

@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.overlap.connected_components import connected
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, Vectors
-from medsanitize.verifiers.reid.overlap.exact_matches import equal, same_look, tells_apart
+from medsanitize.verifiers.reid.overlap.connected_components import connected_components
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, Embeddings
+from medsanitize.verifiers.reid.overlap.exact_matches import (
+    equal_digests,
+    is_hash_discriminative,
+    near_duplicate_pairs,
+)
 from medsanitize.verifiers.reid.overlap.models import Models
-from medsanitize.verifiers.reid.overlap.permutation_test import Exchanged, chance_of_as_many
-from medsanitize.verifiers.reid.overlap.score_pairs import Scored, score_pairs, score_within
-from medsanitize.verifiers.reid.overlap.thresholds import Limit
-from medsanitize.verifiers.reid.overlap.verdict import Evidence, Verdict, conclude
+from medsanitize.verifiers.reid.overlap.permutation_test import PermutationTest, permutation_p_value
+from medsanitize.verifiers.reid.overlap.score_pairs import PairScores, score_pairs, score_within
+from medsanitize.verifiers.reid.overlap.thresholds import Thresholds
+from medsanitize.verifiers.reid.overlap.verdict import Evidence, OverlapVerdict, conclude
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,12 +29,12 @@ if TYPE_CHECKING:
 Basis = Literal["bytes", "pixels", "look", "id", "score"]
 Decision = Literal["same image", "same patient", "possibly same patient", "different", "undecided"]
 _BY_SCORE: Final = ("same patient", "possibly same patient")
-CLOSEST: Final = 50
+CLOSEST_NON_MATCHES: Final = 50
 """Pairs that did not match and are told all the same: the most alike ones, for a person to look at."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Pair:
+class ImagePair:
     """An image of one side and an image of another.
 
     Attributes
@@ -89,22 +93,22 @@ class Comparison:
 
     titles: tuple[str, str]
     evidence: Evidence
-    verdict: Verdict
+    verdict: OverlapVerdict
 
 
 def compare(
-    sides: tuple[Seen, Seen],
+    sides: tuple[DatasetFingerprint, DatasetFingerprint],
     numbers: tuple[int, int],
     models: Models,
-    limits: Mapping[Modality, Limit],
+    limits: Mapping[Modality, Thresholds],
     *,
     same_ids: bool,
-) -> tuple[Comparison, tuple[Pair, ...]]:
+) -> tuple[Comparison, tuple[ImagePair, ...]]:
     """Compare two sides.
 
     Parameters
     ----------
-    sides : (Seen, Seen)
+    sides : (DatasetFingerprint, Seen)
         What was seen of them.
     numbers : (int, int)
         Their places among all sides.
@@ -120,9 +124,9 @@ def compare(
     tuple of Comparison, tuple of Pair
         Pairs: matches and the closest others; no pair of images twice.
     """
-    trusted = tells_apart(sides[0]) and tells_apart(sides[1])
+    trusted = is_hash_discriminative(sides[0]) and is_hash_discriminative(sides[1])
     named = tuple(_ids(sides, numbers)) if same_ids else ()
-    equal_or_named: dict[tuple[int, int], Pair] = {}
+    equal_or_named: dict[tuple[int, int], ImagePair] = {}
     for pair in (*_copies(sides, numbers, trusted=trusted), *named):
         equal_or_named.setdefault(pair.images, pair)
     told = {
@@ -141,11 +145,11 @@ def compare(
 
 
 def _evidence(
-    sides: tuple[Seen, Seen],
-    without_models: Iterable[Pair],
+    sides: tuple[DatasetFingerprint, DatasetFingerprint],
+    without_models: Iterable[ImagePair],
     named: int,
     told: Mapping[Modality, _Told],
-    limits: Mapping[Modality, Limit],
+    limits: Mapping[Modality, Thresholds],
 ) -> Evidence:
     """Count what a verdict rests on."""
     decided = Counter((pair.decision, pair.basis) for pair in without_models)
@@ -167,40 +171,44 @@ def _evidence(
     )
 
 
-def grouped(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
+def assign_groups(pairs: tuple[ImagePair, ...]) -> tuple[ImagePair, ...]:
     """The same pairs, the best first, with the group of patients that each belongs to."""
-    groups = connected(pair.nodes for pair in pairs if pair.matched)
+    groups = connected_components(pair.nodes for pair in pairs if pair.matched)
     known = (replace(pair, group=groups.get(pair.nodes[0], 0) if pair.matched else 0) for pair in pairs)
     return tuple(sorted(known, key=_rank))
 
 
-def _rank(pair: Pair) -> tuple[object, ...]:
+def _rank(pair: ImagePair) -> tuple[object, ...]:
     order = ("same image", *_BY_SCORE, "undecided", "different").index(pair.decision)
     basis = ("bytes", "pixels", "look", "id", "score").index(pair.basis)
     return order, basis, -(pair.score if pair.score is not None else 0.0), pair.sides, pair.images
 
 
-def _copies(sides: tuple[Seen, Seen], numbers: tuple[int, int], *, trusted: bool) -> Iterator[Pair]:
+def _copies(
+    sides: tuple[DatasetFingerprint, DatasetFingerprint], numbers: tuple[int, int], *, trusted: bool
+) -> Iterator[ImagePair]:
     one, other = sides
     for basis, places in (
-        ("bytes", equal(one.digests, other.digests)),
-        ("pixels", equal(one.pixels, other.pixels)),
+        ("bytes", equal_digests(one.digests, other.digests)),
+        ("pixels", equal_digests(one.pixels, other.pixels)),
     ):
         for images in places:
             yield _pair(sides, numbers, images, basis, "same image")  # type: ignore[arg-type]
-    for images, bits in same_look(one, other).items():
+    for images, bits in near_duplicate_pairs(one, other).items():
         decision: Decision = "same image" if trusted else "undecided"
         yield replace(_pair(sides, numbers, images, "look", decision), bits=bits)
 
 
-def _ids(sides: tuple[Seen, Seen], numbers: tuple[int, int]) -> Iterator[Pair]:
+def _ids(
+    sides: tuple[DatasetFingerprint, DatasetFingerprint], numbers: tuple[int, int]
+) -> Iterator[ImagePair]:
     """One pair a patient that both sides name: the first image of each."""
     firsts = [_first_images(side) for side in sides]
     for name in sorted(firsts[0].keys() & firsts[1].keys()):
         yield _pair(sides, numbers, (firsts[0][name], firsts[1][name]), "id", "same patient")
 
 
-def _first_images(side: Seen) -> dict[str, int]:
+def _first_images(side: DatasetFingerprint) -> dict[str, int]:
     found: dict[str, int] = {}
     for image, patient in enumerate(side.patients.tolist()):
         if patient >= 0 and side.names[patient]:
@@ -209,14 +217,14 @@ def _first_images(side: Seen) -> dict[str, int]:
 
 
 def _pair(
-    sides: tuple[Seen, Seen],
+    sides: tuple[DatasetFingerprint, DatasetFingerprint],
     numbers: tuple[int, int],
     images: tuple[int, int],
     basis: Basis,
     decision: Decision,
-) -> Pair:
+) -> ImagePair:
     patients = (int(sides[0].patients[images[0]]), int(sides[1].patients[images[1]]))
-    return Pair(numbers, images, patients, basis, decision)
+    return ImagePair(numbers, images, patients, basis, decision)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -226,20 +234,20 @@ class _Told:
     ``matched`` and ``sure`` are pairs of patients; of each, ``exchanged`` says what dividing at random makes.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ImagePair, ...]
     matched: frozenset[tuple[int, int]]
     sure: frozenset[tuple[int, int]]
     compared: int
     complete: bool
-    exchanged: tuple[Exchanged, Exchanged]
+    exchanged: tuple[PermutationTest, PermutationTest]
 
 
 def _by_model(
-    sides: tuple[Seen, Seen],
+    sides: tuple[DatasetFingerprint, DatasetFingerprint],
     numbers: tuple[int, int],
     modality: Modality,
     verifier: Verification | None,
-    limit: Limit | None,
+    limit: Thresholds | None,
 ) -> _Told:
     """Let the models compare one kind of image."""
     one, other = (side.vectors[modality] for side in sides)
@@ -254,17 +262,17 @@ def _by_model(
         sure,
         compared=len(set(one.patients.tolist())) * len(set(other.patients.tolist())),
         complete=scored.complete,
-        exchanged=exchanged or (Exchanged(), Exchanged()),
+        exchanged=exchanged or (PermutationTest(), PermutationTest()),
     )
 
 
 def _scored(
-    scored: Scored,
-    vectors: tuple[Vectors, Vectors],
+    scored: PairScores,
+    vectors: tuple[Embeddings, Embeddings],
     numbers: tuple[int, int],
     modality: Modality,
-    limit: Limit | None,
-) -> Iterator[Pair]:
+    limit: Thresholds | None,
+) -> Iterator[ImagePair]:
     """Matches by score, and the closest of the others."""
     for place in _chosen(scored, limit).tolist():
         i, j = int(scored.first[place]), int(scored.second[place])
@@ -274,7 +282,7 @@ def _scored(
             decision = "possibly same patient" if score >= limit.possible.threshold else "different"
             if limit.reaches_sure(score, float(scored.distance[place])):
                 decision = "same patient"
-        yield Pair(
+        yield ImagePair(
             sides=numbers,
             images=(int(vectors[0].images[i]), int(vectors[1].images[j])),
             patients=(int(vectors[0].patients[i]), int(vectors[1].patients[j])),
@@ -288,10 +296,10 @@ def _scored(
 
 def _exchanged(
     across: tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]],
-    vectors: tuple[Vectors, Vectors],
+    vectors: tuple[Embeddings, Embeddings],
     verifier: Verification | None,
-    limit: Limit,
-) -> tuple[Exchanged, Exchanged]:
+    limit: Thresholds,
+) -> tuple[PermutationTest, PermutationTest]:
     """Matches, and sure ones, within the sides, and how often chance gives as many across as there are."""
     inside: tuple[list[set[tuple[int, int]]], ...] = ([], [])
     complete = True
@@ -307,20 +315,20 @@ def _exchanged(
     told = []
     for pairs, (first, second) in zip(across, inside, strict=True):
         # Matches within that were not looked for would have spoken for chance.
-        chance = chance_of_as_many(pairs, (first, second), sizes) if complete else 1.0
-        told.append(Exchanged(len(first) + len(second), chance))
+        chance = permutation_p_value(pairs, (first, second), sizes) if complete else 1.0
+        told.append(PermutationTest(len(first) + len(second), chance))
     return told[0], told[1]
 
 
-def _chosen(scored: Scored, limit: Limit | None) -> NDArray[np.int64]:
+def _chosen(scored: PairScores, limit: Thresholds | None) -> NDArray[np.int64]:
     import numpy as np
 
     order = np.lexsort((scored.second, scored.first, -scored.score))
     matches = int((scored.score >= limit.possible.threshold).sum()) if limit is not None else 0
-    return order[: matches + CLOSEST]
+    return order[: matches + CLOSEST_NON_MATCHES]
 
 
-def _joined(before: Pair | None, pair: Pair) -> Pair:
+def _joined(before: ImagePair | None, pair: ImagePair) -> ImagePair:
     """One pair for what two ways found: the surer way, with what the model said."""
     if before is None:
         return pair
@@ -329,7 +337,7 @@ def _joined(before: Pair | None, pair: Pair) -> Pair:
     return replace(before, modality=pair.modality, distance=pair.distance, score=pair.score)
 
 
-def _apart(sides: tuple[Seen, Seen], modalities: frozenset[Modality]) -> int:
+def _apart(sides: tuple[DatasetFingerprint, DatasetFingerprint], modalities: frozenset[Modality]) -> int:
     """Patients of whom no image could be compared by a model with the other side."""
     count = 0
     for side in sides:

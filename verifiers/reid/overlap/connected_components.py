@@ -8,7 +8,7 @@ from typing import TypeVar
 Node = TypeVar("Node", bound=tuple[object, ...])
 
 
-def connected(links: Iterable[tuple[Node, Node]]) -> dict[Node, int]:
+def connected_components(links: Iterable[tuple[Node, Node]]) -> dict[Node, int]:
     """Number the groups that links make, from 1, in the order of their smallest members.
 
     Parameters

@@ -10,11 +10,11 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release import layout
 from medsanitize.release.manifest import ObjectRow, read_rows
 from medsanitize.release.multi_file_objects import read_parts
-from medsanitize.verifiers.reid.labels import Columns, read_labels, splits_of
+from medsanitize.verifiers.reid.labels import LabelColumns, read_labels, split_names
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Image:
+class ImageFile:
     """One image to compare.
 
     Attributes
@@ -39,11 +39,11 @@ class Image:
     stated_pixels: str = ""
 
     def __repr__(self) -> str:
-        return "Image(...)"
+        return "ImageFile(...)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Side:
+class Dataset:
     """A dataset that is compared with others.
 
     Attributes
@@ -57,11 +57,11 @@ class Side:
     """
 
     title: str
-    images: tuple[Image, ...]
+    images: tuple[ImageFile, ...]
     unread: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"Side({self.title}, {len(self.images)} images)"
+        return f"Dataset({self.title}, {len(self.images)} images)"
 
 
 def is_release(path: Path) -> bool:
@@ -69,7 +69,7 @@ def is_release(path: Path) -> bool:
     return (path / layout.ROOT).is_file()
 
 
-def release_side(release: Path, title: str) -> Side:
+def dataset_from_release(release: Path, title: str) -> Dataset:
     """The objects of a release; patients are its pseudonyms.
 
     Raises
@@ -85,8 +85,8 @@ def release_side(release: Path, title: str) -> Side:
         if row.parts:
             stated, parts = _parts(release, row)
         pixels = "" if row.kind == "slide" else row.pixels_sha256 or ""
-        images.append(Image(main, row.path, row.patient, parts, stated, pixels))
-    return Side(title, tuple(images))
+        images.append(ImageFile(main, row.path, row.patient, parts, stated, pixels))
+    return Dataset(title, tuple(images))
 
 
 def _parts(release: Path, row: ObjectRow) -> tuple[tuple[str, ...], tuple[Path, ...]]:
@@ -99,7 +99,7 @@ def _parts(release: Path, row: ObjectRow) -> tuple[tuple[str, ...], tuple[Path, 
     return tuple(digest for _, _, digest in listed), paths
 
 
-def split_sides(table: Path, root: Path, columns: Columns | None = None) -> tuple[Side, ...]:
+def datasets_from_splits(table: Path, root: Path, columns: LabelColumns | None = None) -> tuple[Dataset, ...]:
     """One side a split of a table, in the order of their names.
 
     Raises
@@ -107,8 +107,8 @@ def split_sides(table: Path, root: Path, columns: Columns | None = None) -> tupl
     UsageError
         When the table cannot be read, or names fewer than two splits.
     """
-    columns = columns or Columns()
-    names = splits_of(table, columns)
+    columns = columns or LabelColumns()
+    names = split_names(table, columns)
     if len(names) < 2:
         raise UsageError(
             "The table names fewer than two splits, so there is nothing to compare",
@@ -119,8 +119,8 @@ def split_sides(table: Path, root: Path, columns: Columns | None = None) -> tupl
         labels = read_labels(table, root, columns, name)
         home = root.resolve()
         images = [
-            Image(path, path.relative_to(home).as_posix(), patient)
+            ImageFile(path, path.relative_to(home).as_posix(), patient)
             for path, patient in zip(labels.paths, labels.patients, strict=True)
         ]
-        sides.append(Side(name, tuple(images), labels.excluded))
+        sides.append(Dataset(name, tuple(images), labels.excluded))
     return tuple(sides)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.index.search import Search, search_in
-from medsanitize.verifiers.reid.index.vector_spool import Spill
-from medsanitize.verifiers.reid.overlap.dataset import Image, Side
-from medsanitize.verifiers.reid.overlap.fingerprint import NO_IMAGE, Look
+from medsanitize.verifiers.reid.index.search import VectorSearch, build_search
+from medsanitize.verifiers.reid.index.vector_spool import VectorSpool
+from medsanitize.verifiers.reid.overlap.dataset import Dataset, ImageFile
+from medsanitize.verifiers.reid.overlap.fingerprint import NO_IMAGE, ImageFingerprint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Vectors:
+class Embeddings:
     """Embeddings of one modality: row n belongs to image ``images[n]`` of patient ``patients[n]``.
 
     ``search`` holds those of the retrieval model, ``second`` those of the verification model or None.
@@ -29,7 +29,7 @@ class Vectors:
 
     images: NDArray[np.int64]
     patients: NDArray[np.int64]
-    search: Search
+    search: VectorSearch
     second: NDArray[np.float32] | None
 
     @property
@@ -39,7 +39,7 @@ class Vectors:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Seen:
+class DatasetFingerprint:
     """A side after every image was visited.
 
     Attributes
@@ -64,45 +64,48 @@ class Seen:
     """
 
     title: str
-    images: tuple[Image, ...]
+    images: tuple[ImageFile, ...]
     patients: NDArray[np.int64]
     names: tuple[str, ...]
     digests: tuple[bytes | None, ...]
     pixels: tuple[bytes | None, ...]
     prints: tuple[bytes | None, ...]
     stamps: tuple[str, ...]
-    vectors: Mapping[Modality, Vectors]
+    vectors: Mapping[Modality, Embeddings]
     unread: Mapping[str, int]
     no_images: int
 
 
-def gather(side: Side, looks: Iterable[Look], scratch: Path | None = None) -> Seen:
-    """Put together what was seen, in the order of the side's images; ``scratch`` as in `seen_of`.
+def fingerprint_dataset(
+    side: Dataset, looks: Iterable[ImageFingerprint], scratch: Path | None = None
+) -> DatasetFingerprint:
+    """Put together what was seen, in the order of the side's images; ``scratch`` as in
+    `collect_fingerprints`.
 
     Raises
     ------
     UsageError
         When the side has no image at all.
     """
-    seen = seen_of(side.title, zip(side.images, looks, strict=True), side.unread, scratch)
+    seen = collect_fingerprints(side.title, zip(side.images, looks, strict=True), side.unread, scratch)
     if len(seen.images) == seen.no_images and not side.unread:
         raise UsageError(f"{side.title} holds no image", "Name a release, or a folder of images")
     return seen
 
 
-def seen_of(
+def collect_fingerprints(
     title: str,
-    visited: Iterable[tuple[Image, Look]],
+    visited: Iterable[tuple[ImageFile, ImageFingerprint]],
     left: Mapping[str, int],
     scratch: Path | None = None,
-) -> Seen:
+) -> DatasetFingerprint:
     """Put together images and what was seen of each, one after the other.
 
     Parameters
     ----------
     title : str
         What messages call the side.
-    visited : iterable of (Image, Look)
+    visited : iterable of (ImageFile, Look)
         In the order of the images.
     left : mapping
         Counts what could not even be looked at, by reason.
@@ -116,7 +119,7 @@ def seen_of(
     """
     import numpy as np
 
-    images, patients = list[Image](), _Patients()
+    images, patients = list[ImageFile](), _Patients()
     digests, pixels, prints = (list[bytes | None]() for _ in range(3))
     stamps = list[str]()
     vectors: dict[Modality, _Embedded] = {}
@@ -136,7 +139,7 @@ def seen_of(
         elif look.trouble:
             troubles[look.trouble] += 1
     codes = np.array(patients.codes, np.int64)
-    return Seen(
+    return DatasetFingerprint(
         title=title,
         images=tuple(images),
         patients=codes,
@@ -175,9 +178,9 @@ class _Embedded:
     def __init__(self, scratch: Path | None) -> None:
         self._scratch = scratch
         self._images: list[int] = []
-        self._first, self._second = Spill(scratch), Spill(scratch)
+        self._first, self._second = VectorSpool(scratch), VectorSpool(scratch)
 
-    def add(self, image: int, look: Look) -> None:
+    def add(self, image: int, look: ImageFingerprint) -> None:
         import numpy as np
 
         self._images.append(image)
@@ -185,16 +188,16 @@ class _Embedded:
         if look.second is not None:
             self._second.append(look.second)
 
-    def vectors(self, patients: NDArray[np.int64]) -> Vectors:
+    def vectors(self, patients: NDArray[np.int64]) -> Embeddings:
         import numpy as np
 
         second = self._second.array()
         if len(second) not in (0, len(self._images)):
             raise ValueError("a verification model looks at all images or at none")
         images = np.array(self._images, np.int64)
-        return Vectors(
+        return Embeddings(
             images=images,
             patients=patients[images],
-            search=search_in(self._first.array(), self._scratch),
+            search=build_search(self._first.array(), self._scratch),
             second=second if len(second) else None,
         )

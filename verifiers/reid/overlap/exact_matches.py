@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen
-from medsanitize.verifiers.reid.overlap.perceptual_hash import BITS, alike
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint
+from medsanitize.verifiers.reid.overlap.perceptual_hash import BITS, near_duplicates
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Places = tuple[int, int]
+IndexPair = tuple[int, int]
 """Image of one side, image of the other."""
 
 
-def equal(ours: Sequence[bytes | None], theirs: Sequence[bytes | None]) -> Iterator[Places]:
+def equal_digests(ours: Sequence[bytes | None], theirs: Sequence[bytes | None]) -> Iterator[IndexPair]:
     """Yield the places of equal digests, in order."""
     where: dict[bytes, list[int]] = defaultdict(list)
     for place, digest in enumerate(theirs):
@@ -28,25 +28,25 @@ def equal(ours: Sequence[bytes | None], theirs: Sequence[bytes | None]) -> Itera
             yield from ((place, other) for other in where.get(digest, ()))
 
 
-def same_look(one: Seen, other: Seen) -> dict[Places, int]:
+def near_duplicate_pairs(one: DatasetFingerprint, other: DatasetFingerprint) -> dict[IndexPair, int]:
     """Pairs whose fingerprints are those of copies of one exposure, and the bits that differ."""
     ours, ours_at = _prints(one)
     theirs, theirs_at = _prints(other)
-    first, second, bits = alike(ours, theirs)
+    first, second, bits = near_duplicates(ours, theirs)
     return {
         (int(ours_at[i]), int(theirs_at[j])): int(apart)
         for i, j, apart in zip(first, second, bits, strict=True)
     }
 
 
-def tells_apart(side: Seen) -> bool:
+def is_hash_discriminative(side: DatasetFingerprint) -> bool:
     """Whether fingerprints tell the images of this side apart: no two patients have almost the same one.
 
     Where they do not (slices of one machine, drawn pictures), a common look proves nothing. Copies by pixels
     do not count: they are copies whatever they are called. Images of unknown patients do not count either:
     they may be of one patient.
     """
-    for (one, other), _ in same_look(side, side).items():
+    for (one, other), _ in near_duplicate_pairs(side, side).items():
         known = side.names[side.patients[one]] and side.names[side.patients[other]]
         differ = side.patients[one] != side.patients[other]
         same = side.pixels[one] is not None and side.pixels[one] == side.pixels[other]
@@ -55,7 +55,7 @@ def tells_apart(side: Seen) -> bool:
     return True
 
 
-def _prints(side: Seen) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _prints(side: DatasetFingerprint) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     import numpy as np
 
     places = [place for place, found in enumerate(side.prints) if found is not None]

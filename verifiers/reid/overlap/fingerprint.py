@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UnreadablePicture
-from medsanitize.verifiers.leaks.dicom_reader import Malformed, Parsed, read
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.overlap.dataset import Image
+from medsanitize.verifiers.leaks.dicom_reader import MalformedFile, Parsed, read
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.overlap.dataset import ImageFile
 from medsanitize.verifiers.reid.overlap.models import Models
-from medsanitize.verifiers.reid.overlap.perceptual_hash import fingerprint
+from medsanitize.verifiers.reid.overlap.perceptual_hash import perceptual_hash
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +29,8 @@ NOT_AN_IMAGE: Final = "not-an-image"
 FURTHER_PAGES: Final = "further-pages"
 """Of a file whose first page alone was compared."""
 CHANGED: Final = "changed"
-GONE: Final = ""
-UNKNOWN: Final = "?"
+MISSING_FILE: Final = ""
+UNKNOWN_STAMP: Final = "?"
 """Stamps of an image whose files are not there, and of one of which that cannot be told."""
 _IMAGES: Final = (
     *(".dcm", ".dicom", ".png", ".jpg", ".jpeg", ".jp2", ".tif", ".tiff", ".btf"),
@@ -47,7 +47,7 @@ _PATIENT: Final = 0x00100020
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Look:
+class ImageFingerprint:
     """What one visit to an image found; embeddings and digests are for the holder alone.
 
     Attributes
@@ -64,7 +64,7 @@ class Look:
     patient
         Who the header says it shows; empty where it does not, or the patient is known anyway.
     stamp
-        Of its files, as `stamp_of` gives it.
+        Of its files, as `file_stamp` gives it.
     trouble
         Rule by which the image was not compared in full; empty where it was.
     """
@@ -76,14 +76,14 @@ class Look:
     vector: NDArray[np.float32] | None = None
     second: NDArray[np.float32] | None = None
     patient: str = ""
-    stamp: str = GONE
+    stamp: str = MISSING_FILE
     trouble: str = ""
 
     def __repr__(self) -> str:
-        return f"Look({self.trouble or 'complete'})"
+        return f"ImageFingerprint({self.trouble or 'complete'})"
 
 
-def look_at(images: Sequence[Image], models: Models) -> list[Look]:
+def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[ImageFingerprint]:
     """Visit images: bytes, pixels, look, and the models' embeddings, a batch of them at a time.
 
     What cannot be read is said of the image (``trouble``), never raised.
@@ -105,10 +105,10 @@ def look_at(images: Sequence[Image], models: Models) -> list[Look]:
     return looks
 
 
-def stamp_of(files: Iterable[Path]) -> str:
+def file_stamp(files: Iterable[Path]) -> str:
     """Digest of sizes and times of an image's files, which shows that one was written to or replaced.
 
-    `GONE` where none of them is there, `UNKNOWN` where not all of them can be asked.
+    `MISSING_FILE` where none of them is there, `UNKNOWN_STAMP` where not all of them can be asked.
     """
     found: list[tuple[int, int, int] | None] = []
     for path in files:
@@ -117,53 +117,57 @@ def stamp_of(files: Iterable[Path]) -> str:
         except FileNotFoundError:
             found.append(None)
         except OSError:
-            return UNKNOWN
+            return UNKNOWN_STAMP
         else:
             # Who copies the time of a file along cannot copy that of its inode.
             found.append((one.st_size, one.st_mtime_ns, one.st_ctime_ns))
     if None in found:
-        return UNKNOWN if any(found) else GONE
+        return UNKNOWN_STAMP if any(found) else MISSING_FILE
     return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
-def _visit(image: Image) -> tuple[Look, Picture | None]:
+def _visit(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]:
     """Look at one image, if nobody writes to it meanwhile."""
     files = (image.path, *image.parts)
-    before = stamp_of(files)
+    before = file_stamp(files)
     look, picture = _looked(image)
-    if stamp_of(files) != before:
-        return Look(trouble=CHANGED), None
+    if file_stamp(files) != before:
+        return ImageFingerprint(trouble=CHANGED), None
     return replace(look, stamp=before), picture
 
 
-def _looked(image: Image) -> tuple[Look, Picture | None]:
-    from medsanitize.verifiers.reid.images.read import read_picture
+def _looked(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]:
+    from medsanitize.verifiers.reid.images.read import read_image
 
     try:
         digests = [_digest(path) for path in (image.path, *image.parts)]
     except OSError:
-        return Look(trouble="file-not-readable"), None
+        return ImageFingerprint(trouble="file-not-readable"), None
     if image.stated and [one.hex() for one in digests] != list(image.stated):
-        return Look(trouble=CHANGED), None
+        return ImageFingerprint(trouble=CHANGED), None
     digest = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
     head = _head(image.path)
     # The main file of a slide of several may be text.
     if not image.parts and (is_text(head) or head[:4] == _TABLE):
         missing = _should_show(image) or head.startswith(_POINTERS)
-        return (Look(digest, trouble=NOT_AN_IMAGE) if missing else Look(trouble=NO_IMAGE)), None
+        return (
+            ImageFingerprint(digest, trouble=NOT_AN_IMAGE) if missing else ImageFingerprint(trouble=NO_IMAGE)
+        ), None
     parsed = _parsed(image.path, head)
-    look = Look(digest, patient="" if image.patient or parsed is None else _text(parsed, _PATIENT))
+    look = ImageFingerprint(
+        digest, patient="" if image.patient or parsed is None else _text(parsed, _PATIENT)
+    )
     if parsed is not None and parsed.value(_ROWS) is None:
         return replace(look, trouble=NO_IMAGE), None
     if parsed is not None:
         look = replace(look, pixels=_pixels(image, parsed, None))
     try:
-        picture = read_picture(_shown(image))
+        picture = read_image(_shown(image))
     except UnreadablePicture as problem:
         return replace(look, trouble=problem.rule), None
     if parsed is None:
         look = replace(look, pixels=_pixels(image, None, picture))
-    look = replace(look, print=fingerprint(picture.pixels))
+    look = replace(look, print=perceptual_hash(picture.pixels))
     radiograph = picture.modality is Modality.RADIOGRAPH
     if picture.further:
         # What it shows is compared all the same, and a match of it is one.
@@ -173,12 +177,12 @@ def _looked(image: Image) -> tuple[Look, Picture | None]:
     return look, picture
 
 
-def _should_show(image: Image) -> bool:
+def _should_show(image: ImageFile) -> bool:
     """Whether a table or the file's name says that it is an image, as of a pointer left in its place."""
     return bool(image.patient) or image.path.suffix.lower() in _IMAGES
 
 
-def _shown(image: Image) -> Path:
+def _shown(image: ImageFile) -> Path:
     """What shows the image: the main file, or the first scan of a list of scans (AFI)."""
     return image.parts[0] if image.parts and image.path.suffix.lower() == ".afi" else image.path
 
@@ -217,7 +221,7 @@ def _parsed(path: Path, head: bytes) -> Parsed | None:
         return None
     try:
         return read(path)
-    except (Malformed, struct.error, OSError):
+    except (MalformedFile, struct.error, OSError):
         return None
 
 
@@ -225,7 +229,7 @@ def _text(parsed: Parsed, tag: int) -> str:
     return (parsed.value(tag) or b"").decode("utf-8", "replace").strip(" \0")
 
 
-def _pixels(image: Image, parsed: Parsed | None, picture: Picture | None) -> bytes | None:
+def _pixels(image: ImageFile, parsed: Parsed | None, picture: ImageArray | None) -> bytes | None:
     from medsanitize.verifiers.leaks.pixel_digest import pixel_digest
     from medsanitize.verifiers.leaks.raster_files import raster_digest
     from medsanitize.verifiers.leaks.slide_audit import tile_digest

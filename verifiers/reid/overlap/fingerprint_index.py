@@ -23,11 +23,11 @@ from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import digest_file
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.index.index import build_index, open_index
-from medsanitize.verifiers.reid.index.index_folder import ABOUT
+from medsanitize.verifiers.reid.index.index_folder import METADATA
 from medsanitize.verifiers.reid.index.search import EXACT_UP_TO
-from medsanitize.verifiers.reid.overlap.dataset import Image
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, Vectors
-from medsanitize.verifiers.reid.overlap.fingerprint import CHANGED, GONE, UNKNOWN, stamp_of
+from medsanitize.verifiers.reid.overlap.dataset import ImageFile
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, Embeddings
+from medsanitize.verifiers.reid.overlap.fingerprint import CHANGED, MISSING_FILE, UNKNOWN_STAMP, file_stamp
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.overlap.models import Models
     from numpy.typing import NDArray
 
-SEEN: Final = "seen.json"
+FINGERPRINT: Final = "seen.json"
 _IMAGES: Final = "images.parquet"
 _FORMAT: Final = 1
 _AT_ONCE: Final = 4096
@@ -45,16 +45,16 @@ _FIELDS: Final = {"format": int, "models": str, "unread": dict, "no_images": int
 _DAMAGED: Final = ("An index of images is damaged", "Make it again with medsanitize index")
 
 
-def is_kept(folder: Path) -> bool:
+def is_fingerprint_index(folder: Path) -> bool:
     """Whether a folder holds what was seen of a dataset."""
-    return (folder / SEEN).is_file()
+    return (folder / FINGERPRINT).is_file()
 
 
 # -- writing ------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def new_index(output: Path) -> Iterator[Path]:
+def create_fingerprint_index(output: Path) -> Iterator[Path]:
     """A private folder to make an index in; it takes the name ``output`` in the end, and is gone otherwise.
 
     Nothing that is there is ever replaced or removed.
@@ -100,7 +100,7 @@ def _make(output: Path, part: Path) -> None:
         raise UsageError("The folder for the index cannot be made", "Name one within a folder") from None
 
 
-def keep(seen: Seen, folder: Path, models: Models) -> None:
+def write_fingerprint_index(seen: DatasetFingerprint, folder: Path, models: Models) -> None:
     """Write what was seen into an empty folder.
 
     Raises
@@ -127,7 +127,7 @@ def keep(seen: Seen, folder: Path, models: Models) -> None:
         for place, numbers, most in parts:
             rows, model = _rows(vectors, numbers), models.digest(modality)
             build_index(folder / place, rows, dimension=numbers.shape[1], model=model, exact_up_to=most)
-            files[str(place / ABOUT)] = digest_file(folder / place / ABOUT)
+            files[str(place / METADATA)] = digest_file(folder / place / METADATA)
     facts = {
         "format": _FORMAT,
         "models": models.identity,
@@ -135,9 +135,9 @@ def keep(seen: Seen, folder: Path, models: Models) -> None:
         "no_images": seen.no_images,
         "files": files,
     }
-    write_atomic(folder / SEEN, document_json({**facts, "digest": _digest(facts)}))
+    write_atomic(folder / FINGERPRINT, document_json({**facts, "digest": _digest(facts)}))
     with storage_errors():
-        (folder / SEEN).chmod(0o600)
+        (folder / FINGERPRINT).chmod(0o600)
 
 
 def _places(modality: Modality) -> tuple[Path, Path]:
@@ -149,7 +149,7 @@ def _digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(document_json(dict(facts))).hexdigest()
 
 
-def _table(seen: Seen) -> pa.Table:
+def _table(seen: DatasetFingerprint) -> pa.Table:
     """The images in their order, with all that was seen of them but embeddings."""
     import pyarrow as pa
 
@@ -173,7 +173,7 @@ def _bytes(paths: Iterable[Path]) -> list[bytes]:
 
 
 def _rows(
-    vectors: Vectors, numbers: NDArray[np.float32]
+    vectors: Embeddings, numbers: NDArray[np.float32]
 ) -> Iterator[tuple[NDArray[np.float32], pa.RecordBatch]]:
     import pyarrow as pa
 
@@ -185,8 +185,9 @@ def _rows(
 # -- reading ------------------------------------------------------------------------------
 
 
-def open_kept(folder: Path, title: str, models: Models) -> Seen:
-    """Open what `keep` wrote. Of images that have changed since they were looked at, nothing is known.
+def load_fingerprint_index(folder: Path, title: str, models: Models) -> DatasetFingerprint:
+    """Open what `write_fingerprint_index` wrote. Of images that have changed since they were looked at,
+    nothing is known.
 
     Parameters
     ----------
@@ -218,9 +219,9 @@ def open_kept(folder: Path, title: str, models: Models) -> Seen:
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    possible = {_IMAGES, *(str(place / ABOUT) for one in Modality for place in _places(one))}
+    possible = {_IMAGES, *(str(place / METADATA) for one in Modality for place in _places(one))}
     try:
-        facts: dict[str, Any] = json.loads((folder / SEEN).read_bytes())
+        facts: dict[str, Any] = json.loads((folder / FINGERPRINT).read_bytes())
         whole = facts.pop("digest") == _digest(facts) and facts["format"] == _FORMAT
         whole = whole and all(type(facts[name]) is kind for name, kind in _FIELDS.items())
         whole = whole and _IMAGES in facts["files"] and set(facts["files"]) <= possible
@@ -241,7 +242,9 @@ def _images(folder: Path, digest: str) -> pa.Table:
     return pq.read_table(pa.BufferReader(content))
 
 
-def _seen(folder: Path, title: str, table: pa.Table, facts: dict[str, Any], models: Models) -> Seen:
+def _seen(
+    folder: Path, title: str, table: pa.Table, facts: dict[str, Any], models: Models
+) -> DatasetFingerprint:
     import numpy as np
 
     columns = {name: table[name].to_pylist() for name in table.column_names}
@@ -256,7 +259,7 @@ def _seen(folder: Path, title: str, table: pa.Table, facts: dict[str, Any], mode
     )
     stamps = tuple(columns["stamp"])
     unread = Counter(facts["unread"]) + Counter({CHANGED: _changed(images, stamps)})
-    return Seen(
+    return DatasetFingerprint(
         title=title,
         images=images,
         patients=patients,
@@ -268,32 +271,38 @@ def _seen(folder: Path, title: str, table: pa.Table, facts: dict[str, Any], mode
         vectors={
             modality: _vectors(folder, modality, facts["files"], patients, models.digest(modality))
             for modality in Modality
-            if str(_places(modality)[0] / ABOUT) in facts["files"]
+            if str(_places(modality)[0] / METADATA) in facts["files"]
         },
         unread=dict(sorted(unread.items())),
         no_images=facts["no_images"],
     )
 
 
-def _image(paths: list[bytes], name: bytes, patient: str) -> Image:
+def _image(paths: list[bytes], name: bytes, patient: str) -> ImageFile:
     main, *parts = (Path(os.fsdecode(path)) for path in paths)
-    return Image(main, os.fsdecode(name), patient, tuple(parts))
+    return ImageFile(main, os.fsdecode(name), patient, tuple(parts))
 
 
-def _changed(images: Iterable[Image], stamps: Iterable[str]) -> int:
+def _changed(images: Iterable[ImageFile], stamps: Iterable[str]) -> int:
     """How many images are there and are not what was looked at; what had no stamp then counts already."""
-    known = ((one, then) for one, then in zip(images, stamps, strict=True) if then not in (GONE, UNKNOWN))
-    return sum(stamp_of((one.path, *one.parts)) not in (GONE, then) for one, then in known)
+    known = (
+        (one, then)
+        for one, then in zip(images, stamps, strict=True)
+        if then not in (MISSING_FILE, UNKNOWN_STAMP)
+    )
+    return sum(file_stamp((one.path, *one.parts)) not in (MISSING_FILE, then) for one, then in known)
 
 
 def _vectors(
     folder: Path, modality: Modality, files: Mapping[str, str], patients: NDArray[np.int64], model: str
-) -> Vectors:
+) -> Embeddings:
     first, second = _places(modality)
-    found = open_index(folder / first, model=model, digest=files[str(first / ABOUT)])
+    found = open_index(folder / first, model=model, digest=files[str(first / METADATA)])
     images, other = found.rows()["image"].to_numpy(), None
-    if str(second / ABOUT) in files:
-        other = open_index(folder / second, model=model, digest=files[str(second / ABOUT)]).searched.vectors
+    if str(second / METADATA) in files:
+        other = open_index(
+            folder / second, model=model, digest=files[str(second / METADATA)]
+        ).searched.vectors
     if images.min(initial=0) < 0 or (other is not None and len(other) != len(images)):
         raise ValueError("both models look at the same images")
-    return Vectors(images, patients[images], found.searched, other)
+    return Embeddings(images, patients[images], found.searched, other)

@@ -13,7 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medsanitize.verifiers.reid.calibration import Point, Rate, calibrate, clopper_pearson, most_errors
+from medsanitize.verifiers.reid.calibration import (
+    OperatingPoint,
+    Rate,
+    calibrate,
+    clopper_pearson,
+    max_errors,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Pairs:
+class CalibrationPairs:
     """Pairs of images of known patients, each array of one length.
 
     Attributes
@@ -39,23 +45,23 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class JointThreshold:
     """From which score and up to which distance both models agree, and what that costs.
 
     Of ``point``, ``false_non_match`` counts whom these thresholds miss; its ``upper`` is the bound of as many
     errors as blocks were cut off but one, which may be more.
     """
 
-    point: Point
+    point: OperatingPoint
     distance: float
 
 
-def agreed(pairs: Pairs, room: float, least: float) -> Agreed | None:
+def joint_threshold(pairs: CalibrationPairs, room: float, least: float) -> JointThreshold | None:
     """Choose the strictest thresholds that together overlook at most ``room`` of the patients.
 
     Parameters
     ----------
-    pairs : Pairs
+    pairs : CalibrationPairs
     room : float
         Share of patients.
     least : float
@@ -73,7 +79,7 @@ def agreed(pairs: Pairs, room: float, least: float) -> Agreed | None:
     low, far = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     np.minimum.at(low, whose, pairs.score[same])
     np.maximum.at(far, whose, pairs.distance[same])
-    errors = most_errors(len(names), room) if room > 0 else -1
+    errors = max_errors(len(names), room) if room > 0 else -1
     if errors < 1:
         return None
     # One block ends at each threshold, so that two of them leave one patient less below.
@@ -89,4 +95,4 @@ def agreed(pairs: Pairs, room: float, least: float) -> Agreed | None:
     upper = clopper_pearson(errors, len(names))[1]
     lower = clopper_pearson(missed, len(names))[0]
     misses = Rate(missed / len(names), missed, len(names), lower, upper)
-    return Agreed(Point(threshold, chance, misses), distance)
+    return JointThreshold(OperatingPoint(threshold, chance, misses), distance)

@@ -19,7 +19,7 @@ _LOOK: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Paths:
+class ModelPaths:
     """Folders of models, as a command or a policy names them; the packaged model fills in."""
 
     retrieval: tuple[Path, ...] = ()
@@ -69,7 +69,7 @@ class _WithPackaged(dict[Modality, Retrieval]):
 
 
 @lru_cache(maxsize=2)
-def open_models(paths: Paths) -> Models:
+def open_models(paths: ModelPaths) -> Models:
     """Open the models of a comparison once a process, every byte checked.
 
     Raises

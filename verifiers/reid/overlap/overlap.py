@@ -11,19 +11,19 @@ from typing import Final
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.overlap.compare import Comparison, Pair, compare, grouped
-from medsanitize.verifiers.reid.overlap.dataset import Image, Side
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, gather
-from medsanitize.verifiers.reid.overlap.fingerprint import Look, look_at
+from medsanitize.verifiers.reid.overlap.compare import Comparison, ImagePair, assign_groups, compare
+from medsanitize.verifiers.reid.overlap.dataset import Dataset, ImageFile
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, fingerprint_dataset
+from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint, fingerprint_images
 from medsanitize.verifiers.reid.overlap.models import Models
-from medsanitize.verifiers.reid.overlap.thresholds import Limit, limits_of
-from medsanitize.verifiers.reid.overlap.verdict import Result, worst
+from medsanitize.verifiers.reid.overlap.thresholds import Thresholds, thresholds_by_modality
+from medsanitize.verifiers.reid.overlap.verdict import OverlapResult, worst_result
 
-TARGET: Final = 1e-3
+TARGET_FALSE_MATCH: Final = 1e-3
 """False match rate of two patients that a threshold is chosen for."""
 BATCH: Final = 16
 
-Visit = Callable[[Iterable[Sequence[Image]]], Iterator[Sequence[Look]]]
+Fingerprinter = Callable[[Iterable[Sequence[ImageFile]]], Iterator[Sequence[ImageFingerprint]]]
 """Looks at batches of images, in order; the pipeline's is done by several processes."""
 
 
@@ -43,21 +43,21 @@ class Overlap:
         Digests of the models by modality.
     """
 
-    result: Result
-    sides: tuple[Seen, ...]
+    result: OverlapResult
+    sides: tuple[DatasetFingerprint, ...]
     comparisons: tuple[Comparison, ...]
-    pairs: tuple[Pair, ...]
-    limits: Mapping[Modality, Limit]
+    pairs: tuple[ImagePair, ...]
+    limits: Mapping[Modality, Thresholds]
     models: Mapping[Modality, str]
 
 
-def overlap(
-    *sides: Side | Seen,
+def compare_datasets(
+    *sides: Dataset | DatasetFingerprint,
     models: Models,
     calibrations: Mapping[Modality, Calibration] | None = None,
-    target: float = TARGET,
+    target: float = TARGET_FALSE_MATCH,
     same_ids: bool = False,
-    visit: Visit | None = None,
+    visit: Fingerprinter | None = None,
     scratch: Path | None = None,
 ) -> Overlap:
     """Compare datasets: bytes, pixels, look, then the models, and conclude.
@@ -87,17 +87,20 @@ def overlap(
     """
     if len(sides) < 2:
         raise UsageError("There is nothing to compare with", "Name at least two datasets")
-    visit = visit or (lambda batches: (look_at(batch, models) for batch in batches))
+    visit = visit or (lambda batches: (fingerprint_images(batch, models) for batch in batches))
     seen = tuple(
-        side if isinstance(side, Seen) else gather(side, looks_of(side, visit), scratch) for side in sides
+        side
+        if isinstance(side, DatasetFingerprint)
+        else fingerprint_dataset(side, iter_fingerprints(side, visit), scratch)
+        for side in sides
     )
     both = tuple(combinations(range(len(seen)), 2))
     return _concluded(seen, both, models, calibrations or {}, target, same_ids=same_ids)
 
 
-def against(
-    ours: Seen,
-    theirs: Sequence[Seen],
+def compare_with_each(
+    ours: DatasetFingerprint,
+    theirs: Sequence[DatasetFingerprint],
     *,
     models: Models,
     calibrations: Mapping[Modality, Calibration],
@@ -105,7 +108,7 @@ def against(
 ) -> Overlap:
     """Compare what was seen of one dataset with each of others, not these with each other.
 
-    See `overlap` for the parameters.
+    See `compare_datasets` for the parameters.
     """
     seen = (ours, *theirs)
     both = tuple((0, other) for other in range(1, len(seen)))
@@ -113,7 +116,7 @@ def against(
 
 
 def _concluded(
-    seen: tuple[Seen, ...],
+    seen: tuple[DatasetFingerprint, ...],
     both: Sequence[tuple[int, int]],
     models: Models,
     calibrations: Mapping[Modality, Calibration],
@@ -121,24 +124,24 @@ def _concluded(
     *,
     same_ids: bool,
 ) -> Overlap:
-    limits = limits_of(seen, models, calibrations, target)
-    comparisons, pairs = [], list[Pair]()
+    limits = thresholds_by_modality(seen, models, calibrations, target)
+    comparisons, pairs = [], list[ImagePair]()
     for one, other in both:
         comparison, found = compare((seen[one], seen[other]), (one, other), models, limits, same_ids=same_ids)
         comparisons.append(comparison)
         pairs.extend(found)
     looked = sorted({modality for side in seen for modality in side.vectors})
     return Overlap(
-        result=worst([one.verdict.result for one in comparisons]),
+        result=worst_result([one.verdict.result for one in comparisons]),
         sides=seen,
         comparisons=tuple(comparisons),
-        pairs=grouped(tuple(pairs)),
+        pairs=assign_groups(tuple(pairs)),
         limits=limits,
         models={modality: models.digest(modality) for modality in looked},
     )
 
 
-def looks_of(side: Side, visit: Visit) -> Iterator[Look]:
+def iter_fingerprints(side: Dataset, visit: Fingerprinter) -> Iterator[ImageFingerprint]:
     """What is seen of the images of a side, in their order."""
     batches = (side.images[start : start + BATCH] for start in range(0, len(side.images), BATCH))
     for looks in visit(batches):

@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UnreadablePicture
 from medsanitize.release.atomic_io import storage_errors
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.models.gradcam import Attended, attend, open_attended, packaged_attended
-from medsanitize.verifiers.reid.overlap.compare import Pair
-from medsanitize.verifiers.reid.overlap.dataset import Image
-from medsanitize.verifiers.reid.overlap.models import Paths
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.models.gradcam import (
+    AttentionModel,
+    attention_maps,
+    open_attention_model,
+    packaged_attention_model,
+)
+from medsanitize.verifiers.reid.overlap.compare import ImagePair
+from medsanitize.verifiers.reid.overlap.dataset import ImageFile
+from medsanitize.verifiers.reid.overlap.models import ModelPaths
 from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FIGURE: Final = "pairs.html"
+GALLERY: Final = "pairs.html"
 _SHOWN: Final = 40
 _EXPLAINED: Final = 10
 _SIDE: Final = 320
@@ -48,7 +53,7 @@ _HEAT = (1.0, 0.35, 0.0)
 _OPAQUE = 0.7
 
 
-def write_figure(found: Overlap, models: Paths, path: Path) -> None:
+def write_pair_gallery(found: Overlap, models: ModelPaths, path: Path) -> None:
     """Write the page: verdicts, then matches and the pairs nearest to one, at most forty.
 
     The first ten that ``models`` scored are shown once more as the network saw them, tinted where they are
@@ -74,7 +79,7 @@ def write_figure(found: Overlap, models: Paths, path: Path) -> None:
             file.write(f"{_HEAD}{verdicts}{count}{figures}</body></html>\n")
 
 
-def _figure(found: Overlap, number: int, pair: Pair, models: Paths | None) -> str:
+def _figure(found: Overlap, number: int, pair: ImagePair, models: ModelPaths | None) -> str:
     images = [found.sides[side].images[image] for side, image in zip(pair.sides, pair.images, strict=True)]
     titles = [found.sides[side].title for side in pair.sides]
     said = [f"by {pair.basis}"]
@@ -94,7 +99,7 @@ def _figure(found: Overlap, number: int, pair: Pair, models: Paths | None) -> st
     return f"<figure><figcaption>{caption}</figcaption>{shown}{_links(models, *pictures)}</figure>\n"
 
 
-def _links(models: Paths | None, one: Picture | None, other: Picture | None) -> str:
+def _links(models: ModelPaths | None, one: ImageArray | None, other: ImageArray | None) -> str:
     """Both images as the network saw them, with what linked them."""
     if models is None or one is None or other is None:
         return ""
@@ -102,16 +107,16 @@ def _links(models: Paths | None, one: Picture | None, other: Picture | None) -> 
     return f"<p>Orange: what made these two alike in the eyes of the network.</p>{shown}"
 
 
-def _read(image: Image) -> Picture | None:
-    from medsanitize.verifiers.reid.images.read import read_picture
+def _read(image: ImageFile) -> ImageArray | None:
+    from medsanitize.verifiers.reid.images.read import read_image
 
     try:
-        return read_picture(image.path)
+        return read_image(image.path)
     except UnreadablePicture:
         return None
 
 
-def _picture(picture: Picture | None, label: str) -> str:
+def _picture(picture: ImageArray | None, label: str) -> str:
     import numpy as np
 
     if picture is None:
@@ -131,16 +136,18 @@ def _png(pixels: NDArray[np.uint8], label: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def deciding_network(paths: Paths, modality: Modality) -> Attended:
+def deciding_network(paths: ModelPaths, modality: Modality) -> AttentionModel:
     """The network that decided on pairs of a modality: to verify, else to find, else the packaged one."""
     for folder in (*paths.verification, *paths.retrieval):
-        opened = open_attended(folder)
+        opened = open_attention_model(folder)
         if opened.config.modality is modality:
             return opened
-    return packaged_attended(modality)
+    return packaged_attention_model(modality)
 
 
-def linked(paths: Paths, one: Picture, other: Picture) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def linked(
+    paths: ModelPaths, one: ImageArray, other: ImageArray
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Two pictures as the network saw them, tinted where each is like the other.
 
     Returns
@@ -149,7 +156,7 @@ def linked(paths: Paths, one: Picture, other: Picture) -> tuple[NDArray[np.uint8
     """
     import numpy as np
 
-    found = attend(deciding_network(paths, one.modality), one, other)
+    found = attention_maps(deciding_network(paths, one.modality), one, other)
     heat = _OPAQUE * found.heat[..., None]
     tinted = found.squares[..., None] * (1 - heat) + np.array(_HEAT, np.float32) * heat
     first, second = np.rint(tinted.clip(0, 1) * 255).astype(np.uint8)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BITS: Final = 256
-ALIKE: Final = 32
+MAX_HAMMING_DISTANCE: Final = 32
 """Bits in which two copies of one exposure may differ."""
 _SIDE: Final = 64
 _LOW: Final = 16
 
 
-def fingerprint(pixels: NDArray[np.float32]) -> bytes | None:
+def perceptual_hash(pixels: NDArray[np.float32]) -> bytes | None:
     """Return the 32 bytes of a picture, ``(rows, columns)`` or ``(rows, columns, 3)`` in [0, 1].
 
     None where the picture is flat: it looks like every other flat picture.
@@ -51,8 +51,8 @@ def _cosines() -> NDArray[np.float64]:
     return np.cos(np.pi * (2 * places[None] + 1) * orders[:, None] / (2 * _SIDE))
 
 
-def alike(
-    ours: NDArray[np.uint8], theirs: NDArray[np.uint8], most: int = ALIKE
+def near_duplicates(
+    ours: NDArray[np.uint8], theirs: NDArray[np.uint8], most: int = MAX_HAMMING_DISTANCE
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Find the pairs that differ in at most ``most`` bits.
 

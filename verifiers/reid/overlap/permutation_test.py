@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Final
 
 Edge = tuple[int, int]
-DRAWS: Final = 9_999
+PERMUTATIONS: Final = 9_999
 _AT_ONCE: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Exchanged:
+class PermutationTest:
     """What dividing the same patients at random says of matches across two sides.
 
     Attributes
@@ -38,7 +38,7 @@ class Exchanged:
     chance: float = 1.0
 
 
-def chance_of_as_many(
+def permutation_p_value(
     across: Collection[Edge], within: tuple[Collection[Edge], Collection[Edge]], sizes: tuple[int, int]
 ) -> float:
     """How often chance puts as many matches or more across the border, at least 1 in 10,000.
@@ -67,11 +67,11 @@ def chance_of_as_many(
     first, second = np.array(sorted((nodes[a], nodes[b]) for a, b in edges), np.int64).T
     draw = np.random.default_rng(0)
     reached, done = 0, 0
-    while done < DRAWS:
-        count = min(DRAWS - done, max(1, _AT_ONCE // len(edges)))
+    while done < PERMUTATIONS:
+        count = min(PERMUTATIONS - done, max(1, _AT_ONCE // len(edges)))
         # Patients without a match change nothing but how many of the others a side gets.
         ours = draw.hypergeometric(*sizes, len(nodes), size=count)
         dealt = draw.permuted(np.arange(len(nodes)) < ours[:, None], axis=1)
         reached += int(((dealt[:, first] != dealt[:, second]).sum(axis=1) >= len(across)).sum())
         done += count
-    return (1 + reached) / (1 + DRAWS)
+    return (1 + reached) / (1 + PERMUTATIONS)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from medsanitize.release.atomic_io import storage_errors
-from medsanitize.verifiers.reid.calibration import Point
-from medsanitize.verifiers.reid.overlap.compare import Comparison, Pair
+from medsanitize.verifiers.reid.calibration import OperatingPoint
+from medsanitize.verifiers.reid.overlap.compare import Comparison, ImagePair
 from medsanitize.verifiers.reid.overlap.overlap import Overlap
-from medsanitize.verifiers.reid.overlap.thresholds import Limit
+from medsanitize.verifiers.reid.overlap.thresholds import Thresholds
 
 PAIRS: Final = "pairs.parquet"
 
@@ -56,7 +56,7 @@ def _comparison(one: Comparison) -> dict[str, Any]:
     }
 
 
-def _limit(limit: Limit) -> dict[str, Any]:
+def _limit(limit: Thresholds) -> dict[str, Any]:
     return {
         "possible": _cost(limit.possible),
         "sure": _cost(limit.sure)
@@ -68,7 +68,7 @@ def _limit(limit: Limit) -> dict[str, Any]:
     }
 
 
-def _cost(point: Point) -> dict[str, Any]:
+def _cost(point: OperatingPoint) -> dict[str, Any]:
     rates = {"false_match": point.false_match, "false_non_match": point.false_non_match}
     return {"threshold": point.threshold} | {
         name: {"share": rate.share, "errors": rate.errors, "of": rate.of, "upper": rate.upper}
@@ -119,7 +119,7 @@ def _schema() -> Any:
     )
 
 
-def _row(found: Overlap, pair: Pair) -> dict[str, Any]:
+def _row(found: Overlap, pair: ImagePair) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for letter, side, image, patient in zip("ab", pair.sides, pair.images, pair.patients, strict=True):
         seen = found.sides[side]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.verifiers.reid.models.score_pairs import score_rows
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Vectors
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Embeddings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 EVERY_PAIR_UP_TO: Final = 1 << 20
 """So many pairs of images are all given to the verification model; of more, only near ones are."""
-NEIGHBOURS: Final = 20
+NEIGHBORS: Final = 20
 _AT_ONCE: Final = 1 << 14
 _WIDEST: Final = 2_000
 _QUERIES: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class PairScores:
     """Pairs and their scores, each array of one length; rows are those of the vectors.
 
     Attributes
@@ -46,18 +46,18 @@ class Scored:
 
 
 def score_pairs(
-    one: Vectors,
-    other: Vectors,
+    one: Embeddings,
+    other: Embeddings,
     verifier: Verification | None,
     *,
     within: float,
-    neighbours: int = NEIGHBOURS,
-) -> Scored:
+    neighbours: int = NEIGHBORS,
+) -> PairScores:
     """Find and score pairs of images of two sides.
 
     Parameters
     ----------
-    one, other : Vectors
+    one, other : Embeddings
         Of one model.
     verifier : Verification or None
         Scores the pairs; without it the negated distance is the score.
@@ -72,7 +72,7 @@ def score_pairs(
     import numpy as np
 
     complete = True
-    if verifier is not None and scores_every_pair([len(one.first), len(other.first)]):
+    if verifier is not None and is_exhaustive([len(one.first), len(other.first)]):
         pairs = np.indices((len(one.first), len(other.first)), np.int64).reshape(2, -1)
     else:
         forth, all_forth = _near(one, other, within, neighbours)
@@ -83,13 +83,13 @@ def score_pairs(
 
 
 def score_within(
-    one: Vectors, verifier: Verification | None, *, within: float, neighbours: int = NEIGHBOURS
-) -> Scored:
+    one: Embeddings, verifier: Verification | None, *, within: float, neighbours: int = NEIGHBORS
+) -> PairScores:
     """Find and score pairs of images of different patients of one side, as `score_pairs` does of two."""
     import numpy as np
 
     complete = True
-    if verifier is not None and scores_every_pair([len(one.first)] * 2):
+    if verifier is not None and is_exhaustive([len(one.first)] * 2):
         pairs = np.stack(np.triu_indices(len(one.first), 1)).astype(np.int64)
     else:
         # Every image is its own nearest one.
@@ -98,13 +98,13 @@ def score_within(
     return _scored(one, one, verifier, pairs[:, one.patients[pairs[0]] != one.patients[pairs[1]]], complete)
 
 
-def scores_every_pair(images: Sequence[int]) -> bool:
+def is_exhaustive(images: Sequence[int]) -> bool:
     """Whether a verification model scores all pairs of the two largest of sides with so many images."""
     largest = sorted(images)[-2:]
     return len(largest) < 2 or largest[0] * largest[1] <= EVERY_PAIR_UP_TO
 
 
-def every_pair_within(one: Vectors, verifier: Verification | None) -> Scored:
+def score_all_within(one: Embeddings, verifier: Verification | None) -> PairScores:
     """Score all pairs of different images of one side."""
     import numpy as np
 
@@ -113,8 +113,12 @@ def every_pair_within(one: Vectors, verifier: Verification | None) -> Scored:
 
 
 def _scored(
-    one: Vectors, other: Vectors, verifier: Verification | None, pairs: NDArray[np.int64], complete: bool
-) -> Scored:
+    one: Embeddings,
+    other: Embeddings,
+    verifier: Verification | None,
+    pairs: NDArray[np.int64],
+    complete: bool,
+) -> PairScores:
     import numpy as np
 
     first, second = pairs
@@ -130,11 +134,11 @@ def _scored(
         else:
             score[part] = score_rows(verifier, one.second, i, other.second, j)
     # The last bits depend on how a library blocks its sums; no decision may.
-    return Scored(first, second, distance.round(6), score.round(6), complete)
+    return PairScores(first, second, distance.round(6), score.round(6), complete)
 
 
 def _near(
-    queries: Vectors, vectors: Vectors, within: float, neighbours: int
+    queries: Embeddings, vectors: Embeddings, within: float, neighbours: int
 ) -> tuple[NDArray[np.int64], bool]:
     """Queries and rows of the nearest, ``(2, n)``; more of them where the last one still lies within."""
     import numpy as np

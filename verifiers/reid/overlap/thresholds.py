@@ -8,22 +8,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.calibration import Calibration, Point, calibrate, fewest, most_errors
+from medsanitize.verifiers.reid.calibration import (
+    Calibration,
+    OperatingPoint,
+    calibrate,
+    max_errors,
+    samples_needed,
+)
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.index.search import Search
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Seen, Vectors
-from medsanitize.verifiers.reid.overlap.exact_matches import same_look
-from medsanitize.verifiers.reid.overlap.joint_threshold import Agreed, Pairs, agreed
+from medsanitize.verifiers.reid.index.search import VectorSearch
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, Embeddings
+from medsanitize.verifiers.reid.overlap.exact_matches import near_duplicate_pairs
+from medsanitize.verifiers.reid.overlap.joint_threshold import (
+    CalibrationPairs,
+    JointThreshold,
+    joint_threshold,
+)
 from medsanitize.verifiers.reid.overlap.models import Models
-from medsanitize.verifiers.reid.overlap.score_pairs import every_pair_within, scores_every_pair
+from medsanitize.verifiers.reid.overlap.score_pairs import is_exhaustive, score_all_within
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.models.protocols import Verification
     from numpy.typing import NDArray
 
-WANTED_MISS: Final = 0.0025
+TARGET_FALSE_NON_MATCH: Final = 0.0025
 """Share of shared patients that a threshold may overlook, where the model can do that."""
-LARGEST_MISS: Final = 0.05
+MAX_FALSE_NON_MATCH: Final = 0.05
 """Above this bound of the miss rate, finding nothing proves nothing."""
 _CANDIDATE_MISS: Final = 0.001
 _OWN: Final = "these images"
@@ -32,7 +42,7 @@ _OWN_IMAGES: Final = 1_500
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Thresholds:
     """From which score on two images may show one patient, from which on they do, and what that costs.
 
     Attributes
@@ -58,8 +68,8 @@ class Limit:
         What would be needed to promise the target; empty where it is promised.
     """
 
-    possible: Point
-    sure: Point
+    possible: OperatingPoint
+    sure: OperatingPoint
     within: float
     candidate_miss: float
     pairs: int
@@ -71,16 +81,16 @@ class Limit:
         """Whether a pair shows one patient for sure."""
         return score >= self.sure.threshold and distance <= self.sure_within
 
-    def miss(self, point: Point) -> float:
+    def miss(self, point: OperatingPoint) -> float:
         """Upper bound of the chance that a shared patient does not reach one of the two."""
         return min(1.0, point.false_non_match.upper + self.candidate_miss)
 
-    def chance_match(self, point: Point) -> float:
+    def chance_match(self, point: OperatingPoint) -> float:
         """Chance that two different patients reach it: the middle of what the counted pairs allow."""
         return (point.false_match.share * self.pairs + 0.5) / (self.pairs + 1)
 
 
-def limit_of(
+def choose_thresholds(
     scores: Calibration,
     distances: Calibration | None,
     *,
@@ -89,15 +99,15 @@ def limit_of(
     source: str,
     every: bool = False,
     overlooked: float = 0.0,
-    pairs: Pairs | None = None,
-) -> Limit:
+    pairs: CalibrationPairs | None = None,
+) -> Thresholds:
     """Choose the thresholds for a target false match rate.
 
     The first is the lowest one that keeps to the target, or the highest one that overlooks no more than
-    `WANTED_MISS` and can still be bounded by `LARGEST_MISS`, if that is higher: where the model tells
-    patients apart with room to spare, there are fewer false matches. The second uses up what `LARGEST_MISS`
-    allows, so that two sides that share nobody are the less often left in doubt by chance; where pairs are
-    there that both models scored, they have to agree (see ``overlap.agreed``).
+    `TARGET_FALSE_NON_MATCH` and can still be bounded by `MAX_FALSE_NON_MATCH`, if that is higher: where the
+    model tells patients apart with room to spare, there are fewer false matches. The second uses up what
+    `MAX_FALSE_NON_MATCH` allows, so that two sides that share nobody are the less often left in doubt by
+    chance; where pairs are there that both models scored, they have to agree (see ``overlap.agreed``).
 
     Parameters
     ----------
@@ -110,20 +120,20 @@ def limit_of(
     target : float
         Wanted false match rate of two patients.
     source : str
-        See `Limit`.
+        See `Thresholds`.
     every : bool
         Whether a verification model scores every pair, so that the search overlooks nobody.
     overlooked : float
         Upper bound of the share of nearest images that the search itself does not find.
-    pairs : Pairs, optional
+    pairs : CalibrationPairs, optional
         What ``scores`` was made of, where a verification model decides.
     """
     floor = scores.for_false_match(target)
     point = scores.at(max(floor.threshold, _strictest(scores)))
     within, miss = _found_within(point, distances, overlooked, verified=verified, every=every)
-    both = agreed(pairs, LARGEST_MISS - miss, point.threshold) if pairs is not None else None
-    both = both or Agreed(_sure(scores, point, LARGEST_MISS - miss), math.inf)
-    return Limit(
+    both = joint_threshold(pairs, MAX_FALSE_NON_MATCH - miss, point.threshold) if pairs is not None else None
+    both = both or JointThreshold(_sure(scores, point, MAX_FALSE_NON_MATCH - miss), math.inf)
+    return Thresholds(
         possible=point,
         sure=both.point,
         sure_within=both.distance,
@@ -136,7 +146,7 @@ def limit_of(
 
 
 def _found_within(
-    point: Point, distances: Calibration | None, overlooked: float, *, verified: bool, every: bool
+    point: OperatingPoint, distances: Calibration | None, overlooked: float, *, verified: bool, every: bool
 ) -> tuple[float, float]:
     """Up to which distance no pair may be left out, and how many shared patients are overlooked by that."""
     if not verified:
@@ -152,21 +162,23 @@ def _found_within(
 def _strictest(scores: Calibration) -> float:
     """The highest threshold that overlooks few enough patients, and proves it where there are enough."""
     count = len(scores.genuine)
-    errors = min(math.floor(WANTED_MISS * count + 1e-9), max(most_errors(count, LARGEST_MISS), 0))
+    errors = min(
+        math.floor(TARGET_FALSE_NON_MATCH * count + 1e-9), max(max_errors(count, MAX_FALSE_NON_MATCH), 0)
+    )
     return scores.genuine[min(errors, count - 1)]
 
 
-def _sure(scores: Calibration, point: Point, room: float) -> Point:
+def _sure(scores: Calibration, point: OperatingPoint, room: float) -> OperatingPoint:
     """The highest threshold that overlooks at most ``room``, with its bound; ``point`` if there is none."""
-    errors = most_errors(len(scores.genuine), room) if room > 0 else -1
+    errors = max_errors(len(scores.genuine), room) if room > 0 else -1
     if errors < 0:
         return point
     return scores.at(max(point.threshold, scores.genuine[min(errors, len(scores.genuine) - 1)]))
 
 
-def limits_of(
-    sides: Sequence[Seen], models: Models, given: Mapping[Modality, Calibration], target: float
-) -> dict[Modality, Limit]:
+def thresholds_by_modality(
+    sides: Sequence[DatasetFingerprint], models: Models, given: Mapping[Modality, Calibration], target: float
+) -> dict[Modality, Thresholds]:
     """The limit of every modality that can have one.
 
     A calibration that is given comes first; then these images themselves, where enough patients have two of
@@ -177,7 +189,7 @@ def limits_of(
         modality: [one.vectors[modality] for one in sides if modality in one.vectors] for modality in Modality
     }
     for modality in Modality:
-        every = scores_every_pair([len(one.images) for one in seen[modality]])
+        every = is_exhaustive([len(one.images) for one in seen[modality]])
         verifier = models.verification.get(modality)
         own = _own(sides, modality, verifier)
         distances = own[0] if own else models.distances.get(modality)
@@ -189,7 +201,7 @@ def limits_of(
             (own[1] if own else None, _OWN),
         ):
             if calibration is not None:
-                found[modality] = limit_of(
+                found[modality] = choose_thresholds(
                     calibration,
                     distances,
                     verified=verifier is not None,
@@ -205,12 +217,12 @@ def limits_of(
 
 def _promises(calibration: Calibration) -> bool:
     """Whether there are patients enough for a claim, should none of them be overlooked."""
-    return len(calibration.genuine) >= fewest(LARGEST_MISS)
+    return len(calibration.genuine) >= samples_needed(MAX_FALSE_NON_MATCH)
 
 
 def _own(
-    sides: Sequence[Seen], modality: Modality, verifier: Verification | None
-) -> tuple[Calibration, Calibration, Pairs] | None:
+    sides: Sequence[DatasetFingerprint], modality: Modality, verifier: Verification | None
+) -> tuple[Calibration, Calibration, CalibrationPairs] | None:
     """Calibrations from pairs within each side: of the negated distance, and of the score that decides."""
     import numpy as np
 
@@ -227,11 +239,11 @@ def _own(
         calibrated = calibrate(-distances, first, second), calibrate(scores, first, second)
     except UsageError:
         return None
-    return *calibrated, Pairs(distances, scores, first, second)
+    return *calibrated, CalibrationPairs(distances, scores, first, second)
 
 
 def _pairs_within(
-    side: Seen, vectors: Vectors, verifier: Verification | None, number: int
+    side: DatasetFingerprint, vectors: Embeddings, verifier: Verification | None, number: int
 ) -> Iterator[tuple[NDArray[Any], ...]]:
     """Distances, scores and patients of pairs of images whose patients are known.
 
@@ -244,15 +256,15 @@ def _pairs_within(
     rows = np.flatnonzero(known)[:_OWN_IMAGES]
     if len(rows) < 2:
         return
-    chosen = Vectors(
+    chosen = Embeddings(
         vectors.images[rows],
         vectors.patients[rows],
-        Search(vectors.first[rows]),
+        VectorSearch(vectors.first[rows]),
         None if vectors.second is None else vectors.second[rows],
     )
-    scored = every_pair_within(chosen, verifier)
+    scored = score_all_within(chosen, verifier)
     images = chosen.images.tolist()
-    copies = same_look(side, side)
+    copies = near_duplicate_pairs(side, side)
     kept = [
         not _copy(side, images[i], images[j], copies)
         for i, j in zip(scored.first.tolist(), scored.second.tolist(), strict=True)
@@ -265,7 +277,7 @@ def _pairs_within(
         yield scored.distance[where], scored.score[where], first, second
 
 
-def _copy(side: Seen, one: int, other: int, copies: Mapping[tuple[int, int], int]) -> bool:
+def _copy(side: DatasetFingerprint, one: int, other: int, copies: Mapping[tuple[int, int], int]) -> bool:
     if side.pixels[one] is not None and side.pixels[one] == side.pixels[other]:
         return True
     return side.patients[one] == side.patients[other] and (one, other) in copies

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from medsanitize.verifiers.reid.calibration import CONFIDENCE, Point
+from medsanitize.verifiers.reid.calibration import CONFIDENCE, OperatingPoint
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.overlap.permutation_test import Exchanged
-from medsanitize.verifiers.reid.overlap.thresholds import LARGEST_MISS, Limit
+from medsanitize.verifiers.reid.overlap.permutation_test import PermutationTest
+from medsanitize.verifiers.reid.overlap.thresholds import MAX_FALSE_NON_MATCH, Thresholds
 
-Result = Literal["exclusive", "overlapping", "cannot tell"]
+OverlapResult = Literal["exclusive", "overlapping", "cannot tell"]
 _SURPRISE: Final = 1 - CONFIDENCE
 """Matches that chance makes less often than this are no chance."""
 
@@ -64,17 +64,17 @@ class Evidence:
     matched: Mapping[Modality, int]
     sure: Mapping[Modality, int]
     compared: Mapping[Modality, int]
-    limits: Mapping[Modality, Limit]
+    limits: Mapping[Modality, Thresholds]
     unread: Mapping[str, int]
     apart: int
     look_alike: int = 0
     complete: bool = True
-    exchanged: Mapping[Modality, Exchanged] = field(default_factory=dict)
-    sure_exchanged: Mapping[Modality, Exchanged] = field(default_factory=dict)
+    exchanged: Mapping[Modality, PermutationTest] = field(default_factory=dict)
+    sure_exchanged: Mapping[Modality, PermutationTest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OverlapVerdict:
     """The conclusion.
 
     Attributes
@@ -89,21 +89,21 @@ class Verdict:
         With 95 % confidence no more patients than this are in both; None where nothing bounds it.
     """
 
-    result: Result
+    result: OverlapResult
     sentence: str
     miss: float | None = None
     most_shared: int | None = None
 
 
-def conclude(one: str, other: str, evidence: Evidence) -> Verdict:
+def conclude(one: str, other: str, evidence: Evidence) -> OverlapVerdict:
     """Conclude from what was found between the sides ``one`` and ``other``."""
     both = f"{one} and {other}"
     certain = _certain(evidence)
     if certain:
-        return Verdict("overlapping", f"{both} overlap: {certain}.")
+        return OverlapVerdict("overlapping", f"{both} overlap: {certain}.")
     beyond = [text for modality in evidence.matched if (text := _beyond_chance(evidence, modality))]
     if beyond:
-        return Verdict("overlapping", f"{both} overlap: {' and '.join(beyond)}.")
+        return OverlapVerdict("overlapping", f"{both} overlap: {' and '.join(beyond)}.")
     reasons, possible = list(_reasons(evidence)), any(evidence.matched.values())
     miss = _miss(evidence) if not _blind(evidence) else None
     most = None if miss is None or miss >= 1 else max(0, math.ceil(math.log(_SURPRISE) / math.log(miss)) - 1)
@@ -116,7 +116,7 @@ def conclude(one: str, other: str, evidence: Evidence) -> Verdict:
                 f" {found}, so that with {CONFIDENCE:.0%} confidence at most {most:,} patients are in both"
                 f" (each would {gone} with a chance of at most {miss:.1%})."
             )
-        return Verdict("cannot tell", text + _possible(evidence), miss, most)
+        return OverlapVerdict("cannot tell", text + _possible(evidence), miss, most)
     pairs = sum(evidence.compared.values())
     gone = "gone without a sure match" if possible else "been overlooked"
     text = (
@@ -125,10 +125,10 @@ def conclude(one: str, other: str, evidence: Evidence) -> Verdict:
         f" ({CONFIDENCE:.0%} bound from {_patients(evidence)} patients), as far as these images are like"
         " those of the calibration."
     )
-    return Verdict("exclusive", text + _possible(evidence), miss, most)
+    return OverlapVerdict("exclusive", text + _possible(evidence), miss, most)
 
 
-def worst(results: list[Result]) -> Result:
+def worst_result(results: list[OverlapResult]) -> OverlapResult:
     """The verdict over several comparisons: one overlap is an overlap, one doubt leaves doubt."""
     for result in ("overlapping", "cannot tell"):
         if result in results:
@@ -177,14 +177,14 @@ class _Looked:
     """Matches of one kind, from which threshold they count, and what dividing at random makes of them."""
 
     matched: int
-    point: Point
-    exchange: Exchanged
+    point: OperatingPoint
+    exchange: PermutationTest
     how: str
 
 
-def _exchange(evidence: Evidence, modality: Modality, *, sure: bool = False) -> Exchanged:
+def _exchange(evidence: Evidence, modality: Modality, *, sure: bool = False) -> PermutationTest:
     found = evidence.sure_exchanged if sure else evidence.exchanged
-    return found.get(modality, Exchanged())
+    return found.get(modality, PermutationTest())
 
 
 def _possible(evidence: Evidence) -> str:
@@ -212,7 +212,7 @@ def _doubtful(evidence: Evidence, modality: Modality) -> bool:
     return evidence.sure.get(modality, 0) > 0 or surprising
 
 
-def _divided(exchange: Exchanged) -> str:
+def _divided(exchange: PermutationTest) -> str:
     """What dividing the same patients at random says."""
     return (
         f"{exchange.within:,} pairs match within the sides, so that the same patients divided at random give"
@@ -250,10 +250,10 @@ def _reasons(evidence: Evidence) -> list[str]:
                 f" {expected:.2g} ({pairs * limit.possible.false_match.upper:.2g} at most), for sure"
                 f" {surely:.2g}; {_divided(_exchange(evidence, modality))}, and a person has to look"
             )
-        if (miss := _missed(evidence, modality)) > LARGEST_MISS:
+        if (miss := _missed(evidence, modality)) > MAX_FALSE_NON_MATCH:
             found.append(
                 f"a patient in both would be overlooked in {modality.value}s with a chance of up to"
-                f" {miss:.0%}, and no more than {LARGEST_MISS:.0%} may be for a claim"
+                f" {miss:.0%}, and no more than {MAX_FALSE_NON_MATCH:.0%} may be for a claim"
                 f" ({limit.possible.false_non_match.of:,} patients calibrate it)"
             )
     if evidence.look_alike and any(modality not in evidence.limits for modality in evidence.compared):

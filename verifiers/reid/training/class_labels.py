@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.labels import Columns, Labels
+from medsanitize.verifiers.reid.labels import LabelColumns, Labels
 from medsanitize.verifiers.reid.training.dataset import (
     FEWEST,
     VALIDATION_SHARE,
-    Examples,
-    Hears,
-    Stops,
-    gather,
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
+    gather_images,
 )
 from numpy.typing import NDArray
 
@@ -24,7 +24,7 @@ RARE = f"of a class with fewer than {FEWEST} patients"
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
+class ClassifiedDataset:
     """Images with their classes.
 
     Attributes
@@ -37,16 +37,16 @@ class Classified:
         What the classes are called, in the order of their names.
     """
 
-    examples: Examples
+    examples: TrainingDataset
     classes: NDArray[np.int64]
     names: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.examples)
 
-    def part(self, places: NDArray[np.intp]) -> Classified:
+    def part(self, places: NDArray[np.intp]) -> ClassifiedDataset:
         """Those at some places."""
-        return Classified(self.examples.part(places), self.classes[places], self.names)
+        return ClassifiedDataset(self.examples.part(places), self.classes[places], self.names)
 
     def weights(self) -> NDArray[np.float64]:
         """What an image of each class counts, so that every class weighs the same; a mean of 1."""
@@ -55,7 +55,7 @@ class Classified:
         return np.where(counts, len(self.classes) / (present * np.maximum(counts, 1)), 0.0)
 
 
-def class_texts(labels: Labels, columns: Columns, column: str) -> tuple[str, ...]:
+def class_texts(labels: Labels, columns: LabelColumns, column: str) -> tuple[str, ...]:
     """What a column says of each image; empty where it says nothing.
 
     Raises
@@ -74,8 +74,8 @@ def class_texts(labels: Labels, columns: Columns, column: str) -> tuple[str, ...
 
 
 def gather_classes(
-    labels: Labels, texts: Sequence[str], hears: Hears, stops: Stops
-) -> tuple[Classified, Mapping[str, int]]:
+    labels: Labels, texts: Sequence[str], hears: TrainingProgress, stops: Cancellation
+) -> tuple[ClassifiedDataset, Mapping[str, int]]:
     """Read every image that has a class; what is left out is counted by reason.
 
     Raises
@@ -88,7 +88,7 @@ def gather_classes(
         raise UsageError("The column of classes is empty", "Fill it in, or name another with --class")
     said = dict(zip(labels.paths, texts, strict=True))
     unnamed = {NO_CLASS: int((~named).sum())}
-    examples, excluded = gather(labels.keep(np.flatnonzero(named), unnamed), hears, stops)
+    examples, excluded = gather_images(labels.keep(np.flatnonzero(named), unnamed), hears, stops)
     texts = [said[path] for path in examples.paths]
     pairs = set(zip(texts, examples.patients.tolist(), strict=True))
     patients = Counter(text for text, _ in pairs)
@@ -104,10 +104,10 @@ def gather_classes(
     counted = Counter(excluded)
     counted[RARE] += len(texts) - len(kept)
     reasons = {reason: count for reason, count in sorted(counted.items()) if count}
-    return Classified(examples.part(kept), classes, names), reasons
+    return ClassifiedDataset(examples.part(kept), classes, names), reasons
 
 
-def split_classes(images: Classified, seed: int) -> tuple[Classified, Classified]:
+def split_classes(images: ClassifiedDataset, seed: int) -> tuple[ClassifiedDataset, ClassifiedDataset]:
     """Part the patients into those to fit and those to validate on, class by class.
 
     A patient belongs to the rarest of the classes of their images; of each class 15 % of the patients

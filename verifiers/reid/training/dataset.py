@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 from medsanitize.errors import UnreadablePicture, UsageError
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.images.read import read_picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.images.read import read_image
 from medsanitize.verifiers.reid.labels import Labels
 from numpy.typing import NDArray
 
@@ -26,7 +26,7 @@ FEWEST = 4
 AT_ONCE = 64
 
 
-class Hears(Protocol):
+class TrainingProgress(Protocol):
     """Hears of stages and counts; never of names or values."""
 
     def stage(self, name: str, total: int | None) -> None:
@@ -39,7 +39,7 @@ class Hears(Protocol):
         """Something the person at the terminal should know."""
 
 
-class Stops(Protocol):
+class Cancellation(Protocol):
     """Knows whether a signal asked the work to stop."""
 
     number: int
@@ -49,7 +49,7 @@ class Stops(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class TrainingDataset:
     """Images of one modality with their patients.
 
     Attributes
@@ -72,14 +72,14 @@ class Examples:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def picture(self, place: int) -> Picture:
+    def picture(self, place: int) -> ImageArray:
         """Read one image."""
-        return read_picture(self.paths[place])
+        return read_image(self.paths[place])
 
-    def part(self, places: NDArray[np.intp]) -> Examples:
+    def part(self, places: NDArray[np.intp]) -> TrainingDataset:
         """Those at some places; the digest stays that of all."""
         paths = tuple(self.paths[int(place)] for place in places)
-        return Examples(paths, self.patients[places], self.modality, self.digest)
+        return TrainingDataset(paths, self.patients[places], self.modality, self.digest)
 
     def mates(self) -> NDArray[np.bool_]:
         """Which images have another of the same patient, ``(n,)``."""
@@ -87,7 +87,9 @@ class Examples:
         return np.asarray(counts[inverse] > 1)
 
 
-def gather(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, Mapping[str, int]]:
+def gather_images(
+    labels: Labels, hears: TrainingProgress, stops: Cancellation
+) -> tuple[TrainingDataset, Mapping[str, int]]:
     """Read every image once; those that cannot be used are counted by reason, with the table's own.
 
     The modality is that of most images. Numbers of patients follow the order of the table.
@@ -115,12 +117,12 @@ def gather(labels: Labels, hears: Hears, stops: Stops) -> tuple[Examples, Mappin
     patients = [numbers.setdefault(labels.patients[place], len(numbers)) for place in kept]
     whole = _digest_of(digests[place] for place in kept)
     paths = tuple(labels.paths[place] for place in kept)
-    examples = Examples(paths, np.array(patients, np.int64), modality, whole)
+    examples = TrainingDataset(paths, np.array(patients, np.int64), modality, whole)
     return examples, {reason: count for reason, count in sorted(excluded.items()) if count}
 
 
 def digest_of_files(paths: Iterable[Path]) -> str:
-    """What ``Examples.digest`` of these files would be."""
+    """What ``TrainingDataset.digest`` of these files would be."""
     digests = []
     for path in paths:
         with path.open("rb") as file:
@@ -132,7 +134,7 @@ def _digest_of(digests: Iterable[str]) -> str:
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
-def split_patients(examples: Examples, seed: int) -> tuple[Examples, Examples]:
+def split_patients(examples: TrainingDataset, seed: int) -> tuple[TrainingDataset, TrainingDataset]:
     """Part the patients into those to fit and those to validate on.
 
     Patients with several images and patients with one are shuffled apart, by the seed alone, and of either
@@ -162,7 +164,7 @@ def split_patients(examples: Examples, seed: int) -> tuple[Examples, Examples]:
 def _look(path: Path) -> tuple[Modality | None, str]:
     """Modality and digest of an image; no modality where it cannot be read."""
     try:
-        return read_picture(path).modality, _file_digest(path)
+        return read_image(path).modality, _file_digest(path)
     except UnreadablePicture:
         return None, ""
 

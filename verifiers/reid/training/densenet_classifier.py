@@ -16,12 +16,12 @@ from medsanitize.verifiers.reid.models.networks.densenet import DEPTHS, GROWTH
 from medsanitize.verifiers.reid.models.networks.initial_weights import check_start, start_from
 from medsanitize.verifiers.reid.training.augment import augment
 from medsanitize.verifiers.reid.training.checkpoint import FILE, group
-from medsanitize.verifiers.reid.training.class_labels import Classified
-from medsanitize.verifiers.reid.training.dataset import Hears, Stops
-from medsanitize.verifiers.reid.training.frozen_backbone import Learned
-from medsanitize.verifiers.reid.training.image_cache import Squares, make_squares
-from medsanitize.verifiers.reid.training.loop import Phase, Place, train_network
-from medsanitize.verifiers.reid.training.losses import embed_squares
+from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
+from medsanitize.verifiers.reid.training.image_cache import PreprocessedImages, preprocess_images
+from medsanitize.verifiers.reid.training.loop import Phase, TrainingFolder, train_network
+from medsanitize.verifiers.reid.training.losses import embed_preprocessed
 from medsanitize.verifiers.reid.training.recipes import MILD, PLAIN, Augmentation
 from medsanitize.verifiers.reid.training.siamese import preprocessing_for
 from numpy.typing import NDArray
@@ -75,8 +75,8 @@ class ClassTask:
     def __init__(
         self,
         recipe: DenseRecipe,
-        images: tuple[Classified, Classified],
-        squares: tuple[Squares, Squares],
+        images: tuple[ClassifiedDataset, ClassifiedDataset],
+        squares: tuple[PreprocessedImages, PreprocessedImages],
         device: torch.device,
     ) -> None:
         self.facts: dict[str, Any] = {
@@ -106,7 +106,7 @@ class ClassTask:
 
     def validate(self) -> tuple[float, dict[str, float]]:
         """Minus the loss on the validation part, and the balanced accuracy there."""
-        vectors = embed_squares(self.encoder, self._squares[1], self._device)
+        vectors = embed_preprocessed(self.encoder, self._squares[1], self._device)
         with torch.no_grad():
             given = torch.from_numpy(vectors).to(self._device)
             loss = float(self._loss(given, 1, torch.arange(len(vectors), device=self._device)))
@@ -129,14 +129,14 @@ class ClassTask:
 
 
 def train_dense(
-    fit: Classified,
-    validation: Classified,
+    fit: ClassifiedDataset,
+    validation: ClassifiedDataset,
     recipe: DenseRecipe,
     weights: str | None,
     folder: Path,
-    hears: Hears,
-    stops: Stops,
-) -> Learned:
+    hears: TrainingProgress,
+    stops: Cancellation,
+) -> TrainedModel:
     """Train a DenseNet; stopped, the same call goes on where it stood.
 
     Parameters
@@ -159,7 +159,7 @@ def train_dense(
     facts += [one.tolist() for part in (fit, validation) for one in (part.examples.patients, part.classes)]
     made_by = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     one, other = (
-        make_squares(part.examples, how, folder / f"{name}-{made_by[:16]}.squares", hears, stops)
+        preprocess_images(part.examples, how, folder / f"{name}-{made_by[:16]}.squares", hears, stops)
         for name, part in (("fit", fit), ("validation", validation))
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -167,6 +167,6 @@ def train_dense(
     if weights is not None and not (folder / FILE).exists():
         start_from(task.encoder.get_submodule("backbone"), weights)
     phases = (Phase(recipe.epochs, False, False, recipe.rate, patience=recipe.patience),)
-    best, log = train_network(task, phases, recipe.seed, Place(folder, made_by, hears, stops))
+    best, log = train_network(task, phases, recipe.seed, TrainingFolder(folder, made_by, hears, stops))
     score = {name: tensor for name, tensor in best.items() if name.startswith("classes.")}
-    return Learned(task.facts, group(best, "encoder"), task.dimension, how, score=score, log=log)
+    return TrainedModel(task.facts, group(best, "encoder"), task.dimension, how, score=score, log=log)

@@ -9,25 +9,25 @@ from pathlib import Path
 
 import numpy as np
 from medsanitize.release.atomic_io import storage_errors
-from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
 from numpy.typing import NDArray
 
 _NUMBER = np.dtype(np.float32).itemsize
 
 
-def name_of(examples: Examples, *facts: object) -> str:
+def name_of(examples: TrainingDataset, *facts: object) -> str:
     """A name for rows of these images, in this order, made by what the facts say."""
     told = "\n".join((examples.digest, *map(str, examples.paths), *map(repr, facts)))
     return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def kept_rows(
+def cached_features(
     file: Path,
     shape: tuple[int, int],
     batch: int,
     compute: Callable[[range], NDArray[np.float32]],
-    hears: Hears,
-    stops: Stops,
+    hears: TrainingProgress,
+    stops: Cancellation,
 ) -> NDArray[np.float32]:
     """Compute rows a batch at a time into a file; those that an earlier call left there are taken from it.
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from medsanitize.verifiers.reid.models.config import Kind
+from medsanitize.verifiers.reid.models.config import ModelKind
 from medsanitize.verifiers.reid.models.preprocess import Preprocessing
 from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_retrieval, packaged_weights
 from medsanitize.verifiers.reid.models.scoring import BIAS, WEIGHT, Scoring
-from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
-from medsanitize.verifiers.reid.training.feature_cache import kept_rows, name_of
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
+from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
 from medsanitize.verifiers.reid.training.validation import mean_average_precision
 from numpy.typing import NDArray
 from pytorch_metric_learning.losses import SupConLoss  # type: ignore[import-untyped]
@@ -43,14 +43,14 @@ class FrozenRecipe:
 
 
 def train_frozen(
-    kind: Kind,
-    fit: Examples,
-    validation: Examples,
+    kind: ModelKind,
+    fit: TrainingDataset,
+    validation: TrainingDataset,
     recipe: FrozenRecipe,
     unfinished: Path,
-    hears: Hears,
-    stops: Stops,
-) -> Learned:
+    hears: TrainingProgress,
+    stops: Cancellation,
+) -> TrainedModel:
     """Learn a linear map of frozen features.
 
     The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
@@ -63,10 +63,10 @@ def train_frozen(
     weight, bias = (torch.tensor(one, dtype=torch.float32) for one in learned)
     features = {f"features.{name}": value for name, value in packaged_weights(fit.modality).items()}
     score: dict[str, Tensor] = {}
-    if kind is Kind.VERIFICATION:
+    if kind is ModelKind.VERIFICATION:
         score = _fit_score(_project(fit_features, *learned), fit.patients)
     facts: dict[str, Any] = {**config.network, "name": "lite0-projected", "dimension": len(weight)}
-    return Learned(
+    return TrainedModel(
         network=facts,
         weights={**features, "projection.weight": weight, "projection.bias": bias},
         dimension=len(weight),
@@ -78,7 +78,7 @@ def train_frozen(
 
 
 def packaged_features(
-    examples: Examples, unfinished: Path, hears: Hears, stops: Stops
+    examples: TrainingDataset, unfinished: Path, hears: TrainingProgress, stops: Cancellation
 ) -> NDArray[np.float32]:
     """What the packaged network of the modality sees in all images, ``(n, d)``; kept in ``unfinished``."""
     model = packaged_retrieval(examples.modality)
@@ -88,7 +88,7 @@ def packaged_features(
         return model.embed([examples.picture(place) for place in places])
 
     file = unfinished / f"{name_of(examples, model.digest)}.rows"
-    return kept_rows(file, (len(examples), model.dimension), 1, rows, hears, stops)
+    return cached_features(file, (len(examples), model.dimension), 1, rows, hears, stops)
 
 
 def half_whitened(
@@ -183,7 +183,7 @@ def fit_line(values: NDArray[np.float32], same: NDArray[np.bool_]) -> tuple[dict
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class TrainedModel:
     """A trained network.
 
     Attributes

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from medsanitize.verifiers.reid.images.read import read_picture
+from medsanitize.verifiers.reid.images.read import read_image
 from medsanitize.verifiers.reid.models.preprocess import Channels, Preprocessing, prepare
-from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
@@ -22,7 +22,7 @@ CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Squares:
+class PreprocessedImages:
     """Images as ``(n, channels, size, size)`` bytes, one channel for grey, with their patients.
 
     Attributes
@@ -56,7 +56,9 @@ class Squares:
         return (images.expand(-1, 3, -1, -1) - mean) / deviation
 
 
-def make_squares(examples: Examples, how: Preprocessing, file: Path, hears: Hears, stops: Stops) -> Squares:
+def preprocess_images(
+    examples: TrainingDataset, how: Preprocessing, file: Path, hears: TrainingProgress, stops: Cancellation
+) -> PreprocessedImages:
     """Prepare all images into a file, or take the file where it is complete.
 
     The file lies in the folder of the unfinished training and goes with it.
@@ -74,7 +76,7 @@ def make_squares(examples: Examples, how: Preprocessing, file: Path, hears: Hear
         values.flush()
         del values
         partial.replace(file)
-    return Squares(np.memmap(file, np.uint8, "r", shape=shape), examples.patients, how)
+    return PreprocessedImages(np.memmap(file, np.uint8, "r", shape=shape), examples.patients, how)
 
 
 def _prepared(
@@ -100,5 +102,5 @@ def _chunk(
 ) -> tuple[int, NDArray[np.uint8]]:
     start, paths, how, channels = task
     plain = Preprocessing(how.size, how.fit, how.channels, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-    squares = [prepare(read_picture(path), plain)[:channels] for path in paths]
+    squares = [prepare(read_image(path), plain)[:channels] for path in paths]
     return start, np.rint(np.clip(np.stack(squares), 0, 1) * 255).astype(np.uint8)

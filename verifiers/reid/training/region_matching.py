@@ -16,8 +16,8 @@ from medsanitize.verifiers.reid.models.networks.match import LiteMatch
 from medsanitize.verifiers.reid.models.pretrained import imagenet_weights
 from medsanitize.verifiers.reid.models.region_matching import Matching
 from medsanitize.verifiers.reid.models.scoring import Scoring
-from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
-from medsanitize.verifiers.reid.training.frozen_backbone import Learned, fit_line
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
+from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel, fit_line
 from medsanitize.verifiers.reid.training.precomputed_features import pooled_maps, preprocessing_for
 from medsanitize.verifiers.reid.training.second_order_pooling import learn_cells
 from numpy.typing import NDArray
@@ -52,7 +52,9 @@ class MatchRecipe:
     seed: int = 0
 
 
-def train_match(fit: Examples, recipe: MatchRecipe, unfinished: Path, hears: Hears, stops: Stops) -> Learned:
+def train_match(
+    fit: TrainingDataset, recipe: MatchRecipe, unfinished: Path, hears: TrainingProgress, stops: Cancellation
+) -> TrainedModel:
     """Take the statistics and the cohort, and fit the line from a match to a score.
 
     The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
@@ -79,7 +81,7 @@ def train_match(fit: Examples, recipe: MatchRecipe, unfinished: Path, hears: Hea
     stops.check()
     same = chosen.patients[one] == chosen.patients[other]
     score, loss = fit_line(matching.match(vectors[one], vectors[other]), same)
-    return Learned(
+    return TrainedModel(
         network={"name": "lite0-match", **facts},
         weights=network.state_dict(),
         dimension=matching.dimension,

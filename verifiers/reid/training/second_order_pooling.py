@@ -26,8 +26,8 @@ from medsanitize.verifiers.reid.models.networks.moments import (
 )
 from medsanitize.verifiers.reid.models.preprocess import Preprocessing
 from medsanitize.verifiers.reid.models.pretrained import imagenet_weights
-from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
-from medsanitize.verifiers.reid.training.frozen_backbone import Learned
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
+from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
 from medsanitize.verifiers.reid.training.precomputed_features import (
     pooled_maps,
     preprocessing_for,
@@ -71,13 +71,13 @@ class MomentsRecipe:
 
 
 def train_moments(
-    fit: Examples,
-    validation: Examples,
+    fit: TrainingDataset,
+    validation: TrainingDataset,
     recipe: MomentsRecipe,
     unfinished: Path,
-    hears: Hears,
-    stops: Stops,
-) -> Learned:
+    hears: TrainingProgress,
+    stops: Cancellation,
+) -> TrainedModel:
     """Take the statistics of the images; whose they are is not asked.
 
     The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
@@ -99,7 +99,7 @@ def train_moments(
             _learn_scale(scale, rescaling, chosen, how, recipe, unfinished, hears, stops)
     seen = vectors_of(network, dimension, validation, how, unfinished, hears, stops)
     found = mean_average_precision(seen, validation.patients)
-    return Learned(
+    return TrainedModel(
         network=facts,
         weights=network.state_dict(),
         dimension=dimension,
@@ -111,12 +111,12 @@ def train_moments(
 def _learn_scale(
     scale: Scale,
     rescaling: Rescaling,
-    examples: Examples,
+    examples: TrainingDataset,
     how: Preprocessing,
     recipe: MomentsRecipe,
     unfinished: Path,
-    hears: Hears,
-    stops: Stops,
+    hears: TrainingProgress,
+    stops: Cancellation,
 ) -> None:
     grid = scale.branches[0].cells.mean.shape[-1]
     pooled = pooled_maps(examples, how, recipe.groups, grid, unfinished, hears, stops, rescaling)

@@ -13,10 +13,10 @@ from medsanitize.verifiers.reid.models.networks.initial_weights import check_sta
 from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing
 from medsanitize.verifiers.reid.models.scoring import Scoring
 from medsanitize.verifiers.reid.training.checkpoint import FILE, group
-from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops
-from medsanitize.verifiers.reid.training.frozen_backbone import Learned
-from medsanitize.verifiers.reid.training.image_cache import make_squares
-from medsanitize.verifiers.reid.training.loop import Phase, Place, Task, train_network
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
+from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
+from medsanitize.verifiers.reid.training.image_cache import preprocess_images
+from medsanitize.verifiers.reid.training.loop import Phase, Task, TrainingFolder, train_network
 from medsanitize.verifiers.reid.training.losses import RetrievalTask, VerificationTask
 from medsanitize.verifiers.reid.training.recipes import RetrievalRecipe, VerificationRecipe
 
@@ -26,14 +26,14 @@ DEVIATION = (0.229, 0.224, 0.225)
 
 
 def train_siamese(
-    fit: Examples,
-    validation: Examples,
+    fit: TrainingDataset,
+    validation: TrainingDataset,
     recipe: RetrievalRecipe | VerificationRecipe,
     weights: str | None,
     folder: Path,
-    hears: Hears,
-    stops: Stops,
-) -> Learned:
+    hears: TrainingProgress,
+    stops: Cancellation,
+) -> TrainedModel:
     """Train a siamese network; stopped, the same call goes on where it stood.
 
     Parameters
@@ -61,7 +61,7 @@ def train_siamese(
         validation.patients.tolist(),
     )
     squares = [
-        make_squares(part, how, folder / f"{name}-{made_by[:16]}.squares", hears, stops)
+        preprocess_images(part, how, folder / f"{name}-{made_by[:16]}.squares", hears, stops)
         for name, part in (("fit", fit), ("validation", validation))
     ]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -74,12 +74,14 @@ def train_siamese(
         task, facts = verification, verification.facts
     if weights is not None and not (folder / FILE).exists():
         start_from(task.encoder.get_submodule("backbone"), weights)
-    best, log = train_network(task, _phases(recipe), recipe.seed, Place(folder, made_by, hears, stops))
+    best, log = train_network(
+        task, _phases(recipe), recipe.seed, TrainingFolder(folder, made_by, hears, stops)
+    )
     if isinstance(recipe, RetrievalRecipe):
-        return Learned(facts, best, recipe.dimension, how, log=log)
+        return TrainedModel(facts, best, recipe.dimension, how, log=log)
     score = {name: tensor for name, tensor in best.items() if name.startswith("score.")}
     encoder = group(best, "encoder")
-    return Learned(facts, encoder, recipe.dimension, how, Scoring.SIGMOID_DIFFERENCE, score, log)
+    return TrainedModel(facts, encoder, recipe.dimension, how, Scoring.SIGMOID_DIFFERENCE, score, log)
 
 
 def preprocessing_for(modality: Modality, size: int) -> Preprocessing:

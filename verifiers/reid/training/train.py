@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.calibration import Calibration
-from medsanitize.verifiers.reid.evaluation.pairwise_auc import add_up
+from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
 from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores, verifier_scores
 from medsanitize.verifiers.reid.labels import Labels
-from medsanitize.verifiers.reid.models.config import Config, Kind
+from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
 from medsanitize.verifiers.reid.models.load import matching_of
 from medsanitize.verifiers.reid.models.model_folder import (
     CALIBRATION,
@@ -31,10 +31,16 @@ from medsanitize.verifiers.reid.models.model_folder import (
 from medsanitize.verifiers.reid.models.networks.initial_weights import RANDOM, check_start
 from medsanitize.verifiers.reid.models.onnx_model import GraphVerification
 from medsanitize.verifiers.reid.models.onnx_session import open_session
-from medsanitize.verifiers.reid.models.save import Exported, Papers, export, save_model
-from medsanitize.verifiers.reid.training.dataset import Examples, Hears, Stops, gather, split_patients
-from medsanitize.verifiers.reid.training.feature_cache import kept_rows, name_of
-from medsanitize.verifiers.reid.training.frozen_backbone import FrozenRecipe, Learned, train_frozen
+from medsanitize.verifiers.reid.models.save import ExportedModel, ModelDocuments, export, save_model
+from medsanitize.verifiers.reid.training.dataset import (
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
+    gather_images,
+    split_patients,
+)
+from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
+from medsanitize.verifiers.reid.training.frozen_backbone import FrozenRecipe, TrainedModel, train_frozen
 from medsanitize.verifiers.reid.training.model_card import card, curves
 from medsanitize.verifiers.reid.training.recipes import Recipe, RetrievalRecipe, VerificationRecipe
 from medsanitize.verifiers.reid.training.region_matching import MatchRecipe, train_match
@@ -47,7 +53,7 @@ CARD_TARGET = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TrainingResult:
     """What a training made.
 
     Attributes
@@ -69,14 +75,14 @@ class Made:
 
 
 def train(
-    kind: Kind,
+    kind: ModelKind,
     labels: Labels,
     recipe: Recipe,
     weights: str | None,
     output: Path,
-    hears: Hears,
-    stops: Stops,
-) -> Made:
+    hears: TrainingProgress,
+    stops: Cancellation,
+) -> TrainingResult:
     """Train a model and write its folder.
 
     Parameters
@@ -101,7 +107,7 @@ def train(
         )
     if isinstance(recipe, RetrievalRecipe | VerificationRecipe):
         check_start(weights, recipe.name, "ResNet-50")  # before every image is read
-    examples, excluded = gather(labels, hears, stops)
+    examples, excluded = gather_images(labels, hears, stops)
     fit, validation = split_patients(examples, recipe.seed)
     if isinstance(recipe, MomentsRecipe):
         learned = train_moments(fit, validation, recipe, unfinished, hears, stops)
@@ -111,7 +117,7 @@ def train(
         learned = train_frozen(kind, fit, validation, recipe, unfinished, hears, stops)
     else:
         learned = train_siamese(fit, validation, recipe, weights, unfinished, hears, stops)
-    config = Config(
+    config = ModelConfig(
         kind,
         examples.modality,
         dict(learned.network),
@@ -132,13 +138,18 @@ def train(
         else start_of(weights),
     }
     documents = _documents(exported.config, recipe, training, learned, calibration)
-    digest = save_model(output, exported, learned.score, Papers(training, documents))
+    digest = save_model(output, exported, learned.score, ModelDocuments(training, documents))
     shutil.rmtree(unfinished, ignore_errors=True)
-    return Made(digest, counts, excluded, learned.log)
+    return TrainingResult(digest, counts, excluded, learned.log)
 
 
 def _calibrate(
-    exported: Exported, learned: Learned, validation: Examples, unfinished: Path, hears: Hears, stops: Stops
+    exported: ExportedModel,
+    learned: TrainedModel,
+    validation: TrainingDataset,
+    unfinished: Path,
+    hears: TrainingProgress,
+    stops: Cancellation,
 ) -> Calibration:
     """Score every pair of the validation part as the finished model will, on the CPU."""
     model = GraphVerification(
@@ -158,16 +169,16 @@ def _calibrate(
         return model.embed([chosen.picture(place) for place in places])
 
     file = unfinished / f"{name_of(chosen, hashlib.sha256(exported.graph).hexdigest())}.rows"
-    vectors = kept_rows(file, (len(chosen), model.dimension), 1, rows, hears, stops)
+    vectors = cached_features(file, (len(chosen), model.dimension), 1, rows, hears, stops)
     if learned.score:
         hears.stage("score pairs", len(chosen) * (len(chosen) - 1) // 2)
         scores = verifier_scores(vectors, model, partial(_scored, hears, stops))
     else:
         scores = distance_scores(vectors)
-    return add_up(scores, np.unique(chosen.patients, return_inverse=True)[1]).calibration()
+    return sum_pairs(scores, np.unique(chosen.patients, return_inverse=True)[1]).calibration()
 
 
-def _scored(hears: Hears, stops: Stops, pairs: int) -> None:
+def _scored(hears: TrainingProgress, stops: Cancellation, pairs: int) -> None:
     stops.check()
     hears.advance(pairs)
 
@@ -181,7 +192,7 @@ def _first_patients(
     return np.flatnonzero(np.isin(patients, kept))
 
 
-def _counts(fit: Examples, validation: Examples) -> dict[str, int]:
+def _counts(fit: TrainingDataset, validation: TrainingDataset) -> dict[str, int]:
     return {
         "fit_images": len(fit),
         "fit_patients": len(np.unique(fit.patients)),
@@ -198,10 +209,10 @@ def start_of(weights: str | None) -> str:
 
 
 def _documents(
-    config: Config,
+    config: ModelConfig,
     recipe: Recipe,
     training: Mapping[str, Any],
-    learned: Learned,
+    learned: TrainedModel,
     calibration: Calibration,
 ) -> dict[str, bytes]:
     lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in learned.log)

@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.labels import Columns, Labels
-from medsanitize.verifiers.reid.models.config import Config, Kind
+from medsanitize.verifiers.reid.labels import LabelColumns, Labels
+from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
 from medsanitize.verifiers.reid.models.model_folder import CARD, CURVES, LOG, unfinished_beside
-from medsanitize.verifiers.reid.models.save import Papers, export, save_model
+from medsanitize.verifiers.reid.models.save import ModelDocuments, export, save_model
 from medsanitize.verifiers.reid.training.class_labels import (
-    Classified,
+    ClassifiedDataset,
     class_texts,
     gather_classes,
     split_classes,
 )
-from medsanitize.verifiers.reid.training.dataset import Hears, Stops
+from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from medsanitize.verifiers.reid.training.densenet_classifier import PAPER, TINY, DenseRecipe, train_dense
-from medsanitize.verifiers.reid.training.frozen_backbone import Learned
+from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
 from medsanitize.verifiers.reid.training.linear_classifier import LinearRecipe, train_linear
 from medsanitize.verifiers.reid.training.model_card import curves
-from medsanitize.verifiers.reid.training.train import Made, start_of
+from medsanitize.verifiers.reid.training.train import TrainingResult, start_of
 
 ClassRecipe = LinearRecipe | DenseRecipe
 RECIPES: dict[str, ClassRecipe] = {"frozen": LinearRecipe(), "paper": PAPER, "tiny": TINY}
@@ -73,13 +73,13 @@ def class_recipe_for(name: str | None) -> ClassRecipe:
 
 def train_classification(
     labels: Labels,
-    classes: tuple[Columns, str],
+    classes: tuple[LabelColumns, str],
     recipe: ClassRecipe,
     weights: str | None,
     output: Path,
-    hears: Hears,
-    stops: Stops,
-) -> Made:
+    hears: TrainingProgress,
+    stops: Cancellation,
+) -> TrainingResult:
     """Train a classifier and write its folder.
 
     Parameters
@@ -111,7 +111,9 @@ def train_classification(
         learned = train_dense(fit, validation, recipe, weights, unfinished, hears, stops)
     network, how = dict(learned.network), learned.preprocessing
     modality = images.examples.modality
-    config = Config(Kind.CLASSIFICATION, modality, network, learned.dimension, how, classes=images.names)
+    config = ModelConfig(
+        ModelKind.CLASSIFICATION, modality, network, learned.dimension, how, classes=images.names
+    )
     counts = _counts(fit, validation)
     training = {
         "counts": counts,
@@ -122,12 +124,12 @@ def train_classification(
     }
     documents = _documents(config, recipe, training, learned)
     exported = export(config, learned.weights)
-    digest = save_model(output, exported, learned.score, Papers(training, documents))
+    digest = save_model(output, exported, learned.score, ModelDocuments(training, documents))
     shutil.rmtree(unfinished, ignore_errors=True)
-    return Made(digest, counts, excluded, learned.log)
+    return TrainingResult(digest, counts, excluded, learned.log)
 
 
-def _counts(fit: Classified, validation: Classified) -> dict[str, int]:
+def _counts(fit: ClassifiedDataset, validation: ClassifiedDataset) -> dict[str, int]:
     return {
         f"{name}_{what}": count
         for name, part in (("fit", fit), ("validation", validation))
@@ -136,7 +138,7 @@ def _counts(fit: Classified, validation: Classified) -> dict[str, int]:
 
 
 def _documents(
-    config: Config, recipe: ClassRecipe, training: Mapping[str, Any], learned: Learned
+    config: ModelConfig, recipe: ClassRecipe, training: Mapping[str, Any], learned: TrainedModel
 ) -> dict[str, bytes]:
     best = min(learned.log, key=lambda entry: entry["validation_loss"])
     network = str(config.network["name"])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.verifiers.reid.calibration import calibrate
 from medsanitize.verifiers.reid.evaluation.bootstrap import draws
-from medsanitize.verifiers.reid.evaluation.pairwise_auc import add_up
+from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
 from medsanitize.verifiers.reid.evaluation.retrieval_metrics import rank, summarise
 from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores, verifier_scores
 
@@ -105,7 +105,7 @@ def test_the_auc_is_that_of_all_comparisons(cohort: tuple[Any, Any]) -> None:
     scores = distance_scores(vectors)
     won, compared = pairs_by_hand(scores, people)
     if compared:
-        assert add_up(scores, people).auc == pytest.approx(won / compared)
+        assert sum_pairs(scores, people).auc == pytest.approx(won / compared)
 
 
 @settings(deadline=None)
@@ -117,7 +117,7 @@ def test_errors_at_each_genuine_score_and_calibration_are_those_of_all_pairs(coh
     genuine = people[first] == people[second]
     if genuine.all() or not genuine.any():
         return
-    found = add_up(scores, people)
+    found = sum_pairs(scores, people)
     impostors = scores[first[~genuine], second[~genuine]]
     assert found.impostors == len(impostors)
     for score, lower in zip(found.genuine.scores, found.genuine.lower, strict=True):
@@ -130,7 +130,7 @@ def test_a_draw_of_patients_has_the_auc_of_that_draw() -> None:
     people = np.unique(rng.integers(0, 30, 60), return_inverse=True)[1]
     vectors = rng.normal(size=(30, 3))[people] + 0.8 * rng.normal(size=(len(people), 3))
     scores = distance_scores(vectors.astype(np.float32))
-    found = add_up(scores, people)
+    found = sum_pairs(scores, people)
     some = next(draws(int(people.max()) + 1, 20))
     true = [np.divide(*pairs_by_hand(scores, people, weights)) for weights in some]
     apart = found.auc_of(some) - true
@@ -144,9 +144,9 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     people = np.unique(rng.integers(0, 12, 40), return_inverse=True)[1]
     scores = distance_scores(rng.integers(0, 4, (40, 2)).astype(np.float32))
-    whole = add_up(scores, people)
+    whole = sum_pairs(scores, people)
     monkeypatch.setattr(pairwise_auc, "_CELLS", 150)
-    parts = add_up(scores, people)
+    parts = sum_pairs(scores, people)
     for name in ("sizes", "highest", "lost", "lost_by"):
         assert np.array_equal(getattr(whole, name), getattr(parts, name))
     assert np.array_equal(whole.genuine.wins, parts.genuine.wins)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.errors import UnreadablePicture
 from medsanitize.verifiers.reid.images.dicom import MOST_FRAME_BYTES
-from medsanitize.verifiers.reid.images.grayscale import shown
+from medsanitize.verifiers.reid.images.grayscale import display_values
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.images.read import Part, read_picture
+from medsanitize.verifiers.reid.images.read import ImageRegion, read_image
 from numpy.typing import NDArray
 from pydicom import dcmread
 from pydicom.data import get_testdata_file
@@ -74,29 +74,29 @@ RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
 
 class TestValues:
     def test_eight_bits_without_a_window_keep_their_range(self, tmp_path: Path) -> None:
-        picture = read_picture(saved(tmp_path, made(RAMP)))
+        picture = read_image(saved(tmp_path, made(RAMP)))
         assert np.allclose(picture.pixels, RAMP / 255)
 
     def test_monochrome1_is_turned_so_that_dense_is_bright(self, tmp_path: Path) -> None:
         ds = made(RAMP, PhotometricInterpretation="MONOCHROME1")
-        assert np.allclose(read_picture(saved(tmp_path, ds)).pixels, 1 - RAMP / 255)
+        assert np.allclose(read_image(saved(tmp_path, ds)).pixels, 1 - RAMP / 255)
 
     def test_a_linear_window_follows_the_standard_s_formula(self, tmp_path: Path) -> None:
         values = np.arange(-8, 8, dtype=np.int16).reshape(4, 4)
         ds = made(values, WindowCenter="0", WindowWidth="9")
         expected = np.clip((values - (0 - 0.5)) / (9 - 1) + 0.5, 0, 1)
-        assert np.allclose(read_picture(saved(tmp_path, ds)).pixels, expected)
+        assert np.allclose(read_image(saved(tmp_path, ds)).pixels, expected)
 
     def test_an_exact_window_does_not_take_half_a_value_off(self, tmp_path: Path) -> None:
         values = np.arange(16, dtype=np.uint16).reshape(4, 4)
         ds = made(values, WindowCenter="8", WindowWidth="8", VOILUTFunction="LINEAR_EXACT")
-        assert np.allclose(read_picture(saved(tmp_path, ds)).pixels, np.clip((values - 8.0) / 8 + 0.5, 0, 1))
+        assert np.allclose(read_image(saved(tmp_path, ds)).pixels, np.clip((values - 8.0) / 8 + 0.5, 0, 1))
 
     def test_a_sigmoid_window_is_one(self, tmp_path: Path) -> None:
         values = np.arange(16, dtype=np.uint16).reshape(4, 4)
         ds = made(values, WindowCenter="8", WindowWidth="4", VOILUTFunction="SIGMOID")
         assert np.allclose(
-            read_picture(saved(tmp_path, ds)).pixels, 1 / (1 + np.exp(-(values - 8.0))), atol=1e-6
+            read_image(saved(tmp_path, ds)).pixels, 1 / (1 + np.exp(-(values - 8.0))), atol=1e-6
         )
 
     def test_the_first_of_several_windows_counts_and_is_in_rescaled_values(self, tmp_path: Path) -> None:
@@ -105,13 +105,13 @@ class TestValues:
             values, WindowCenter=["0", "9"], WindowWidth=["21", "1"], RescaleSlope="2", RescaleIntercept="-16"
         )
         assert np.allclose(
-            read_picture(saved(tmp_path, ds)).pixels, np.clip((2.0 * values - 15.5) / 20 + 0.5, 0, 1)
+            read_image(saved(tmp_path, ds)).pixels, np.clip((2.0 * values - 15.5) / 20 + 0.5, 0, 1)
         )
 
     def test_a_window_that_shows_nothing_is_left_out(self, tmp_path: Path) -> None:
         values = np.arange(16, dtype=np.uint16).reshape(4, 4)
         ds = made(values, WindowCenter="40000", WindowWidth="10")
-        pixels = read_picture(saved(tmp_path, ds)).pixels
+        pixels = read_image(saved(tmp_path, ds)).pixels
         assert (pixels.min(), pixels.max()) == (0, 1)
 
     def test_a_modality_table_and_a_voi_table_are_applied_in_that_order(self, tmp_path: Path) -> None:
@@ -121,17 +121,17 @@ class TestValues:
         ds.ModalityLUTSequence[0].ModalityLUTType = "US"
         ds.VOILUTSequence = [lut([0, 1023, 512], 19, 10)]
         # 0 and 1 give 10 (below the table's first: its first), 2 gives 20, 3 gives 30.
-        assert np.allclose(read_picture(saved(tmp_path, ds)).pixels, np.array([[0, 0], [1023, 512]]) / 1023)
+        assert np.allclose(read_image(saved(tmp_path, ds)).pixels, np.array([[0, 0], [1023, 512]]) / 1023)
 
     def test_a_voi_table_goes_before_a_window(self, tmp_path: Path) -> None:
         values = np.array([[0, 1], [2, 3]], np.uint8)
         ds = made(values, WindowCenter="2", WindowWidth="2", VOILUTSequence=[lut([3, 2, 1, 0], 0, 2)])
-        assert np.allclose(read_picture(saved(tmp_path, ds)).pixels, 1 - values / 3)
+        assert np.allclose(read_image(saved(tmp_path, ds)).pixels, 1 - values / 3)
 
     def test_a_voi_table_may_begin_below_zero(self, tmp_path: Path) -> None:
         values = np.array([[-2, -1], [0, 1]], np.int16)
         ds = made(values, VOILUTSequence=[lut([0, 85, 170, 255], -2, 8)])
-        assert np.allclose(read_picture(saved(tmp_path, ds)).pixels, [[0, 1 / 3], [2 / 3, 1]])
+        assert np.allclose(read_image(saved(tmp_path, ds)).pixels, [[0, 1 / 3], [2 / 3, 1]])
 
     def test_a_table_of_no_entries_is_refused(self, tmp_path: Path) -> None:
         ds = made(RAMP)
@@ -140,13 +140,13 @@ class TestValues:
         item.add_new(0x00283006, "US", [1, 2, 3, 4])
         ds.VOILUTSequence = [item]
         with pytest.raises(UnreadablePicture, match="header: lookup-table"):
-            read_picture(saved(tmp_path, ds))
+            read_image(saved(tmp_path, ds))
 
     def test_more_bits_without_a_window_are_shown_between_percentiles(self, tmp_path: Path) -> None:
         values = np.full((100, 100), 1000, np.uint16)
         values[:, 50:] = 3000
         values[0, 0], values[0, 1] = 65535, 0
-        pixels = read_picture(saved(tmp_path, made(values))).pixels
+        pixels = read_image(saved(tmp_path, made(values))).pixels
         assert (pixels[5, 5], pixels[5, 95], pixels[0, 0]) == (0, 1, 1)
 
     def test_padding_is_no_part_of_the_range_and_dark(self, tmp_path: Path) -> None:
@@ -154,13 +154,13 @@ class TestValues:
         values[:10] = 0
         ds = made(values, PhotometricInterpretation="MONOCHROME1")
         ds.add_new(0x00280120, "US", 0)
-        pixels = read_picture(saved(tmp_path, ds)).pixels
+        pixels = read_image(saved(tmp_path, ds)).pixels
         assert (pixels[0, 0], pixels[19, 0], pixels[19, 1]) == (0, 1, 0)
 
     def test_bits_above_those_stored_are_no_part_of_the_sample(self, tmp_path: Path) -> None:
         values = np.arange(16, dtype=np.uint16).reshape(4, 4)
         ds = made(values | 0xF000, BitsStored=8, HighBit=7)
-        assert np.allclose(read_picture(saved(tmp_path, ds)).pixels, values / 255)
+        assert np.allclose(read_image(saved(tmp_path, ds)).pixels, values / 255)
 
     def test_the_transformation_of_an_enhanced_object_stands_in_its_functional_groups(
         self, tmp_path: Path
@@ -175,7 +175,7 @@ class TestValues:
             group.FrameVOILUTSequence = [window]
             groups.append(group)
         ds.PerFrameFunctionalGroupsSequence = groups
-        pixels = read_picture(saved(tmp_path, ds)).pixels
+        pixels = read_image(saved(tmp_path, ds)).pixels
         assert np.allclose((pixels[0, 0], pixels[3, 3]), (0.9, 0.1))
 
     @given(st.integers(1, 4000), st.integers(2, 4000), st.booleans())
@@ -186,7 +186,7 @@ class TestValues:
         ds = made(values, WindowCenter=str(center), WindowWidth=str(width), BitsStored=12, HighBit=11)
         if inverted:
             ds.PhotometricInterpretation = "MONOCHROME1"
-        pixels = shown(values, ds, 0).reshape(-1)
+        pixels = display_values(values, ds, 0).reshape(-1)
         assert pixels.min() >= 0
         assert pixels.max() <= 1
         assert (np.diff(pixels) * (-1 if inverted else 1) >= 0).all()
@@ -198,7 +198,7 @@ class TestEncodings:
     )
     def test_uncompressed_syntaxes_give_the_same_picture(self, tmp_path: Path, syntax: str) -> None:
         values = (np.arange(256, dtype=np.uint16) * 16).reshape(16, 16)
-        plain = read_picture(saved(tmp_path, made(values))).pixels
+        plain = read_image(saved(tmp_path, made(values))).pixels
         ds = made(values)
         ds.file_meta.TransferSyntaxUID = syntax
         if syntax == ExplicitVRBigEndian:
@@ -208,7 +208,7 @@ class TestEncodings:
         ds.save_as(
             path, implicit_vr=syntax == ImplicitVRLittleEndian, little_endian=little, enforce_file_format=True
         )
-        assert np.array_equal(read_picture(path).pixels, plain)
+        assert np.array_equal(read_image(path).pixels, plain)
 
     @pytest.mark.parametrize("syntax", [RLELossless, JPEG2000Lossless, JPEGLSLossless])
     @pytest.mark.parametrize("signed", [False, True])
@@ -216,10 +216,10 @@ class TestEncodings:
         values = (np.arange(1024).reshape(32, 32) * 3 - (1500 if signed else 0)).astype(
             "<i2" if signed else "<u2"
         )
-        plain = read_picture(saved(tmp_path, made(values))).pixels
+        plain = read_image(saved(tmp_path, made(values))).pixels
         ds = made(values)
         ds.compress(syntax, generate_instance_uid=False)
-        assert np.array_equal(read_picture(saved(tmp_path, ds)).pixels, plain)
+        assert np.array_equal(read_image(saved(tmp_path, ds)).pixels, plain)
 
     def test_a_data_set_without_meta_information_is_read(self, tmp_path: Path) -> None:
         ds = made(RAMP)
@@ -228,7 +228,7 @@ class TestEncodings:
         data = path.read_bytes()
         start = data.index(b"\x08\x00\x16\x00UI")
         path.write_bytes(data[start:])
-        assert np.allclose(read_picture(path).pixels, RAMP / 255)
+        assert np.allclose(read_image(path).pixels, RAMP / 255)
 
     @pytest.mark.parametrize(
         "name",
@@ -251,12 +251,12 @@ class TestEncodings:
     def test_real_files_agree_with_pydicom_s_decoder(self, name: str) -> None:
         ds = dcmread(real(name), force=True)
         frames = int(ds.get("NumberOfFrames", 1))
-        expected = shown(pixel_array(ds, index=frames // 2), ds, frames // 2)
-        assert np.allclose(read_picture(real(name)).pixels, expected)
+        expected = display_values(pixel_array(ds, index=frames // 2), ds, frames // 2)
+        assert np.allclose(read_image(real(name)).pixels, expected)
 
     @pytest.mark.parametrize("name", ["JPGExtended.dcm", "JPEG-lossy.dcm"])
     def test_twelve_bit_jpeg_is_read(self, name: str) -> None:
-        picture = read_picture(real(name))
+        picture = read_image(real(name))
         assert picture.pixels.shape == (1024, 256)
         assert 0.05 < picture.pixels.mean() < 0.5
 
@@ -275,7 +275,7 @@ class TestEncodings:
     )
     def test_colours_are_those_of_the_test_chart(self, name: str) -> None:
         # Red, green, blue bars and what they mix to, each ten rows high.
-        pixels = read_picture(real(name)).pixels
+        pixels = read_image(real(name)).pixels
         seen = [pixels[row, 50] for row in (5, 25, 45)]
         assert np.allclose(seen, np.eye(3), atol=0.02)
 
@@ -284,39 +284,37 @@ class TestEncodings:
 
         ds = dcmread(real("examples_palette.dcm"))
         table = apply_color_lut(ds.pixel_array, ds)
-        assert np.allclose(
-            read_picture(real("examples_palette.dcm")).pixels, table / np.iinfo(table.dtype).max
-        )
+        assert np.allclose(read_image(real("examples_palette.dcm")).pixels, table / np.iinfo(table.dtype).max)
 
     def test_three_equal_channels_are_grey(self, tmp_path: Path) -> None:
         ds = made(RAMP)
         ds.SamplesPerPixel, ds.PhotometricInterpretation, ds.PlanarConfiguration = 3, "RGB", 0
         ds.PixelData = np.repeat(RAMP[..., None], 3, axis=2).tobytes()
-        assert np.allclose(read_picture(saved(tmp_path, ds)).pixels, RAMP / 255)
+        assert np.allclose(read_image(saved(tmp_path, ds)).pixels, RAMP / 255)
 
     def test_of_several_frames_the_middle_one_is_read(self, tmp_path: Path) -> None:
         values = np.stack([np.full((4, 4), 50 * one, np.uint8) for one in range(5)])
         values[:, 0, 0] = 255
-        assert np.allclose(read_picture(saved(tmp_path, made(values))).pixels[1, 1], 100 / 255)
+        assert np.allclose(read_image(saved(tmp_path, made(values))).pixels[1, 1], 100 / 255)
 
     def test_a_crop_is_the_central_half(self, tmp_path: Path) -> None:
-        picture = read_picture(saved(tmp_path, made(RAMP)), part=Part.CROP)
+        picture = read_image(saved(tmp_path, made(RAMP)), part=ImageRegion.CROP)
         assert np.allclose(picture.pixels, RAMP[4:12, 4:12] / 255)
 
 
 class TestHeader:
     @pytest.mark.parametrize(("said", "view"), [("PA", "PA"), ("ll ", "LL"), ("", ""), ("JANE DOE", "")])
     def test_the_view_is_view_position(self, tmp_path: Path, said: str, view: str) -> None:
-        assert read_picture(saved(tmp_path, made(RAMP, ViewPosition=said))).view == view
+        assert read_image(saved(tmp_path, made(RAMP, ViewPosition=said))).view == view
 
     @pytest.mark.parametrize(("code", "view"), [("399348003", "AP"), ("R-10214", "PA"), ("0", "")])
     def test_without_it_the_view_code_says_so(self, tmp_path: Path, code: str, view: str) -> None:
         item = Dataset()
         item.CodeValue, item.CodingSchemeDesignator = code, "SCT"
-        assert read_picture(saved(tmp_path, made(RAMP, ViewCodeSequence=[item]))).view == view
+        assert read_image(saved(tmp_path, made(RAMP, ViewCodeSequence=[item]))).view == view
 
     def test_modality_sm_makes_a_slide_of_three_channels(self, tmp_path: Path) -> None:
-        picture = read_picture(saved(tmp_path, made(RAMP, Modality="SM")))
+        picture = read_image(saved(tmp_path, made(RAMP, Modality="SM")))
         assert (picture.modality, picture.pixels.shape) == (Modality.SLIDE, (16, 16, 3))
 
 
@@ -335,7 +333,7 @@ class TestRefusals:
     def test_what_cannot_be_read_is_named_by_place_and_rule(self, name: str, said: str) -> None:
         path = real(name)
         with pytest.raises(UnreadablePicture) as caught:
-            read_picture(path)
+            read_image(path)
         assert f"({said})" in str(caught.value)
         assert path.stem not in str(caught.value)
 
@@ -343,17 +341,17 @@ class TestRefusals:
         ds = made(RAMP, Rows=65535, Columns=65535)
         assert MOST_FRAME_BYTES < 65535 * 65535
         with pytest.raises(UnreadablePicture, match="too-large"):
-            read_picture(saved(tmp_path, ds))
+            read_image(saved(tmp_path, ds))
 
     def test_a_code_stream_of_another_size_than_the_header_is_not_decoded(self, tmp_path: Path) -> None:
         ds = dcmread(real("JPEG2000.dcm"))
         ds.Rows = 512
         with pytest.raises(UnreadablePicture, match="pixel-geometry-differs"):
-            read_picture(saved(tmp_path, ds))
+            read_image(saved(tmp_path, ds))
 
     def test_a_file_that_is_not_there_is_an_error_without_its_name(self, tmp_path: Path) -> None:
         with pytest.raises(UnreadablePicture, match="file-not-readable") as caught:
-            read_picture(tmp_path / "doe-jane.dcm")
+            read_image(tmp_path / "doe-jane.dcm")
         assert "jane" not in f"{caught.value!r}{caught.value}"
 
     def test_the_error_travels_between_processes(self) -> None:
@@ -373,7 +371,7 @@ class TestRefusals:
             path = Path(folder) / "damaged"
             path.write_bytes(content[: data.draw(st.integers(200, len(content)))])
             try:
-                pixels = read_picture(path).pixels
+                pixels = read_image(path).pixels
             except UnreadablePicture:
                 return
         assert pixels.dtype == np.float32

@@ -14,7 +14,7 @@ from medsanitize.errors import UnreadablePicture
 from medsanitize.generators.phantoms.tissue import tissue_phantom
 from medsanitize.pipeline.demo.slide import slide
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.images.read import Part, read_picture
+from medsanitize.verifiers.reid.images.read import ImageRegion, read_image
 from medsanitize.verifiers.reid.images.slide import CROP, EDGE, central_crop, tissue_mask
 from PIL import Image
 
@@ -23,7 +23,7 @@ RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
 
 def test_grey_stays_grey(tmp_path: Path) -> None:
     Image.fromarray(RAMP).save(tmp_path / "one", "PNG")
-    picture = read_picture(tmp_path / "one")
+    picture = read_image(tmp_path / "one")
     assert picture.modality is Modality.RADIOGRAPH
     assert np.allclose(picture.pixels, RAMP / 255)
 
@@ -31,7 +31,7 @@ def test_grey_stays_grey(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["PNG", "TIFF"])
 def test_colour_files_of_equal_channels_are_grey(tmp_path: Path, form: str) -> None:
     Image.fromarray(np.repeat(RAMP[..., None], 3, axis=2)).save(tmp_path / "one", form)
-    assert np.allclose(read_picture(tmp_path / "one").pixels, RAMP / 255)
+    assert np.allclose(read_image(tmp_path / "one").pixels, RAMP / 255)
 
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF"])
@@ -40,7 +40,7 @@ def test_sixteen_bits_are_shown_between_percentiles(tmp_path: Path, form: str) -
     values[:, 50:] = 700
     values[0, 0] = 65535
     Image.fromarray(values).save(tmp_path / "one", form)
-    pixels = read_picture(tmp_path / "one").pixels
+    pixels = read_image(tmp_path / "one").pixels
     assert (pixels[5, 5], pixels[5, 95], pixels[0, 0]) == (0, 1, 1)
 
 
@@ -50,21 +50,21 @@ def test_white_is_zero_is_turned(tmp_path: Path, kind: type[np.unsignedinteger])
 
     values = np.repeat(np.arange(2, dtype=kind), 8).reshape(4, 4) * np.iinfo(kind).max
     tifffile.imwrite(tmp_path / "one", values, photometric="miniswhite")
-    assert read_picture(tmp_path / "one").pixels[0, 0] == 1
+    assert read_image(tmp_path / "one").pixels[0, 0] == 1
 
 
 def test_a_palette_of_greys_is_grey(tmp_path: Path) -> None:
     image = Image.fromarray(RAMP, "P")
     image.putpalette([255 - one // 3 for one in range(768)])
     image.save(tmp_path / "one", "PNG")
-    assert np.allclose(read_picture(tmp_path / "one").pixels, 1 - RAMP / 255)
+    assert np.allclose(read_image(tmp_path / "one").pixels, 1 - RAMP / 255)
 
 
 def test_transparent_grey_is_dark(tmp_path: Path) -> None:
     alpha = np.full((16, 16), 255, np.uint8)
     alpha[0] = 0
     Image.fromarray(np.stack([np.maximum(RAMP, 9), alpha], axis=2), "LA").save(tmp_path / "one", "PNG")
-    pixels = read_picture(tmp_path / "one").pixels
+    pixels = read_image(tmp_path / "one").pixels
     assert pixels.shape == (16, 16)
     assert pixels[0].max() == 0
     assert np.isclose(pixels[1, 0], 16 / 255)
@@ -74,7 +74,7 @@ def test_transparent_colour_lies_upon_white(tmp_path: Path) -> None:
     colours = np.full((16, 16, 4), (200, 40, 120, 255), np.uint8)
     colours[0, :, 3] = 0
     Image.fromarray(colours).save(tmp_path / "one", "PNG")
-    assert (read_picture(tmp_path / "one").pixels[0] == 1).all()
+    assert (read_image(tmp_path / "one").pixels[0] == 1).all()
 
 
 def test_the_exif_orientation_is_followed(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_the_exif_orientation_is_followed(tmp_path: Path) -> None:
     exif[0x0112] = 6
     values = np.repeat(np.array([[0, 255]], np.uint8), 16, axis=1).repeat(16, axis=0)
     Image.fromarray(values).save(tmp_path / "one", "JPEG", exif=exif, quality=95)
-    pixels = read_picture(tmp_path / "one").pixels
+    pixels = read_image(tmp_path / "one").pixels
     assert pixels.shape == (32, 16)
     assert pixels[0].max() < 0.05
     assert pixels[-1].min() > 0.95
@@ -90,7 +90,7 @@ def test_the_exif_orientation_is_followed(tmp_path: Path) -> None:
 
 def test_stained_colours_are_a_slide(tmp_path: Path) -> None:
     Image.fromarray(tissue_phantom(0, 0, 0, size=700)).save(tmp_path / "one", "PNG")
-    picture = read_picture(tmp_path / "one")
+    picture = read_image(tmp_path / "one")
     assert (picture.modality, picture.pixels.shape) == (Modality.SLIDE, (EDGE, EDGE, 3))
 
 
@@ -103,14 +103,14 @@ def test_a_declared_size_beyond_the_limit_is_refused(tmp_path: Path, side: int, 
     data = chunk(header) + chunk(b"IDAT" + zlib.compress(b"\0" * 100)) + chunk(b"IEND")
     (tmp_path / "bomb").write_bytes(b"\x89PNG\r\n\x1a\n" + data)
     with pytest.raises(UnreadablePicture, match="pixels: too-large"):
-        read_picture(tmp_path / "bomb")
+        read_image(tmp_path / "bomb")
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"II*\0"])
 def test_what_is_no_image_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "one").write_bytes(content)
     with pytest.raises(UnreadablePicture):
-        read_picture(tmp_path / "one")
+        read_image(tmp_path / "one")
 
 
 def test_a_cut_file_is_refused(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_cut_file_is_refused(tmp_path: Path) -> None:
     )
     (tmp_path / "one").write_bytes((tmp_path / "one").read_bytes()[:2000])
     with pytest.raises(UnreadablePicture, match="pixels-undecodable"):
-        read_picture(tmp_path / "one")
+        read_image(tmp_path / "one")
 
 
 # -- slides ---------------------------------------------------------------------------------
@@ -127,20 +127,20 @@ def test_a_cut_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_slide_is_its_smallest_fitting_level(tmp_path: Path) -> None:
     (tmp_path / "one.svs").write_bytes(slide("Jane Doe", "S1", "someone")[0])
-    picture = read_picture(tmp_path / "one.svs")
+    picture = read_image(tmp_path / "one.svs")
     assert (picture.modality, picture.pixels.shape) == (Modality.SLIDE, (512, 512, 3))
 
 
 def test_a_slide_is_found_by_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(slide("Jane Doe", "S1", "someone")[0])
-    assert read_picture(tmp_path / "picture", part=Part.CROP).pixels.shape == (CROP, CROP, 3)
+    assert read_image(tmp_path / "picture", part=ImageRegion.CROP).pixels.shape == (CROP, CROP, 3)
 
 
 def test_a_cut_slide_is_refused(tmp_path: Path) -> None:
     data = slide("Jane Doe", "S1", "someone")[0]
     (tmp_path / "one.svs").write_bytes(data[: len(data) // 3])
     with pytest.raises(UnreadablePicture):
-        read_picture(tmp_path / "one.svs")
+        read_image(tmp_path / "one.svs")
 
 
 def _disc(row: int, column: int, radius: int) -> np.ndarray:
@@ -181,11 +181,11 @@ def test_a_slide_narrower_than_the_crop_is_cropped_to_its_width() -> None:
 def test_pages_after_the_first_are_counted(tmp_path: Path) -> None:
     pages = [Image.new("L", (20, 10), grey) for grey in (10, 20, 30)]
     pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
-    assert read_picture(tmp_path / "x.tif").further == 2
+    assert read_image(tmp_path / "x.tif").further == 2
 
 
 def test_a_smaller_version_of_the_first_page_is_no_further_one(tmp_path: Path) -> None:
     small = Image.new("L", (10, 5), 10)
     small.encoderinfo = {"tiffinfo": {254: 1}}
     Image.new("L", (20, 10), 10).save(tmp_path / "x.tif", save_all=True, append_images=[small])
-    assert read_picture(tmp_path / "x.tif").further == 0
+    assert read_image(tmp_path / "x.tif").further == 0

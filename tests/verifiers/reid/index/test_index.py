@@ -16,8 +16,8 @@ from medsanitize.verifiers.reid.index.exact import nearest
 from medsanitize.verifiers.reid.index.index import build_index, open_index
 from medsanitize.verifiers.reid.index.index_folder import ROWS, VECTORS
 from medsanitize.verifiers.reid.index.ivf import shard_name
-from medsanitize.verifiers.reid.index.search import search_in
-from medsanitize.verifiers.reid.index.vector_spool import Spill
+from medsanitize.verifiers.reid.index.search import build_search
+from medsanitize.verifiers.reid.index.vector_spool import VectorSpool
 
 DIMENSION = 8
 
@@ -100,20 +100,20 @@ def test_lists_of_vectors_in_use_find_what_an_index_finds(tmp_path: Path) -> Non
     index = build_index(
         tmp_path / "i", batches(vectors, 900), dimension=DIMENSION, model="m", exact_up_to=1000, shard=1500
     )
-    search = search_in(vectors, tmp_path, exact_up_to=1000, shard=1500)
+    search = build_search(vectors, tmp_path, exact_up_to=1000, shard=1500)
     assert len(search.shards) == 3
     assert (search.nearest(queries, 5)[1] == index.search(queries, 5)[1]).all()
 
 
 def test_lists_of_vectors_in_use_state_what_they_overlook_and_leave_no_file(tmp_path: Path) -> None:
-    search = search_in(vectors_of(4_000), tmp_path, exact_up_to=1000)
+    search = build_search(vectors_of(4_000), tmp_path, exact_up_to=1000)
     assert 0.001 < search.overlooked < 0.05
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("count", [0, 1, 300, 300_000])
 def test_spilled_vectors_come_back_and_leave_no_file(tmp_path: Path, count: int) -> None:
-    vectors, spill = vectors_of(count), Spill(tmp_path)
+    vectors, spill = vectors_of(count), VectorSpool(tmp_path)
     for vector in vectors:
         spill.append(vector)
     found = spill.array()
@@ -124,7 +124,7 @@ def test_spilled_vectors_come_back_and_leave_no_file(tmp_path: Path, count: int)
 
 
 def test_a_folder_that_takes_no_file_is_said_where_vectors_are_spilled() -> None:
-    spill = Spill(Path("/sys"))
+    spill = VectorSpool(Path("/sys"))
     with pytest.raises(EnvironmentFailure):
         spill.append(np.ones(3 << 20, np.float32))
 

@@ -11,9 +11,9 @@ from medsanitize.policies.load import loads
 from medsanitize.release.manifest import ObjectRow, write_objects
 from medsanitize.sanitize.result import CheckResult
 from medsanitize.verifiers.reid.calibration import Rate
-from medsanitize.verifiers.reid.linkage.holub_guidelines import Facts, checklist, facts_of
+from medsanitize.verifiers.reid.linkage.holub_guidelines import ChecklistFacts, checklist, facts_of
 
-BEST = Facts(
+BEST = ChecklistFacts(
     anonymous=True,
     kept=(),
     licence=True,
@@ -137,7 +137,7 @@ def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
     ]
     write_objects(rows, tmp_path, metadata={})
     found = facts_of(loads(POLICY, base=tmp_path), tmp_path)
-    assert found == Facts(
+    assert found == ChecklistFacts(
         anonymous=False,
         kept=("UIDs",),
         licence=True,

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.linkage.attack import Pool, attack, linked_patients, pool
+from medsanitize.verifiers.reid.linkage.attack import (
+    SimilarityPool,
+    linkage_attack,
+    linked_patients,
+    pool_similarities,
+)
 
 
 def brute_force(similarity: Any, probes: Any, background: Any) -> float:
@@ -28,18 +33,18 @@ def test_rs_is_the_share_of_background_patients_with_a_probe_that_went_to_them(d
     background = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=8))
     rows = st.lists(st.integers(0, 2), min_size=len(background), max_size=len(background))
     similarity = np.array(data.draw(st.lists(rows, min_size=len(probes), max_size=len(probes))), dtype="f4")
-    found = linked_patients(Pool(similarity, np.array(probes), np.array(background)))
+    found = linked_patients(SimilarityPool(similarity, np.array(probes), np.array(background)))
     assert found.sum() / len(set(background)) == brute_force(similarity, probes, background)
 
 
 def test_of_equal_similarities_the_smallest_index_is_taken() -> None:
     similarity = np.ones((1, 2), dtype=np.float32)
-    assert linked_patients(Pool(similarity, np.array([7]), np.array([7, 8]))).all()
-    assert not linked_patients(Pool(similarity, np.array([7]), np.array([8, 7]))).any()
+    assert linked_patients(SimilarityPool(similarity, np.array([7]), np.array([7, 8]))).all()
+    assert not linked_patients(SimilarityPool(similarity, np.array([7]), np.array([8, 7]))).any()
 
 
 def test_similarity_is_the_cosine() -> None:
-    found = pool(
+    found = pool_similarities(
         np.float32([[3, 0], [0, 0]]), np.array([0, 1]), np.float32([[5, 5], [-1, 0]]), np.array([0, 1])
     )
     assert np.allclose(found.similarity, [[np.sqrt(0.5), -1], [0, 0]])
@@ -58,35 +63,41 @@ def test_what_all_images_have_in_common_hides_nobody() -> None:
     people = 100 + 0.01 * draw.normal(size=(20, 16))
     strangers = 100 + 0.01 * draw.normal(size=(3, 16))
     probes = (people + 1e-4 * draw.normal(size=people.shape)).astype(np.float64)
-    one = pool(probes, np.arange(20), np.vstack([strangers, people]), np.r_[20:23, 0:20])
-    assert attack(one).rs.errors == 20
+    one = pool_similarities(probes, np.arange(20), np.vstack([strangers, people]), np.r_[20:23, 0:20])
+    assert linkage_attack(one).rs.errors == 20
 
 
 def test_copies_are_always_linked_and_strangers_by_chance_only() -> None:
     vectors, people = cohort(30, 1, 0.0)
-    assert attack(pool(vectors, people, vectors, people)).rs.share == 1
+    assert linkage_attack(pool_similarities(vectors, people, vectors, people)).rs.share == 1
     strangers = cohort(30, 1, 1.0, seed=9)[0]
-    assert attack(pool(strangers, people, vectors, people)).rs.upper < 0.4
+    assert linkage_attack(pool_similarities(strangers, people, vectors, people)).rs.upper < 0.4
 
 
 def test_patients_of_one_side_only_are_bystanders_and_no_part_of_the_rate() -> None:
     vectors, people = cohort(30, 2, 0.3)
-    found = attack(pool(vectors[people < 20], people[people < 20], vectors[people > 9], people[people > 9]))
+    found = linkage_attack(
+        pool_similarities(vectors[people < 20], people[people < 20], vectors[people > 9], people[people > 9])
+    )
     assert found.rs.of == 10
 
 
 def test_one_folder_against_itself_never_takes_an_image_for_its_own_mate() -> None:
     vectors, people = cohort(12, 3, 2.0)
-    itself = pool(vectors, people, None, None)
-    assert attack(itself).rs.share < attack(pool(vectors, people, vectors, people)).rs.share == 1
+    itself = pool_similarities(vectors, people, None, None)
+    assert (
+        linkage_attack(itself).rs.share
+        < linkage_attack(pool_similarities(vectors, people, vectors, people)).rs.share
+        == 1
+    )
     alone = np.append(people, 99)
-    more = pool(np.vstack([vectors, vectors[:1]]), alone, None, None)
+    more = pool_similarities(np.vstack([vectors, vectors[:1]]), alone, None, None)
     assert 99 not in more.patients
 
 
 def test_rs_grows_with_probes_and_falls_with_patients() -> None:
     vectors, people = cohort(60, 6, 1.6)
-    found = attack(pool(vectors, people, None, None))
+    found = linkage_attack(pool_similarities(vectors, people, None, None))
     by_probes = [one.mean for one in found.by_probes]
     assert [one.probes for one in found.by_probes] == [1, 2, 3, 4, 5]
     assert by_probes == sorted(by_probes)
@@ -98,7 +109,7 @@ def test_rs_grows_with_probes_and_falls_with_patients() -> None:
 
 def test_every_number_of_a_setting_is_in_order() -> None:
     vectors, people = cohort(25, 4, 1.5)
-    found = attack(pool(vectors, people, None, None))
+    found = linkage_attack(pool_similarities(vectors, people, None, None))
     for one in (*found.by_patients, *found.by_probes):
         assert 0 <= one.least <= one.low_quartile <= one.median <= one.high_quartile <= one.most <= 1
         assert one.interval[0] <= one.mean <= one.interval[1]
@@ -108,10 +119,12 @@ def test_every_number_of_a_setting_is_in_order() -> None:
 
 def test_the_same_images_give_the_same_result() -> None:
     vectors, people = cohort(8, 3, 1.0)
-    assert attack(pool(vectors, people, None, None)) == attack(pool(vectors, people, None, None))
+    assert linkage_attack(pool_similarities(vectors, people, None, None)) == linkage_attack(
+        pool_similarities(vectors, people, None, None)
+    )
 
 
 def test_with_nobody_in_both_there_is_nothing_to_link() -> None:
-    nobody = Pool(np.ones((1, 1), dtype=np.float32), np.array([0]), np.array([1]))
+    nobody = SimilarityPool(np.ones((1, 1), dtype=np.float32), np.array([0]), np.array([1]))
     with pytest.raises(UsageError, match="nothing to link"):
-        attack(nobody)
+        linkage_attack(nobody)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.models.config import Config, Kind
-from medsanitize.verifiers.reid.models.gradcam import Attended, attend, packaged_attended
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
+from medsanitize.verifiers.reid.models.gradcam import AttentionModel, attention_maps, packaged_attention_model
 from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing, prepare
 from medsanitize.verifiers.reid.models.pretrained import DEVIATION, MEAN, imagenet_weights
 from medsanitize.verifiers.reid.models.scoring import Scoring
@@ -28,7 +28,7 @@ NETWORKS = {
 
 
 @pytest.fixture(scope="module", params=list(NETWORKS))
-def model(request: pytest.FixtureRequest) -> Attended:
+def model(request: pytest.FixtureRequest) -> AttentionModel:
     """A model that learned from a few pictures what textures have in common."""
     import torch
     from medsanitize.verifiers.reid.models.networks.build import build_network
@@ -55,8 +55,10 @@ def model(request: pytest.FixtureRequest) -> Attended:
             learn_products(scale.branches[0], pooled)
             learn_coarse(scale.coarse[0], pooled, 0.75)
         dimension = network(images[:1]).shape[1]
-    kind = Kind.VERIFICATION if request.param is Scoring.MATCH else Kind.RETRIEVAL
-    return Attended(Config(kind, Modality.RADIOGRAPH, facts, dimension, how, request.param), network, {})
+    kind = ModelKind.VERIFICATION if request.param is Scoring.MATCH else ModelKind.RETRIEVAL
+    return AttentionModel(
+        ModelConfig(kind, Modality.RADIOGRAPH, facts, dimension, how, request.param), network, {}
+    )
 
 
 def texture(seed: int, side: int = 192) -> NDArray[np.float32]:
@@ -66,42 +68,42 @@ def texture(seed: int, side: int = 192) -> NDArray[np.float32]:
     return np.asarray(np.kron(coarse, np.ones((8, 8))) * 0.8 + draw.random((side, side)) * 0.2, np.float32)
 
 
-def picture(own: int, shared: int) -> Picture:
+def picture(own: int, shared: int) -> ImageArray:
     """Something shared at the lower right, something of its own elsewhere."""
     pixels = texture(own)
     pixels[96:, 96:] = texture(shared)[96:, 96:]
-    return Picture(pixels, Modality.RADIOGRAPH)
+    return ImageArray(pixels, Modality.RADIOGRAPH)
 
 
-def test_the_heat_lies_where_two_images_are_the_same(model: Attended) -> None:
+def test_the_heat_lies_where_two_images_are_the_same(model: AttentionModel) -> None:
     """A quarter of each is shared, and heat that knew nothing would put a quarter there."""
     half, shares = SIZE // 2, []
     for pair in range(4):
-        heat = attend(model, picture(2 * pair, 20 + pair), picture(2 * pair + 1, 20 + pair)).heat
+        heat = attention_maps(model, picture(2 * pair, 20 + pair), picture(2 * pair + 1, 20 + pair)).heat
         shares += list(heat[:, half:, half:].sum((1, 2)) / heat.sum((1, 2)))
     assert np.mean(shares) > 0.33
 
 
-def test_maps_are_arrays_over_what_the_network_saw(model: Attended) -> None:
-    found = attend(model, picture(1, 9), picture(2, 9))
+def test_maps_are_arrays_over_what_the_network_saw(model: AttentionModel) -> None:
+    found = attention_maps(model, picture(1, 9), picture(2, 9))
     assert found.heat.shape == found.squares.shape == (2, SIZE, SIZE)
     assert found.heat.dtype == found.squares.dtype == np.float32
     assert found.heat.min() >= 0
     assert found.heat.max((1, 2)) == pytest.approx(1)
 
 
-def test_exchanging_the_images_exchanges_the_maps(model: Attended) -> None:
+def test_exchanging_the_images_exchanges_the_maps(model: AttentionModel) -> None:
     one, other = picture(1, 9), picture(2, 9)
-    there, back = attend(model, one, other), attend(model, other, one)
+    there, back = attention_maps(model, one, other), attention_maps(model, other, one)
     assert np.allclose(there.heat, back.heat[::-1], atol=1e-3)
 
 
-def test_an_image_of_another_kind_is_refused(model: Attended) -> None:
-    slide = Picture(np.zeros((8, 8, 3), np.float32), Modality.SLIDE)
+def test_an_image_of_another_kind_is_refused(model: AttentionModel) -> None:
+    slide = ImageArray(np.zeros((8, 8, 3), np.float32), Modality.SLIDE)
     with pytest.raises(UsageError, match="slide"):
-        attend(model, picture(1, 9), slide)
+        attention_maps(model, picture(1, 9), slide)
 
 
 def test_the_packaged_features_can_be_asked_as_well() -> None:
-    found = attend(packaged_attended(Modality.RADIOGRAPH), picture(1, 9), picture(2, 9))
+    found = attention_maps(packaged_attention_model(Modality.RADIOGRAPH), picture(1, 9), picture(2, 9))
     assert found.heat.max((1, 2)) == pytest.approx(1)

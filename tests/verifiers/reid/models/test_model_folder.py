@@ -8,39 +8,45 @@ from pathlib import Path
 import numpy as np
 import pytest
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.models.config import Config, Kind, read_config
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind, read_config
 from medsanitize.verifiers.reid.models.load import open_retrieval, open_verification
 from medsanitize.verifiers.reid.models.model_folder import LIST, read_folder
 from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing
 from medsanitize.verifiers.reid.models.pretrained import DEVIATION, MEAN, imagenet_weights
-from medsanitize.verifiers.reid.models.save import TOLERANCE, Exported, Papers, export, save_model
+from medsanitize.verifiers.reid.models.save import (
+    TOLERANCE,
+    ExportedModel,
+    ModelDocuments,
+    export,
+    save_model,
+)
 
 SIZE = 64
-PAPERS = Papers({"recipe": "none"})
+PAPERS = ModelDocuments({"recipe": "none"})
 
 
 @pytest.fixture(scope="module")
-def trained() -> Exported:
+def trained() -> ExportedModel:
     how = Preprocessing(SIZE, Fit.CROP, Channels.GREY, MEAN, DEVIATION)
     network = {"name": "lite0-features", "size": SIZE, "groups": [4], "grid": 2}
-    config = Config(Kind.RETRIEVAL, Modality.RADIOGRAPH, network, 112 * 4 + 1280, how)
+    config = ModelConfig(ModelKind.RETRIEVAL, Modality.RADIOGRAPH, network, 112 * 4 + 1280, how)
     weights = {f"backbone.{name}": value for name, value in imagenet_weights().items()}
     return export(config, weights)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, trained: Exported) -> Path:
+def folder(tmp_path: Path, trained: ExportedModel) -> Path:
     save_model(tmp_path / "model", trained, {}, PAPERS)
     return tmp_path / "model"
 
 
-def picture(seed: int, modality: Modality = Modality.RADIOGRAPH) -> Picture:
+def picture(seed: int, modality: Modality = Modality.RADIOGRAPH) -> ImageArray:
     pixels = np.random.default_rng(seed).random((80, 72), np.float32)
-    return Picture(pixels, modality)
+    return ImageArray(pixels, modality)
 
 
-def test_a_folder_opens_as_the_model_that_was_saved(folder: Path, trained: Exported) -> None:
+def test_a_folder_opens_as_the_model_that_was_saved(folder: Path, trained: ExportedModel) -> None:
     import torch
     from medsanitize.verifiers.reid.models.networks.build import build_network
     from medsanitize.verifiers.reid.models.preprocess import prepare
@@ -65,7 +71,7 @@ def test_a_vector_does_not_depend_on_its_company_or_on_threads(folder: Path) -> 
     assert np.array_equal(together, alone[::-1])
 
 
-def test_the_same_network_gives_the_same_folder(folder: Path, trained: Exported, tmp_path: Path) -> None:
+def test_the_same_network_gives_the_same_folder(folder: Path, trained: ExportedModel, tmp_path: Path) -> None:
     digest = save_model(tmp_path / "again", trained, {}, PAPERS)
     assert digest == open_retrieval(folder).digest
     for one in folder.iterdir():
@@ -108,7 +114,7 @@ def test_a_link_in_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
         open_retrieval(folder)
 
 
-def test_a_model_is_not_written_over_another(folder: Path, trained: Exported) -> None:
+def test_a_model_is_not_written_over_another(folder: Path, trained: ExportedModel) -> None:
     with pytest.raises(UsageError, match="There is a model"):
         save_model(folder, trained, {}, PAPERS)
 
@@ -128,14 +134,16 @@ def test_pictures_of_another_modality_are_refused(folder: Path) -> None:
         open_retrieval(folder).embed([picture(0), picture(1, Modality.SLIDE)])
 
 
-def test_another_schema_version_is_refused(trained: Exported) -> None:
+def test_another_schema_version_is_refused(trained: ExportedModel) -> None:
     facts = json.loads(trained.config.to_bytes())
     with pytest.raises(IntegrityError, match="schema version"):
         read_config(json.dumps({**facts, "schema": 2}).encode())
 
 
 @pytest.mark.parametrize("change", [{"network": 3}, {"kind": "x"}, {"preprocessing": {}}, {"dimension": "a"}])
-def test_a_configuration_that_makes_no_sense_is_refused(trained: Exported, change: dict[str, object]) -> None:
+def test_a_configuration_that_makes_no_sense_is_refused(
+    trained: ExportedModel, change: dict[str, object]
+) -> None:
     facts = json.loads(trained.config.to_bytes())
     with pytest.raises(IntegrityError, match="cannot be understood"):
         read_config(json.dumps({**facts, **change}).encode())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Look, Preprocessing, prepare
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.models.preprocess import Channels, ContrastMode, Fit, Preprocessing, prepare
 from medsanitize.verifiers.reid.models.radiograph_normalization import content, even_contrast
 from numpy.typing import NDArray
 
@@ -46,10 +46,10 @@ def test_a_flat_picture_has_no_contrast_to_make_even() -> None:
 
 
 def test_a_large_picture_and_a_small_one_look_the_same() -> None:
-    how = Preprocessing(64, Fit.STRETCH, Channels.GREY, (0.0,) * 3, (1.0,) * 3, Look.EVEN)
+    how = Preprocessing(64, Fit.STRETCH, Channels.GREY, (0.0,) * 3, (1.0,) * 3, ContrastMode.EVEN)
     small = wave(256, 256)
     large = np.kron(small, np.ones((4, 4), np.float32))
-    one, other = (prepare(Picture(each, Modality.RADIOGRAPH), how) for each in (small, large))
+    one, other = (prepare(ImageArray(each, Modality.RADIOGRAPH), how) for each in (small, large))
     assert np.corrcoef(one.ravel(), other.ravel())[0, 1] > 0.99
 
 
@@ -67,10 +67,10 @@ def test_moments_of_regions_compare_every_two_places() -> None:
 
 def test_scrambling_keeps_distances() -> None:
     import torch
-    from medsanitize.verifiers.reid.models.networks.moments import Scramble
+    from medsanitize.verifiers.reid.models.networks.moments import RandomProjection
 
     vectors = torch.nn.functional.normalize(torch.randn(12, 3000, generator=torch.Generator().manual_seed(1)))
-    whole, part = Scramble(3000, 4096), Scramble(3000, 2048)
+    whole, part = RandomProjection(3000, 4096), RandomProjection(3000, 2048)
     assert torch.allclose(
         torch.cdist(whole(vectors), whole(vectors)), torch.cdist(vectors, vectors), atol=1e-3
     )

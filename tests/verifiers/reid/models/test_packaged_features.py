@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.verifiers.reid.images.image import Modality, Picture
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing, prepare
 from medsanitize.verifiers.reid.models.pretrained import imagenet_weights, packaged_retrieval
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from PIL import Image
 PLAIN = {"mean": (0.0, 0.0, 0.0), "deviation": (1.0, 1.0, 1.0)}
 
 
-def noise(seed: int, modality: Modality) -> Picture:
-    return Picture(np.random.default_rng(seed).random((40, 50, 3), np.float32), modality)
+def noise(seed: int, modality: Modality) -> ImageArray:
+    return ImageArray(np.random.default_rng(seed).random((40, 50, 3), np.float32), modality)
 
 
 @pytest.mark.parametrize(("modality", "dimension"), [(Modality.RADIOGRAPH, 8192), (Modality.SLIDE, 1280)])
@@ -58,7 +58,7 @@ def test_the_network_sees_what_imagenet_taught_it() -> None:
 def test_what_phantoms_have_in_common_is_taken_away() -> None:
     """Features that never fall below zero point one way; centred ones do not."""
     vectors = packaged_retrieval(Modality.RADIOGRAPH).embed(
-        [Picture(wave(seed), Modality.RADIOGRAPH) for seed in range(4)]
+        [ImageArray(wave(seed), Modality.RADIOGRAPH) for seed in range(4)]
     )
     assert vectors.min() < 0
 
@@ -79,14 +79,14 @@ def test_weights_of_another_network_are_refused() -> None:
 @pytest.mark.parametrize("fit", list(Fit))
 def test_every_fit_keeps_a_flat_square_as_it_is(fit: Fit) -> None:
     how = Preprocessing(8, fit, Channels.GREY, **PLAIN)
-    flat = Picture(np.full((16, 16), 0.5, np.float32), Modality.RADIOGRAPH)
+    flat = ImageArray(np.full((16, 16), 0.5, np.float32), Modality.RADIOGRAPH)
     assert np.array_equal(prepare(flat, how), np.full((3, 8, 8), 0.5, np.float32))
 
 
 def test_pad_adds_black_and_crop_takes_the_middle() -> None:
     pixels = np.zeros((4, 8), np.float32)
     pixels[:, 2:6] = 1
-    wide = Picture(pixels, Modality.RADIOGRAPH)
+    wide = ImageArray(pixels, Modality.RADIOGRAPH)
     padded = prepare(wide, Preprocessing(8, Fit.PAD, Channels.GREY, **PLAIN))[0]
     cropped = prepare(wide, Preprocessing(4, Fit.CROP, Channels.GREY, **PLAIN))[0]
     assert padded[:2].sum() == padded[6:].sum() == 0
@@ -98,7 +98,7 @@ def test_halving_takes_the_mean_of_neighbours_and_not_one_of_them() -> None:
     stripes = np.zeros((16, 16), np.float32)
     stripes[:, ::2] = 1
     small = prepare(
-        Picture(stripes, Modality.RADIOGRAPH), Preprocessing(8, Fit.STRETCH, Channels.GREY, **PLAIN)
+        ImageArray(stripes, Modality.RADIOGRAPH), Preprocessing(8, Fit.STRETCH, Channels.GREY, **PLAIN)
     )
     assert np.abs(small[0, :, 1:-1] - 0.5).max() < 0.01
 
@@ -117,7 +117,9 @@ def test_scaling_is_that_of_pillow(shape: tuple[int, int], fit: Fit) -> None:
     if fit is Fit.PAD:
         across, down = round(32 * columns / max(shape)), round(32 * rows / max(shape))
     expected = np.asarray(Image.fromarray(pixels).resize((across, down), Image.Resampling.BILINEAR, box))
-    found = prepare(Picture(pixels, Modality.RADIOGRAPH), Preprocessing(32, fit, Channels.GREY, **PLAIN))[0]
+    found = prepare(ImageArray(pixels, Modality.RADIOGRAPH), Preprocessing(32, fit, Channels.GREY, **PLAIN))[
+        0
+    ]
     above, before = (32 - down) // 2, (32 - across) // 2
     assert np.abs(found[above : above + down, before : before + across] - expected).max() < 1e-5
 
@@ -125,7 +127,7 @@ def test_scaling_is_that_of_pillow(shape: tuple[int, int], fit: Fit) -> None:
 def test_colour_is_kept_in_order_and_grey_is_luma() -> None:
     red = np.zeros((4, 4, 3), np.float32)
     red[..., 0] = 1
-    picture = Picture(red, Modality.SLIDE)
+    picture = ImageArray(red, Modality.SLIDE)
     colour = prepare(picture, Preprocessing(4, Fit.STRETCH, Channels.COLOUR, **PLAIN))
     grey = prepare(picture, Preprocessing(4, Fit.STRETCH, Channels.GREY, **PLAIN))
     assert colour[:, 0, 0].tolist() == [1, 0, 0]
@@ -134,5 +136,5 @@ def test_colour_is_kept_in_order_and_grey_is_luma() -> None:
 
 def test_mean_and_deviation_are_applied_by_channel() -> None:
     how = Preprocessing(4, Fit.STRETCH, Channels.COLOUR, (0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
-    white = Picture(np.ones((4, 4, 3), np.float32), Modality.SLIDE)
+    white = ImageArray(np.ones((4, 4, 3), np.float32), Modality.SLIDE)
     assert prepare(white, how)[:, 0, 0].tolist() == [1, 1, 0]

@@ -14,16 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.calibration import calibrate
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.overlap.connected_components import connected
-from medsanitize.verifiers.reid.overlap.dataset import Image as Item
-from medsanitize.verifiers.reid.overlap.dataset import Side, split_sides
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import gather
-from medsanitize.verifiers.reid.overlap.fingerprint import Look, look_at
-from medsanitize.verifiers.reid.overlap.fingerprint_index import keep, open_kept
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.overlap.connected_components import connected_components
+from medsanitize.verifiers.reid.overlap.dataset import Dataset, datasets_from_splits
+from medsanitize.verifiers.reid.overlap.dataset import ImageFile as Item
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import fingerprint_dataset
+from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint, fingerprint_images
+from medsanitize.verifiers.reid.overlap.fingerprint_index import (
+    load_fingerprint_index,
+    write_fingerprint_index,
+)
 from medsanitize.verifiers.reid.overlap.models import Models
-from medsanitize.verifiers.reid.overlap.overlap import Overlap, overlap
-from medsanitize.verifiers.reid.overlap.perceptual_hash import fingerprint
+from medsanitize.verifiers.reid.overlap.overlap import Overlap, compare_datasets
+from medsanitize.verifiers.reid.overlap.perceptual_hash import perceptual_hash
 from medsanitize.verifiers.reid.overlap.result_files import write_pairs
 from medsanitize.verifiers.reid.overlap.verdict import poisson_tail
 from PIL import Image
@@ -40,7 +43,7 @@ class Coarse:
     modality: Modality = Modality.RADIOGRAPH
     dimension: int = 64
 
-    def embed(self, pictures: Sequence[Picture]) -> Any:
+    def embed(self, pictures: Sequence[ImageArray]) -> Any:
         small = [Image.fromarray(p.pixels).resize((8, 8), Image.Resampling.BOX) for p in pictures]
         return np.stack([np.asarray(one, np.float32).reshape(-1) for one in small])
 
@@ -86,9 +89,9 @@ def folder_of(root: Path, patients: range, visits: int = 2, split: str = "") -> 
     return root
 
 
-def side_of(root: Path, title: str, *, labelled: bool = True) -> Side:
+def side_of(root: Path, title: str, *, labelled: bool = True) -> Dataset:
     found = sorted(root.glob("*.png"))
-    return Side(title, tuple(Item(p, p.name, p.name.split("v")[0] if labelled else "") for p in found))
+    return Dataset(title, tuple(Item(p, p.name, p.name.split("v")[0] if labelled else "") for p in found))
 
 
 @pytest.fixture(scope="module")
@@ -103,20 +106,20 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
-_LOOKS: dict[Path, Look] = {}
+_LOOKS: dict[Path, ImageFingerprint] = {}
 
 
 def visit(batches: Any) -> Any:
     """Look at each file once in this module: the vectors of both models are the same."""
     for batch in batches:
         new = [image for image in batch if image.path not in _LOOKS]
-        _LOOKS.update(zip((image.path for image in new), look_at(new, MODELS), strict=True))
+        _LOOKS.update(zip((image.path for image in new), fingerprint_images(new, MODELS), strict=True))
         yield [replace(one, second=one.vector) for one in (_LOOKS[image.path] for image in batch)]
 
 
 def of(places: dict[str, Path], *names: str, **options: Any) -> Overlap:
     sides = [side_of(places[name], name.upper()) for name in names]
-    return overlap(*sides, models=options.pop("models", MODELS), visit=visit, **options)
+    return compare_datasets(*sides, models=options.pop("models", MODELS), visit=visit, **options)
 
 
 def test_datasets_that_share_nobody_are_exclusive_with_the_bound(places: dict[str, Path]) -> None:
@@ -143,7 +146,7 @@ def test_shared_patients_are_found_by_other_visits_and_no_others(places: dict[st
 def test_matches_connect_patients_into_groups(places: dict[str, Path]) -> None:
     groups = {p.group for p in of(places, "a", "c").pairs if p.matched}
     assert groups == {1, 2, 3, 4, 5, 6}
-    assert connected([((0, 1), (1, 1)), ((1, 1), (2, 5)), ((0, 9), (1, 2))]) == {
+    assert connected_components([((0, 1), (1, 1)), ((1, 1), (2, 5)), ((0, 9), (1, 2))]) == {
         (0, 1): 1,
         (1, 1): 1,
         (2, 5): 1,
@@ -198,8 +201,8 @@ def test_a_copy_in_another_format_is_the_same_image(places: dict[str, Path], tmp
     Image.fromarray(picture(1, 0)).save(tmp_path / "d" / "copy.bmp.png", compress_level=9)
     shutil.copy(places["a"] / "p2v0.png", tmp_path / "d" / "same.png")
     files = sorted(one for one in (tmp_path / "d").iterdir() if one.suffix != ".csv")
-    other = Side("D", tuple(Item(path, path.name) for path in files))
-    found = overlap(side_of(places["a"], "A"), other, models=MODELS, visit=visit)
+    other = Dataset("D", tuple(Item(path, path.name) for path in files))
+    found = compare_datasets(side_of(places["a"], "A"), other, models=MODELS, visit=visit)
     bases = {files[p.images[1]].name: p.basis for p in found.pairs if p.decision == "same image"}
     assert bases == {"copy.tif": "look", "copy.jpg": "look", "copy.bmp.png": "pixels", "same.png": "bytes"}
     assert "1 pairs of images have the same bytes" in found.comparisons[0].verdict.sentence
@@ -212,7 +215,7 @@ def test_with_an_image_that_cannot_be_read_nothing_is_exclusive(
     bad = tmp_path / "SECRETNAME.png"
     bad.write_bytes(content)
     sides = side_of(places["a"], "A"), side_of(places["b"], "B")
-    found = overlap(
+    found = compare_datasets(
         sides[0],
         replace(sides[1], images=(*sides[1].images, Item(bad, bad.name))),
         models=MODELS,
@@ -235,7 +238,7 @@ def test_text_in_place_of_an_image_leaves_a_doubt(
     pointer.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n")
     one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
     more = replace(other, images=(*other.images, Item(pointer, name, patient)))
-    found = overlap(one, more, models=MODELS, visit=visit)
+    found = compare_datasets(one, more, models=MODELS, visit=visit)
     assert found.result == result
 
 
@@ -244,7 +247,7 @@ def test_pages_that_are_not_compared_leave_a_doubt(places: dict[str, Path], tmp_
     pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
     one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
     more = replace(other, images=(*other.images, Item(tmp_path / "x.tif", "x.tif", "x")))
-    found = overlap(one, more, models=MODELS, visit=visit)
+    found = compare_datasets(one, more, models=MODELS, visit=visit)
     assert found.result == "cannot tell"
     assert found.sides[1].unread == {"further-pages": 1}
     assert len(found.sides[1].vectors[Modality.RADIOGRAPH].images) == 131
@@ -254,28 +257,28 @@ def test_a_text_that_stands_for_nothing_leaves_no_doubt(places: dict[str, Path],
     (tmp_path / "note.txt").write_text("Thank you for your interest in these images.")
     one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
     more = replace(other, images=(*other.images, Item(tmp_path / "note.txt", "note.txt")))
-    assert overlap(one, more, models=MODELS, visit=visit).result == "exclusive"
+    assert compare_datasets(one, more, models=MODELS, visit=visit).result == "exclusive"
 
 
 def test_a_side_of_which_nothing_has_a_look_is_compared_all_the_same(
     places: dict[str, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\ncut")
-    blind = Side("D", (Item(tmp_path / "bad.png", "bad.png"),))
-    found = overlap(side_of(places["a"], "A"), blind, models=MODELS, visit=visit)
+    blind = Dataset("D", (Item(tmp_path / "bad.png", "bad.png"),))
+    found = compare_datasets(side_of(places["a"], "A"), blind, models=MODELS, visit=visit)
     assert found.result == "cannot tell"
 
 
 def test_what_was_not_even_opened_leaves_a_doubt(places: dict[str, Path]) -> None:
     sides = side_of(places["a"], "A"), replace(side_of(places["b"], "B"), unread={"image not there": 2})
-    found = overlap(*sides, models=MODELS, visit=visit)
+    found = compare_datasets(*sides, models=MODELS, visit=visit)
     assert found.result == "cannot tell"
     assert "image not there 2" in found.comparisons[0].verdict.sentence
 
 
 def test_without_a_calibration_nothing_is_decided(places: dict[str, Path]) -> None:
     sides = [side_of(places[name], name, labelled=False) for name in ("a", "b")]
-    found = overlap(*sides, models=MODELS, visit=visit)
+    found = compare_datasets(*sides, models=MODELS, visit=visit)
     assert found.result == "cannot tell"
     assert "the model is not calibrated for radiographs" in found.comparisons[0].verdict.sentence
     assert {p.decision for p in found.pairs} == {"undecided"}
@@ -283,7 +286,9 @@ def test_without_a_calibration_nothing_is_decided(places: dict[str, Path]) -> No
 
 def test_too_few_patients_to_calibrate_give_a_bound_and_no_claim(places: dict[str, Path]) -> None:
     some = [one for one in side_of(places["b"], "B").images if one.patient in ("p100", "p101")]
-    found = overlap(side_of(places["few"], "A"), Side("B", tuple(some)), models=MODELS, visit=visit)
+    found = compare_datasets(
+        side_of(places["few"], "A"), Dataset("B", tuple(some)), models=MODELS, visit=visit
+    )
     verdict = found.comparisons[0].verdict
     assert verdict.result == "cannot tell"
     assert verdict.most_shared == 1
@@ -304,12 +309,12 @@ def test_a_model_that_tells_nobody_apart_claims_nothing(places: dict[str, Path])
 def test_datasets_of_different_kinds_of_images_cannot_be_told_apart(places: dict[str, Path]) -> None:
     def other_kind(batches: Any) -> Any:
         for batch in batches:
-            found = look_at(batch, MODELS)
+            found = fingerprint_images(batch, MODELS)
             slides = batch[0].path.parent == places["b"]
             yield [replace(one, modality=Modality.SLIDE) if slides else one for one in found]
 
     sides = side_of(places["a"], "A"), side_of(places["b"], "B")
-    found = overlap(*sides, models=MODELS, visit=other_kind)
+    found = compare_datasets(*sides, models=MODELS, visit=other_kind)
     assert found.result == "cannot tell"
     assert "no images of one kind are on both sides" in found.comparisons[0].verdict.sentence
 
@@ -317,8 +322,8 @@ def test_datasets_of_different_kinds_of_images_cannot_be_told_apart(places: dict
 def test_splits_of_a_table_are_compared_and_names_on_both_sides_leak(tmp_path: Path) -> None:
     folder_of(tmp_path, range(40), split="train")
     folder_of(tmp_path, range(38, 70), visits=1, split="test")
-    sides = split_sides(tmp_path / "labels.csv", tmp_path)
-    found = overlap(*sides, models=MODELS, same_ids=True)
+    sides = datasets_from_splits(tmp_path / "labels.csv", tmp_path)
+    found = compare_datasets(*sides, models=MODELS, same_ids=True)
     assert [side.title for side in sides] == ["test", "train"]
     assert found.result == "overlapping"
     assert found.comparisons[0].evidence.ids == 2
@@ -327,28 +332,31 @@ def test_splits_of_a_table_are_compared_and_names_on_both_sides_leak(tmp_path: P
 def test_a_table_of_one_split_is_refused(tmp_path: Path) -> None:
     folder_of(tmp_path, range(2), split="train")
     with pytest.raises(UsageError, match="fewer than two splits"):
-        split_sides(tmp_path / "labels.csv", tmp_path)
+        datasets_from_splits(tmp_path / "labels.csv", tmp_path)
 
 
 def test_one_side_alone_and_a_side_of_no_images_are_refused(places: dict[str, Path]) -> None:
     with pytest.raises(UsageError, match="nothing to compare"):
-        overlap(side_of(places["a"], "A"), models=MODELS)
+        compare_datasets(side_of(places["a"], "A"), models=MODELS)
     with pytest.raises(UsageError, match="B holds no image"):
-        overlap(side_of(places["a"], "A"), Side("B", ()), models=MODELS)
+        compare_datasets(side_of(places["a"], "A"), Dataset("B", ()), models=MODELS)
 
 
 def test_the_outcome_is_the_same_whoever_looks_and_in_whatever_batches(places: dict[str, Path]) -> None:
     def one_at_a_time(batches: Any) -> Any:
         for batch in batches:
-            yield [look_at([image], MODELS)[0] for image in batch]
+            yield [fingerprint_images([image], MODELS)[0] for image in batch]
 
     sides = side_of(places["a"], "A"), side_of(places["c"], "C")
-    assert overlap(*sides, models=MODELS).pairs == overlap(*sides, models=MODELS, visit=one_at_a_time).pairs
+    assert (
+        compare_datasets(*sides, models=MODELS).pairs
+        == compare_datasets(*sides, models=MODELS, visit=one_at_a_time).pairs
+    )
 
 
 def test_a_flat_picture_has_no_fingerprint() -> None:
-    assert fingerprint(np.zeros((50, 40), np.float32)) is None
-    assert fingerprint(np.full((50, 40, 3), 0.7, np.float32)) is None
+    assert perceptual_hash(np.zeros((50, 40), np.float32)) is None
+    assert perceptual_hash(np.full((50, 40, 3), 0.7, np.float32)) is None
 
 
 def test_the_chance_of_so_many_matches_is_that_of_poisson() -> None:
@@ -360,10 +368,10 @@ def test_the_chance_of_so_many_matches_is_that_of_poisson() -> None:
 def test_what_two_models_saw_comes_back_from_an_index(places: dict[str, Path], tmp_path: Path) -> None:
     models = Models(MODELS.retrieval, {Modality.RADIOGRAPH: Judge()})
     side = side_of(places["few"], "few")
-    seen = gather(side, look_at(side.images, models))
+    seen = fingerprint_dataset(side, fingerprint_images(side.images, models))
     (tmp_path / "i").mkdir()
-    keep(seen, tmp_path / "i", models)
-    vectors = open_kept(tmp_path / "i", side.title, models).vectors[Modality.RADIOGRAPH]
+    write_fingerprint_index(seen, tmp_path / "i", models)
+    vectors = load_fingerprint_index(tmp_path / "i", side.title, models).vectors[Modality.RADIOGRAPH]
     saw = seen.vectors[Modality.RADIOGRAPH]
     assert saw.second is not None
     assert vectors.second is not None

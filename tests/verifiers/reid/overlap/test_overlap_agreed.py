@@ -6,14 +6,18 @@ import math
 
 import numpy as np
 import pytest
-from medsanitize.verifiers.reid.calibration import calibrate, clopper_pearson, most_errors
-from medsanitize.verifiers.reid.overlap.joint_threshold import Agreed, Pairs, agreed
-from medsanitize.verifiers.reid.overlap.thresholds import limit_of
+from medsanitize.verifiers.reid.calibration import calibrate, clopper_pearson, max_errors
+from medsanitize.verifiers.reid.overlap.joint_threshold import (
+    CalibrationPairs,
+    JointThreshold,
+    joint_threshold,
+)
+from medsanitize.verifiers.reid.overlap.thresholds import choose_thresholds
 
 ROOM = 0.05
 
 
-def people(count: int, seed: int, *, alike: float = 0.5) -> Pairs:
+def people(count: int, seed: int, *, alike: float = 0.5) -> CalibrationPairs:
     """Two images of each patient, and a pair with the next one, which lies 3 deviations off."""
     random = np.random.default_rng(seed)
     names = np.arange(count)
@@ -21,10 +25,10 @@ def people(count: int, seed: int, *, alike: float = 0.5) -> Pairs:
     own = random.normal(size=(4, count)) * math.sqrt(1 - alike)
     score = np.r_[shared[0] + own[0], shared[1] + own[1] - 3]
     distance = np.r_[-shared[0] - own[2], 3 - shared[1] - own[3]]
-    return Pairs(distance, score, np.r_[names, names], np.r_[names, np.roll(names, 1)])
+    return CalibrationPairs(distance, score, np.r_[names, names], np.r_[names, np.roll(names, 1)])
 
 
-def overlooked(found: Agreed, fresh: Pairs) -> float:
+def overlooked(found: JointThreshold, fresh: CalibrationPairs) -> float:
     same = fresh.first == fresh.second
     inside = (fresh.score >= found.point.threshold) & (fresh.distance <= found.distance)
     return float(1 - inside[same].mean())
@@ -33,25 +37,25 @@ def overlooked(found: Agreed, fresh: Pairs) -> float:
 @pytest.mark.parametrize("alike", [0.0, 0.9])
 def test_the_bound_of_what_is_overlooked_holds_in_nineteen_of_twenty_calibrations(alike: float) -> None:
     fresh = people(200_000, 0, alike=alike)
-    found = [agreed(people(150, seed, alike=alike), ROOM, -9.0) for seed in range(1, 401)]
+    found = [joint_threshold(people(150, seed, alike=alike), ROOM, -9.0) for seed in range(1, 401)]
     held = [one is not None and overlooked(one, fresh) <= one.point.false_non_match.upper for one in found]
     assert np.mean(held) >= 0.93  # 0.95, less two deviations of 400 draws
 
 
 def test_no_more_are_overlooked_than_the_bound_allows_for() -> None:
-    found = agreed(people(150, 1), ROOM, -9.0)
+    found = joint_threshold(people(150, 1), ROOM, -9.0)
     assert found is not None
-    errors = most_errors(150, ROOM)
+    errors = max_errors(150, ROOM)
     assert found.point.false_non_match.errors <= errors
     assert found.point.false_non_match.upper == clopper_pearson(errors, 150)[1] <= ROOM
 
 
 def test_less_chance_is_let_through_than_by_the_score_alone() -> None:
     pairs, fresh = people(2_000, 2, alike=0.0), people(200_000, 3, alike=0.0)
-    found = agreed(pairs, ROOM, -9.0)
+    found = joint_threshold(pairs, ROOM, -9.0)
     assert found is not None
     scores = calibrate(pairs.score, pairs.first, pairs.second)
-    alone = scores.genuine[most_errors(2_000, ROOM)]
+    alone = scores.genuine[max_errors(2_000, ROOM)]
     strangers = fresh.first != fresh.second
     reached = (fresh.score >= found.point.threshold) & (fresh.distance <= found.distance)
     assert reached[strangers].mean() < 0.5 * (fresh.score >= alone)[strangers].mean()
@@ -59,13 +63,15 @@ def test_less_chance_is_let_through_than_by_the_score_alone() -> None:
 
 @pytest.mark.parametrize(("count", "least"), [(60, -9.0), (150, 9.0)], ids=["too few", "below the other"])
 def test_where_there_is_no_such_threshold_the_score_alone_decides(count: int, least: float) -> None:
-    assert agreed(people(count, 4), ROOM, least) is None
+    assert joint_threshold(people(count, 4), ROOM, least) is None
 
 
 def test_a_pair_that_is_alike_but_far_apart_is_not_sure() -> None:
     pairs = people(300, 5)
     scores = calibrate(pairs.score, pairs.first, pairs.second)
-    limit = limit_of(scores, None, verified=True, target=0.5, source="these images", every=True, pairs=pairs)
+    limit = choose_thresholds(
+        scores, None, verified=True, target=0.5, source="these images", every=True, pairs=pairs
+    )
     near, alike = limit.sure_within, limit.sure.threshold
     assert math.isfinite(near)
     assert (limit.reaches_sure(alike, near), limit.reaches_sure(alike, near + 0.1)) == (True, False)

@@ -13,8 +13,8 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of, unseen_by
 from medsanitize.verifiers.reid.calibration import Calibration, calibrate
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.overlap.calibration_file import Given, read_given
-from medsanitize.verifiers.reid.overlap.models import Models, Paths
+from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile, read_calibration_file
+from medsanitize.verifiers.reid.overlap.models import ModelPaths, Models
 
 CHEST, SLIDE = Modality.RADIOGRAPH, Modality.SLIDE
 
@@ -41,7 +41,7 @@ def scores() -> Calibration:
 def test_a_calibration_serves_the_models_it_is_of(
     digest: str, opened: Models, scores: Calibration, tmp_path: Path
 ) -> None:
-    (tmp_path / "c.json").write_text(Given(CHEST, digest, scores).to_json())
+    (tmp_path / "c.json").write_text(CalibrationFile(CHEST, digest, scores).to_json())
     assert calibrations_of(tmp_path / "c.json", opened) == {CHEST: scores}
 
 
@@ -53,14 +53,14 @@ def test_a_calibration_serves_the_models_it_is_of(
 def test_a_calibration_of_other_scores_is_refused(
     digest: str, opened: Models, scores: Calibration, tmp_path: Path
 ) -> None:
-    (tmp_path / "c.json").write_text(Given(CHEST, digest, scores).to_json())
+    (tmp_path / "c.json").write_text(CalibrationFile(CHEST, digest, scores).to_json())
     with pytest.raises(UsageError, match="other models"):
         calibrations_of(tmp_path / "c.json", opened)
 
 
 def test_a_calibration_that_names_no_model_is_refused(scores: Calibration) -> None:
     with pytest.raises(UsageError, match="which models"):
-        read_given(scores.to_json())
+        read_calibration_file(scores.to_json())
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_calibration_that_names_no_model_is_refused(scores: Calibration) -> No
 )
 def test_a_damaged_calibration_is_refused(text: str) -> None:
     with pytest.raises(IntegrityError):
-        read_given(text)
+        read_calibration_file(text)
 
 
 def outcome(result: str, *held: Modality) -> Any:
@@ -77,7 +77,7 @@ def outcome(result: str, *held: Modality) -> Any:
 
 def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named() -> None:
     named: Any = {CHEST: Named("r")}
-    assert unseen_by(Paths((Path("model"),)), Models(named), outcome("exclusive", SLIDE)) == (CHEST,)
+    assert unseen_by(ModelPaths((Path("model"),)), Models(named), outcome("exclusive", SLIDE)) == (CHEST,)
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named(
 )
 def test_what_is_found_all_the_same_is_told(found: Any) -> None:
     named: Any = {CHEST: Named("r")}
-    assert unseen_by(Paths((Path("model"),)), Models(named), found) == ()
+    assert unseen_by(ModelPaths((Path("model"),)), Models(named), found) == ()

@@ -8,32 +8,32 @@ import numpy as np
 import pytest
 from medsanitize.verifiers.reid.calibration import (
     Calibration,
-    Point,
+    OperatingPoint,
     Rate,
     calibrate,
     clopper_pearson,
-    most_errors,
+    max_errors,
 )
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.index.search import Search
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Vectors
-from medsanitize.verifiers.reid.overlap.permutation_test import Exchanged, chance_of_as_many
+from medsanitize.verifiers.reid.index.search import VectorSearch
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Embeddings
+from medsanitize.verifiers.reid.overlap.permutation_test import PermutationTest, permutation_p_value
 from medsanitize.verifiers.reid.overlap.score_pairs import score_within
-from medsanitize.verifiers.reid.overlap.thresholds import Limit, limit_of
+from medsanitize.verifiers.reid.overlap.thresholds import Thresholds, choose_thresholds
 from medsanitize.verifiers.reid.overlap.verdict import Evidence, conclude
 from numpy.typing import NDArray
 
 CHEST = Modality.RADIOGRAPH
 
 
-def limit(share: float, errors: int, of: int, pairs: int = 14_280) -> Limit:
+def limit(share: float, errors: int, of: int, pairs: int = 14_280) -> Thresholds:
     """A limit that overlooks at most 2 % and matches ``share`` of the pairs by chance."""
     lower, upper = clopper_pearson(errors, of)
     matches = Rate(share, errors, of, min(lower, share), max(upper, share))
     misses = Rate(0.0, 0, 200, *clopper_pearson(0, 200))
-    return Limit(
-        possible=Point(0.5, matches, misses),
-        sure=Point(0.6, matches, misses),
+    return Thresholds(
+        possible=OperatingPoint(0.5, matches, misses),
+        sure=OperatingPoint(0.6, matches, misses),
         within=np.inf,
         candidate_miss=0.0,
         pairs=pairs,
@@ -42,7 +42,7 @@ def limit(share: float, errors: int, of: int, pairs: int = 14_280) -> Limit:
 
 
 def evidence(
-    matched: int, by_chance: float, known: Limit, within: int = 0, *, sure: int | None = None
+    matched: int, by_chance: float, known: Thresholds, within: int = 0, *, sure: int | None = None
 ) -> Evidence:
     """So many of 14,400 pairs of patients match, all or ``sure`` of them for sure."""
     return Evidence(
@@ -54,12 +54,12 @@ def evidence(
         limits={CHEST: known},
         unread={},
         apart=0,
-        exchanged={CHEST: Exchanged(within, by_chance)},
+        exchanged={CHEST: PermutationTest(within, by_chance)},
     )
 
 
 def test_three_matches_that_the_estimate_calls_rare_prove_nothing_where_few_patients_bound_it() -> None:
-    by_chance = chance_of_as_many({(0, 1), (2, 3), (4, 5)}, (set(), set()), (120, 120))
+    by_chance = permutation_p_value({(0, 1), (2, 3), (4, 5)}, (set(), set()), (120, 120))
     verdict = conclude("A", "B", evidence(3, by_chance, limit(0.0, 0, 120)))
     assert by_chance == pytest.approx(1 / 8, abs=0.015)
     assert verdict.result == "cannot tell"
@@ -68,7 +68,7 @@ def test_three_matches_that_the_estimate_calls_rare_prove_nothing_where_few_pati
 
 def test_matches_across_alone_prove_an_overlap() -> None:
     shared = {(n, n) for n in range(6)}
-    by_chance = chance_of_as_many(shared, (set(), set()), (120, 120))
+    by_chance = permutation_p_value(shared, (set(), set()), (120, 120))
     assert by_chance == pytest.approx(1 / 64, abs=0.006)
     assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120))).result == "overlapping"
 
@@ -80,14 +80,14 @@ def test_sure_matches_prove_an_overlap_where_chance_makes_many_possible_ones(
     found = evidence(22, 0.4, limit(1e-3, 0, 120), 20, sure=9)
     sure = replace(limit(1e-5, 0, 120).sure, threshold=0.9)
     known = replace(found.limits[CHEST], sure=sure)
-    told = replace(found, limits={CHEST: known}, sure_exchanged={CHEST: Exchanged(0, chance)})
+    told = replace(found, limits={CHEST: known}, sure_exchanged={CHEST: PermutationTest(0, chance)})
     assert conclude("A", "B", told).result == result
 
 
 def test_matches_that_fall_within_the_sides_as_well_prove_nothing() -> None:
     across = {(n, n) for n in range(6)}
     inside = {(n, n + 50) for n in range(3)}
-    by_chance = chance_of_as_many(across, (inside, inside), (120, 120))
+    by_chance = permutation_p_value(across, (inside, inside), (120, 120))
     assert by_chance > 0.5
     assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120), 6)).result == "cannot tell"
 
@@ -102,7 +102,7 @@ def test_more_matches_than_the_largest_rate_makes_prove_an_overlap_by_themselves
 
 def test_of_sides_of_unlike_size_few_matches_across_suffice() -> None:
     across = {(n, n) for n in range(2)}
-    assert chance_of_as_many(across, (set(), set()), (5_000, 50)) < 0.001
+    assert permutation_p_value(across, (set(), set()), (5_000, 50)) < 0.001
 
 
 def test_patients_dealt_out_by_chance_are_called_overlapping_no_oftener_than_stated() -> None:
@@ -114,7 +114,7 @@ def test_patients_dealt_out_by_chance_are_called_overlapping_no_oftener_than_sta
         side = np.argsort(draw.random(60)) < 30
         across = {(a, b) if side[a] else (b, a) for a, b in edges if side[a] != side[b]}
         within = [{(a, b) for a, b in edges if side[a] == side[b] == which} for which in (True, False)]
-        found.append(chance_of_as_many(across, (within[0], within[1]), (30, 30)))
+        found.append(permutation_p_value(across, (within[0], within[1]), (30, 30)))
     assert np.mean(np.array(found) <= 0.05) <= 0.08
 
 
@@ -123,8 +123,8 @@ def test_where_all_pairs_are_scored_none_is_overlooked_by_the_search() -> None:
     first = np.r_[np.arange(80), draw.integers(0, 80, 400)]
     second = np.r_[np.arange(80), draw.integers(80, 160, 400)]
     scores = calibrate(np.r_[np.full(80, 0.9), draw.random(400) * 0.5], first, second)
-    searched = limit_of(scores, scores, verified=True, target=1e-3, source="given")
-    scored = limit_of(scores, scores, verified=True, target=1e-3, source="given", every=True)
+    searched = choose_thresholds(scores, scores, verified=True, target=1e-3, source="given")
+    scored = choose_thresholds(scores, scores, verified=True, target=1e-3, source="given", every=True)
     assert searched.miss(searched.sure) > 0.05 > scored.miss(scored.possible)
     assert replace(searched, within=scored.within, candidate_miss=0.0, sure=scored.sure) == scored
 
@@ -139,7 +139,7 @@ def calibrated(genuine: NDArray[np.float64], strangers: int) -> Calibration:
 
 def test_the_threshold_is_the_strictest_that_overlooks_one_in_four_hundred_and_can_be_bounded() -> None:
     genuine = np.linspace(0.6, 0.9, 800)
-    chosen = limit_of(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
+    chosen = choose_thresholds(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
     assert chosen.possible.threshold == genuine[2]
     assert (chosen.possible.false_non_match.errors, chosen.possible.false_match.errors) == (2, 0)
     assert chosen.miss(chosen.possible) < 0.01
@@ -147,14 +147,14 @@ def test_the_threshold_is_the_strictest_that_overlooks_one_in_four_hundred_and_c
 
 def test_what_counts_against_a_claim_lies_as_high_as_the_claim_allows() -> None:
     genuine = np.linspace(0.6, 0.9, 300)
-    chosen = limit_of(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
-    assert chosen.sure.threshold == genuine[most_errors(300, 0.05)] > chosen.possible.threshold
+    chosen = choose_thresholds(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
+    assert chosen.sure.threshold == genuine[max_errors(300, 0.05)] > chosen.possible.threshold
     assert 0.045 < chosen.miss(chosen.sure) <= 0.05
 
 
 def test_too_few_patients_for_a_claim_leave_one_threshold() -> None:
     scores = calibrated(np.linspace(0.6, 0.9, 40), 200)
-    chosen = limit_of(scores, None, verified=False, target=1e-3, source="given")
+    chosen = choose_thresholds(scores, None, verified=False, target=1e-3, source="given")
     assert chosen.sure == chosen.possible
     assert chosen.miss(chosen.sure) > 0.05
 
@@ -210,14 +210,14 @@ def test_one_kind_of_image_may_be_in_doubt_and_another_only_possible() -> None:
 
 def test_what_the_search_overlooks_is_part_of_what_a_claim_allows() -> None:
     scores = calibrated(np.linspace(0.6, 0.9, 5_000), 2_000)
-    chosen = limit_of(scores, scores, verified=True, target=1e-3, source="given")
+    chosen = choose_thresholds(scores, scores, verified=True, target=1e-3, source="given")
     assert chosen.candidate_miss > 0
     assert 0.04 < chosen.miss(chosen.sure) <= 0.05
 
 
 def test_what_lists_overlook_is_part_of_what_a_claim_allows() -> None:
     scores = calibrated(np.linspace(0.6, 0.9, 5_000), 2_000)
-    chosen = limit_of(scores, scores, verified=False, target=1e-3, source="given", overlooked=0.02)
+    chosen = choose_thresholds(scores, scores, verified=False, target=1e-3, source="given", overlooked=0.02)
     assert chosen.candidate_miss == 0.02
     assert 0.04 < chosen.miss(chosen.sure) <= 0.05
 
@@ -230,7 +230,7 @@ def test_within_a_side_the_search_finds_the_same_matches_as_all_pairs() -> None:
     draw = np.random.default_rng(3)
     people = np.arange(90) // 2
     vectors = draw.random((90, 4)).astype(np.float32)
-    one = Vectors(np.arange(90), people, Search(vectors), vectors)
+    one = Embeddings(np.arange(90), people, VectorSearch(vectors), vectors)
     near = score_within(one, None, within=0.3)
     rows, columns = np.triu_indices(90, 1)
     apart = np.linalg.norm(vectors[rows] - vectors[columns], axis=1)

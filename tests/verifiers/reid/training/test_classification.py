@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from medsanitize.cli import cli
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.pipeline.runtime.progress import Silent
-from medsanitize.verifiers.reid.labels import Columns, read_labels
+from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from PIL import Image
 
 NEVER = SimpleNamespace(number=0, check=lambda: None)
@@ -63,12 +63,12 @@ def test_training_tells_what_it_made_and_what_it_left_out(model: tuple[Path, dic
 
 
 def test_the_classifier_says_what_images_show(model: tuple[Path, dict[str, Any]]) -> None:
-    from medsanitize.verifiers.reid.images.image import Modality, Picture
+    from medsanitize.verifiers.reid.images.image import ImageArray, Modality
     from medsanitize.verifiers.reid.models.load import open_classification
 
     opened = open_classification(model[0])
     asked = [
-        Picture(np.asarray(picture(kind, 100 + kind), np.float32) / 255, Modality.RADIOGRAPH)
+        ImageArray(np.asarray(picture(kind, 100 + kind), np.float32) / 255, Modality.RADIOGRAPH)
         for kind in (0, 1, 0, 1)
     ]
     shares = opened.probabilities(opened.embed(asked))
@@ -147,7 +147,7 @@ def test_an_interrupted_training_ends_as_an_uninterrupted_one(tmp_path: Path) ->
                 raise InterruptedError
 
     def train(name: str, stops: Any) -> None:
-        classes = (Columns(), "finding")
+        classes = (LabelColumns(), "finding")
         train_classification(rows, classes, recipe, None, tmp_path / name, Silent(), stops)
 
     train("whole", NEVER)
@@ -197,13 +197,13 @@ def test_recipes_say_which_weights_they_take(
 
 def test_patients_are_parted_class_by_class() -> None:
     from medsanitize.verifiers.reid.images.image import Modality
-    from medsanitize.verifiers.reid.training.class_labels import Classified, split_classes
-    from medsanitize.verifiers.reid.training.dataset import Examples
+    from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset, split_classes
+    from medsanitize.verifiers.reid.training.dataset import TrainingDataset
 
     patients = np.repeat(np.arange(40), 2)
     classes = (patients % 10 == 0).astype(np.int64)
-    examples = Examples((Path(),) * 80, patients, Modality.RADIOGRAPH, "")
-    fit, validation = split_classes(Classified(examples, classes, ("most", "few")), 0)
+    examples = TrainingDataset((Path(),) * 80, patients, Modality.RADIOGRAPH, "")
+    fit, validation = split_classes(ClassifiedDataset(examples, classes, ("most", "few")), 0)
     assert not set(fit.examples.patients) & set(validation.examples.patients)
     assert len(np.unique(validation.examples.patients[validation.classes == 1])) == 1
     assert len(np.unique(validation.examples.patients[validation.classes == 0])) == 5
@@ -211,11 +211,11 @@ def test_patients_are_parted_class_by_class() -> None:
 
 def test_every_class_weighs_the_same() -> None:
     from medsanitize.verifiers.reid.images.image import Modality
-    from medsanitize.verifiers.reid.training.class_labels import Classified
-    from medsanitize.verifiers.reid.training.dataset import Examples
+    from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
+    from medsanitize.verifiers.reid.training.dataset import TrainingDataset
 
-    examples = Examples((Path(),) * 4, np.arange(4), Modality.RADIOGRAPH, "")
-    weights = Classified(examples, np.array([0, 0, 0, 1]), ("a", "b")).weights()
+    examples = TrainingDataset((Path(),) * 4, np.arange(4), Modality.RADIOGRAPH, "")
+    weights = ClassifiedDataset(examples, np.array([0, 0, 0, 1]), ("a", "b")).weights()
     assert weights.tolist() == pytest.approx([2 / 3, 2])
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.training.dataset import Examples
-from medsanitize.verifiers.reid.training.feature_cache import kept_rows, name_of
+from medsanitize.verifiers.reid.training.dataset import TrainingDataset
+from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
 from numpy.typing import NDArray
 
 
@@ -39,7 +39,7 @@ def rows_until(last: int, computed: list[int], file: Path) -> NDArray[np.float32
         computed.extend(places)
         return np.repeat(np.array(places, np.float32), 4).reshape(-1, 4)
 
-    return kept_rows(file, (10, 4), 3, compute, _Listener(), _Listener())
+    return cached_features(file, (10, 4), 3, compute, _Listener(), _Listener())
 
 
 def test_a_stopped_computation_goes_on_after_the_last_whole_batch(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_rows_are_for_their_owner_alone(tmp_path: Path) -> None:
 
 def test_other_images_another_order_and_another_network_have_other_names() -> None:
     paths = (Path("a.png"), Path("b.png"))
-    one = Examples(paths, np.array([0, 1]), Modality.RADIOGRAPH, "d1")
-    turned = Examples(paths[::-1], np.array([1, 0]), Modality.RADIOGRAPH, "d1")
-    changed = Examples(paths, np.array([0, 1]), Modality.RADIOGRAPH, "d2")
+    one = TrainingDataset(paths, np.array([0, 1]), Modality.RADIOGRAPH, "d1")
+    turned = TrainingDataset(paths[::-1], np.array([1, 0]), Modality.RADIOGRAPH, "d1")
+    changed = TrainingDataset(paths, np.array([0, 1]), Modality.RADIOGRAPH, "d2")
     names = {name_of(one, "n"), name_of(one, "m"), name_of(turned, "n"), name_of(changed, "n")}
     assert len(names) == 4

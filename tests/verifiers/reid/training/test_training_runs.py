@@ -12,14 +12,14 @@ import pytest
 import torch
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.reid.calibration import Calibration
-from medsanitize.verifiers.reid.images.image import Modality, Picture
-from medsanitize.verifiers.reid.labels import Columns, read_labels
-from medsanitize.verifiers.reid.models.config import Kind
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
+from medsanitize.verifiers.reid.models.config import ModelKind
 from medsanitize.verifiers.reid.models.load import open_retrieval, open_verification, stored_calibration
 from medsanitize.verifiers.reid.training.checkpoint import FILE
-from medsanitize.verifiers.reid.training.dataset import gather, split_patients
+from medsanitize.verifiers.reid.training.dataset import gather_images, split_patients
 from medsanitize.verifiers.reid.training.recipes import RETRIEVAL, VERIFICATION, recipe_for
-from medsanitize.verifiers.reid.training.train import Made, train
+from medsanitize.verifiers.reid.training.train import TrainingResult, train
 from PIL import Image
 
 PATIENTS = [place // 3 for place in range(24)] + [90, 91]
@@ -27,9 +27,9 @@ PATIENTS = [place // 3 for place in range(24)] + [90, 91]
 
 @dataclass(frozen=True)
 class Whole:
-    kind: Kind
+    kind: ModelKind
     table: Path
-    made: Made
+    made: TrainingResult
     heard: list[str]
 
     @property
@@ -81,7 +81,7 @@ def table(tmp_path: Path) -> Path:
     return write_images(tmp_path, PATIENTS)
 
 
-@pytest.fixture(scope="module", params=[Kind.RETRIEVAL, Kind.VERIFICATION])
+@pytest.fixture(scope="module", params=[ModelKind.RETRIEVAL, ModelKind.VERIFICATION])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """One training a kind, from beginning to end."""
     table = write_images(tmp_path_factory.mktemp("whole"), PATIENTS)
@@ -90,25 +90,25 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Whole(request.param, table, made, listener.heard)
 
 
-def run(table: Path, kind: Kind, output: str, listener: Listener | None = None) -> Made:
-    recipe = (RETRIEVAL if kind is Kind.RETRIEVAL else VERIFICATION)["tiny"]
+def run(table: Path, kind: ModelKind, output: str, listener: Listener | None = None) -> TrainingResult:
+    recipe = (RETRIEVAL if kind is ModelKind.RETRIEVAL else VERIFICATION)["tiny"]
     labels = read_labels(table, table.parent, split="train")
     listener = listener or Listener()
     return train(kind, labels, recipe, None, table.parent / output, listener, listener)
 
 
 def test_a_training_makes_a_model_with_its_papers(whole: Whole) -> None:
-    model = (open_retrieval if whole.kind is Kind.RETRIEVAL else open_verification)(whole.folder)
+    model = (open_retrieval if whole.kind is ModelKind.RETRIEVAL else open_verification)(whole.folder)
     calibration = Calibration.from_json((stored_calibration(whole.folder) or b"").decode())
     assert model.digest == whole.made.digest
-    assert model.embed([Picture(np.zeros((9, 9), np.float32), Modality.RADIOGRAPH)]).shape == (1, 16)
+    assert model.embed([ImageArray(np.zeros((9, 9), np.float32), Modality.RADIOGRAPH)]).shape == (1, 16)
     assert calibration.patients == whole.made.counts["validation_patients"] == 2
     assert len((whole.folder / "log.jsonl").read_text().splitlines()) == len(whole.made.log) > 1
     assert not (whole.table.parent / "model.training").exists()
 
 
 def test_a_stopped_training_resumes_to_the_same_model(whole: Whole, table: Path) -> None:
-    steps = 2 if whole.kind is Kind.RETRIEVAL else 7
+    steps = 2 if whole.kind is ModelKind.RETRIEVAL else 7
     with pytest.raises(KeyboardInterrupt):
         run(table, whole.kind, "parts", Listener(steps))
     assert not (table.parent / "parts").exists()
@@ -123,13 +123,13 @@ def test_nothing_that_is_told_or_written_names_a_file_or_a_patient(whole: Whole)
 
 
 def test_a_score_is_a_share_and_the_same_both_ways(whole: Whole) -> None:
-    if whole.kind is Kind.RETRIEVAL:
+    if whole.kind is ModelKind.RETRIEVAL:
         with pytest.raises(UsageError, match="retrieval model"):
             open_verification(whole.folder)
         return
     model = open_verification(whole.folder)
     noise = [np.random.default_rng(seed).random((40, 48), np.float32) for seed in (0, 1)]
-    vectors = model.embed([Picture(pixels, Modality.RADIOGRAPH) for pixels in noise])
+    vectors = model.embed([ImageArray(pixels, Modality.RADIOGRAPH) for pixels in noise])
     scores = model.score(vectors, vectors[::-1].copy())
     assert scores[0] == scores[1]
     assert ((scores >= 0) & (scores <= 1)).all()
@@ -142,40 +142,40 @@ def test_a_model_in_the_output_is_not_trained_over(whole: Whole) -> None:
 
 def test_another_recipes_checkpoint_is_not_continued(table: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run(table, Kind.RETRIEVAL, "model", Listener(2))
+        run(table, ModelKind.RETRIEVAL, "model", Listener(2))
     with pytest.raises(UsageError, match="unfinished training"):
-        run(table, Kind.VERIFICATION, "model")
+        run(table, ModelKind.VERIFICATION, "model")
 
 
 def test_a_damaged_checkpoint_says_what_to_do(table: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run(table, Kind.RETRIEVAL, "model", Listener(2))
+        run(table, ModelKind.RETRIEVAL, "model", Listener(2))
     (table.parent / "model.training" / FILE).write_bytes(b"nothing")
     with pytest.raises(IntegrityError, match="start again"):
-        run(table, Kind.RETRIEVAL, "model")
+        run(table, ModelKind.RETRIEVAL, "model")
 
 
 def test_one_image_a_patient_is_an_error_that_says_why(tmp_path: Path) -> None:
     table = write_images(tmp_path, list(range(8)))
     with pytest.raises(UsageError, match="0 patients have two readable images"):
-        run(table, Kind.RETRIEVAL, "model")
+        run(table, ModelKind.RETRIEVAL, "model")
 
 
 def test_a_table_without_patients_is_an_error(table: Path) -> None:
     with pytest.raises(UsageError, match="no column 'subject' for the patient"):
-        read_labels(table, table.parent, Columns(patient_id="subject"), "train")
+        read_labels(table, table.parent, LabelColumns(patient_id="subject"), "train")
 
 
 def test_unreadable_images_are_counted_by_reason(table: Path) -> None:
     (table.parent / "Smith0.png").write_bytes(b"no image")
-    made = run(table, Kind.RETRIEVAL, "model")
+    made = run(table, ModelKind.RETRIEVAL, "model")
     assert made.excluded == {"image not readable": 1}
     assert json.loads((table.parent / "model" / "training.json").read_text())["excluded"] == made.excluded
 
 
 def test_no_patient_is_on_both_sides_of_the_split(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
-    examples, _ = gather(labels, Listener(), Listener())
+    examples, _ = gather_images(labels, Listener(), Listener())
     fit, validation = split_patients(examples, 0)
     assert not set(fit.patients) & set(validation.patients)
     assert len(fit) + len(validation) == len(examples) == len(PATIENTS)
@@ -185,7 +185,7 @@ def test_no_patient_is_on_both_sides_of_the_split(table: Path) -> None:
 def test_the_digest_of_the_images_is_of_their_bytes_in_no_order(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
     backwards = labels.keep(np.arange(len(labels))[::-1])
-    digests = {gather(one, Listener(), Listener())[0].digest for one in (labels, backwards)}
+    digests = {gather_images(one, Listener(), Listener())[0].digest for one in (labels, backwards)}
     assert len(digests) == 1
 
 
@@ -193,24 +193,24 @@ def test_the_papers_recipe_asks_for_weights(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
     listener = Listener()
     with pytest.raises(UsageError, match="Give --weights"):
-        train(Kind.RETRIEVAL, labels, RETRIEVAL["paper"], None, table.parent / "m", listener, listener)
+        train(ModelKind.RETRIEVAL, labels, RETRIEVAL["paper"], None, table.parent / "m", listener, listener)
 
 
 def test_a_recipe_with_weights_of_its_own_takes_no_others(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
     listener = Listener()
     with pytest.raises(UsageError, match="takes no others"):
-        train(Kind.RETRIEVAL, labels, RETRIEVAL["frozen"], "a/b", table.parent / "m", listener, listener)
+        train(ModelKind.RETRIEVAL, labels, RETRIEVAL["frozen"], "a/b", table.parent / "m", listener, listener)
 
 
 def test_a_gpu_without_weights_to_start_from_gets_the_recipe_that_has_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert recipe_for(Kind.RETRIEVAL, None).name == "moments"
-    assert recipe_for(Kind.RETRIEVAL, None, "resnet50.safetensors").name == "paper"
+    assert recipe_for(ModelKind.RETRIEVAL, None).name == "moments"
+    assert recipe_for(ModelKind.RETRIEVAL, None, "resnet50.safetensors").name == "paper"
 
 
 def test_an_unknown_recipe_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match="frozen"):
-        recipe_for(Kind.RETRIEVAL, "best")
+        recipe_for(ModelKind.RETRIEVAL, "best")

@@ -70,7 +70,7 @@ class RegionMoments(nn.Module):
         return moments.reshape(count, -1, channels * channels)
 
 
-class Scramble(nn.Module):
+class RandomProjection(nn.Module):
     """A random projection that keeps distances (Ailon and Chazelle 2009), without a matrix of its size.
 
     Signs at random, Hadamard matrices along rows and columns, and some of the results.
@@ -162,7 +162,7 @@ class Scale(nn.Module):
         self.coarse: Sequence[Coarse] = nn.ModuleList(  # type: ignore[assignment]
             Coarse(GROUPS[group][4], size // STRIDES[group], coarse) for group in groups
         )
-        self.scramble = Scramble(len(self.taken) * regions**2 * products, scrambled, seed=size)
+        self.scramble = RandomProjection(len(self.taken) * regions**2 * products, scrambled, seed=size)
 
     def forward(self, after: list[Tensor]) -> Tensor:
         """From the maps after each group."""
