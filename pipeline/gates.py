@@ -10,7 +10,10 @@ from medsanitize.pipeline.stages.audit import count_by_rule
 from medsanitize.pipeline.stages.evidence import Tally, synthetic_of
 from medsanitize.pipeline.stages.linkage_attack import attacks_of
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.queries import rule_counts
+from medsanitize.pipeline.state.decisions import decision_counts
+from medsanitize.pipeline.state.duplicates import count_not_compared, equal_pixels, equal_tiles
+from medsanitize.pipeline.state.objects import count_flagged, count_released, rule_counts
+from medsanitize.pipeline.state.records import quarantined_places
 from medsanitize.pipeline.synthesis.replaced_objects import replaced_of
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors, write_atomic
@@ -159,10 +162,9 @@ def _review(state: State) -> GateSummary:
         return GateSummary(
             "review by a person", "not_run", "Nobody looked at a sample or at what was in doubt."
         )
-    decisions, objects = state.db.execute("SELECT count(*), count(DISTINCT id) FROM decisions").fetchone()
-    detail = (
-        f"A person looked at what was in doubt and at a sample: {decisions} decisions on {objects} objects."
-    )
+    found = decision_counts(state)
+    made = f"{found.decisions} decisions on {found.objects} objects."
+    detail = f"A person looked at what was in doubt and at a sample: {made}"
     return GateSummary("review by a person", "passed", detail)
 
 
@@ -195,7 +197,7 @@ def _identifiers(findings: Sequence[Finding3], search: IdentifierSearch) -> Gate
 
 
 def _released_something(state: State) -> GateSummary:
-    if state.count("outcome = 'released'"):
+    if count_released(state):
         return GateSummary("objects to release", "passed")
     return GateSummary("objects to release", "failed", "No object is left to release.")
 
@@ -204,10 +206,10 @@ def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> GateSumm
     """The gate of one sort of duplicates, by the flags that the verdict left."""
     if verdict == "ignore":
         return GateSummary(name, "not_run", "The policy ignores them.")
-    flagged = state.count(f"outcome = 'released' AND flags LIKE '%{flag}%'")
+    flagged = count_flagged(state, flag)
     if state.plain(f"refused-{flag}") is not None:
         return GateSummary(name, "failed", "The policy allows none, and there are some.")
-    undecoded = state.count("outcome = 'released' AND pixels_check < 1") if flag == "pixels" else 0
+    undecoded = count_not_compared(state) if flag == "pixels" else 0
     note = f" The pixels of {undecoded} objects could not be compared." if undecoded else ""
     result: GateResult = "flagged" if flagged else "passed"
     return GateSummary(name, result, (f"{flagged} objects are flagged." if flagged else "") + note)
@@ -223,7 +225,7 @@ def write_holder_files(state: State, policy: Policy, summary: Summary, findings:
         ],
         "dropped": rule_counts(state, "dropped"),
         "quarantined": rule_counts(state, "quarantined"),
-        "quarantined_places": _quarantined_places(state),
+        "quarantined_places": quarantined_places(state),
         "excluded": json.loads(state.get("excluded") or "{}"),
         "tables": json.loads(state.get("blanked") or "{}"),
         "earlier_releases": notes.get("links", {}),
@@ -238,45 +240,17 @@ def write_holder_files(state: State, policy: Policy, summary: Summary, findings:
         report.chmod(0o600)
 
 
-def _quarantined_places(state: State) -> dict[str, int]:
-    """How often which rule refused at which place."""
-    counts: dict[str, int] = {}
-    rows = state.db.execute("SELECT rule, payload FROM objects WHERE outcome = 'quarantined'")
-    for rule, payload in rows:
-        found = json.loads(state.seal.open(payload, b"record"))[1] if payload else []
-        place = found[0][0] if found and found[0][1] == rule else "file"
-        counts[f"{place} {rule}"] = counts.get(f"{place} {rule}", 0) + 1
-    return dict(sorted(counts.items()))
-
-
 def _links(state: State, notes: dict[str, dict[str, int]]) -> list[ObjectRelation]:
     links = [
         ObjectRelation("this release", f"{count} objects are also in", release)
         for release, count in sorted(notes.get("links", {}).items())
     ]
-    rows = state.db.execute(
-        "SELECT p_instance, first FROM objects JOIN ("
-        "  SELECT pixels, min(p_instance) AS first FROM objects"
-        "  WHERE outcome = 'released' AND pixels NOT NULL GROUP BY pixels HAVING count(*) > 1"
-        " ) USING (pixels) WHERE outcome = 'released' AND p_instance <> first ORDER BY 2, 1 LIMIT ?",
-        (_LINKS_SHOWN,),
-    )
-    links += [ObjectRelation(one, "has the same pixels as", other) for one, other in rows]
-    return [
-        *links,
-        *(ObjectRelation(one, "has the same tiles as", other) for one, other in _same_tiles(state)),
+    links += [
+        ObjectRelation(one, "has the same pixels as", other)
+        for one, other in equal_pixels(state, _LINKS_SHOWN)
     ]
-
-
-def _same_tiles(state: State) -> list[tuple[str, str]]:
-    """Objects that share a scan in another form: DICOM beside a vendor's file, a channel alone."""
-    return state.db.execute(
-        "WITH held AS ("
-        " SELECT digest, p_instance FROM scans JOIN objects USING (id) WHERE outcome = 'released'"
-        " UNION SELECT pixels, p_instance FROM objects"
-        "  WHERE outcome = 'released' AND pixels IN (SELECT digest FROM scans))"
-        " SELECT DISTINCT p_instance, first FROM held JOIN"
-        " (SELECT digest, min(p_instance) AS first FROM held GROUP BY digest) USING (digest)"
-        " WHERE p_instance <> first ORDER BY 2, 1 LIMIT ?",
-        (_LINKS_SHOWN,),
-    ).fetchall()
+    # A scan in two forms: DICOM and a vendor's file, or one channel by itself.
+    links += [
+        ObjectRelation(one, "has the same tiles as", other) for one, other in equal_tiles(state, _LINKS_SHOWN)
+    ]
+    return links

@@ -23,7 +23,7 @@ from medsanitize.pipeline.stages.sanitize import sanitize_objects
 from medsanitize.pipeline.stages.slides import check_places, check_slide_extra, place_slides
 from medsanitize.pipeline.stages.tables import check_tables
 from medsanitize.pipeline.state.database import State, translated
-from medsanitize.pipeline.state.queries import outcome_counts, rule_counts
+from medsanitize.pipeline.state.objects import count_objects, count_pending, outcome_counts, rule_counts
 from medsanitize.pipeline.storage.local import held_to, require_filled
 from medsanitize.pipeline.storage.pacs.check import check_pacs
 from medsanitize.policies.model import Policy
@@ -75,7 +75,7 @@ def _look(run: Run) -> Tally:
         check_pseudonyms(state, policy)
         resolve(state, policy)
     judge_run_faces(run)
-    with run.stage("sanitize", state.count("outcome IS NULL")) as advance:
+    with run.stage("sanitize", count_pending(state)) as advance:
         sanitize_objects(state, policy, run.engine, advance)
     with run.stage("deduplicate", None):
         settle_contests(state, policy, None)
@@ -94,7 +94,7 @@ def _overlap(policy: Policy) -> GateSummary:
 def _result(state: State, policy: Policy, tally: Tally, stages: tuple[StageTiming, ...]) -> RunResult:
     return RunResult(
         ending="planned",
-        objects=state.count(),
+        objects=count_objects(state),
         outcomes=outcome_counts(state),
         dropped=rule_counts(state, "dropped"),
         quarantined=rule_counts(state, "quarantined"),

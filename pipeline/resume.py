@@ -18,7 +18,7 @@ from medsanitize.pipeline.stages.faces import looks_at_faces
 from medsanitize.pipeline.stages.inventory import inputs_unchanged
 from medsanitize.pipeline.stages.resolve import digest_of_lists
 from medsanitize.pipeline.state.database import SCHEMA_VERSION, State
-from medsanitize.pipeline.state.reset import start_over
+from medsanitize.pipeline.state.reset import reset_all
 from medsanitize.pipeline.state.shards import name_inventory, shard_files
 from medsanitize.pipeline.storage.local import Root
 from medsanitize.pipeline.storage.sources import address_of
@@ -149,7 +149,7 @@ def _resumed(state: State, policy: Policy) -> State:
     if state.plain("withdrawn") is not None:
         preflight.check_output(policy, ours=_only_staging(policy))
         preflight.fresh_staging(policy)
-        start_over(state)
+        reset_all(state)
     elif not preflight.is_finished(policy):
         remove_drafts(preflight.ensure_staging(policy))
     return state

@@ -36,14 +36,12 @@ from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.runtime.resume_hint import starting_again
 from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
-from medsanitize.pipeline.stages.audit import audit_evidence, audit_objects, object_findings
+from medsanitize.pipeline.stages.audit import audit_evidence, audit_objects
 from medsanitize.pipeline.stages.deduplicate import (
-    TO_DECODE,
     digest_compressed,
     judge_duplicates,
     registry_of,
     settle_contests,
-    tiles_of_slides,
 )
 from medsanitize.pipeline.stages.evidence import (
     summarize,
@@ -59,16 +57,19 @@ from medsanitize.pipeline.stages.overlap import (
     judge_overlap,
     look_at_staged,
     register_embeddings,
-    to_look,
 )
 from medsanitize.pipeline.stages.resolve import check_pseudonyms, read_excluded, read_pseudonyms, resolve
 from medsanitize.pipeline.stages.sanitize import sanitize_objects
 from medsanitize.pipeline.stages.slides import check_places, check_slide_extra, place_slides
 from medsanitize.pipeline.stages.tables import check_tables, write_tables
 from medsanitize.pipeline.state.database import State, translated
-from medsanitize.pipeline.state.queries import FOUND, outcome_counts, rule_counts
-from medsanitize.pipeline.state.reset import set_free
+from medsanitize.pipeline.state.duplicates import tiles_of_slides
+from medsanitize.pipeline.state.findings import clear_audit, count_to_audit, object_findings
+from medsanitize.pipeline.state.objects import count_found, count_pending, outcome_counts, rule_counts
+from medsanitize.pipeline.state.reset import release_requeued
+from medsanitize.pipeline.state.series import count_slices
 from medsanitize.pipeline.state.shards import Shard, copy_shard, merge_shards
+from medsanitize.pipeline.state.staged_objects import count_to_decode, count_to_fingerprint
 from medsanitize.pipeline.storage.local import Root, held_to, require_filled
 from medsanitize.pipeline.storage.named_files import remove_links
 from medsanitize.pipeline.storage.open import target_of
@@ -229,7 +230,7 @@ def _run_whole(
                 _require_unchanged(run)
                 return _publish(run, _summary_again(run))
             _inventory(run)
-            set_free(state, run.staging)
+            release_requeued(state, run.staging)
             merge_shards(state)
             if options.inventory_only:
                 return _result(run, "inventory_done")
@@ -290,12 +291,12 @@ def _inventory(run: Run) -> None:
 def judge_run_faces(run: Run) -> None:
     """Judge which series may show a face, unless the policy ignores faces."""
     if looks_at_faces(run.policy):
-        with run.stage("faces", run.state.count("id IN (SELECT id FROM slices)")) as advance:
+        with run.stage("faces", count_slices(run.state)) as advance:
             judge_faces(run.state, run.policy, run.engine, advance)
 
 
 def _sanitize(run: Run) -> None:
-    with run.stage("sanitize", run.state.count("outcome IS NULL")) as advance:
+    with run.stage("sanitize", count_pending(run.state)) as advance:
         sanitize_objects(run.state, run.policy, run.engine, advance, staging=run.staging)
 
 
@@ -305,18 +306,15 @@ def _look(run: Run) -> IdentifierSearch:
     end_sharing(state, staging)
     remove_drafts(staging)
     # Whoever publishes audits: files staged and audited by an earlier process may have changed since.
-    with state.transaction():
-        state.db.execute("UPDATE objects SET audited = 0 WHERE outcome = 'released'")
-        state.db.execute("DELETE FROM findings")
-        state.db.execute("DELETE FROM scans")
-    with run.stage("audit", state.count("outcome = 'released' AND audited = 0")) as advance:
+    clear_audit(state)
+    with run.stage("audit", count_to_audit(state)) as advance:
         settle_contests(state, policy, staging)
         search = audit_objects(state, policy, run.subkeys, run.engine, advance)
-    with run.stage("decode", state.count(TO_DECODE)) as advance:
+    with run.stage("decode", count_to_decode(state)) as advance:
         digest_compressed(state, policy, run.engine, advance)
     with run.stage("deduplicate", None):
         judge_duplicates(state, policy, staging)
-    with run.stage("overlap", to_look(state) if policy.overlap else None) as advance:
+    with run.stage("overlap", count_to_fingerprint(state) if policy.overlap else None) as advance:
         look_at_staged(state, policy, run.engine, advance)
         judge_overlap(state, policy, staging)
     with run.stage("synthesize", None):
@@ -352,7 +350,7 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
     with state.transaction():
         state.put("judged", json.dumps([ending, digest]))
         if json.loads(state.get("review") or "{}").get("digest") != digest:
-            state.db.execute("DELETE FROM meta WHERE name = 'review'")
+            state.remove("review")
             remove_pages(policy)
     if ending == "refused":
         result = _result(run, ending, summary, digest)
@@ -452,7 +450,7 @@ def result_of(
     published = ending in ("published", "already_published")
     return RunResult(
         ending=ending,
-        objects=state.count(FOUND),
+        objects=count_found(state),
         outcomes=outcome_counts(state),
         dropped=rule_counts(state, "dropped"),
         quarantined=rule_counts(state, "quarantined"),

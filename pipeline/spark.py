@@ -28,6 +28,7 @@ from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.stages.evidence import Tally, object_rows
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.objects import pending_sources
 from medsanitize.pipeline.state.shards import Shard, part_of, shard_path, sources_of
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Engine, Policy
@@ -128,15 +129,13 @@ def inventory_rows(policy: Policy, shards: int) -> pa.Table:
     """
     Shard.parse(f"1/{shards}")
     with _shared(policy) as state:
-        rows = state.db.execute("SELECT source, size, stamp, patient FROM objects WHERE outcome IS NULL")
         batches = []
-        while page := rows.fetchmany(_ROWS):
-            sources, sizes, stamps, patients = zip(*page, strict=True)
+        for page in pending_sources(state, _ROWS):
             columns = (
-                [_uri(one) for one in sources],
-                list(sizes),
-                [one.hex() for one in stamps],
-                [part_of(one, shards) for one in patients],
+                [_uri(one.source) for one in page],
+                [one.size for one in page],
+                [one.stamp.hex() for one in page],
+                [part_of(one.patient, shards) for one in page],
             )
             batches.append(pa.record_batch(list(columns), schema=INVENTORY_SCHEMA))
     return pa.Table.from_batches(batches, schema=INVENTORY_SCHEMA)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.release.atomic_io import storage_errors
@@ -65,6 +65,17 @@ def table_rows(path: Path) -> RecordBatchReader:
 
     file = pq.ParquetFile(path)
     return RecordBatchReader.from_batches(file.schema_arrow, read_record_batches(file, _ROWS))
+
+
+def sorted_rows(
+    db: DuckDBPyConnection, path: Path, columns: Sequence[str], page: int
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield pages of the rows of a Parquet file in the order of these columns, nulls first."""
+    order = ", ".join(f"{quote_identifier(name)} NULLS FIRST" for name in columns)
+    db.register("waiting", table_rows(path))
+    found = db.execute(f"SELECT * FROM waiting ORDER BY {order}")  # noqa: S608  names are quoted
+    while rows := found.fetchmany(page):
+        yield rows
 
 
 def quote_identifier(name: str) -> str:

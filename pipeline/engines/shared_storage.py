@@ -141,8 +141,8 @@ def end_sharing(state: State, staging: Path) -> None:
     sight = state.get(_SIGHT)
     if sight is None:
         return
-    with state.transaction() as db:
-        db.execute("DELETE FROM meta WHERE name = ?", (_SIGHT,))
+    with state.transaction():
+        state.remove(_SIGHT)
     with storage_errors():
         (staging / json.loads(sight)[1]).unlink(missing_ok=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.resume import scope_of, state_path
 from medsanitize.pipeline.runtime.optional_dependencies import check_release_extra
 from medsanitize.pipeline.state.database import State, translated
+from medsanitize.pipeline.state.sanitized import links
 from medsanitize.policies.model import Policy
 from medsanitize.policies.release_key import read_release_key
 from medsanitize.release.atomic_io import storage_errors
@@ -68,11 +68,7 @@ def open_for_reading(policy: Policy) -> State:
 
 
 def _write(state: State, target: Path, patients: int) -> int:
-    rows = state.db.execute("SELECT value FROM links WHERE patient = ?", (patients,))
-    pairs: set[tuple[str, str]] = set()
-    for (value,) in rows:
-        old, new = json.loads(state.seal.open(value, b"link"))
-        pairs.add((new, old))
+    pairs = {(new, old) for old, new in links(state, patients=bool(patients))}
     with storage_errors():
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

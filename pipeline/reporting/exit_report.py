@@ -8,7 +8,6 @@ source, no path.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,8 +21,8 @@ from medsanitize.errors import MedsanitizeError, UsageError
 from medsanitize.pipeline.reporting.prometheus import Families, render
 from medsanitize.pipeline.runtime.progress import StageTiming
 from medsanitize.pipeline.runtime.result import RunResult, exit_code, explain, failed_ending
-from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.queries import FOUND
+from medsanitize.pipeline.state.database import State, StateError
+from medsanitize.pipeline.state.objects import outcome_totals
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import reserve_space, storage_errors, write_atomic
@@ -64,7 +63,7 @@ class Account:
 
     def count(self, state: State) -> None:
         """Count what the state holds; a state that cannot be read leaves the counts as they were."""
-        with suppress(sqlite3.Error):
+        with suppress(StateError):
             self.counts = _counts(state)
 
     @property
@@ -145,22 +144,20 @@ def _instant(seconds: float) -> str:
 
 
 def _counts(state: State) -> Counts:
-    rows = state.db.execute(
-        "SELECT coalesce(outcome, 'pending'), coalesce(rule, ''), count(*), sum(size),"  # noqa: S608
-        f" sum(coalesce(bytes, 0)) FROM objects WHERE {FOUND} GROUP BY outcome, rule ORDER BY 1, 2"
-    ).fetchall()
+    totals = outcome_totals(state)
     outcomes = dict.fromkeys(_OUTCOMES, 0)
     rules: dict[str, dict[str, int]] = {"dropped": {}, "quarantined": {}}
-    for outcome, rule, count, _, _ in rows:
-        outcomes[outcome] += count
+    for one in totals:
+        outcome = one.outcome or "pending"
+        outcomes[outcome] += one.objects
         if outcome in rules:
-            rules[outcome][rule] = count
+            rules[outcome][one.rule or ""] = one.objects
     return Counts(
         objects=sum(outcomes.values()),
         outcomes=outcomes,
         rules=rules,
-        source_bytes=sum(row[3] for row in rows),
-        released_bytes=sum(row[4] for row in rows if row[0] == "released"),
+        source_bytes=sum(one.source_bytes for one in totals),
+        released_bytes=sum(one.released_bytes for one in totals if one.outcome == "released"),
     )
 
 

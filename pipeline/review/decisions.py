@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.reset import AGAIN, undo_verdicts
+from medsanitize.pipeline.state.decisions import (
+    concerned_by_finding,
+    concerned_by_item,
+    concerned_by_object,
+    decisions_digest,
+    store_decision,
+)
+from medsanitize.pipeline.state.findings import finding_kinds
+from medsanitize.pipeline.state.reset import clear_set_decisions, count_requeued, mark_requeued
 
 FORMAT = 1
 _LARGEST = 16 * 2**20
@@ -98,12 +104,12 @@ def record_decisions(state: State, found: dict[str, Any]) -> Recorded:
     if found["approve"] is not None and found["approve"] != page["approve"]:
         raise UsageError("The approval is not of the staged release", "Approve on a fresh page")
     decisions = sorted(found["decisions"].items(), key=lambda item: (_SEVERITY.index(item[1]), item[0]))
-    with state.transaction() as db:
+    with state.transaction():
         for item, verdict in decisions:
-            _record(state, db, item, verdict)
-        concerned = state.count(f"rule = '{AGAIN}'")
+            _record(state, item, verdict)
+        concerned = count_requeued(state)
         if concerned:
-            undo_verdicts(db)
+            clear_set_decisions(state)
         state.put_plain("reviewed", b"1")
         state.put("decided", decisions_digest(state))
         if found["approve"] is not None:
@@ -111,45 +117,24 @@ def record_decisions(state: State, found: dict[str, Any]) -> Recorded:
     return Recorded(len(decisions), concerned, found["approve"] is not None)
 
 
-def _record(state: State, db: sqlite3.Connection, item: str, verdict: str) -> None:
-    """Keep one decision for every object it is about, and let them wait unless nothing is to change."""
-    sort, _, name = item.rpartition("-")
-    if sort == "object":
-        concerned = "SELECT id, '' FROM objects WHERE id = :id AND (outcome = 'released' OR rule = :again)"
-        key: dict[str, object] = {"id": int(name)}
-    elif sort == "finding":
-        pairs = db.execute("SELECT DISTINCT place, rule FROM findings").fetchall()
-        place, rule = next((pair for pair in pairs if finding_name(state, *pair) == name), ("", ""))
-        concerned = (
-            "SELECT id, '' FROM findings JOIN objects USING (id)"
-            " WHERE place = :place AND findings.rule = :rule AND outcome <> 'dropped'"
-        )
-        key = {"place": place, "rule": rule}
+def _record(state: State, item: str, verdict: str) -> None:
+    """Store one decision for every object it is about, and let them wait unless nothing is to change."""
+    kind, _, name = item.rpartition("-")
+    if kind == "object":
+        concerned = concerned_by_object(state, int(name))
+    elif kind == "finding":
+        kinds = finding_kinds(state)
+        place, rule = next((pair for pair in kinds if finding_name(state, *pair) == name), ("", ""))
+        concerned = concerned_by_finding(state, place, rule)
     else:
-        concerned = "SELECT id, place FROM doubted JOIN doubts USING (name) WHERE name = :name"
-        key = {"name": bytes.fromhex(name)}
-    rows = db.execute(concerned, {**key, "again": AGAIN}).fetchall()
-    if not rows:
+        concerned = concerned_by_item(state, bytes.fromhex(name))
+    if not concerned:
         raise UsageError("A decision is about nothing that was on the page", "Give the file as it was saved")
-    db.executemany("INSERT OR REPLACE INTO decisions VALUES (?, ?, ?)", [(*row, verdict) for row in rows])
+    store_decision(state, concerned, verdict)
     if verdict != "release":
-        db.executemany(
-            "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ?",
-            [(AGAIN, number) for number, _ in rows],
-        )
+        mark_requeued(state, [number for number, _ in concerned])
 
 
 def finding_name(state: State, place: str, rule: str) -> str:
     """The name under which the page speaks of a finding of the audit."""
     return state.seal.name("finding", place, rule).hex()
-
-
-def decisions_digest(state: State) -> str:
-    """One number for everything that was decided; empty when nothing was."""
-    digest = sha256()
-    rows = state.db.execute("SELECT id, place, verdict FROM decisions ORDER BY id, place")
-    empty = True
-    for row in rows:
-        digest.update(json.dumps(row).encode() + b"\n")
-        empty = False
-    return "" if empty else digest.hexdigest()

@@ -20,10 +20,17 @@ from medsanitize.pipeline.review.decisions import Recorded, finding_name, read_d
 from medsanitize.pipeline.review.sample import Look, look_at, sample_of
 from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
-from medsanitize.pipeline.stages.review_items import open_doubt
 from medsanitize.pipeline.state.database import State, translated
-from medsanitize.pipeline.state.keys import open_paths
-from medsanitize.pipeline.state.queries import outcome_counts, rule_counts
+from medsanitize.pipeline.state.decisions import sampled_object
+from medsanitize.pipeline.state.findings import finding_groups
+from medsanitize.pipeline.state.objects import outcome_counts, rule_counts
+from medsanitize.pipeline.state.records import quarantined_sources
+from medsanitize.pipeline.state.review_queue import (
+    UndecidedItem,
+    count_left_out,
+    open_doubt,
+    undecided_items,
+)
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.review import QuarantineEntry, ReviewCard, ReviewPage, data_uri, render_review_page
@@ -80,13 +87,13 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
     """
     with _opened(policy) as (state, subkeys):
         ending, digest = _judged(state, policy)
-        findings, names = list(_finding_cards(state)), _open_doubts(state)
+        findings, names = list(_finding_cards(state)), undecided_items(state)
         parts = list(islice(_parts(chain(findings, _doubt_cards(state, names))), PAGES))
         looks = _look(state, policy, subkeys, ending, digest, stop or Stop())
         shown = sum(map(len, parts))
         beyond = len(findings) + len(names) - shown
         pages = tuple(page_path(policy, number) for number in range(1, len(parts) + 1))
-        items = [*(card.id for card in findings), *(name.hex() for name, _ in names)]
+        items = [*(card.id for card in findings), *(one.name.hex() for one in names)]
         identity = state.seal.name("review page", digest, *items, *(str(look.id) for look in looks)).hex()
         told = _left_out(state, beyond)
         remove_pages(policy)
@@ -109,7 +116,7 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
             with state.transaction():
                 state.put("review", json.dumps({"page": identity, "digest": digest, "approve": approve}))
         quarantined = outcome_counts(state)["quarantined"]
-        return Review(pages, ending, digest, shown, len(looks), quarantined, beyond + _unseen(state))
+        return Review(pages, ending, digest, shown, len(looks), quarantined, beyond + count_left_out(state))
 
 
 @translated()
@@ -172,34 +179,19 @@ def _judged(state: State, policy: Policy) -> tuple[str, str]:
 
 def _finding_cards(state: State) -> Iterator[ReviewCard]:
     """What the audit found in objects that were to be released."""
-    rows = state.db.execute(
-        "SELECT place, findings.rule, count(*) FROM findings JOIN objects USING (id)"
-        " WHERE outcome = 'released' GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
-    ).fetchall()
-    for place, rule, count in rows:
+    for group in finding_groups(state):
         yield ReviewCard(
-            f"finding-{finding_name(state, place, rule)}",
-            rule,
-            f"The audit refuses {_objects(count)}: {place}",
+            f"finding-{finding_name(state, group.place, group.rule)}",
+            group.rule,
+            f"The audit refuses {_objects(group.objects)}: {group.place}",
             (("quarantine", "Quarantine"),),
             note="Left as it is, the gate refuses the release again.",
         )
 
 
-def _open_doubts(state: State) -> list[tuple[bytes, int]]:
-    """Every doubt on which somebody has yet to decide, the most doubtful first, and its objects' number."""
-    rows = state.db.execute(
-        "SELECT name, count(*) FROM doubted JOIN doubts USING (name) JOIN objects USING (id)"
-        " WHERE outcome <> 'dropped' AND objects.rule IS NOT 'review' AND NOT EXISTS"
-        "  (SELECT 1 FROM decisions WHERE decisions.id = doubted.id AND decisions.place = doubts.place)"
-        " GROUP BY name ORDER BY rank, doubts.rule, count(*) DESC, name"
-    )
-    return [(bytes(name), int(count)) for name, count in rows]
-
-
-def _doubt_cards(state: State, names: Sequence[tuple[bytes, int]]) -> Iterator[ReviewCard]:
-    for name, count in names:
-        yield _doubt_card(name.hex(), open_doubt(state, name), count)
+def _doubt_cards(state: State, items: Sequence[UndecidedItem]) -> Iterator[ReviewCard]:
+    for one in items:
+        yield _doubt_card(one.name.hex(), open_doubt(state, one.name), one.objects)
 
 
 def _doubt_card(name: str, doubt: ReviewItem, count: int) -> ReviewCard:
@@ -260,15 +252,11 @@ def _with_the_rest(page: ReviewPage, state: State, looks: Sequence[Look]) -> Rev
 
 
 def _look_card(state: State, look: Look) -> ReviewCard:
-    again, alike = state.db.execute(
-        "SELECT again, (SELECT count(*) FROM objects AS other WHERE other.pixels = objects.pixels"
-        "  AND other.id <> objects.id AND other.outcome = 'released') FROM objects WHERE id = ?",
-        (look.id,),
-    ).fetchone()
+    found = sampled_object(state, look.id)
     notes = (
         look.missing,
-        "It changed after the last review." if again else "",
-        f"The same pixels are in {_objects(alike)} more." if alike else "",
+        "It changed after the last review." if found.changed else "",
+        f"The same pixels are in {_objects(found.equal_pixels)} more." if found.equal_pixels else "",
     )
     modality = next((row[4] for row in look.header if row[1] == "(0008,0060)"), "") or "Object"
     return ReviewCard(
@@ -288,32 +276,21 @@ def _refusals(state: State) -> Iterator[QuarantineEntry]:
     rules = rule_counts(state, "quarantined")
     share = max(10, _REFUSALS // max(len(rules), 1))
     for rule in rules:
-        rows = state.db.execute(
-            "SELECT source, payload FROM objects WHERE outcome = 'quarantined' AND rule = ?"
-            " ORDER BY id LIMIT ?",
-            (rule, share),
-        )
-        for source, payload in rows:
-            path = os.fsdecode(open_paths(state.seal, source)[0]).encode("utf-8", "replace").decode()
-            found = json.loads(state.seal.open(payload, b"record"))[1] if payload else []
-            place = next((place for place, by in found if by == rule), "file")
-            yield QuarantineEntry(path, place, rule)
+        for one in quarantined_sources(state, rule, share):
+            path = os.fsdecode(one.path).encode("utf-8", "replace").decode()
+            yield QuarantineEntry(path, one.place, rule)
 
 
 def _left_out(state: State, beyond: int) -> tuple[str, ...]:
     told = []
     if beyond:
         told.append(f"{beyond:,} more are in doubt: they come once these are decided.")
-    if unseen := _unseen(state):
+    if unseen := count_left_out(state):
         told.append(
             f"{unseen:,} more doubts were not kept, because one object or the run has too many of them:"
             " those places stay as the programs decided."
         )
     return tuple(told)
-
-
-def _unseen(state: State) -> int:
-    return int(state.db.execute("SELECT total(count) FROM unseen").fetchone()[0])
 
 
 def _write(path: Path, content: bytes) -> None:

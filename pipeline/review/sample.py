@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from medsanitize.pipeline.engines.base import Died, Engine
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.state.database import State
-from medsanitize.release.layout import staged_path
+from medsanitize.pipeline.state.decisions import changed_after_review, is_undecided, sample_candidates
+from medsanitize.pipeline.state.staged_objects import staged_path_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,35 +48,14 @@ class Look:
 
 def sample_of(state: State, seed: str) -> list[int]:
     """The objects of the sample that nobody decided on yet, then those that a review changed."""
-    rows = state.db.execute("SELECT id FROM objects WHERE outcome = 'released' OR rule = 'review'")
-    drawn = heapq.nsmallest(
-        SIZE, (number for (number,) in rows), key=lambda n: state.seal.mark(f"{seed}:{n}")
-    )
-    changed = state.db.execute(
-        "SELECT id FROM objects WHERE outcome = 'released' AND again ORDER BY id LIMIT ?", (SIZE,)
-    )
-    wanted = dict.fromkeys([*drawn, *(number for (number,) in changed)])
-    return [number for number in wanted if _open(state, number)]
-
-
-def _open(state: State, number: int) -> bool:
-    found = state.db.execute(
-        "SELECT outcome = 'released' AND NOT EXISTS"
-        " (SELECT 1 FROM decisions WHERE decisions.id = objects.id AND place = '')"
-        " FROM objects WHERE id = ?",
-        (number,),
-    ).fetchone()
-    return bool(found[0])
+    drawn = heapq.nsmallest(SIZE, sample_candidates(state), key=lambda n: state.seal.mark(f"{seed}:{n}"))
+    wanted = dict.fromkeys([*drawn, *changed_after_review(state, SIZE)])
+    return [number for number in wanted if is_undecided(state, number)]
 
 
 def look_at(state: State, engine: Engine, root: Path, numbers: Sequence[int]) -> list[Look]:
     """Look at released objects below ``root``, each in a process that may die of it."""
-    items = []
-    for number in numbers:
-        names = state.db.execute(
-            "SELECT p_patient, p_study, p_series, p_instance, p_suffix FROM objects WHERE id = ?", (number,)
-        ).fetchone()
-        items.append((number, staged_path(*names), str(root)))
+    items = [(number, staged_path_of(state, number), str(root)) for number in numbers]
     looks: list[Look] = []
     batches = iter(items)
     for result in engine.map(look_batch, iter(lambda: list(islice(batches, 4)), []), isolate=True):

@@ -10,22 +10,28 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engines.base import Died, Engine, batches
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.runtime.workspace import staging_folder
-from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.findings import (
+    Audited,
+    ObjectToAudit,
+    any_slide_to_audit,
+    objects_to_audit,
+    store_audit,
+)
 from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.pipeline.state.patients import all_known, known_of, patient_of
 from medsanitize.pipeline.state.records import open_record
-from medsanitize.pipeline.state.reset import make_again
+from medsanitize.pipeline.state.reset import requeue
 from medsanitize.pipeline.storage.named_files import named
 from medsanitize.pipeline.storage.sources import SourceProblem, opened_all
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
-from medsanitize.release.layout import staged_path
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import FilePart, SlideRecord
@@ -80,22 +86,6 @@ class Target:
         return f"Target({self.id})"
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """One file's findings (place, rule), and its pixels: 1 compared, 0 to be decoded, -1 unreadable.
-
-    ``scans`` are digests of tiles beside that of its pixels: of a DICOM slide, of each channel of an AFI.
-    ``gone``: it is not there any more.
-    """
-
-    id: int
-    findings: tuple[tuple[str, str], ...]
-    pixels_check: int
-    pixels: bytes | None
-    scans: tuple[bytes, ...] = ()
-    gone: bool = False
-
-
 def removed_categories(policy: Policy) -> frozenset[str]:
     """Categories of known identifiers that the policy claims to remove everywhere."""
     options = policy.dicom.options
@@ -139,30 +129,16 @@ def audit_objects(
     engine.equip(search)
     # Viewers' libraries are native code: what they die of must not take the run along.
     gone: list[int] = []
-    apart = state.count("kind = 'slide' AND outcome = 'released' AND audited = 0") > 0
+    apart = any_slide_to_audit(state)
     for result in engine.map(audit_batch, batches(_targets(state, policy, subkeys), BATCH), isolate=apart):
         audited = [_died(result.item)] if isinstance(result, Died) else result
         gone += [one.id for one in audited if one.gone]
-        state.write(
-            "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
-            [(one.pixels_check, one.pixels, one.id) for one in audited],
-        )
-        scans = [(digest, one.id) for one in audited for digest in one.scans]
-        if scans:
-            state.write("INSERT OR IGNORE INTO scans VALUES (?, ?)", scans)
-        found = [(one.id, place, rule) for one in audited for place, rule in one.findings]
-        if found:
-            state.write("INSERT OR IGNORE INTO findings VALUES (?, ?, ?)", found)
-            # A slide stands alone: one that is not clean leaves the release, and the others stay.
-            failed = [(one.findings[0][1], one.id) for one in audited if one.findings]
-            state.write(
-                "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ? AND kind = 'slide'", failed
-            )
+        store_audit(state, audited)
         state.wrote(len(audited))
         on_objects(len(audited))
     state.commit()
     if gone:
-        make_again(state, gone, staging_folder(policy))
+        requeue(state, gone, staging_folder(policy))
         raise EnvironmentFailure(
             f"Files of {len(gone)} objects are gone from the staging folder",
             "See who removes files there, then run the same command again: it makes them anew",
@@ -171,21 +147,23 @@ def audit_objects(
 
 
 def _targets(state: State, policy: Policy, subkeys: SubKeys) -> Iterator[Target]:
-    rows = _staged_rows(state)
-    for (patient, study), group in groupby(rows, key=lambda row: (row[0], row[1])):
+    for (patient, study), group in groupby(objects_to_audit(state), key=_study_of):
         subject: Subject | None = None
-        for _, _, number, *names, digest, native, kind, payload, source, stamp in group:
-            if subject is None or subject.pseudonym != names[0]:
-                subject = _subject(state, policy, subkeys, patient, study, names[0])
+        for one in group:
+            if subject is None or subject.pseudonym != one.names[0]:
+                subject = _subject(state, policy, subkeys, patient, study, one.names[0])
             slide, parts = None, tuple[FilePart, ...]()
-            if kind == "raster":
-                parts = open_record(state, "released", names[:4], payload).parts
-            elif kind == "slide":
-                record = open_record(state, "released", names[:4], payload)
-                paths = open_paths(state.seal, source)
-                slide = SlideTarget(record.slide, record.parts, paths, stamp) if record.slide else None
-            plain = None if native is None else bool(native)
-            yield Target(number, staged_path(*names), digest.hex(), plain, subject, slide, parts)
+            if one.kind == "raster":
+                parts = open_record(state, "released", one.names, one.payload).parts
+            elif one.kind == "slide":
+                record = open_record(state, "released", one.names, one.payload)
+                paths = open_paths(state.seal, one.source)
+                slide = SlideTarget(record.slide, record.parts, paths, one.stamp) if record.slide else None
+            yield Target(one.id, one.path, one.sha256.hex(), one.native, subject, slide, parts)
+
+
+def _study_of(one: ObjectToAudit) -> tuple[bytes, bytes]:
+    return one.patient, one.study
 
 
 def _subject(
@@ -221,24 +199,6 @@ def allowed_dates(
     moved = {shift_date(date, days) for date in dates}
     first = {f"{date[:4]}0101" for date in dates} if policy.dicom.dates.method == "year" else set()
     return frozenset(date for date in moved | first if date)
-
-
-def _staged_rows(
-    state: State,
-) -> Iterator[tuple[Any, ...]]:
-    after: tuple[bytes, bytes, int] = (b"", b"", -1)
-    while True:
-        page = state.db.execute(
-            "SELECT patient, study, id, p_patient, p_study, p_series, p_instance, p_suffix, sha256, native,"
-            " kind, payload, source, stamp FROM objects"
-            " WHERE outcome = 'released' AND audited = 0 AND (patient, study, id) > (?, ?, ?)"
-            " ORDER BY patient, study, id LIMIT ?",
-            (*after, PAGE),
-        ).fetchall()
-        if not page:
-            return
-        yield from page
-        after = page[-1][:3]
 
 
 def _died(target: Target) -> Audited:
@@ -376,16 +336,6 @@ def audit_evidence(search: IdentifierSearch, staging: Path) -> list[tuple[str, s
                 name = layout.release_path(file, staging)
                 found.extend((name, finding.place, finding.rule) for finding in audit_file(file, search))
     return found
-
-
-def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, str]]:
-    """Findings in objects that are to be released, by path; at most ``limit`` of them."""
-    rows = state.db.execute(
-        "SELECT p_patient, p_study, p_series, p_instance, p_suffix, place, findings.rule FROM findings"
-        " JOIN objects USING (id) WHERE outcome = 'released' ORDER BY 1, 2, 3, 4, 5, 6, 7 LIMIT ?",
-        (limit,),
-    )
-    return [(staged_path(*row[:5]), row[5], row[6]) for row in rows]
 
 
 def count_by_rule(findings: Sequence[tuple[str, str, str]]) -> dict[str, int]:

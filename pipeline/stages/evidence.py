@@ -11,8 +11,9 @@ from typing import Any
 
 from medsanitize import __version__
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.queries import outcome_counts, released_rows, rule_counts
+from medsanitize.pipeline.state.objects import count_flagged, outcome_counts, rule_counts
 from medsanitize.pipeline.state.records import open_record
+from medsanitize.pipeline.state.released import released_objects
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import OPTION_CODES, Policy
 from medsanitize.release.canonical_json import canonical_json
@@ -88,21 +89,16 @@ def count_actions(rules: Mapping[str, int]) -> dict[str, int]:
 
 def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) -> Iterator[ObjectRow]:
     """Yield the rows of the manifest, counting them on the way."""
-    columns = "p_suffix, bytes, sha256, pixels, pixels_check, flags, audited, payload"
-    columns += ", (SELECT trouble FROM looks WHERE looks.id = objects.id)"
-    columns += ", (SELECT label FROM synthetics WHERE synthetics.id = objects.id)"
     synthetic = json.loads(state.get("synthesized") or "{}")
     overlapped = json.loads(state.get("overlapped") or "{}")
     registry_made = policy.deduplicate.registry != "ignore"
-    for row in released_rows(state, columns):
-        names = tuple(str(name) for name in row[:4])
-        suffix, size, digest, pixels, looked, flags, audited, payload, trouble, label = row[4:]
-        record = open_record(state, "released", names, payload)  # type: ignore[arg-type]
-        found = set(str(flags).split(","))
+    for row in released_objects(state):
+        record = open_record(state, "released", row.names, row.payload)
+        found = set(row.flags.split(","))
         actions = count_actions(record.rules)
         out = ObjectRow(
             object_id=keyed_mac(subkeys.uid, "object id", record.instance)[:16].hex(),
-            path=staged_path(record.patient, record.study, record.series, record.instance, str(suffix)),
+            path=staged_path(record.patient, record.study, record.series, record.instance, row.suffix),
             kind=record.kind,
             modality=record.modality,
             sop_class=record.sop_class,
@@ -111,11 +107,11 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             study=record.study,
             series=record.series,
             instance=record.instance,
-            bytes=int(size),  # type: ignore[call-overload]
-            sha256=bytes(digest).hex(),  # type: ignore[call-overload]
+            bytes=row.size,
+            sha256=row.sha256.hex(),
             parts=parts_to_json(record.parts),
             # What tiles a slide is made of is for the holder alone: copies of the source have the same.
-            pixels_sha256=bytes(pixels).hex() if pixels and not record.slide else None,  # type: ignore[call-overload]
+            pixels_sha256=row.pixels.hex() if row.pixels and not record.slide else None,
             rows=record.rows,
             columns=record.columns,
             frames=record.frames,
@@ -123,10 +119,10 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             pixel_regions_cleaned=record.pixel_regions_cleaned,
             check_pixels=record.pixels,
             check_faces=record.faces,
-            check_identifiers=CheckResult.PASSED if audited else CheckResult.NOT_RUN,
-            check_duplicates=_duplicate_check(found, looked == 1),
+            check_identifiers=CheckResult.PASSED if row.audited else CheckResult.NOT_RUN,
+            check_duplicates=_duplicate_check(found, row.pixels_check == 1),
             check_registry=_registry_check(found, registry_made),
-            check_overlap=_overlap_check(found, trouble, overlapped),
+            check_overlap=_overlap_check(found, row.trouble, overlapped),
             actions_replaced=actions["replaced"],
             actions_emptied=actions["emptied"],
             actions_removed=actions["removed"],
@@ -135,8 +131,8 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             actions_kept=actions["kept"],
             **_slide_columns(record),
         )
-        if label is not None:
-            out = _as_synthetic(out, state.seal.open(bytes(label), b"label").decode(), synthetic)  # type: ignore[call-overload]
+        if row.label is not None:
+            out = _as_synthetic(out, state.seal.open(row.label, b"label").decode(), synthetic)
         tally.add(out, record.rules)
         yield out
 
@@ -255,7 +251,7 @@ def summarize(
         gates=gates,
         checks={name: dict(sorted(counts.items())) for name, counts in tally.checks.items()},
         duplicates_dropped=sum(count for rule, count in dropped.items() if rule.startswith("duplicate-")),
-        pixel_equal_flagged=state.count("outcome = 'released' AND flags LIKE '%pixels%'"),
+        pixel_equal_flagged=count_flagged(state, "pixels"),
         pixel_regions_cleaned=tally.regions,
         supersedes=notes.get("supersedes"),
         public_prior=tuple(notes.get("public_prior", ())),

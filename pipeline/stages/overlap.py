@@ -17,9 +17,16 @@ from medsanitize.pipeline.engines.base import Died, Engine, batches
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.deduplicate import registry_of
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.queries import FOUND
+from medsanitize.pipeline.state.fingerprints import (
+    FingerprintRow,
+    clear_fingerprints,
+    flag_patients,
+    rule_out_patients,
+    store_fingerprints,
+)
 from medsanitize.pipeline.state.records import remove_unreleased
-from medsanitize.pipeline.state.staged_objects import Staged, staged_objects
+from medsanitize.pipeline.state.released import released_fingerprints
+from medsanitize.pipeline.state.staged_objects import Staged, objects_to_fingerprint
 from medsanitize.policies.model import Overlap, Policy, RegistryKey
 from medsanitize.policies.release_key import read_registry_key
 from medsanitize.release.atomic_io import storage_errors
@@ -38,7 +45,6 @@ BATCH: Final = 16
 RULE: Final = "overlap"
 _PURPOSE: Final = b"look"
 _LENGTHS: Final = struct.Struct("<III")
-_TO_LOOK: Final = f"outcome = 'released' AND id NOT IN (SELECT id FROM looks) AND {FOUND}"  # noqa: S608
 
 
 def check_overlap(policy: Policy) -> None:
@@ -105,28 +111,23 @@ def look_at_staged(
     from medsanitize.verifiers.reid.overlap.models import open_models
 
     _forget_other_models(state, open_models(paths_of(policy.overlap)).identity)
-    for result in engine.map(look_batch, batches(staged_objects(state, _TO_LOOK), BATCH), isolate=True):
-        rows = [(result.item.id, DIED, None, None)] if isinstance(result, Died) else result
-        state.write("INSERT OR REPLACE INTO looks VALUES (?, ?, ?, ?)", rows)
+    for result in engine.map(look_batch, batches(objects_to_fingerprint(state), BATCH), isolate=True):
+        rows = [FingerprintRow(result.item.id, DIED, None, None)] if isinstance(result, Died) else result
+        store_fingerprints(state, rows)
         state.wrote(len(rows))
         on_objects(len(rows))
     state.commit()
 
 
-def to_look(state: State) -> int:
-    """How many staged objects were not looked at yet."""
-    return state.count(_TO_LOOK)
-
-
 def _forget_other_models(state: State, identity: str) -> None:
     if state.get("looked-by") != identity:
-        with state.transaction() as db:
-            db.execute("DELETE FROM looks")
+        with state.transaction():
+            clear_fingerprints(state)
             state.put("looked-by", identity)
 
 
-def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, str, str | None, bytes | None]]:
-    """Look at staged objects: row, trouble, modality, and what was seen, sealed."""
+def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[FingerprintRow]:
+    """Fingerprint staged objects; fingerprints are sealed."""
     from medsanitize.pipeline.engines.fingerprint_workers import look_batch as look
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.models import open_models
@@ -140,7 +141,7 @@ def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[tuple[int, str, 
         for one in batch
     ]
     return [
-        (one.id, seen.trouble, seen.modality, worker.seal.close(_packed(seen), _PURPOSE))
+        FingerprintRow(one.id, seen.trouble, seen.modality, worker.seal.close(_packed(seen), _PURPOSE))
         for one, seen in zip(batch, look(models, images), strict=True)
     ]
 
@@ -172,18 +173,12 @@ def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | N
 
 def visited(state: State) -> Iterator[tuple[str, str, ImageFingerprint]]:
     """Patient, path and look of every released object, in the order of their pseudonyms."""
-    from medsanitize.pipeline.state.queries import released_rows
-
-    columns = "p_suffix, (SELECT trouble FROM looks WHERE looks.id = objects.id)"
-    columns += ", (SELECT modality FROM looks WHERE looks.id = objects.id)"
-    columns += ", (SELECT value FROM looks WHERE looks.id = objects.id)"
-    columns += f", {FOUND}"
-    for row in released_rows(state, columns):
-        if not row[8]:
-            continue  # a synthetic image shows nobody who could be in an earlier release
-        names = [str(name) for name in row[:5]]
-        look = _unpacked(state, "not-looked-at" if row[5] is None else str(row[5]), row[6], row[7])  # type: ignore[arg-type]
-        yield names[0], next(all_paths(names, "")), look
+    # A synthetic image shows no patient who could be in an earlier release, and has no row here.
+    for one in released_fingerprints(state):
+        look = _unpacked(
+            state, "not-looked-at" if one.trouble is None else one.trouble, one.modality, one.value
+        )
+        yield one.names[0], next(all_paths([*one.names, one.suffix], "")), look
 
 
 # -- the verdict --------------------------------------------------------------------------
@@ -292,17 +287,7 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
 def _mark(state: State, action: str, patients: Sequence[str]) -> int:
     """Rule out or flag every object of these patients; returns how many."""
     outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(action)
-    if outcome:
-        done = state.db.executemany(
-            "UPDATE objects SET outcome = ?, rule = ? WHERE outcome = 'released' AND p_patient = ?",
-            [(outcome, RULE, patient) for patient in patients],
-        )
-    else:
-        done = state.db.executemany(
-            "UPDATE objects SET flags = flags || 'overlap,' WHERE outcome = 'released' AND p_patient = ?",
-            [(patient,) for patient in patients],
-        )
-    return max(done.rowcount, 0)
+    return rule_out_patients(state, patients, outcome, RULE) if outcome else flag_patients(state, patients)
 
 
 def register_embeddings(state: State, policy: Policy, entry: RegistryEntry) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.stages.faces import faces_of
-from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.decisions import any_decision, decisions_on
 from medsanitize.pipeline.state.keys import open_paths
+from medsanitize.pipeline.state.objects import PendingObject, pending_objects
 from medsanitize.pipeline.state.patients import known_of, patient_of, patients_with_id
-from medsanitize.pipeline.state.queries import decisions_on
 from medsanitize.pipeline.state.set_rules import (
     drop_unidentified_without_consent,
     drop_without_consent,
@@ -65,38 +66,27 @@ def resolve(state: State, policy: Policy) -> None:
 def jobs(state: State, policy: Policy) -> Iterator[Job]:
     """Yield what is still to be sanitised, a patient's study at a time, with its sealed context."""
     pseudonyms = read_pseudonyms(policy.pseudonyms.table)
-    undecided = state.db.execute("SELECT 1 FROM decisions LIMIT 1").fetchone() is None
+    decided = any_decision(state)
     face_of = faces_of(state, policy)
-    for (patient, study), group in groupby(_open_rows(state), key=lambda row: (row[1], row[2])):
+    for (patient, study), group in groupby(pending_objects(state), key=_study_of):
         stated = patient_of(state, patient)
         known = known_of(state, patient, study)
-        for number, _, _, kind, size, stamp, contested, sop, source in group:
-            decided = () if undecided else decisions_on(state, number)
+        for one in group:
             context = Context(
                 patient=stated.key,
-                object_key=sop.hex(),
+                object_key=one.sop.hex(),
                 known=known,
                 pseudonym=pseudonyms.get(stated.identifier) if stated.identifier else None,
-                decisions=decided,
-                face=face_of(number),
-                place=place_of(state, number) if kind == "slide" else None,
+                decisions=decisions_on(state, one.id) if decided else (),
+                face=face_of(one.id),
+                place=place_of(state, one.id) if one.kind == "slide" else None,
             )
-            paths = open_paths(state.seal, source)
-            yield Job(number, kind, paths, size, stamp, bool(contested), context)
+            paths = open_paths(state.seal, one.source)
+            yield Job(one.id, one.kind, paths, one.size, one.stamp, one.contested, context)
 
 
-def _open_rows(state: State) -> Iterator[tuple[int, bytes, bytes, str, int, bytes, int, bytes, bytes]]:
-    after: tuple[bytes, bytes, int] = (b"", b"", -1)
-    while True:
-        page = state.db.execute(
-            "SELECT id, patient, study, kind, size, stamp, contested, sop, source FROM objects"
-            " WHERE outcome IS NULL AND (patient, study, id) > (?, ?, ?) ORDER BY patient, study, id LIMIT ?",
-            (*after, PAGE),
-        ).fetchall()
-        if not page:
-            return
-        yield from page
-        after = (page[-1][1], page[-1][2], page[-1][0])
+def _study_of(one: PendingObject) -> tuple[bytes, bytes]:
+    return one.patient, one.study
 
 
 def batches(items: Iterator[Job], objects: int, size: int = 64 * 2**20) -> Iterator[Sequence[Job]]:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.review_queue import (
+    SealedDoubt,
+    add_item,
+    assign_item,
+    has_item,
+    queue_size,
+    store_left_out,
+)
 from medsanitize.sanitize.result import ReviewItem
 
 if TYPE_CHECKING:
@@ -25,20 +33,6 @@ _PICTURE = 512 * 2**10
 _TEXT = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class SealedDoubt:
-    """A doubt on its way into the state; ``value`` is empty where its worker sent it lately.
-
-    ``rank`` is 0 for what was left as it was, 1 for what was changed in pixels, 2 for the rest.
-    """
-
-    name: bytes
-    place: str
-    rule: str
-    rank: int
-    value: bytes
-
-
 @dataclass(slots=True)
 class Room:
     """How much the state may still take; what is beyond it is counted, not kept."""
@@ -49,8 +43,8 @@ class Room:
     @classmethod
     def left_in(cls, state: State) -> Room:
         """What is left of the bounds of a run."""
-        count, size = state.db.execute("SELECT count(*), total(length(value)) FROM doubts").fetchone()
-        return cls(PER_RUN - int(count), BYTES_PER_RUN - int(size))
+        stored = queue_size(state)
+        return cls(PER_RUN - stored.items, BYTES_PER_RUN - stored.bytes)
 
 
 def seal_doubts(worker: Worker, doubts: Sequence[ReviewItem]) -> tuple[tuple[SealedDoubt, ...], int]:
@@ -79,24 +73,13 @@ def _rank(doubt: ReviewItem) -> int:
 def store_doubts(state: State, number: int, doubts: Sequence[SealedDoubt], beyond: int, room: Room) -> None:
     """Keep the doubts of object ``number`` within the open batch, as far as there is room."""
     for doubt in doubts:
-        known = state.db.execute("SELECT 1 FROM doubts WHERE name = ?", (doubt.name,)).fetchone()
-        if known is None:
+        if not has_item(state, doubt.name):
             if not doubt.value or room.doubts < 1 or room.bytes < len(doubt.value):
                 beyond += 1
                 continue
-            row = (doubt.name, doubt.place, doubt.rule, doubt.rank, doubt.value)
-            state.write("INSERT INTO doubts VALUES (?, ?, ?, ?, ?)", [row])
+            add_item(state, doubt)
             room.doubts -= 1
             room.bytes -= len(doubt.value)
-        state.write("INSERT OR IGNORE INTO doubted VALUES (?, ?)", [(number, doubt.name)])
+        assign_item(state, number, doubt.name)
     if beyond:
-        state.write("INSERT OR REPLACE INTO unseen VALUES (?, ?)", [(number, beyond)])
-
-
-def open_doubt(state: State, name: bytes) -> ReviewItem:
-    """Read a doubt that the state holds."""
-    place, rule, value = state.db.execute(
-        "SELECT place, rule, value FROM doubts WHERE name = ?", (name,)
-    ).fetchone()
-    text, before, after = json.loads(state.seal.open(value, b"doubt"))
-    return ReviewItem(place, rule, text, b64decode(before), b64decode(after))
+        store_left_out(state, number, beyond)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +13,12 @@ from medsanitize.pipeline.engines.base import Died, Engine
 from medsanitize.pipeline.engines.partial_files import Drafts, drafted, drop_drafts, open_drafts
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.resolve import Job, batches, is_safe_name, jobs
-from medsanitize.pipeline.stages.review_items import Room, SealedDoubt, seal_doubts, store_doubts
+from medsanitize.pipeline.stages.review_items import Room, seal_doubts, store_doubts
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.objects import count_pending
 from medsanitize.pipeline.state.records import seal_record
+from medsanitize.pipeline.state.review_queue import SealedDoubt
+from medsanitize.pipeline.state.sanitized import LinkRow, SanitizedRow, add_links, link_row, store_sanitized
 from medsanitize.pipeline.storage.sha256_writer import LARGE, Digest
 from medsanitize.pipeline.storage.slide_files import view_of
 from medsanitize.pipeline.storage.sources import SourceProblem, opened_all
@@ -34,11 +36,6 @@ NATIVE = frozenset(
 _FORGET = 64 * 2**20
 _MANY, _MANY_READ = 48, 8
 _ROUNDS = 4
-_UPDATE = (
-    "UPDATE objects SET outcome = ?, rule = ?, staged = ?, p_patient = ?, p_study = ?, p_series = ?,"
-    " p_instance = ?, p_suffix = coalesce(?, p_suffix), p_parts = coalesce(?, p_parts),"
-    " bytes = ?, sha256 = ?, native = ?, payload = ? WHERE id = ?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +45,8 @@ class Done:
     ``beyond`` counts doubts that are left out.
     """
 
-    row: tuple[object, ...]
-    links: tuple[tuple[bytes, int, bytes], ...] = ()
+    row: SanitizedRow
+    links: tuple[LinkRow, ...] = ()
     doubts: tuple[SealedDoubt, ...] = ()
     beyond: int = 0
 
@@ -70,18 +67,16 @@ def sanitize_objects(
         open_drafts(staging)
     room = Room.left_in(state)
     decodes = policy.dicom.options.clean_pixel_data or policy.pixels.faces == "deface"
-    size = objects_of_a_batch(state.count("outcome IS NULL"), engine.workers, decodes=decodes)
+    size = objects_of_a_batch(count_pending(state), engine.workers, decodes=decodes)
     for result in engine.map(sanitize_batch, batches(jobs(state, policy), size), isolate=decodes):
         if isinstance(result, Died) and staging is not None:
             drop_drafts(staging, result.item.id)
         done = [_died(result.item)] if isinstance(result, Died) else result
-        state.write(_UPDATE, [one.row for one in done])
-        links = [link for one in done for link in one.links]
-        if links:
-            state.write("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
+        store_sanitized(state, [one.row for one in done])
+        add_links(state, [link for one in done for link in one.links])
         for one in done:
             if one.doubts or one.beyond:
-                store_doubts(state, int(str(one.row[-1])), one.doubts, one.beyond, room)
+                store_doubts(state, one.row.id, one.doubts, one.beyond, room)
         state.wrote(len(done))
         on_objects(len(done))
     state.commit()
@@ -130,9 +125,9 @@ def _object(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> 
         if drafts is not None:
             drafts.place()
     native = None if record.rows is None else record.transfer_syntax in NATIVE
-    facts = (sanitized.suffix, "", size, digest, native, seal_record(worker.seal, record), job.id)
+    facts = (names, sanitized.suffix, "", size, digest, native)
     return Done(
-        ("released", None, 2 if job.contested else 1, *names, *facts),
+        _released(worker, job, record, facts),
         _links(worker, sanitized.links, record.patient),
         *seal_doubts(worker, sanitized.doubts),
     )
@@ -161,9 +156,18 @@ def _slide(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> D
         record = replace(record, parts=tuple(parts))
         digest, size = bytes.fromhex(parts_digest(parts)), sum(part.size for part in parts)
     others = "\n".join(part.name for part in parts[1:])
-    facts = (suffix, others, size, digest, False, seal_record(worker.seal, record), job.id)
-    row = ("released", None, 2 if job.contested else 1, *names, *facts)
+    row = _released(worker, job, record, (names, suffix, others, size, digest, False))
     return Done(row, _links(worker, sanitized.links, record.patient))
+
+
+def _released(
+    worker: Worker,
+    job: Job,
+    record: ObjectRecord,
+    file: tuple[tuple[str, str, str, str], str, str, int, bytes, bool | None],
+) -> SanitizedRow:
+    staged = 2 if job.contested else 1
+    return SanitizedRow(job.id, "released", None, seal_record(worker.seal, record), staged, *file)
 
 
 def _may_name_files(names: tuple[str, str, str, str]) -> bool:
@@ -241,14 +245,11 @@ def _write_all(descriptor: int, block: bytes | memoryview) -> None:
         written = os.write(descriptor, block)
 
 
-def _links(
-    worker: Worker, links: Iterable[tuple[str, str]], patient: str
-) -> tuple[tuple[bytes, int, bytes], ...]:
+def _links(worker: Worker, links: Iterable[tuple[str, str]], patient: str) -> tuple[LinkRow, ...]:
     if not worker.setup.keep_links:
         return ()
-    seal = worker.seal
     return tuple(
-        (seal.name("link", *link), int(link[1] == patient), seal.close(json.dumps(link).encode(), b"link"))
+        link_row(worker.seal, link, is_patient=link[1] == patient)
         for link in links
         if worker.is_new_link(link)
     )
@@ -260,13 +261,13 @@ def _refused(worker: Worker, job: Job, kind: str, rule: str) -> Done:
 
 def _settled(worker: Worker, job: Job, record: ObjectRecord, sanitized: Sanitized | None = None) -> Done:
     rule = record.findings[0].rule if record.findings else "unknown"
-    nothing = (0, *(None,) * 9)
     doubts = seal_doubts(worker, sanitized.doubts) if sanitized else ((), 0)
-    return Done((str(record.outcome), rule, *nothing, seal_record(worker.seal, record), job.id), (), *doubts)
+    row = SanitizedRow(job.id, str(record.outcome), rule, seal_record(worker.seal, record))
+    return Done(row, (), *doubts)
 
 
 def _died(job: Job) -> Done:
-    return Done(("quarantined", "worker-died", 0, *(None,) * 10, job.id))
+    return Done(SanitizedRow(job.id, "quarantined", "worker-died"))
 
 
 # -- records in the state -----------------------------------------------------------------

@@ -24,7 +24,7 @@ from medsanitize.pipeline.state.patients import (
 from medsanitize.policies.model import Policy
 from medsanitize.policies.tables_section import TableSection
 from medsanitize.release.atomic_io import storage_errors
-from medsanitize.release.duckdb_session import duckdb_session, quote_identifier, table_rows
+from medsanitize.release.duckdb_session import duckdb_session, sorted_rows
 from medsanitize.release.layout import TABLES
 from medsanitize.release.summary import TableSummary
 from medsanitize.sanitize.dicom.dates import shift_date, shift_days, year_of_date
@@ -200,10 +200,7 @@ def write_ordered(path: Path, columns: Sequence[str], rows: Iterator[Sequence[st
         path.parent.mkdir(parents=True, exist_ok=True)
         count = _write_parquet(waiting, columns, iter(lambda: list(islice(rows, _ROWS)), []))
         with duckdb_session(path.parent) as db:
-            order = ", ".join(f"{quote_identifier(name)} NULLS FIRST" for name in columns)
-            db.register("waiting", table_rows(waiting))
-            found = db.execute(f"SELECT * FROM waiting ORDER BY {order}")  # noqa: S608  names are quoted
-            _write_parquet(path, columns, iter(lambda: found.fetchmany(_ROWS), []))
+            _write_parquet(path, columns, sorted_rows(db, waiting, columns, _ROWS))
         waiting.unlink()
     return count
 

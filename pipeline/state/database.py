@@ -30,6 +30,9 @@ _FAILING = tuple(
     for name in ("FULL", "IOERR", "BUSY", "LOCKED", "READONLY", "CANTOPEN", "PERM", "PROTOCOL", "NOLFS")
 )
 
+StateError = sqlite3.Error
+"""What is left of SQLite's errors where `translated` does not wrap a call."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS objects (
@@ -206,6 +209,11 @@ class State:
         """Keep an unsealed setting."""
         with translated():
             self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def remove(self, name: str) -> None:
+        """Remove a setting, within the open transaction if there is one."""
+        with translated():
+            self.db.execute("DELETE FROM meta WHERE name = ?", (name,))
 
     # -- rows -----------------------------------------------------------------------------
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import astuple
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import all_paths, contested_path
 from medsanitize.sanitize.result import CheckResult, FilePart, Finding, ObjectRecord, Outcome, SlideRecord
@@ -65,8 +66,47 @@ def open_record(state: State, outcome: str, names: Sequence[str | None], payload
     )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class QuarantinedSource:
+    """Path of the main file of a quarantined object, and the location that its rule names."""
+
+    path: bytes
+    place: str
+
+    def __repr__(self) -> str:
+        return "QuarantinedSource(...)"
+
+
+def quarantined_sources(state: State, rule: str, limit: int) -> Iterator[QuarantinedSource]:
+    """Yield quarantined objects of one rule, by row; at most ``limit``."""
+    rows = state.db.execute(
+        "SELECT source, payload FROM objects WHERE outcome = 'quarantined' AND rule = ? ORDER BY id LIMIT ?",
+        (rule, limit),
+    )
+    for source, payload in rows:
+        found = _findings(state, payload)
+        place = next((place for place, by in found if by == rule), "file")
+        yield QuarantinedSource(open_paths(state.seal, source)[0], place)
+
+
+def quarantined_places(state: State) -> dict[str, int]:
+    """Number of quarantined objects by location and rule."""
+    counts: dict[str, int] = {}
+    rows = state.db.execute("SELECT rule, payload FROM objects WHERE outcome = 'quarantined'")
+    for rule, payload in rows:
+        found = _findings(state, payload)
+        place = found[0][0] if found and found[0][1] == rule else "file"
+        counts[f"{place} {rule}"] = counts.get(f"{place} {rule}", 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _findings(state: State, payload: bytes | None) -> list[tuple[str, str]]:
+    """Location and rule of each finding of a sealed record, without the rest of it."""
+    return json.loads(state.seal.open(payload, b"record"))[1] if payload else []
+
+
 def remove_unreleased(state: State, staging: Path) -> None:
-    """Take the files of objects that lost their release out of the staging folder."""
+    """Remove the files of objects that are no longer to be released from the staging folder."""
     while True:
         rows = state.db.execute(
             "SELECT id, p_parts, p_patient, p_study, p_series, p_instance, p_suffix, staged FROM objects"

@@ -1,12 +1,13 @@
-"""Sanitising objects again: after a review decided on them, a release was withdrawn, or files went."""
+"""Sanitizing objects again: after a review decided on them, a withdrawn release, or missing files."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
+from sqlite3 import Connection
 
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.objects import rule_out
 from medsanitize.pipeline.state.records import remove_unreleased
 
 AGAIN = "again"
@@ -25,8 +26,19 @@ _CLEARED = (
 )
 
 
-def undo_verdicts(db: sqlite3.Connection) -> None:
-    """Take back what was judged of the whole set; what it ruled out waits to be sanitised again."""
+def count_requeued(state: State) -> int:
+    """Number of objects that wait to be sanitized again."""
+    return state.count(f"rule = '{AGAIN}'")
+
+
+def mark_requeued(state: State, numbers: Iterable[int]) -> None:
+    """Let objects wait to be sanitized again, within the open transaction."""
+    rule_out(state, numbers, "quarantined", AGAIN)
+
+
+def clear_set_decisions(state: State) -> None:
+    """Clear what was decided of the whole set; what it ruled out waits to be sanitized again."""
+    db = state.db
     db.execute(
         "UPDATE objects SET outcome = 'quarantined', rule = ?"
         " WHERE p_instance NOT NULL AND (outcome <> 'released' OR id IN (SELECT id FROM synthetics))",
@@ -36,20 +48,17 @@ def undo_verdicts(db: sqlite3.Connection) -> None:
     db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in _JUDGED])
 
 
-def make_again(state: State, numbers: Iterable[int], staging: Path) -> None:
-    """Let objects be sanitised again whose files are gone; what was judged of the whole set is taken back."""
-    with state.transaction() as db:
-        undo_verdicts(db)
-        db.executemany(
-            "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ?",
-            [(AGAIN, number) for number in numbers],
-        )
-    set_free(state, staging)
+def requeue(state: State, numbers: Iterable[int], staging: Path) -> None:
+    """Queue objects again whose files are missing, and clear what was decided of the whole set."""
+    with state.transaction():
+        clear_set_decisions(state)
+        mark_requeued(state, numbers)
+    release_requeued(state, staging)
 
 
-def set_free(state: State, staging: Path) -> None:
-    """Let the objects that wait be sanitised again, as the review decided; killed, it finishes later."""
-    if state.count(f"rule = '{AGAIN}'"):
+def release_requeued(state: State, staging: Path) -> None:
+    """Make requeued objects pending again, as the review decided; after a kill, the next run finishes it."""
+    if count_requeued(state):
         remove_unreleased(state, staging)
         with state.transaction() as db:
             _forget_synthetics(db)
@@ -70,10 +79,10 @@ def set_free(state: State, staging: Path) -> None:
         )
 
 
-def start_over(state: State) -> None:
-    """Sanitise everything again: nothing is staged any more. What a review decided still holds."""
+def reset_all(state: State) -> None:
+    """Make every object pending again: nothing is staged any more. What a review decided still holds."""
     with state.transaction() as db:
-        undo_verdicts(db)
+        clear_set_decisions(state)
         _forget_synthetics(db)
         db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (AGAIN,))  # noqa: S608
         for table in ("doubted", "unseen", "findings", "looks"):
@@ -81,7 +90,7 @@ def start_over(state: State) -> None:
         db.execute("DELETE FROM meta WHERE name IN ('withdrawn', 'publishing', 'vouched')")
 
 
-def _forget_synthetics(db: sqlite3.Connection) -> None:
+def _forget_synthetics(db: Connection) -> None:
     """Synthetic images are made again, under the same numbers, once it is known how many are wanted."""
     db.execute("DELETE FROM objects WHERE id IN (SELECT id FROM synthetics)")
     db.execute("DELETE FROM synthetics")

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.state.database import PAGE, State
-from medsanitize.pipeline.state.keys import open_paths
-from medsanitize.pipeline.state.records import open_record, remove_unreleased
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.objects import rule_out
+from medsanitize.pipeline.state.records import remove_unreleased
+from medsanitize.pipeline.state.synthetics import originals
 from medsanitize.pipeline.synthesis.reference_images import Table, rows_of
 from medsanitize.policies.model import Policy, Synthesize
 from medsanitize.sanitize.result import CheckResult, ObjectRecord
@@ -92,11 +93,8 @@ def replace_originals(state: State, policy: Policy, staging: Path) -> Replaced:
                 unlabelled += not _label(one, labels)
         counts = dict(sorted(Counter(label for one in found if (label := _label(one, labels))).items()))
         replaced = Replaced(len(found), len({one.patient for one in found}), counts, named, unlabelled)
-        with state.transaction() as db:
-            db.executemany(
-                f"UPDATE objects SET outcome = 'dropped', rule = '{RULE}' WHERE id = ?",  # noqa: S608
-                [(one.id,) for one in found],
-            )
+        with state.transaction():
+            rule_out(state, [one.id for one in found], "dropped", RULE)
             state.put("replaced", json.dumps(asdict(replaced)))
     remove_unreleased(state, staging)
     return replaced_of(state)
@@ -118,18 +116,10 @@ class _Image:
 
 def _images(state: State) -> Iterator[_Image]:
     """Every image that would be released, by row."""
-    after = -1
-    while page := state.db.execute(
-        "SELECT id, p_patient, flags, source, payload FROM objects WHERE outcome = 'released' AND id > ?"
-        " AND id NOT IN (SELECT id FROM synthetics) ORDER BY id LIMIT ?",
-        (after, PAGE),
-    ).fetchall():
-        after = page[-1][0]
-        for number, patient, flags, source, payload in page:
-            record = open_record(state, "released", (patient, "", "", ""), payload)
-            if _shows_something(record):
-                flagged = bool(flags) or CheckResult.FLAGGED in (record.pixels, record.faces)
-                yield _Image(number, patient, flagged, open_paths(state.seal, source))
+    for one in originals(state):
+        if _shows_something(one.record):
+            flagged = one.flagged or CheckResult.FLAGGED in (one.record.pixels, one.record.faces)
+            yield _Image(one.id, one.patient, flagged, one.paths)
 
 
 def _shows_something(record: ObjectRecord) -> bool:

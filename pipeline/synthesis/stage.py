@@ -24,7 +24,9 @@ from medsanitize.pipeline.runtime.signals import Stop
 from medsanitize.pipeline.stages.audit import audit_objects
 from medsanitize.pipeline.stages.deduplicate import digest_compressed
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.findings import count_to_audit
 from medsanitize.pipeline.state.records import remove_unreleased
+from medsanitize.pipeline.state.synthetics import SampledImages, SyntheticRow, add_synthetics
 from medsanitize.pipeline.synthesis.draw import (
     Drawn,
     apportioned,
@@ -42,7 +44,7 @@ from medsanitize.pipeline.synthesis.replaced_objects import (
     replace_originals,
     table_of,
 )
-from medsanitize.pipeline.synthesis.write_objects import INSERT, Item, StagedImage, draw_batch, stage_batch
+from medsanitize.pipeline.synthesis.write_objects import Item, draw_batch, stage_batch
 from medsanitize.policies.model import Policy, Synthesize
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.summary import FigureTable, SyntheticSummary
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
 
 _BATCH: Final = 32
-_PURPOSE: Final = b"drawn"
 _SHOWN: Final = 32
 _MEASURED: Final = "those made for the release, before any review"
 _MATCHED_NOBODY: Final = "those that match nobody; none is released"
@@ -168,7 +169,7 @@ def replace_images(
     if policy.synthesize is None or policy.synthesize.replace == "none":
         return search
     synthesize(state, policy, subkeys, engine, staging, told)
-    if not state.count("outcome = 'released' AND audited = 0"):
+    if not count_to_audit(state):
         return search
     search = audit_objects(state, policy, subkeys, engine)
     digest_compressed(state, policy, engine)
@@ -279,7 +280,7 @@ def _drawn(
 
     hears = Hearing(told[0])
     hears.stage("drawing", None)
-    sampler = sampler_of(engine, draw_batch, generator, Sealed(state), hears.advance)
+    sampler = sampler_of(engine, draw_batch, generator, SampledImages(state), hears.advance)
     seed = partial(seed_of, subkeys, generator.digest)
     return draw(wanted, gate, sampler, seed, most=section.bound)
 
@@ -327,26 +328,6 @@ def _write_page(
     write_atomic(path, holder_page(shown))
     with storage_errors():
         path.chmod(0o600)
-
-
-class Sealed:
-    """Keeps drawn images in the state, sealed: until they are judged they may be anybody's."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def get(self, name: str) -> bytes | None:
-        """What was drawn under a name."""
-        key = self._state.seal.name("drawn", name)
-        row = self._state.db.execute("SELECT value FROM drawn WHERE name = ?", (key,)).fetchone()
-        return None if row is None else self._state.seal.open(row[0], _PURPOSE)
-
-    def put(self, name: str, data: bytes) -> None:
-        """Keep it; a kill loses what was drawn within a second."""
-        key = self._state.seal.name("drawn", name)
-        sealed = self._state.seal.close(data, _PURPOSE)
-        self._state.write("INSERT OR REPLACE INTO drawn VALUES (?, ?)", [(key, sealed)])
-        self._state.wrote(1)
 
 
 def _settle(
@@ -407,24 +388,14 @@ def _told_quality(
     return section.text, tuple(figures)
 
 
-def _keep(state: State, said: SyntheticSummary, rows: Sequence[StagedImage]) -> None:
+def _keep(state: State, said: SyntheticSummary, rows: Sequence[SyntheticRow]) -> None:
     """Keep what is said of the images, with the images."""
-    with state.transaction() as db:
-        db.executemany(INSERT, [one.row for one in rows])
-        labels = [(one.row[0], one.label) for one in rows]
-        db.executemany("INSERT OR REPLACE INTO synthetics VALUES (?, ?)", labels)
-        patients = [one.patient for one in rows]
-        db.executemany("INSERT OR IGNORE INTO patients VALUES (?, X'', ?)", patients)
-        # What a person refused in a review stays refused: the image is the same as then.
-        db.execute(
-            "UPDATE objects SET outcome = 'quarantined', rule = 'review'"
-            " WHERE id IN (SELECT id FROM synthetics)"
-            " AND id IN (SELECT id FROM decisions WHERE verdict = 'quarantine')"
-        )
+    with state.transaction():
+        add_synthetics(state, rows)
         state.put("synthesized", json.dumps(asdict(said)))
 
 
-def _staged(engine: Engine, generator: Generator, drawn: Drawn) -> Iterator[StagedImage]:
+def _staged(engine: Engine, generator: Generator, drawn: Drawn) -> Iterator[SyntheticRow]:
     """Write what was chosen to the staging folder."""
     from medsanitize.generators.export.provenance import SyntheticProvenance
 

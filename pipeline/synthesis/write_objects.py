@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.state.patients import Patient
 from medsanitize.pipeline.state.records import seal_record
+from medsanitize.pipeline.state.synthetics import SyntheticRow
 from medsanitize.pipeline.synthesis.draw import Draw, pixels_of
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import part_path, staged_path
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 FIRST_ROW: Final = 2**40
 """Rows of synthetic images come after those of any walk: class, then place among its draws."""
 _PLACES: Final = 2**24
-INSERT: Final = (
-    "INSERT OR REPLACE INTO objects (id, size, stamp, kind, patient, study, sop, identified, outcome, staged,"
-    " p_patient, p_study, p_series, p_instance, p_suffix, p_parts, bytes, sha256, native, source, payload)"
-    " VALUES (?, ?, X'', ?, ?, ?, ?, 0, 'released', 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-"""One synthetic image, staged."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,15 +38,6 @@ class Item:
         return f"Item({self.draw.label}, {self.draw.index})"
 
 
-@dataclass(frozen=True, slots=True)
-class StagedImage:
-    """Row of the object, its label, and row of its patient (name and value); all sealed."""
-
-    row: tuple[object, ...]
-    label: bytes
-    patient: tuple[bytes, bytes]
-
-
 def draw_batch(worker: Worker, part: Sequence[Draw]) -> bytes:
     """Pixels of some draws, one after another."""
     section = worker.setup.policy.synthesize
@@ -60,12 +46,12 @@ def draw_batch(worker: Worker, part: Sequence[Draw]) -> bytes:
     return pixels_of(section.model, section.device, part)
 
 
-def stage_batch(worker: Worker, items: Sequence[Item]) -> list[StagedImage]:
+def stage_batch(worker: Worker, items: Sequence[Item]) -> list[SyntheticRow]:
     """Write synthetic images to the staging folder, each in the policy's form."""
     return [_stage(worker, item) for item in items]
 
 
-def _stage(worker: Worker, item: Item) -> StagedImage:
+def _stage(worker: Worker, item: Item) -> SyntheticRow:
     import numpy as np
     from medsanitize.generators.export.dicom import MODALITIES, SOP_CLASSES, TRANSFER_SYNTAX, dicom_object
     from medsanitize.generators.export.png import png_object, sidecar
@@ -106,18 +92,22 @@ def _stage(worker: Worker, item: Item) -> StagedImage:
     )
     digest = parts_digest(parts) if several else parts[0].sha256
     size = sum(part.size for part in parts)
-    patient = seal.name("patient", f"synthetic:{names.patient}")
-    row = (
-        FIRST_ROW + one.label * _PLACES + one.index,
-        *(size, record.kind, patient, seal.name("study", names.study), seal.name("sop", names.instance)),
-        *(names.patient, names.study, names.series, names.instance, suffix),
-        "\n".join(part.name for part in parts[1:]),
-        *(size, bytes.fromhex(digest), form != "png"),
-        seal.close(b"", b"path"),
-        seal_record(worker.seal, record),
+    return SyntheticRow(
+        id=FIRST_ROW + one.label * _PLACES + one.index,
+        size=size,
+        kind=record.kind,
+        patient=seal.name("patient", f"synthetic:{names.patient}"),
+        study=seal.name("study", names.study),
+        sop=seal.name("sop", names.instance),
+        names=(names.patient, names.study, names.series, names.instance, suffix),
+        parts="\n".join(part.name for part in parts[1:]),
+        sha256=bytes.fromhex(digest),
+        native=form != "png",
+        source=seal.close(b"", b"path"),
+        payload=seal_record(worker.seal, record),
+        label=seal.close(said.label.encode(), b"label"),
+        sealed_patient=Patient(f"synthetic:{names.patient}", "", "").sealed(seal),
     )
-    value = Patient(f"synthetic:{names.patient}", "", "").sealed(seal)
-    return StagedImage(row, seal.close(said.label.encode(), b"label"), (patient, value))
 
 
 def _write(worker: Worker, path: str, data: bytes) -> None:

@@ -20,7 +20,7 @@ from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.stages.overlap import pairs_path
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.reset import make_again
+from medsanitize.pipeline.state.reset import requeue
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
@@ -409,7 +409,7 @@ def test_killed_within_the_attack_a_run_ends_with_the_same_bytes(
 def test_the_attack_is_made_again_where_what_is_released_is_judged_again(tmp_path: Path) -> None:
     state = State(None, KEYS)
     state.put("attacks", "[]")
-    make_again(state, [], tmp_path)
+    requeue(state, [], tmp_path)
     left = state.get("attacks")
     state.close()
     assert left is None

@@ -1,0 +1,203 @@
+"""Objects that share a UID, bytes, pixels or tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from medsanitize.pipeline.state.database import PAGE, State
+
+_ORDER = "p_patient, p_study, p_series, p_instance, id"
+Column = Literal["sha256", "pixels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One of the objects that state the same SOP Instance UID."""
+
+    id: int
+    outcome: str | None
+    sha256: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A released object whose files wait for their names: ``names`` end with the suffix."""
+
+    id: int
+    parts: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PixelDigest:
+    """Digest of an object's pixels: ``check`` is 1 where they were compared, -1 where they cannot be."""
+
+    id: int
+    check: int
+    digest: bytes | None
+
+
+# -- contested UIDs -------------------------------------------------------------------------
+
+
+def index_pseudonyms(state: State) -> None:
+    """Create the index by which released objects are read in order."""
+    state.db.execute(
+        "CREATE INDEX IF NOT EXISTS objects_order ON objects (p_patient, p_study, p_series, p_instance)"
+    )
+
+
+def contested_uids(state: State) -> Iterator[bytes]:
+    """Yield the keyed SOP Instance UIDs that several objects state."""
+    after = b""
+    while True:
+        row = state.db.execute(
+            "SELECT min(sop) FROM objects WHERE contested = 1 AND sop > ?", (after,)
+        ).fetchone()
+        if row[0] is None:
+            return
+        after = bytes(row[0])
+        yield after
+
+
+def contenders(state: State, sop: bytes) -> list[Contender]:
+    """The objects that state a SOP Instance UID, in the order of their pseudonyms."""
+    rows = state.db.execute(
+        f"SELECT id, outcome, sha256 FROM objects WHERE sop = ? ORDER BY {_ORDER}",  # noqa: S608
+        (sop,),
+    )
+    return [Contender(*row) for row in rows.fetchall()]
+
+
+def quarantine_equal_pseudonyms(state: State) -> None:
+    """Quarantine released objects that share a pseudonym: different UIDs never do."""
+    state.db.execute(
+        "UPDATE objects SET outcome = 'quarantined', rule = 'sop-instance-conflict'"
+        " WHERE outcome = 'released' AND p_instance IN (SELECT p_instance FROM objects"
+        "  WHERE outcome = 'released' GROUP BY p_instance HAVING count(*) > 1)"
+    )
+
+
+def unnamed_survivors(state: State) -> Iterator[list[Survivor]]:
+    """Yield pages of survivors without a name; each page is marked as named before the next."""
+    while True:
+        rows = state.db.execute(
+            "SELECT id, p_parts, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"
+            " WHERE staged = 2 AND outcome = 'released' LIMIT ?",
+            (PAGE,),
+        ).fetchall()
+        if not rows:
+            break
+        yield [Survivor(number, parts, tuple(names)) for number, parts, *names in rows]
+        state.write("UPDATE objects SET staged = 1 WHERE id = ?", [(row[0],) for row in rows])
+    state.commit()
+
+
+# -- equal bytes and pixels -----------------------------------------------------------------
+
+
+def store_pixel_digests(state: State, digests: Sequence[PixelDigest]) -> None:
+    """Store digests of pixels within the open batch."""
+    state.write(
+        "UPDATE objects SET pixels_check = ?, pixels = ? WHERE id = ?",
+        [(one.check, one.digest, one.id) for one in digests],
+    )
+
+
+def count_not_compared(state: State) -> int:
+    """Number of released objects whose pixels could not be compared."""
+    return state.count("outcome = 'released' AND pixels_check < 1")
+
+
+def index_digests(state: State) -> None:
+    """Create the indexes by which equal objects are found."""
+    state.db.execute("CREATE INDEX IF NOT EXISTS objects_sha256 ON objects (sha256)")
+    state.db.execute("CREATE INDEX IF NOT EXISTS objects_pixels ON objects (pixels)")
+    state.db.execute("CREATE INDEX IF NOT EXISTS scans_id ON scans (id)")
+
+
+def shared_digests(state: State, column: Column) -> list[bytes]:
+    """Digests that several released objects have, in order."""
+    rows = state.db.execute(
+        f"SELECT {column} FROM objects WHERE outcome = 'released' AND {column} NOT NULL"  # noqa: S608
+        f" GROUP BY {column} HAVING count(*) > 1 ORDER BY {column}"
+    )
+    return [bytes(digest) for (digest,) in rows.fetchall()]
+
+
+def released_with(state: State, column: Column, digest: bytes) -> list[int]:
+    """Released objects with a digest, in the order of their pseudonyms."""
+    rows = state.db.execute(
+        f"SELECT id FROM objects WHERE {column} = ? AND outcome = 'released' ORDER BY {_ORDER}",  # noqa: S608
+        (digest,),
+    )
+    return [int(number) for (number,) in rows.fetchall()]
+
+
+# -- tiles of slides ------------------------------------------------------------------------
+
+
+def scan_digests(state: State) -> list[bytes]:
+    """Digests of tiles that are part of an object, in order."""
+    rows = state.db.execute("SELECT DISTINCT digest FROM scans ORDER BY digest")
+    return [bytes(digest) for (digest,) in rows.fetchall()]
+
+
+def released_with_part(state: State, digest: bytes) -> list[int]:
+    """Released objects of which a scan is part, in the order of their pseudonyms."""
+    rows = state.db.execute(
+        "SELECT id FROM objects WHERE outcome = 'released'"  # noqa: S608
+        f" AND id IN (SELECT id FROM scans WHERE digest = ?) ORDER BY {_ORDER}",
+        (digest,),
+    )
+    return [int(number) for (number,) in rows.fetchall()]
+
+
+def any_scan(state: State) -> bool:
+    """Whether any object has scans that are part of it."""
+    return bool(state.db.execute("SELECT EXISTS (SELECT 1 FROM scans)").fetchone() == (1,))
+
+
+def scans_of(state: State, number: int) -> Iterator[bytes]:
+    """Digests of the scans that are part of an object, in order."""
+    rows = state.db.execute("SELECT digest FROM scans WHERE id = ? ORDER BY digest", (number,))
+    yield from (bytes(digest) for (digest,) in rows)
+
+
+def tiles_of_slides(state: State) -> Iterator[bytes]:
+    """Digests of the tiles of released slides; only the registry may hold them."""
+    rows = state.db.execute(
+        "SELECT pixels FROM objects WHERE kind = 'slide' AND outcome = 'released' AND pixels NOT NULL"
+        " UNION SELECT digest FROM scans JOIN objects USING (id) WHERE outcome = 'released'"
+    )
+    yield from (bytes(digest) for (digest,) in rows)
+
+
+# -- pairs for the report -------------------------------------------------------------------
+
+
+def equal_pixels(state: State, limit: int) -> list[tuple[str, str]]:
+    """Pseudonyms of released objects, and of the first that has the same pixels; at most ``limit``."""
+    return state.db.execute(
+        "SELECT p_instance, first FROM objects JOIN ("
+        "  SELECT pixels, min(p_instance) AS first FROM objects"
+        "  WHERE outcome = 'released' AND pixels NOT NULL GROUP BY pixels HAVING count(*) > 1"
+        " ) USING (pixels) WHERE outcome = 'released' AND p_instance <> first ORDER BY 2, 1 LIMIT ?",
+        (limit,),
+    ).fetchall()
+
+
+def equal_tiles(state: State, limit: int) -> list[tuple[str, str]]:
+    """The same for a scan in two forms: DICOM and a vendor's file, or one channel by itself."""
+    return state.db.execute(
+        "WITH held AS ("
+        " SELECT digest, p_instance FROM scans JOIN objects USING (id) WHERE outcome = 'released'"
+        " UNION SELECT pixels, p_instance FROM objects"
+        "  WHERE outcome = 'released' AND pixels IN (SELECT digest FROM scans))"
+        " SELECT DISTINCT p_instance, first FROM held JOIN"
+        " (SELECT digest, min(p_instance) AS first FROM held GROUP BY digest) USING (digest)"
+        " WHERE p_instance <> first ORDER BY 2, 1 LIMIT ?",
+        (limit,),
+    ).fetchall()

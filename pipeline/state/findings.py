@@ -1,0 +1,141 @@
+"""What the audit found in staged objects, and the objects it has yet to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.release.layout import staged_path
+
+_TO_AUDIT = "outcome = 'released' AND audited = 0"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ObjectToAudit:
+    """A staged object without an audit; ``native`` is None where it has no pixels."""
+
+    patient: bytes
+    study: bytes
+    id: int
+    names: tuple[str, str, str, str]
+    suffix: str
+    sha256: bytes
+    native: bool | None
+    kind: str
+    payload: bytes
+    source: bytes
+    stamp: bytes
+
+    def __repr__(self) -> str:
+        return f"ObjectToAudit({self.id})"
+
+    @property
+    def path(self) -> str:
+        """Path in the release."""
+        return staged_path(*self.names, self.suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One file's findings (place, rule), and its pixels: 1 compared, 0 to be decoded, -1 unreadable.
+
+    ``scans`` are digests of tiles beside that of its pixels: of a DICOM slide, of each channel of an AFI.
+    ``gone``: it is not there any more.
+    """
+
+    id: int
+    findings: tuple[tuple[str, str], ...]
+    pixels_check: int
+    pixels: bytes | None
+    scans: tuple[bytes, ...] = ()
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """Findings of one location and rule, in objects to be released."""
+
+    place: str
+    rule: str
+    objects: int
+
+
+def count_to_audit(state: State) -> int:
+    """Number of staged objects without an audit."""
+    return state.count(_TO_AUDIT)
+
+
+def any_slide_to_audit(state: State) -> bool:
+    """Whether a staged slide is without an audit."""
+    return state.count(f"kind = 'slide' AND {_TO_AUDIT}") > 0
+
+
+def objects_to_audit(state: State) -> Iterator[ObjectToAudit]:
+    """Yield the staged objects without an audit, a patient's study at a time."""
+    after: tuple[bytes, bytes, int] = (b"", b"", -1)
+    while True:
+        page = state.db.execute(
+            "SELECT patient, study, id, p_patient, p_study, p_series, p_instance, p_suffix, sha256, native,"  # noqa: S608
+            f" kind, payload, source, stamp FROM objects WHERE {_TO_AUDIT}"
+            " AND (patient, study, id) > (?, ?, ?) ORDER BY patient, study, id LIMIT ?",
+            (*after, PAGE),
+        ).fetchall()
+        if not page:
+            return
+        for patient, study, number, *names, suffix, digest, native, kind, payload, source, stamp in page:
+            plain = None if native is None else bool(native)
+            facts = (suffix, digest, plain, kind, payload, source, stamp)
+            yield ObjectToAudit(patient, study, number, (names[0], names[1], names[2], names[3]), *facts)
+        after = page[-1][:3]
+
+
+def store_audit(state: State, audited: Sequence[Audited]) -> None:
+    """Store results of the audit within the open batch."""
+    state.write(
+        "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
+        [(one.pixels_check, one.pixels, one.id) for one in audited],
+    )
+    scans = [(digest, one.id) for one in audited for digest in one.scans]
+    if scans:
+        state.write("INSERT OR IGNORE INTO scans VALUES (?, ?)", scans)
+    found = [(one.id, place, rule) for one in audited for place, rule in one.findings]
+    if found:
+        state.write("INSERT OR IGNORE INTO findings VALUES (?, ?, ?)", found)
+        # A slide is judged by itself: one that is not clean leaves the release, and the others stay.
+        failed = [(one.findings[0][1], one.id) for one in audited if one.findings]
+        state.write(
+            "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ? AND kind = 'slide'", failed
+        )
+
+
+def clear_audit(state: State) -> None:
+    """Remove what earlier audits stored, as one transaction."""
+    with state.transaction() as db:
+        db.execute("UPDATE objects SET audited = 0 WHERE outcome = 'released'")
+        db.execute("DELETE FROM findings")
+        db.execute("DELETE FROM scans")
+
+
+def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, str]]:
+    """Findings (path, place, rule) in objects that are to be released; at most ``limit`` of them."""
+    rows = state.db.execute(
+        "SELECT p_patient, p_study, p_series, p_instance, p_suffix, place, findings.rule FROM findings"
+        " JOIN objects USING (id) WHERE outcome = 'released' ORDER BY 1, 2, 3, 4, 5, 6, 7 LIMIT ?",
+        (limit,),
+    )
+    return [(staged_path(*row[:5]), row[5], row[6]) for row in rows]
+
+
+def finding_groups(state: State) -> list[FindingGroup]:
+    """Findings in objects to be released by location and rule, the most frequent first."""
+    rows = state.db.execute(
+        "SELECT place, findings.rule, count(*) FROM findings JOIN objects USING (id)"
+        " WHERE outcome = 'released' GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+    )
+    return [FindingGroup(*row) for row in rows.fetchall()]
+
+
+def finding_kinds(state: State) -> list[tuple[str, str]]:
+    """Every location and rule of a finding."""
+    return state.db.execute("SELECT DISTINCT place, rule FROM findings").fetchall()

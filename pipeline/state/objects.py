@@ -1,0 +1,158 @@
+"""Objects of a run: counts, outcomes, and pages of those that are still to be sanitized."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from medsanitize.pipeline.state.database import PAGE, State
+
+FOUND = "id NOT IN (SELECT id FROM synthetics)"
+"""Condition on objects that were found in the inputs; the others are synthetic images of this run."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PendingObject:
+    """An object without an outcome; ``source`` are its sealed paths, the names are keyed."""
+
+    id: int
+    patient: bytes
+    study: bytes
+    kind: str
+    size: int
+    stamp: bytes
+    contested: bool
+    sop: bytes
+    source: bytes
+
+    def __repr__(self) -> str:
+        return f"PendingObject({self.id})"
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeTotal:
+    """Objects found with one outcome and rule; the outcome is None where there is none yet."""
+
+    outcome: str | None
+    rule: str | None
+    objects: int
+    source_bytes: int
+    released_bytes: int
+
+
+# -- counts ---------------------------------------------------------------------------------
+
+
+def count_objects(state: State) -> int:
+    """Number of objects, synthetic images included."""
+    return state.count()
+
+
+def count_found(state: State) -> int:
+    """Number of objects found in the inputs."""
+    return state.count(FOUND)
+
+
+def count_pending(state: State) -> int:
+    """Number of objects without an outcome."""
+    return state.count("outcome IS NULL")
+
+
+def count_released(state: State) -> int:
+    """Number of objects to be released."""
+    return state.count("outcome = 'released'")
+
+
+def count_flagged(state: State, flag: str) -> int:
+    """Number of released objects with a flag."""
+    row = state.db.execute(
+        "SELECT count(*) FROM objects WHERE outcome = 'released' AND flags LIKE ?", (f"%{flag}%",)
+    ).fetchone()
+    return int(row[0])
+
+
+def outcome_counts(state: State) -> dict[str, int]:
+    """Objects found by outcome; every outcome is named. Synthetic images were not found anywhere."""
+    counts = dict.fromkeys(("released", "dropped", "quarantined"), 0)
+    counts.update(
+        state.db.execute(
+            f"SELECT outcome, count(*) FROM objects WHERE outcome NOT NULL AND {FOUND} GROUP BY outcome"  # noqa: S608
+        )
+    )
+    return counts
+
+
+def rule_counts(state: State, outcome: str) -> dict[str, int]:
+    """Objects found of one outcome by rule."""
+    rows = state.db.execute(
+        f"SELECT rule, count(*) FROM objects WHERE outcome = ? AND {FOUND} GROUP BY rule ORDER BY rule",  # noqa: S608
+        (outcome,),
+    )
+    return {str(rule): int(count) for rule, count in rows}
+
+
+def outcome_totals(state: State) -> list[OutcomeTotal]:
+    """Objects found and their sizes by outcome and rule."""
+    rows = state.db.execute(
+        "SELECT outcome, rule, count(*), sum(size), sum(coalesce(bytes, 0))"  # noqa: S608
+        f" FROM objects WHERE {FOUND} GROUP BY outcome, rule"
+        " ORDER BY coalesce(outcome, 'pending'), coalesce(rule, '')"
+    )
+    return [OutcomeTotal(*row) for row in rows.fetchall()]
+
+
+# -- rows -----------------------------------------------------------------------------------
+
+
+def pending_objects(state: State) -> Iterator[PendingObject]:
+    """Yield the objects without an outcome, a patient's study at a time."""
+    after: tuple[bytes, bytes, int] = (b"", b"", -1)
+    while True:
+        page = state.db.execute(
+            "SELECT id, patient, study, kind, size, stamp, contested, sop, source FROM objects"
+            " WHERE outcome IS NULL AND (patient, study, id) > (?, ?, ?) ORDER BY patient, study, id LIMIT ?",
+            (*after, PAGE),
+        ).fetchall()
+        if not page:
+            return
+        for number, patient, study, kind, size, stamp, contested, sop, source in page:
+            yield PendingObject(number, patient, study, kind, size, stamp, bool(contested), sop, source)
+        after = (page[-1][1], page[-1][2], page[-1][0])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PendingSource:
+    """Sealed paths, size, stamp and keyed patient of an object without an outcome."""
+
+    source: bytes
+    size: int
+    stamp: bytes
+    patient: bytes
+
+    def __repr__(self) -> str:
+        return "PendingSource(...)"
+
+
+def pending_sources(state: State, page: int) -> Iterator[list[PendingSource]]:
+    """Yield pages of what is still to be sanitized."""
+    rows = state.db.execute("SELECT source, size, stamp, patient FROM objects WHERE outcome IS NULL")
+    while found := rows.fetchmany(page):
+        yield [PendingSource(*row) for row in found]
+
+
+# -- verdicts -------------------------------------------------------------------------------
+
+
+def rule_out(state: State, numbers: Iterable[int], outcome: str, rule: str) -> None:
+    """Give objects an outcome other than released, within the open transaction."""
+    state.db.executemany(
+        "UPDATE objects SET outcome = ?, rule = ? WHERE id = ?",
+        [(outcome, rule, number) for number in numbers],
+    )
+
+
+def add_flag(state: State, numbers: Iterable[int], flag: str) -> None:
+    """Flag objects, within the open transaction."""
+    state.db.executemany(
+        "UPDATE objects SET flags = flags || ? WHERE id = ?", [(f"{flag},", number) for number in numbers]
+    )
