@@ -19,14 +19,18 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
 
-@pytest.fixture(scope="module")
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_commands", DOCS / "commands.py")
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    return loaded("commands")
 
 
 def test_the_page_of_commands_is_the_one_the_commands_generate(generator: ModuleType) -> None:
@@ -80,3 +84,10 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (block,) = blocks(ROOT / "README.md", "python")
     exec(compile(block, "README.md", "exec"), {})  # noqa: S102
     assert len(list((tmp_path / "clean").rglob("*.dcm"))) == 1
+
+
+def test_page_of_the_manifest_is_the_one_the_schemas_generate() -> None:
+    generator = loaded("manifest")
+    assert (DOCS / "manifest.md").read_text(encoding="utf-8") == generator.page(), (
+        "Run: python docs/manifest.py"
+    )
