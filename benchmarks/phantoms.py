@@ -28,7 +28,7 @@ from common import fresh, machine, medsanitize, table
 from medsanitize.generators.phantoms.cohorts import write_chests, write_slides
 
 RECALL, FALSE = 0.99, 1e-3
-MATCHED = ("same image", "same patient", "possibly same patient")
+MATCHED = ("same_image", "same_patient", "possibly_same_patient")
 VISITS = (1, 2)
 LATER = 5
 """Visits between the first ones of A, B and C: no image of a shared patient is the same."""
@@ -165,7 +165,7 @@ def judged(draws: list[Draw]) -> int:
     print(table(["draw", "shared found", "false pairs", *VERDICTS], rows))
     for told in draws[0].told.values():
         print(told["sentence"])
-    print(draws[0].result["limits"]["radiograph"])
+    print(draws[0].result["thresholds"]["radiograph"])
     recall = sum(one.found for one in draws) / sum(one.shared for one in draws)
     false = sum(one.false for one in draws) / sum(one.pairs for one in draws)
     verdicts = all(one.told[both]["verdict"] == right for one in draws for both, right in VERDICTS.items())

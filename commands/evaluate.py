@@ -95,8 +95,8 @@ def _lines(found: Evaluation, output: Path | None) -> list[str]:
             f" recall {made.recall:.4f}, specificity {made.specificity:.4f}, accuracy {made.accuracy:.4f},"
             f" precision {made.precision:.4f}, F1 {made.f1:.4f}."
         )
-        if made.not_calibratable:
-            lines.append(f"That rate is an estimate without a bound: {made.not_calibratable}.")
+        if made.insufficient_data:
+            lines.append(f"That rate is an estimate without a bound: {made.insufficient_data}.")
     if output is not None:
         lines.append("Written: results.json and evaluation.html.")
         if (output / CALIBRATION).is_file():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
 _LETTERS = "abcdef"
-_CODES = {"exclusive": 0, "cannot tell": 1, "overlapping": 3}
+_CODES = {"exclusive": 0, "inconclusive": 1, "overlapping": 3}
 
 
 def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -59,7 +59,7 @@ def overlap(
     """Tell whether datasets share patients: releases, plain folders of images, or indexes of them.
 
     Equal bytes, equal pixels and copies are sought, then a model compares the patients. The verdict is
-    exclusive (exit code 0), overlapping (3) or cannot tell (1), with the bound that it rests on. What
+    exclusive (exit code 0), overlapping (3) or inconclusive (1), with the bound that it rests on. What
     --output holds shows patients: it is for you alone.
     """
     from medsanitize.pipeline.jobs.compare_datasets import run_overlap
@@ -95,7 +95,7 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
     with long_work(log_json) as (progress, stop):
         seen = run_index(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
     facts = {
-        "images": len(seen.images) - seen.no_images,
+        "images": len(seen.images) - seen.non_images,
         "patients": len(seen.names),
         "embeddings": {modality.value: len(one.images) for modality, one in seen.vectors.items()},
         "unread": dict(seen.unread),
@@ -147,18 +147,18 @@ def _cost(point: OperatingPoint, within: float = inf) -> str:
 
 def _lines(found: Overlap, asked: Asked) -> list[str]:
     lines = [
-        f"{side.title}: {len(side.images) - side.no_images:,} images of {len(side.names):,} patients."
+        f"{side.title}: {len(side.images) - side.non_images:,} images of {len(side.names):,} patients."
         for side in found.sides
     ]
     for modality, limit in sorted(found.limits.items()):
         lines.append(
             f"Thresholds for {modality.value}s, calibrated on: {limit.source} (pairs of patients:"
-            f" {limit.pairs:,}; patients with two images: {limit.possible.false_non_match.of:,})"
+            f" {limit.pairs:,}; patients with two images: {limit.permissive.false_non_match.of:,})"
         )
-        if limit.sure != limit.possible:
-            lines.append(f"  possibly same patient {_cost(limit.possible)}")
-        lines.append(f"  same patient {_cost(limit.sure, limit.sure_within)}")
-        lines += [f"The false match rate is {limit.not_calibratable}."] if limit.not_calibratable else []
+        if limit.strict != limit.permissive:
+            lines.append(f"  possibly same patient {_cost(limit.permissive)}")
+        lines.append(f"  same patient {_cost(limit.strict, limit.strict_max_distance)}")
+        lines += [f"The false match rate is {limit.insufficient_data}."] if limit.insufficient_data else []
     lines += [one.verdict.sentence for one in found.comparisons]
     if asked.output is not None:
         lines.append("Written: pairs.parquet, pairs.html and overlap.json. They show patients: keep them.")

@@ -13,7 +13,7 @@ from medsanitize.commands.options import columns_of, table_options
 if TYPE_CHECKING:
     from medsanitize.pipeline.jobs.synthesize import Asked, Synthesis
 
-_CODES = {"passed": 0, "not calibratable": 1, "failed": 3}
+_CODES = {"passed": 0, "insufficient_data": 1, "failed": 3}
 _EXAMPLE = (
     "medsanitize synthesize generator --images scans --labels labels.csv --class finding"
     " --verifier model -n 1000 --output for-us-alone"

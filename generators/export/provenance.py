@@ -35,7 +35,7 @@ class SyntheticProvenance:
     model
         SHA-256 of the generator's folder, hexadecimal.
     verdict
-        What the anonymity gate concluded: ``passed``, ``failed`` or ``not calibratable``.
+        What the anonymity gate concluded: ``passed``, ``failed`` or ``insufficient_data``.
     bound
         Upper bound of the share of such images that match a training patient; None where there is none.
     version

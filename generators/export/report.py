@@ -27,7 +27,7 @@ BANDS: Final = (0.0, 0.5, 0.9, 0.99, 0.999)
 _OF_BAND: Final = 6
 _COLUMNS: Final = 8
 _SHOWN: Final = 48
-_TONES: Final[dict[str, Tone]] = {"passed": "good", "failed": "bad", "not calibratable": "care"}
+_TONES: Final[dict[str, Tone]] = {"passed": "good", "failed": "bad", "insufficient_data": "care"}
 _MET: Final[dict[str, Tone]] = {"met": "good", "not_met": "bad", "alarm": "care", "not_run": "care"}
 _GAP: Final = 2
 

@@ -25,11 +25,11 @@ def decide_verdict(
     vetoed = attacks.membership.veto or attacks.extraction.veto
     state: GateState = "passed"
     if limit.needed:
-        state = "not calibratable"
+        state = "insufficient_data"
     elif vetoed or found.lower > terms.most or (enough and found.upper > terms.most):
         state = "failed"
     elif needed:
-        state = "not calibratable"
+        state = "insufficient_data"
     verdict = GateVerdict(
         state=state,
         clauses=(),

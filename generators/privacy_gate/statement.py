@@ -26,7 +26,7 @@ def statement(verdict: GateVerdict) -> tuple[str, ...]:
     told = {
         "passed": f"Passed: {LABEL}.",
         "failed": "Failed: the images must not be released under the label.",
-        "not calibratable": _not_calibratable(verdict.needed),
+        "insufficient_data": _not_calibratable(verdict.needed),
     }
     models, sizes = _subject(verdict.subject)
     return (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-GateState = Literal["passed", "failed", "not calibratable"]
+GateState = Literal["passed", "failed", "insufficient_data"]
 _FORMAT: Final = 1
 ClauseState = Literal["met", "not_met", "not_run", "alarm"]
 
@@ -90,7 +90,7 @@ class GateVerdict:
     Attributes
     ----------
     state
-        ``passed``, ``failed``, or ``not calibratable`` where there are too few patients or images to say.
+        ``passed``, ``failed``, or ``insufficient_data`` where there are too few patients or images to say.
     clauses
         In the order of the manual.
     threshold, bound

@@ -68,7 +68,7 @@ class Quality:
         See there; the real ones say how varied the images should be.
     agreement
         See there; empty where it was not made.
-    agreement_not_made
+    agreement_not_run
         Why not; empty where it was made.
     """
 
@@ -83,7 +83,7 @@ class Quality:
     diversity_real: Diversity
     diversity_synthetic: Diversity
     agreement: tuple[Agreement, ...] = ()
-    agreement_not_made: str = ""
+    agreement_not_run: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -138,7 +138,7 @@ def quality(real: Sample, synthetic: Sample, hears: TrainingProgress, stops: Can
         diversity_real=varied,
         diversity_synthetic=varied_synthetic,
         agreement=agreement,
-        agreement_not_made=reason,
+        agreement_not_run=reason,
     )
 
 

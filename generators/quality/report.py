@@ -131,7 +131,7 @@ def _variety(found: Quality) -> Table:
 def _agreement(found: Quality) -> Table:
     caption = "Class agreement of a linear classifier of the features"
     if not found.agreement:
-        return Table(caption, ("",), [(f"Not made: {found.agreement_not_made}.",)])
+        return Table(caption, ("",), [(f"Not made: {found.agreement_not_run}.",)])
     rows = [
         (
             f"{_TRAINED[one.trained_on]}",

@@ -275,7 +275,7 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
             "patients": len(matched),
             "objects": _mark(state, section.action, matched),
             "miss": max(bounds) if len(bounds) == len(misses) else None,
-            "unclear": sum(one.verdict.result == "cannot tell" for one in found.comparisons),
+            "unclear": sum(one.verdict.result == "inconclusive" for one in found.comparisons),
             "sentences": [one.verdict.sentence for one in found.comparisons],
             "limits": sorted(modality.value for modality in found.limits),
         }

@@ -116,7 +116,7 @@ def embeddings_of(seen: DatasetFingerprint) -> Iterator[Embeddings]:
                 modality=modality.value,
                 patients=tuple(seen.names[number] for number in vectors.patients[rows].tolist()),
                 instances=tuple(seen.images[number].name for number in images),
-                prints=tuple(seen.prints[number] or b"" for number in images),
+                prints=tuple(seen.perceptual_hashes[number] or b"" for number in images),
                 first=vectors.first[rows],
                 second=None if vectors.second is None else vectors.second[rows],
             )

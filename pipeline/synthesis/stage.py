@@ -256,7 +256,7 @@ def _undrawn(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]) -> Sy
         asked=sum(wanted),
         released=0,
         removed=0,
-        state="not calibratable",
+        state="insufficient_data",
         label="",
         model=gate.subject.digests["generator"],
         bound=None,

@@ -93,7 +93,7 @@ def test_overlapping_folders_end_with_3_and_leave_pairs_for_the_holder_alone(tmp
     facts = json.loads(done.stdout)
     assert (done.exit_code, facts["verdict"], facts["exit_code"]) == (3, "overlapping", 3)
     rows = pq.read_table(out / "pairs.parquet").to_pylist()
-    matched = {(row["patient_a"], row["patient_b"]) for row in rows if row["decision"] == "same patient"}
+    matched = {(row["patient_a"], row["patient_b"]) for row in rows if row["decision"] == "same_patient"}
     assert matched == {(f"SECRETPATIENT{number}",) * 2 for number in (7, 8, 9)}
     assert rows[0]["false_non_match_bound"] >= rows[0]["false_non_match_rate"]
     assert {path.stat().st_mode & 0o077 for path in (out / "pairs.parquet", out / "pairs.html")} == {0}
@@ -117,7 +117,10 @@ def test_folders_without_names_of_patients_cannot_be_told_and_end_with_1(tmp_pat
     a, b = folder_of(tmp_path / "a", [1, 2, 3]), folder_of(tmp_path / "b", [4, 5])
     done = ask(a, b)
     assert done.exit_code == 1
-    assert "cannot be told: the model is not calibrated for radiographs" in done.output
+    assert (
+        "Inconclusive whether A and B share patients: the model is not calibrated for radiographs"
+        in done.output
+    )
 
 
 def test_a_link_out_of_a_folder_is_not_followed_and_leaves_a_doubt(tmp_path: Path) -> None:
@@ -187,7 +190,7 @@ def test_images_that_changed_since_they_were_indexed_leave_a_doubt(tmp_path: Pat
     (b / "SECRETFILE100-0.png").write_bytes((a / "SECRETFILE3-0.png").read_bytes())
     done = ask(a, "--labels-a", a / "labels.csv", tmp_path / "i", "--json")
     facts = json.loads(done.stdout)
-    assert (facts["verdict"], facts["sides"][1]["unread"]) == ("cannot tell", {"changed": 1})
+    assert (facts["verdict"], facts["datasets"][1]["unread"]) == ("inconclusive", {"changed": 1})
 
 
 def test_an_image_that_changes_while_it_is_indexed_leaves_a_doubt(
@@ -203,7 +206,7 @@ def test_an_image_that_changes_while_it_is_indexed_leaves_a_doubt(
     monkeypatch.setattr("medsanitize.pipeline.jobs.compare_datasets.write_fingerprint_index", late)
     index(b, tmp_path / "i")
     facts = json.loads(ask(a, "--labels-a", a / "labels.csv", tmp_path / "i", "--json").stdout)
-    assert (facts["verdict"], facts["sides"][1]["unread"]) == ("cannot tell", {"changed": 1})
+    assert (facts["verdict"], facts["datasets"][1]["unread"]) == ("inconclusive", {"changed": 1})
 
 
 @pytest.mark.parametrize(
@@ -229,7 +232,7 @@ def test_an_index_that_was_changed_is_refused(indexed: tuple[Path, Path], name: 
     ("change", "restated"),
     [
         ({"unread": {"a link": 1}}, False),
-        ({"no_images": 9}, False),
+        ({"non_images": 9}, False),
         ({"digest": ""}, False),
         ({"unread": []}, True),
         ({"models": None}, True),
@@ -324,7 +327,7 @@ def test_an_image_that_is_replaced_with_its_time_is_no_longer_what_was_indexed(t
     target.write_bytes(target.read_bytes())
     os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
     facts = json.loads(ask(tmp_path / "i", a, "--json").stdout)
-    assert facts["sides"][0]["unread"] == {"changed": 1}
+    assert facts["datasets"][0]["unread"] == {"changed": 1}
 
 
 def test_an_image_that_is_written_to_while_it_is_read_counts_as_changed(
@@ -339,9 +342,9 @@ def test_an_image_that_is_written_to_while_it_is_read_counts_as_changed(
             image.path.touch()
         return found
 
-    monkeypatch.setattr("medsanitize.verifiers.reid.overlap.fingerprint._looked", looked)
+    monkeypatch.setattr("medsanitize.verifiers.reid.overlap.fingerprint._fingerprint", looked)
     facts = json.loads(ask(a, folder_of(tmp_path / "b", [3]), "--json").stdout)
-    assert facts["sides"][0]["unread"]["changed"] == 1
+    assert facts["datasets"][0]["unread"]["changed"] == 1
 
 
 def test_an_index_is_for_its_owner_alone_and_nothing_of_it_is_printed(tmp_path: Path) -> None:

@@ -54,14 +54,14 @@ class Rate:
 class OperatingPoint:
     """A threshold and what it costs. A score at or above the threshold says: the same patient.
 
-    ``not_calibratable`` is empty where the bound of the rate that was asked for is at most the target,
+    ``insufficient_data`` is empty where the bound of the rate that was asked for is at most the target,
     else it says what would be needed.
     """
 
     threshold: float
     false_match: Rate
     false_non_match: Rate
-    not_calibratable: str = ""
+    insufficient_data: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Calibration:
         errors = max_errors(len(self.disjoint), target)
         if errors < 0:
             reason = _too_few(target, 2 * samples_needed(target), self.patients, "patients")
-            return replace(self.at(threshold), not_calibratable=reason)
+            return replace(self.at(threshold), insufficient_data=reason)
         if errors < len(self.disjoint):
             threshold = max(threshold, _above(self.disjoint[-1 - errors]))
         return self.at(threshold)
@@ -128,7 +128,7 @@ class Calibration:
         if errors < 0:
             reason = _too_few(target, samples_needed(target), count, "patients with two images or more")
             point = self.at(self.genuine[min(math.floor(target * count + 1e-9), count - 1)])
-            return replace(point, not_calibratable=reason)
+            return replace(point, insufficient_data=reason)
         return self.at(self.genuine[min(errors, count - 1)])
 
     def to_json(self) -> str:

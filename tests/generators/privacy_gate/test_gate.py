@@ -254,14 +254,14 @@ def test_an_honest_generator_passes_when_it_has_the_numbers(
 
 def test_with_fewer_images_it_is_not_calibratable(gate: PrivacyGate, sides: dict[str, Split]) -> None:
     found = gate.judge(sampled(made_by(sides), 500)).verdict
-    assert found.state == "not calibratable"
+    assert found.state == "insufficient_data"
     assert found.needed == ("2,995 images, and there are 500",)
 
 
 def test_with_fewer_patients_it_is_not_calibratable(sides: dict[str, Split]) -> None:
     fewer = {**sides, "calibration": side(range(400, 698), 2, small)}
     found = prepared(fewer, made_by(sides)).judge(sampled(made_by(sides), 100)).verdict
-    assert found.state == "not calibratable"
+    assert found.state == "insufficient_data"
     assert found.needed[0].startswith("299 patients")
 
 
@@ -283,7 +283,7 @@ def test_a_patient_who_is_drawn_twice_is_extracted(gate: PrivacyGate, sides: dic
 def test_nobody_to_calibrate_on_matches_everything(sides: dict[str, Split]) -> None:
     alone = {**sides, "calibration": side(range(400, 410), 1, small), "holdout": side([], 1, small)}
     found = prepared(alone, made_by(sides)).judge(sampled(made_by(sides), 20))
-    assert found.verdict.state == "not calibratable"
+    assert found.verdict.state == "insufficient_data"
     assert not found.kept.any()
 
 

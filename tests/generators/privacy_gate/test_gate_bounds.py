@@ -262,7 +262,7 @@ def test_with_too_few_it_is_not_calibratable_and_says_what_it_takes(
     fewer: dict[str, int], needed: str
 ) -> None:
     found = simulated(**fewer)
-    assert found.state == "not calibratable"
+    assert found.state == "insufficient_data"
     assert not found.passed
     assert found.label == ""
     assert found.needed == (needed,)

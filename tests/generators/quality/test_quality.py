@@ -279,7 +279,7 @@ def test_without_two_classes_agreement_is_not_made_and_it_is_said_why(
 ) -> None:
     found = quality(Sample(images(8, 0), np.arange(8) % 2), Sample(images(8, 1), classes), Silent(), Never())
     assert found.agreement == ()
-    assert reason in found.agreement_not_made
+    assert reason in found.agreement_not_run
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_what_cannot_be_told_is_said_in_every_image(call: Call, tmp_path: Path) 
     result = call("--form", "secondary-capture", table="few.csv")
     assert result.exit_code == 1
     data = pydicom.dcmread(next((tmp_path / "out" / "images").iterdir()))
-    assert "not calibratable" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
+    assert "insufficient_data" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
     assert "match-bound=none" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
 
 

@@ -109,7 +109,7 @@ def test_with_tiny_numbers_nothing_synthetic_is_released(trained: Path, tmp_path
     result = run(asked, Options(workers=1))
     gate = next(gate for gate in result.gates if gate.name == "synthetic images")
     assert (result.ending, gate.result) == ("published", "flagged")
-    assert "not calibratable" in gate.detail
+    assert "insufficient_data" in gate.detail
     assert result.dropped["synthesize:replaced"] > 0
     assert not any(row.synthetic for row in read_rows(asked.output))
     assert verify_release(asked.output, key=None).status == "intact"
@@ -140,7 +140,7 @@ def test_the_command_says_what_it_would_take_and_repeats_itself(trained: Path, t
         )
         for workers in (1, 2)
     ]  # fmt: skip
-    assert facts[0]["verdict"]["state"] == "not calibratable"
+    assert facts[0]["verdict"]["state"] == "insufficient_data"
     assert any("299" in needed for needed in facts[0]["verdict"]["needed"])
     assert facts[0]["training_images_confirmed"] is True
     assert "Nearest real images" in (tmp_path / "1" / "synthesis.html").read_text()

@@ -33,7 +33,7 @@ def test_images_without_a_label_are_told_where_no_synthetic_image_passed(
     rows = table.read_text().splitlines()
     table.write_text("\n".join(row for row in rows if ",calibration," not in row or "7," in row))
     told = gate(done(make(table=table)))
-    assert "the verdict is not calibratable" in told.detail
+    assert "the verdict is insufficient_data" in told.detail
     assert "The table gives no label to 1 images" in told.detail
 
 

@@ -92,7 +92,7 @@ def test_too_few_patients_release_nothing_synthetic_and_originals_stay_dropped(
     assert result.ending == "published"
     assert result.dropped == {RULE: 4}
     assert gate(result).result == "flagged"
-    assert "not calibratable" in gate(result).detail
+    assert "insufficient_data" in gate(result).detail
     assert not any(row.synthetic for row in read_rows(policy.output))
     assert "data:image" not in (policy.output / "report.html").read_text()
     assert len(files(policy)) == 4

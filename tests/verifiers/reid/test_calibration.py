@@ -115,7 +115,7 @@ def test_with_patients_enough_the_bound_keeps_to_the_target() -> None:
     pairs = patients * (patients - 1) // 2
     found = of_patients(list(rng.normal(3, 1, patients)), patients, rng.normal(size=pairs).astype("f4"))
     match, miss = found.for_false_match(0.05), found.for_false_non_match(0.05)
-    assert match.not_calibratable == miss.not_calibratable == ""
+    assert match.insufficient_data == miss.insufficient_data == ""
     assert match.false_match.upper <= 0.05
     assert miss.false_non_match.upper <= 0.05
     lower = found.at(float(np.nextafter(np.float32(match.threshold), np.float32(-np.inf))))
@@ -133,11 +133,11 @@ def test_a_threshold_is_above_the_score_it_refuses_in_32_bits_too() -> None:
 def test_with_too_few_patients_it_says_what_would_be_needed() -> None:
     found = of_patients([0.9] * 50, 50)
     match, miss = found.for_false_match(0.001), found.for_false_non_match(0.01)
-    assert match.not_calibratable == (
+    assert match.insufficient_data == (
         "not calibratable at a rate of 0.001: it needs 5,990 patients, and there are 50"
     )
     assert match.false_match.share <= 0.001 < match.false_match.upper
-    assert "needs 299 patients with two images or more, and there are 50" in miss.not_calibratable
+    assert "needs 299 patients with two images or more, and there are 50" in miss.insufficient_data
     assert miss.threshold == 0.9
 
 

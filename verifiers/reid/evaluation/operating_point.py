@@ -28,7 +28,7 @@ class ThresholdMetrics:
         threshold of the other, and impostor pairs across the halves are left out.
     target
         False match rate, over pairs of patients, that the threshold was set for.
-    not_calibratable
+    insufficient_data
         What the bound of that rate would need; empty where it holds.
     matched, missed, rejected, confused
         Pairs: genuine above and below the threshold, impostor below and above.
@@ -37,7 +37,7 @@ class ThresholdMetrics:
     thresholds: tuple[float, ...]
     calibrated_on: str
     target: float
-    not_calibratable: str
+    insufficient_data: str
     accuracy: float
     specificity: float
     recall: float
@@ -98,7 +98,7 @@ def threshold_metrics(
         thresholds=tuple(point.threshold for point in points[: 1 if calibration else 2]),
         calibrated_on="other half" if calibration is None else "model",
         target=target,
-        not_calibratable=next((one.not_calibratable for one in points if one.not_calibratable), ""),
+        insufficient_data=next((one.insufficient_data for one in points if one.insufficient_data), ""),
         **values,
         matched=int(matched.sum()),
         missed=int((~matched).sum()),

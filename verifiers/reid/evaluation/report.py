@@ -87,8 +87,8 @@ def _pairs(found: VerificationMetrics) -> Section:
             f"The threshold was set by {whose} for a false match rate of {made.target:g} between patients."
             " Pairs of one patient and of two weigh the same below."
         )
-        if made.not_calibratable:
-            text.append(f"That rate is an estimate without a bound: {made.not_calibratable}.")
+        if made.insufficient_data:
+            text.append(f"That rate is an estimate without a bound: {made.insufficient_data}.")
         names = {"accuracy": "accuracy", "specificity": "specificity", "recall": "recall"}
         names |= {"precision": "precision", "f1": "F1"}
         rows = [(told, number(getattr(made, one), made.intervals.get(one))) for one, told in names.items()]

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.models.protocols import Verification
     from numpy.typing import NDArray
 
-Basis = Literal["bytes", "pixels", "look", "id", "score"]
-Decision = Literal["same image", "same patient", "possibly same patient", "different", "undecided"]
-_BY_SCORE: Final = ("same patient", "possibly same patient")
+Basis = Literal["bytes", "pixels", "perceptual_hash", "id", "score"]
+Decision = Literal["same_image", "same_patient", "possibly_same_patient", "different", "undecided"]
+_BY_SCORE: Final = ("same_patient", "possibly_same_patient")
 CLOSEST_NON_MATCHES: Final = 50
 """Pairs that did not match and are told all the same: the most alike ones, for a person to look at."""
 
@@ -71,7 +71,7 @@ class ImagePair:
     @property
     def matched(self) -> bool:
         """Whether the pair says that the two sides share a patient, or may do so."""
-        return self.decision == "same image" or self.decision in _BY_SCORE
+        return self.decision == "same_image" or self.decision in _BY_SCORE
 
     @property
     def nodes(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -148,7 +148,7 @@ def _evidence(
     sides: tuple[DatasetFingerprint, DatasetFingerprint],
     without_models: Iterable[ImagePair],
     named: int,
-    told: Mapping[Modality, _Told],
+    told: Mapping[Modality, _ModelResult],
     limits: Mapping[Modality, Thresholds],
 ) -> Evidence:
     """Count what a verdict rests on."""
@@ -156,18 +156,18 @@ def _evidence(
     judged = {modality: one for modality, one in told.items() if modality in limits}
     unread = Counter(sides[0].unread) + Counter(sides[1].unread)
     return Evidence(
-        copies={basis: decided["same image", basis] for basis in ("bytes", "pixels", "look")},
+        copies={basis: decided["same_image", basis] for basis in ("bytes", "pixels", "perceptual_hash")},
         ids=named,
         matched={modality: len(one.matched) for modality, one in judged.items()},
-        sure={modality: len(one.sure) for modality, one in judged.items()},
+        strict={modality: len(one.strict) for modality, one in judged.items()},
         compared={modality: one.compared for modality, one in told.items()},
         limits=dict(limits),
         unread=dict(sorted(unread.items())),
-        apart=_apart(sides, frozenset(told)),
-        look_alike=decided["undecided", "look"],
+        apart=_not_comparable(sides, frozenset(told)),
+        undecided_near_duplicates=decided["undecided", "perceptual_hash"],
         complete=all(one.complete for one in judged.values()),
-        exchanged={modality: one.exchanged[0] for modality, one in judged.items() if one.matched},
-        sure_exchanged={modality: one.exchanged[1] for modality, one in judged.items() if one.matched},
+        permutation={modality: one.permutation[0] for modality, one in judged.items() if one.matched},
+        strict_permutation={modality: one.permutation[1] for modality, one in judged.items() if one.matched},
     )
 
 
@@ -179,8 +179,8 @@ def assign_groups(pairs: tuple[ImagePair, ...]) -> tuple[ImagePair, ...]:
 
 
 def _rank(pair: ImagePair) -> tuple[object, ...]:
-    order = ("same image", *_BY_SCORE, "undecided", "different").index(pair.decision)
-    basis = ("bytes", "pixels", "look", "id", "score").index(pair.basis)
+    order = ("same_image", *_BY_SCORE, "undecided", "different").index(pair.decision)
+    basis = ("bytes", "pixels", "perceptual_hash", "id", "score").index(pair.basis)
     return order, basis, -(pair.score if pair.score is not None else 0.0), pair.sides, pair.images
 
 
@@ -193,10 +193,10 @@ def _copies(
         ("pixels", equal_digests(one.pixels, other.pixels)),
     ):
         for images in places:
-            yield _pair(sides, numbers, images, basis, "same image")  # type: ignore[arg-type]
+            yield _pair(sides, numbers, images, basis, "same_image")  # type: ignore[arg-type]
     for images, bits in near_duplicate_pairs(one, other).items():
-        decision: Decision = "same image" if trusted else "undecided"
-        yield replace(_pair(sides, numbers, images, "look", decision), bits=bits)
+        decision: Decision = "same_image" if trusted else "undecided"
+        yield replace(_pair(sides, numbers, images, "perceptual_hash", decision), bits=bits)
 
 
 def _ids(
@@ -205,7 +205,7 @@ def _ids(
     """One pair a patient that both sides name: the first image of each."""
     firsts = [_first_images(side) for side in sides]
     for name in sorted(firsts[0].keys() & firsts[1].keys()):
-        yield _pair(sides, numbers, (firsts[0][name], firsts[1][name]), "id", "same patient")
+        yield _pair(sides, numbers, (firsts[0][name], firsts[1][name]), "id", "same_patient")
 
 
 def _first_images(side: DatasetFingerprint) -> dict[str, int]:
@@ -228,18 +228,19 @@ def _pair(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Told:
+class _ModelResult:
     """What the models said of one kind of image; see `Evidence` for what is counted.
 
-    ``matched`` and ``sure`` are pairs of patients; of each, ``exchanged`` says what dividing at random makes.
+    ``matched`` and ``strict`` are pairs of patients; of each, ``permutation`` says what dividing at random
+    makes.
     """
 
     pairs: tuple[ImagePair, ...]
     matched: frozenset[tuple[int, int]]
-    sure: frozenset[tuple[int, int]]
+    strict: frozenset[tuple[int, int]]
     compared: int
     complete: bool
-    exchanged: tuple[PermutationTest, PermutationTest]
+    permutation: tuple[PermutationTest, PermutationTest]
 
 
 def _by_model(
@@ -248,21 +249,23 @@ def _by_model(
     modality: Modality,
     verifier: Verification | None,
     limit: Thresholds | None,
-) -> _Told:
+) -> _ModelResult:
     """Let the models compare one kind of image."""
     one, other = (side.vectors[modality] for side in sides)
     scored = score_pairs(one, other, verifier, within=limit.within if limit is not None else 0.0)
     pairs = tuple(_scored(scored, (one, other), numbers, modality, limit))
     matched = frozenset(pair.patients for pair in pairs if pair.decision in _BY_SCORE)
-    sure = frozenset(pair.patients for pair in pairs if pair.decision == "same patient")
-    exchanged = _exchanged((matched, sure), (one, other), verifier, limit) if limit and matched else None
-    return _Told(
+    strict = frozenset(pair.patients for pair in pairs if pair.decision == "same_patient")
+    permutation = (
+        _permutation_tests((matched, strict), (one, other), verifier, limit) if limit and matched else None
+    )
+    return _ModelResult(
         pairs,
         matched,
-        sure,
+        strict,
         compared=len(set(one.patients.tolist())) * len(set(other.patients.tolist())),
         complete=scored.complete,
-        exchanged=exchanged or (PermutationTest(), PermutationTest()),
+        permutation=permutation or (PermutationTest(), PermutationTest()),
     )
 
 
@@ -279,9 +282,9 @@ def _scored(
         score = float(scored.score[place])
         decision: Decision = "undecided"
         if limit is not None:
-            decision = "possibly same patient" if score >= limit.possible.threshold else "different"
-            if limit.reaches_sure(score, float(scored.distance[place])):
-                decision = "same patient"
+            decision = "possibly_same_patient" if score >= limit.permissive.threshold else "different"
+            if limit.is_strict_match(score, float(scored.distance[place])):
+                decision = "same_patient"
         yield ImagePair(
             sides=numbers,
             images=(int(vectors[0].images[i]), int(vectors[1].images[j])),
@@ -294,7 +297,7 @@ def _scored(
         )
 
 
-def _exchanged(
+def _permutation_tests(
     across: tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]],
     vectors: tuple[Embeddings, Embeddings],
     verifier: Verification | None,
@@ -306,9 +309,9 @@ def _exchanged(
     for one in vectors:
         scored = score_within(one, verifier, within=limit.within)
         complete = complete and scored.complete
-        possible = scored.score >= limit.possible.threshold
-        sure = (scored.score >= limit.sure.threshold) & (scored.distance <= limit.sure_within)
-        for found, matched in zip(inside, (possible, sure), strict=True):
+        permissive = scored.score >= limit.permissive.threshold
+        strict = (scored.score >= limit.strict.threshold) & (scored.distance <= limit.strict_max_distance)
+        for found, matched in zip(inside, (permissive, strict), strict=True):
             places = (one.patients[rows[matched]].tolist() for rows in (scored.first, scored.second))
             found.append({(min(a, b), max(a, b)) for a, b in zip(*places, strict=True)})
     sizes = (len(set(vectors[0].patients.tolist())), len(set(vectors[1].patients.tolist())))
@@ -324,7 +327,7 @@ def _chosen(scored: PairScores, limit: Thresholds | None) -> NDArray[np.int64]:
     import numpy as np
 
     order = np.lexsort((scored.second, scored.first, -scored.score))
-    matches = int((scored.score >= limit.possible.threshold).sum()) if limit is not None else 0
+    matches = int((scored.score >= limit.permissive.threshold).sum()) if limit is not None else 0
     return order[: matches + CLOSEST_NON_MATCHES]
 
 
@@ -337,7 +340,9 @@ def _joined(before: ImagePair | None, pair: ImagePair) -> ImagePair:
     return replace(before, modality=pair.modality, distance=pair.distance, score=pair.score)
 
 
-def _apart(sides: tuple[DatasetFingerprint, DatasetFingerprint], modalities: frozenset[Modality]) -> int:
+def _not_comparable(
+    sides: tuple[DatasetFingerprint, DatasetFingerprint], modalities: frozenset[Modality]
+) -> int:
     """Patients of whom no image could be compared by a model with the other side."""
     count = 0
     for side in sides:

@@ -27,7 +27,7 @@ class ImageFile:
         Who it shows; empty where only its header may say, or nothing.
     stated
         SHA-256 of each file, the main one first, as a manifest states them; empty where none does.
-    stated_pixels
+    expected_pixels_sha256
         SHA-256 of the decoded pixels, as a manifest states it.
     """
 
@@ -35,8 +35,8 @@ class ImageFile:
     name: str
     patient: str = ""
     parts: tuple[Path, ...] = ()
-    stated: tuple[str, ...] = ()
-    stated_pixels: str = ""
+    expected_sha256: tuple[str, ...] = ()
+    expected_pixels_sha256: str = ""
 
     def __repr__(self) -> str:
         return "ImageFile(...)"
@@ -80,12 +80,12 @@ def dataset_from_release(release: Path, title: str) -> Dataset:
     images = []
     for row in read_rows(release):
         main = release / layout.require_safe(row.path)
-        stated: tuple[str, ...] = (row.sha256,)
+        expected_sha256: tuple[str, ...] = (row.sha256,)
         parts: tuple[Path, ...] = ()
         if row.parts:
-            stated, parts = _parts(release, row)
+            expected_sha256, parts = _parts(release, row)
         pixels = "" if row.kind == "slide" else row.pixels_sha256 or ""
-        images.append(ImageFile(main, row.path, row.patient, parts, stated, pixels))
+        images.append(ImageFile(main, row.path, row.patient, parts, expected_sha256, pixels))
     return Dataset(title, tuple(images))
 
 

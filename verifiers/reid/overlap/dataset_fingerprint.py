@@ -51,7 +51,7 @@ class DatasetFingerprint:
         is no data of anybody (texts, tables) has -1.
     names
         What each patient is called; empty where unknown. For the holder alone.
-    digests, pixels, prints
+    digests, pixels, perceptual_hashes
         Digests of bytes and of pixels, and fingerprints, by image; None where there is none.
     stamps
         Of the files of each image, see `look.stamp_of`.
@@ -59,7 +59,7 @@ class DatasetFingerprint:
         Embeddings by modality.
     unread
         Images of which not everything was compared, by reason.
-    no_images
+    non_images
         Objects that are no images: they were compared byte by byte, and there is nothing else to compare.
     """
 
@@ -69,15 +69,15 @@ class DatasetFingerprint:
     names: tuple[str, ...]
     digests: tuple[bytes | None, ...]
     pixels: tuple[bytes | None, ...]
-    prints: tuple[bytes | None, ...]
+    perceptual_hashes: tuple[bytes | None, ...]
     stamps: tuple[str, ...]
     vectors: Mapping[Modality, Embeddings]
     unread: Mapping[str, int]
-    no_images: int
+    non_images: int
 
 
 def fingerprint_dataset(
-    side: Dataset, looks: Iterable[ImageFingerprint], scratch: Path | None = None
+    side: Dataset, fingerprints: Iterable[ImageFingerprint], scratch: Path | None = None
 ) -> DatasetFingerprint:
     """Put together what was seen, in the order of the side's images; ``scratch`` as in
     `collect_fingerprints`.
@@ -87,8 +87,8 @@ def fingerprint_dataset(
     UsageError
         When the side has no image at all.
     """
-    seen = collect_fingerprints(side.title, zip(side.images, looks, strict=True), side.unread, scratch)
-    if len(seen.images) == seen.no_images and not side.unread:
+    seen = collect_fingerprints(side.title, zip(side.images, fingerprints, strict=True), side.unread, scratch)
+    if len(seen.images) == seen.non_images and not side.unread:
         raise UsageError(f"{side.title} holds no image", "Name a release, or a folder of images")
     return seen
 
@@ -120,24 +120,24 @@ def collect_fingerprints(
     import numpy as np
 
     images, patients = list[ImageFile](), _Patients()
-    digests, pixels, prints = (list[bytes | None]() for _ in range(3))
+    digests, pixels, perceptual_hashes = (list[bytes | None]() for _ in range(3))
     stamps = list[str]()
     vectors: dict[Modality, _Embedded] = {}
-    troubles, no_images = Counter(left), 0
-    for image, look in visited:
-        no_data = look.digest is None and look.trouble == NO_IMAGE
-        patients.add("" if no_data else image.patient or look.patient, counts=not no_data)
-        if look.modality is not None:
-            vectors.setdefault(look.modality, _Embedded(scratch)).add(len(images), look)
+    troubles, non_images = Counter(left), 0
+    for image, fingerprint in visited:
+        no_data = fingerprint.digest is None and fingerprint.trouble == NO_IMAGE
+        patients.add("" if no_data else image.patient or fingerprint.patient, counts=not no_data)
+        if fingerprint.modality is not None:
+            vectors.setdefault(fingerprint.modality, _Embedded(scratch)).add(len(images), fingerprint)
         images.append(image)
-        digests.append(look.digest)
-        pixels.append(look.pixels)
-        prints.append(look.print)
-        stamps.append(look.stamp)
-        if look.trouble == NO_IMAGE:
-            no_images += 1
-        elif look.trouble:
-            troubles[look.trouble] += 1
+        digests.append(fingerprint.digest)
+        pixels.append(fingerprint.pixels)
+        perceptual_hashes.append(fingerprint.print)
+        stamps.append(fingerprint.stamp)
+        if fingerprint.trouble == NO_IMAGE:
+            non_images += 1
+        elif fingerprint.trouble:
+            troubles[fingerprint.trouble] += 1
     codes = np.array(patients.codes, np.int64)
     return DatasetFingerprint(
         title=title,
@@ -146,11 +146,11 @@ def collect_fingerprints(
         names=tuple(patients.names),
         digests=tuple(digests),
         pixels=tuple(pixels),
-        prints=tuple(prints),
+        perceptual_hashes=tuple(perceptual_hashes),
         stamps=tuple(stamps),
         vectors={modality: vectors[modality].vectors(codes) for modality in Modality if modality in vectors},
         unread=dict(sorted(troubles.items())),
-        no_images=no_images,
+        non_images=non_images,
     )
 
 
@@ -180,13 +180,13 @@ class _Embedded:
         self._images: list[int] = []
         self._first, self._second = VectorSpool(scratch), VectorSpool(scratch)
 
-    def add(self, image: int, look: ImageFingerprint) -> None:
+    def add(self, image: int, fingerprint: ImageFingerprint) -> None:
         import numpy as np
 
         self._images.append(image)
-        self._first.append(np.asarray(look.vector))
-        if look.second is not None:
-            self._second.append(look.second)
+        self._first.append(np.asarray(fingerprint.vector))
+        if fingerprint.second is not None:
+            self._second.append(fingerprint.second)
 
     def vectors(self, patients: NDArray[np.int64]) -> Embeddings:
         import numpy as np

@@ -58,6 +58,6 @@ def is_hash_discriminative(side: DatasetFingerprint) -> bool:
 def _prints(side: DatasetFingerprint) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     import numpy as np
 
-    places = [place for place, found in enumerate(side.prints) if found is not None]
-    joined = b"".join(found for found in side.prints if found is not None)
+    places = [place for place, found in enumerate(side.perceptual_hashes) if found is not None]
+    joined = b"".join(found for found in side.perceptual_hashes if found is not None)
     return np.frombuffer(joined, np.uint8).reshape(len(places), BITS // 8), np.array(places, np.int64)

@@ -88,10 +88,10 @@ def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[Imag
 
     What cannot be read is said of the image (``trouble``), never raised.
     """
-    looks, pictures = [], []
+    fingerprints, pictures = [], []
     for image in images:
-        look, picture = _visit(image)
-        looks.append(look)
+        fingerprint, picture = _fingerprint_if_unchanged(image)
+        fingerprints.append(fingerprint)
         pictures.append(picture)
     for modality in Modality:
         places = [n for n, one in enumerate(pictures) if one is not None and one.modality is modality]
@@ -101,8 +101,10 @@ def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[Imag
             verifier = models.verification.get(modality)
             second = verifier.embed(seen) if verifier else [None] * len(seen)
             for place, vector, other in zip(places, first, second, strict=True):
-                looks[place] = replace(looks[place], modality=modality, vector=vector, second=other)
-    return looks
+                fingerprints[place] = replace(
+                    fingerprints[place], modality=modality, vector=vector, second=other
+                )
+    return fingerprints
 
 
 def file_stamp(files: Iterable[Path]) -> str:
@@ -126,24 +128,24 @@ def file_stamp(files: Iterable[Path]) -> str:
     return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
-def _visit(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]:
+def _fingerprint_if_unchanged(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]:
     """Look at one image, if nobody writes to it meanwhile."""
     files = (image.path, *image.parts)
     before = file_stamp(files)
-    look, picture = _looked(image)
+    fingerprint, picture = _fingerprint(image)
     if file_stamp(files) != before:
         return ImageFingerprint(trouble=CHANGED), None
-    return replace(look, stamp=before), picture
+    return replace(fingerprint, stamp=before), picture
 
 
-def _looked(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]:
+def _fingerprint(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]:
     from medsanitize.verifiers.reid.images.read import read_image
 
     try:
         digests = [_digest(path) for path in (image.path, *image.parts)]
     except OSError:
         return ImageFingerprint(trouble="file-not-readable"), None
-    if image.stated and [one.hex() for one in digests] != list(image.stated):
+    if image.expected_sha256 and [one.hex() for one in digests] != list(image.expected_sha256):
         return ImageFingerprint(trouble=CHANGED), None
     digest = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
     head = _head(image.path)
@@ -154,27 +156,27 @@ def _looked(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]:
             ImageFingerprint(digest, trouble=NOT_AN_IMAGE) if missing else ImageFingerprint(trouble=NO_IMAGE)
         ), None
     parsed = _parsed(image.path, head)
-    look = ImageFingerprint(
+    fingerprint = ImageFingerprint(
         digest, patient="" if image.patient or parsed is None else _text(parsed, _PATIENT)
     )
     if parsed is not None and parsed.value(_ROWS) is None:
-        return replace(look, trouble=NO_IMAGE), None
+        return replace(fingerprint, trouble=NO_IMAGE), None
     if parsed is not None:
-        look = replace(look, pixels=_pixels(image, parsed, None))
+        fingerprint = replace(fingerprint, pixels=_pixels(image, parsed, None))
     try:
         picture = read_image(_shown(image))
     except UnreadablePicture as problem:
-        return replace(look, trouble=problem.rule), None
+        return replace(fingerprint, trouble=problem.rule), None
     if parsed is None:
-        look = replace(look, pixels=_pixels(image, None, picture))
-    look = replace(look, print=perceptual_hash(picture.pixels))
+        fingerprint = replace(fingerprint, pixels=_pixels(image, None, picture))
+    fingerprint = replace(fingerprint, print=perceptual_hash(picture.pixels))
     radiograph = picture.modality is Modality.RADIOGRAPH
     if picture.further:
         # What it shows is compared all the same, and a match of it is one.
-        return replace(look, trouble=FURTHER_PAGES), picture
+        return replace(fingerprint, trouble=FURTHER_PAGES), picture
     if parsed is not None and radiograph and _text(parsed, _MODALITY) not in _RADIOGRAPHS:
-        return replace(look, trouble=OTHER_KIND), None
-    return look, picture
+        return replace(fingerprint, trouble=OTHER_KIND), None
+    return fingerprint, picture
 
 
 def _should_show(image: ImageFile) -> bool:
@@ -234,8 +236,8 @@ def _pixels(image: ImageFile, parsed: Parsed | None, picture: ImageArray | None)
     from medsanitize.verifiers.leaks.raster_files import raster_digest
     from medsanitize.verifiers.leaks.slide_audit import tile_digest
 
-    if image.stated_pixels:
-        return bytes.fromhex(image.stated_pixels)
+    if image.expected_pixels_sha256:
+        return bytes.fromhex(image.expected_pixels_sha256)
     if parsed is not None:
         found = pixel_digest(parsed)
     elif picture is not None and picture.modality is Modality.SLIDE:

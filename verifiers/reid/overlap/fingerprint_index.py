@@ -41,7 +41,7 @@ _FORMAT: Final = 1
 _AT_ONCE: Final = 4096
 _NO_LISTS: Final = 1 << 62
 """Vectors that are only ever looked up by row need no lists, however many they are."""
-_FIELDS: Final = {"format": int, "models": str, "unread": dict, "no_images": int, "files": dict}
+_FIELDS: Final = {"format": int, "models": str, "unread": dict, "non_images": int, "files": dict}
 _DAMAGED: Final = ("An index of images is damaged", "Make it again with medsanitize index")
 
 
@@ -132,7 +132,7 @@ def write_fingerprint_index(seen: DatasetFingerprint, folder: Path, models: Mode
         "format": _FORMAT,
         "models": models.identity,
         "unread": dict(seen.unread),
-        "no_images": seen.no_images,
+        "non_images": seen.non_images,
         "files": files,
     }
     write_atomic(folder / FINGERPRINT, document_json({**facts, "digest": _digest(facts)}))
@@ -162,7 +162,7 @@ def _table(seen: DatasetFingerprint) -> pa.Table:
             "who": pa.array([seen.names[n] if n >= 0 else "" for n in seen.patients.tolist()], pa.string()),
             "digest": pa.array(seen.digests, pa.binary()),
             "pixels": pa.array(seen.pixels, pa.binary()),
-            "print": pa.array(seen.prints, pa.binary()),
+            "print": pa.array(seen.perceptual_hashes, pa.binary()),
             "stamp": pa.array(seen.stamps, pa.string()),
         }
     )
@@ -219,12 +219,12 @@ def load_fingerprint_index(folder: Path, title: str, models: Models) -> DatasetF
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    possible = {_IMAGES, *(str(place / METADATA) for one in Modality for place in _places(one))}
+    permissive = {_IMAGES, *(str(place / METADATA) for one in Modality for place in _places(one))}
     try:
         facts: dict[str, Any] = json.loads((folder / FINGERPRINT).read_bytes())
         whole = facts.pop("digest") == _digest(facts) and facts["format"] == _FORMAT
         whole = whole and all(type(facts[name]) is kind for name, kind in _FIELDS.items())
-        whole = whole and _IMAGES in facts["files"] and set(facts["files"]) <= possible
+        whole = whole and _IMAGES in facts["files"] and set(facts["files"]) <= permissive
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         raise IntegrityError(*_DAMAGED) from None
     if not whole:
@@ -266,7 +266,7 @@ def _seen(
         names=tuple(names),
         digests=tuple(columns["digest"]),
         pixels=tuple(columns["pixels"]),
-        prints=tuple(columns["print"]),
+        perceptual_hashes=tuple(columns["print"]),
         stamps=stamps,
         vectors={
             modality: _vectors(folder, modality, facts["files"], patients, models.digest(modality))
@@ -274,7 +274,7 @@ def _seen(
             if str(_places(modality)[0] / METADATA) in facts["files"]
         },
         unread=dict(sorted(unread.items())),
-        no_images=facts["no_images"],
+        non_images=facts["non_images"],
     )
 
 

@@ -130,19 +130,19 @@ def _concluded(
         comparison, found = compare((seen[one], seen[other]), (one, other), models, limits, same_ids=same_ids)
         comparisons.append(comparison)
         pairs.extend(found)
-    looked = sorted({modality for side in seen for modality in side.vectors})
+    test = sorted({modality for side in seen for modality in side.vectors})
     return Overlap(
         result=worst_result([one.verdict.result for one in comparisons]),
         sides=seen,
         comparisons=tuple(comparisons),
         pairs=assign_groups(tuple(pairs)),
         limits=limits,
-        models={modality: models.digest(modality) for modality in looked},
+        models={modality: models.digest(modality) for modality in test},
     )
 
 
 def iter_fingerprints(side: Dataset, visit: Fingerprinter) -> Iterator[ImageFingerprint]:
     """What is seen of the images of a side, in their order."""
     batches = (side.images[start : start + BATCH] for start in range(0, len(side.images), BATCH))
-    for looks in visit(batches):
-        yield from looks
+    for fingerprints in visit(batches):
+        yield from fingerprints

@@ -82,7 +82,7 @@ def write_pair_gallery(found: Overlap, models: ModelPaths, path: Path) -> None:
 def _figure(found: Overlap, number: int, pair: ImagePair, models: ModelPaths | None) -> str:
     images = [found.sides[side].images[image] for side, image in zip(pair.sides, pair.images, strict=True)]
     titles = [found.sides[side].title for side in pair.sides]
-    said = [f"by {pair.basis}"]
+    said = [f"by {pair.basis.replace('_', ' ')}"]
     said += [f"score {pair.score:.4f}"] if pair.score is not None else []
     said += [f"fingerprints differ in {pair.bits} bits"] if pair.bits is not None else []
     said += [f"group {pair.group}"] if pair.group else []
@@ -91,7 +91,7 @@ def _figure(found: Overlap, number: int, pair: ImagePair, models: ModelPaths | N
         f"{html.escape(title)}: <code>{html.escape(image.name)}</code>"
         for title, image in zip(titles, images, strict=True)
     )
-    caption = f"{number}. <span{mark}>{pair.decision}</span>, {', '.join(said)}<br>{names}"
+    caption = f"{number}. <span{mark}>{pair.decision.replace('_', ' ')}</span>, {', '.join(said)}<br>{names}"
     pictures = [_read(image) for image in images]
     shown = "".join(
         _picture(picture, f"image of {title}") for title, picture in zip(titles, pictures, strict=True)

@@ -1,14 +1,13 @@
-"""Whether matches across two sides are more than the same patients would give if divided by chance.
+"""Permutation test of the matches between two datasets.
 
-If nobody is in both sides, all their patients are different people, and a match of two of them is an
-accident that does not know where the border between the sides runs: it falls within a side as readily as
-across. So the patients are dealt out to the sides again and again, and it is counted how often as many
-matches run across. Nothing is assumed of the rate of accidents, nor that pairs of patients are independent of
-each other: somebody who resembles many is dealt out with all of their matches.
+If no patient is in both datasets, every match is a false match, and it falls within a dataset as readily as
+across. The test reassigns the patients to the datasets at random, keeping both sizes, and counts how often at
+least as many matches run across. It assumes neither a false match rate nor independent pairs: a patient who
+resembles several others is reassigned together with all matches.
 
-Sides of unlike origin, patients with unlike numbers of images, and one person under two names all put more
-accidents within the sides, which only makes the answer more careful. It is too bold where accidents within a
-side were taken out of it: by somebody who searched it for patients who look alike, or by training on it.
+Datasets of different origin, different numbers of images per patient, and one person under two IDs all add
+matches within the datasets, which makes the test conservative. It is anticonservative where false matches
+within a dataset were removed beforehand, by deduplication or by training on that dataset.
 """
 
 from __future__ import annotations
@@ -24,38 +23,38 @@ _AT_ONCE: Final = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class PermutationTest:
-    """What dividing the same patients at random says of matches across two sides.
+    """Result of the test.
 
     Attributes
     ----------
     within
-        Matches of different patients within the sides.
-    chance
-        How often as many run across; 1 where nothing can be said.
+        Matches of different patients within the datasets.
+    p_value
+        The p-value; 1 where the test was not run.
     """
 
     within: int = 0
-    chance: float = 1.0
+    p_value: float = 1.0
 
 
 def permutation_p_value(
     across: Collection[Edge], within: tuple[Collection[Edge], Collection[Edge]], sizes: tuple[int, int]
 ) -> float:
-    """How often chance puts as many matches or more across the border, at least 1 in 10,000.
+    """Compute the p-value of the matches across, at least 1e-4.
 
     Parameters
     ----------
     across : collection of (int, int)
-        Matches: number of the patient of the one side, and of that of the other.
+        Matches: number of the patient in the first dataset, and in the second.
     within : two collections of (int, int)
-        Matches of different patients of the one side, and of the other.
+        Matches of different patients in the first dataset, and in the second.
     sizes : (int, int)
-        Patients of either side that were compared; kept in every draw.
+        Compared patients of either dataset; every permutation keeps them.
 
     Returns
     -------
     float
-        A permutation test's p value, 1 where nothing runs across. The same matches give the same value.
+        The p-value, 1 where nothing matches across; deterministic.
     """
     import numpy as np
 
@@ -69,7 +68,7 @@ def permutation_p_value(
     reached, done = 0, 0
     while done < PERMUTATIONS:
         count = min(PERMUTATIONS - done, max(1, _AT_ONCE // len(edges)))
-        # Patients without a match change nothing but how many of the others a side gets.
+        # Patients without a match only change how many of the others a dataset gets: draw that number.
         ours = draw.hypergeometric(*sizes, len(nodes), size=count)
         dealt = draw.permuted(np.arange(len(nodes)) < ours[:, None], axis=1)
         reached += int(((dealt[:, first] != dealt[:, second]).sum(axis=1) >= len(across)).sum())

@@ -21,17 +21,17 @@ def result_json(found: Overlap) -> dict[str, Any]:
     return {
         "verdict": found.result,
         "comparisons": [_comparison(one) for one in found.comparisons],
-        "sides": [
+        "datasets": [
             {
                 "title": side.title,
-                "images": len(side.images) - side.no_images,
-                "no_images": side.no_images,
+                "images": len(side.images) - side.non_images,
+                "non_images": side.non_images,
                 "patients": len(side.names),
                 "unread": dict(side.unread),
             }
             for side in found.sides
         ],
-        "limits": {modality.value: _limit(limit) for modality, limit in sorted(found.limits.items())},
+        "thresholds": {modality.value: _limit(limit) for modality, limit in sorted(found.limits.items())},
         "models": {modality.value: digest for modality, digest in sorted(found.models.items())},
         "groups": max((pair.group for pair in found.pairs), default=0),
     }
@@ -40,17 +40,17 @@ def result_json(found: Overlap) -> dict[str, Any]:
 def _comparison(one: Comparison) -> dict[str, Any]:
     seen, verdict = one.evidence, one.verdict
     return {
-        "sides": list(one.titles),
+        "datasets": list(one.titles),
         "verdict": verdict.result,
         "sentence": verdict.sentence,
-        "miss_bound": verdict.miss,
-        "most_shared_patients": verdict.most_shared,
+        "false_non_match_bound": verdict.miss,
+        "max_shared_patients": verdict.max_shared_patients,
         "copies": dict(seen.copies),
         "ids": seen.ids,
         "matched_patient_pairs": {modality.value: count for modality, count in seen.matched.items()},
-        "matched_within_sides": {modality.value: one.within for modality, one in seen.exchanged.items()},
-        "as_many_by_chance": {modality.value: one.chance for modality, one in seen.exchanged.items()},
-        "sure_patient_pairs": {modality.value: count for modality, count in seen.sure.items()},
+        "matched_within_datasets": {modality.value: one.within for modality, one in seen.permutation.items()},
+        "permutation_p_value": {modality.value: one.p_value for modality, one in seen.permutation.items()},
+        "strict_patient_pairs": {modality.value: count for modality, count in seen.strict.items()},
         "compared_patient_pairs": {modality.value: count for modality, count in seen.compared.items()},
         "unread": dict(seen.unread),
     }
@@ -58,20 +58,20 @@ def _comparison(one: Comparison) -> dict[str, Any]:
 
 def _limit(limit: Thresholds) -> dict[str, Any]:
     return {
-        "possible": _cost(limit.possible),
-        "sure": _cost(limit.sure)
-        | {"distance": limit.sure_within if math.isfinite(limit.sure_within) else None},
-        "candidate_distance": limit.within if math.isfinite(limit.within) else None,
-        "candidate_miss": limit.candidate_miss,
+        "permissive": _cost(limit.permissive),
+        "strict": _cost(limit.strict)
+        | {"distance": limit.strict_max_distance if math.isfinite(limit.strict_max_distance) else None},
+        "max_distance": limit.within if math.isfinite(limit.within) else None,
+        "search_miss_bound": limit.search_miss_bound,
         "calibrated_on": limit.source,
-        "not_calibratable": limit.not_calibratable,
+        "insufficient_data": limit.insufficient_data,
     }
 
 
 def _cost(point: OperatingPoint) -> dict[str, Any]:
     rates = {"false_match": point.false_match, "false_non_match": point.false_non_match}
     return {"threshold": point.threshold} | {
-        name: {"share": rate.share, "errors": rate.errors, "of": rate.of, "upper": rate.upper}
+        name: {"share": rate.share, "errors": rate.errors, "trials": rate.of, "upper": rate.upper}
         for name, rate in rates.items()
     }
 
@@ -129,10 +129,12 @@ def _row(found: Overlap, pair: ImagePair) -> dict[str, Any]:
     row |= {"modality": pair.modality, "distance": pair.distance, "score": pair.score}
     limit = found.limits.get(pair.modality) if pair.modality is not None else None
     if limit is not None:
-        sure = pair.basis == "score" and pair.decision == "same patient"
-        point = limit.sure if sure else limit.possible
+        strict = pair.basis == "score" and pair.decision == "same_patient"
+        point = limit.strict if strict else limit.permissive
         row["threshold"] = point.threshold
-        row["threshold_distance"] = limit.sure_within if sure and math.isfinite(limit.sure_within) else None
+        row["threshold_distance"] = (
+            limit.strict_max_distance if strict and math.isfinite(limit.strict_max_distance) else None
+        )
         row |= {"false_match_rate": point.false_match.share, "false_match_bound": point.false_match.upper}
         row["false_non_match_rate"] = point.false_non_match.share
         row["false_non_match_bound"] = point.false_non_match.upper

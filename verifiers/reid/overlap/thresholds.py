@@ -36,7 +36,7 @@ TARGET_FALSE_NON_MATCH: Final = 0.0025
 MAX_FALSE_NON_MATCH: Final = 0.05
 """Above this bound of the miss rate, finding nothing proves nothing."""
 _CANDIDATE_MISS: Final = 0.001
-_OWN: Final = "these images"
+_OWN: Final = "compared_images"
 _OWN_IMAGES: Final = 1_500
 """Images of a side that serve to calibrate; pairs grow with the square of it."""
 
@@ -47,45 +47,45 @@ class Thresholds:
 
     Attributes
     ----------
-    possible
+    permissive
         From this score on a pair is possibly of one patient, and a person should look.
-    sure
+    strict
         The strictest score under which nobody is overlooked too often for a claim: what reaches it counts
-        against one. Not below ``possible``.
-    sure_within
+        against one. Not below ``permissive``.
+    strict_max_distance
         Distance up to which such a pair must lie as well; infinite where nothing was calibrated together.
     within
         Distance up to which pairs were given to the verification model; infinite where all were, and for
         scores that are distances.
-    candidate_miss
+    search_miss_bound
         Upper bound of the share of shared patients whose pairs lie farther apart than that, or whom a search
         that does not look at every vector does not find.
     pairs
         Pairs of patients behind the shares of false matches.
     source
-        Where the calibration comes from: ``given``, ``these images`` or ``model``.
-    not_calibratable
+        Where the calibration comes from: ``given``, ``compared_images`` or ``model``.
+    insufficient_data
         What would be needed to promise the target; empty where it is promised.
     """
 
-    possible: OperatingPoint
-    sure: OperatingPoint
+    permissive: OperatingPoint
+    strict: OperatingPoint
     within: float
-    candidate_miss: float
+    search_miss_bound: float
     pairs: int
     source: str
-    not_calibratable: str = ""
-    sure_within: float = math.inf
+    insufficient_data: str = ""
+    strict_max_distance: float = math.inf
 
-    def reaches_sure(self, score: float, distance: float) -> bool:
+    def is_strict_match(self, score: float, distance: float) -> bool:
         """Whether a pair shows one patient for sure."""
-        return score >= self.sure.threshold and distance <= self.sure_within
+        return score >= self.strict.threshold and distance <= self.strict_max_distance
 
     def miss(self, point: OperatingPoint) -> float:
         """Upper bound of the chance that a shared patient does not reach one of the two."""
-        return min(1.0, point.false_non_match.upper + self.candidate_miss)
+        return min(1.0, point.false_non_match.upper + self.search_miss_bound)
 
-    def chance_match(self, point: OperatingPoint) -> float:
+    def false_match_estimate(self, point: OperatingPoint) -> float:
         """Chance that two different patients reach it: the middle of what the counted pairs allow."""
         return (point.false_match.share * self.pairs + 0.5) / (self.pairs + 1)
 
@@ -132,16 +132,16 @@ def choose_thresholds(
     point = scores.at(max(floor.threshold, _strictest(scores)))
     within, miss = _found_within(point, distances, overlooked, verified=verified, every=every)
     both = joint_threshold(pairs, MAX_FALSE_NON_MATCH - miss, point.threshold) if pairs is not None else None
-    both = both or JointThreshold(_sure(scores, point, MAX_FALSE_NON_MATCH - miss), math.inf)
+    both = both or JointThreshold(_strict(scores, point, MAX_FALSE_NON_MATCH - miss), math.inf)
     return Thresholds(
-        possible=point,
-        sure=both.point,
-        sure_within=both.distance,
+        permissive=point,
+        strict=both.point,
+        strict_max_distance=both.distance,
         within=within,
-        candidate_miss=miss,
+        search_miss_bound=miss,
         pairs=scores.pairs,
         source=source,
-        not_calibratable=floor.not_calibratable,
+        insufficient_data=floor.insufficient_data,
     )
 
 
@@ -168,7 +168,7 @@ def _strictest(scores: Calibration) -> float:
     return scores.genuine[min(errors, count - 1)]
 
 
-def _sure(scores: Calibration, point: OperatingPoint, room: float) -> OperatingPoint:
+def _strict(scores: Calibration, point: OperatingPoint, room: float) -> OperatingPoint:
     """The highest threshold that overlooks at most ``room``, with its bound; ``point`` if there is none."""
     errors = max_errors(len(scores.genuine), room) if room > 0 else -1
     if errors < 0:

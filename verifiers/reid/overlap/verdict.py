@@ -1,15 +1,16 @@
-"""What may be concluded from a comparison: exclusive, overlapping, or cannot tell, in one sentence.
+"""The verdict of a comparison: exclusive, overlapping or inconclusive, with one sentence of reasons.
 
-Copies and names prove an overlap by themselves. Matches of a model prove one only where chance makes so many
-in at most one of twenty comparisons of sides that share nobody, which is shown in one of two ways:
+Copies and shared patient IDs prove an overlap by themselves. Model matches prove one only if datasets without
+a shared patient would give as many in at most 5 % of comparisons. Two tests can show that:
 
-- even at the upper bound of the false match rate, Poisson's distribution hardly makes so many; or
-- the estimated rate hardly makes so many, and the same patients divided at random hardly give so many across
-  (see ``overlap.exchange``). The estimate alone proves nothing: few patients calibrate it, and matches of one
-  patient with several others come together. The random division rests on neither.
+- a Poisson tail at the upper bound of the false match rate; or
+- a Poisson tail at the estimated false match rate together with a permutation test (see
+  `medsanitize.verifiers.reid.overlap.permutation_test`). The estimate alone is not enough: it may rest on few
+  patients, and one patient who resembles several others causes matches that are not independent. The
+  permutation test assumes neither.
 
-That is asked of all matches and of the sure ones, with half the risk each: where the looser threshold lets
-much chance through, a few sure matches say more.
+Both tests run on all matches and on the matches at the strict threshold, each at half the significance level:
+where the permissive threshold lets many false matches through, a few strict ones are stronger evidence.
 """
 
 from __future__ import annotations
@@ -24,53 +25,53 @@ from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.overlap.permutation_test import PermutationTest
 from medsanitize.verifiers.reid.overlap.thresholds import MAX_FALSE_NON_MATCH, Thresholds
 
-OverlapResult = Literal["exclusive", "overlapping", "cannot tell"]
+OverlapResult = Literal["exclusive", "overlapping", "inconclusive"]
 _SURPRISE: Final = 1 - CONFIDENCE
-"""Matches that chance makes less often than this are no chance."""
+"""Significance level of the tests, over all modalities and thresholds together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was compared and found between two sides.
+    """Counts of what was compared and found between two datasets.
 
     Attributes
     ----------
     copies
-        Pairs of images that are the same, by what was equal: ``bytes``, ``pixels``, ``look``.
+        Pairs of images that are the same, by what is equal: ``bytes``, ``pixels``, ``fingerprint``.
     ids
-        Patients that one table names on both sides.
+        Patient IDs that one table lists in both datasets.
     matched
-        Pairs of patients that the model calls one patient, or possibly one, by modality.
-    sure
-        Those of them that reach the stricter threshold.
+        Pairs of patients that reach the permissive threshold, by modality.
+    strict
+        Pairs of patients that reach the strict threshold, by modality.
     compared
         Pairs of patients that the model compared, by modality.
     limits
-        Threshold and rates by modality; absent where nothing calibrates the model.
+        Thresholds and error rates by modality; absent where the model is not calibrated.
     unread
-        Images of either side of which not everything could be compared, by reason.
+        Images of either dataset that were not compared in full, counted by reason.
     apart
-        Patients of either side that no model could compare with anybody of the other side.
-    look_alike
-        Pairs that look like copies although fingerprints do not tell these images apart.
+        Patients of either dataset whom no model could compare with the other dataset.
+    undecided_near_duplicates
+        Pairs with nearly equal perceptual hashes in datasets where the hash does not discriminate.
     complete
-        Whether no pair that had to be scored was left out.
-    exchanged, sure_exchanged
-        Of all matches, and of the sure ones, what the same patients divided at random give, by modality.
+        Whether every pair within the search distance was scored.
+    permutation, strict_permutation
+        Permutation test of all matches, and of the strict ones, by modality.
     """
 
     copies: Mapping[str, int]
     ids: int
     matched: Mapping[Modality, int]
-    sure: Mapping[Modality, int]
+    strict: Mapping[Modality, int]
     compared: Mapping[Modality, int]
     limits: Mapping[Modality, Thresholds]
     unread: Mapping[str, int]
     apart: int
-    look_alike: int = 0
+    undecided_near_duplicates: int = 0
     complete: bool = True
-    exchanged: Mapping[Modality, PermutationTest] = field(default_factory=dict)
-    sure_exchanged: Mapping[Modality, PermutationTest] = field(default_factory=dict)
+    permutation: Mapping[Modality, PermutationTest] = field(default_factory=dict)
+    strict_permutation: Mapping[Modality, PermutationTest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,143 +81,157 @@ class OverlapVerdict:
     Attributes
     ----------
     result
-        ``exclusive``, ``overlapping`` or ``cannot tell``.
+        ``exclusive``, ``overlapping`` or ``inconclusive``.
     sentence
-        What a maintainer may conclude, and on what it rests.
+        The conclusion with its evidence, in one sentence.
     miss
-        Upper bound of the chance that a patient of both sides was overlooked; None where nothing bounds it.
-    most_shared
-        With 95 % confidence no more patients than this are in both; None where nothing bounds it.
+        Upper bound of the probability that a shared patient was missed; None where nothing bounds it.
+    max_shared_patients
+        Upper 95 % bound of the number of shared patients; None where nothing bounds it.
     """
 
     result: OverlapResult
     sentence: str
     miss: float | None = None
-    most_shared: int | None = None
+    max_shared_patients: int | None = None
 
 
 def conclude(one: str, other: str, evidence: Evidence) -> OverlapVerdict:
-    """Conclude from what was found between the sides ``one`` and ``other``."""
+    """Derive the verdict on datasets ``one`` and ``other`` from the evidence."""
     both = f"{one} and {other}"
-    certain = _certain(evidence)
+    certain = _certain_evidence(evidence)
     if certain:
         return OverlapVerdict("overlapping", f"{both} overlap: {certain}.")
     beyond = [text for modality in evidence.matched if (text := _beyond_chance(evidence, modality))]
     if beyond:
         return OverlapVerdict("overlapping", f"{both} overlap: {' and '.join(beyond)}.")
-    reasons, possible = list(_reasons(evidence)), any(evidence.matched.values())
-    miss = _miss(evidence) if not _blind(evidence) else None
+    reasons, permissive = list(_inconclusive_reasons(evidence)), any(evidence.matched.values())
+    miss = _false_non_match_bound(evidence) if not _is_unbounded(evidence) else None
     most = None if miss is None or miss >= 1 else max(0, math.ceil(math.log(_SURPRISE) / math.log(miss)) - 1)
     if reasons or miss is None:
-        text = f"Whether {both} share patients cannot be told: {'; '.join(reasons)}."
+        text = f"Inconclusive whether {both} share patients: {'; '.join(reasons)}."
         if miss is not None and most is not None:
-            found = "No match is sure" if possible else "No match was found"
-            gone = "go without a sure match" if possible else "be overlooked"
+            found = "No match reaches the strict threshold" if permissive else "No match was found"
+            missed = "have no strict match" if permissive else "be missed"
             text += (
-                f" {found}, so that with {CONFIDENCE:.0%} confidence at most {most:,} patients are in both"
-                f" (each would {gone} with a chance of at most {miss:.1%})."
+                f" {found}: with {CONFIDENCE:.0%} confidence at most {most:,} patients are in both"
+                f" (each would {missed} with a probability of at most {miss:.1%})."
             )
-        return OverlapVerdict("cannot tell", text + _possible(evidence), miss, most)
+        return OverlapVerdict("inconclusive", text + _permissive_matches(evidence), miss, most)
     pairs = sum(evidence.compared.values())
-    gone = "gone without a sure match" if possible else "been overlooked"
+    missed = "have no strict match" if permissive else "be missed"
+    strictly = " at the strict threshold" if permissive else ""
     text = (
-        f"{both} are exclusive: none of {pairs:,} pairs of patients matched{' for sure' * possible}, and a"
-        f" patient who is in both would have {gone} with a chance of at most {miss:.1%}"
-        f" ({CONFIDENCE:.0%} bound from {_patients(evidence)} patients), as far as these images are like"
+        f"{both} are exclusive: none of {pairs:,} pairs of patients matched{strictly}, and a"
+        f" patient who is in both would {missed} with a probability of at most {miss:.1%}"
+        f" ({CONFIDENCE:.0%} bound from {_patients(evidence)} patients), provided that these images resemble"
         " those of the calibration."
     )
-    return OverlapVerdict("exclusive", text + _possible(evidence), miss, most)
+    return OverlapVerdict("exclusive", text + _permissive_matches(evidence), miss, most)
 
 
 def worst_result(results: list[OverlapResult]) -> OverlapResult:
-    """The verdict over several comparisons: one overlap is an overlap, one doubt leaves doubt."""
-    for result in ("overlapping", "cannot tell"):
+    """Combine verdicts: overlapping if any is, else inconclusive if any is, else exclusive."""
+    for result in ("overlapping", "inconclusive"):
         if result in results:
             return result
     return "exclusive"
 
 
-def _certain(evidence: Evidence) -> str:
-    """What needs no statistics."""
-    said = {"bytes": "the same bytes", "pixels": "the same pixels", "look": "the look of copies"}
+def _certain_evidence(evidence: Evidence) -> str:
+    """Describe the evidence that needs no statistics: copies and shared patient IDs."""
+    said = {
+        "bytes": "the same bytes",
+        "pixels": "the same pixels",
+        "perceptual_hash": "nearly equal perceptual hashes",
+    }
     found = [f"{count:,} pairs of images have {said[by]}" for by, count in evidence.copies.items() if count]
     if evidence.ids:
-        found.append(f"the table names {evidence.ids:,} patients on both sides")
+        found.append(f"the table lists {evidence.ids:,} patients in both datasets")
     return " and ".join(found)
 
 
 def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
-    """Matches of the model that chance would hardly make: all of them, or the sure ones."""
+    """Describe model matches that are significant, at the permissive or the strict threshold; else empty."""
     limit = evidence.limits[modality]
-    # Each is looked at, in every modality: one in twenty is what all of them may get wrong together.
+    # Bonferroni: two tests in every modality share one significance level.
     level = _SURPRISE / len(evidence.matched) / 2
-    everybody = _Looked(evidence.matched[modality], limit.possible, _exchange(evidence, modality), "")
-    surely = _Looked(
-        evidence.sure[modality], limit.sure, _exchange(evidence, modality, sure=True), " for sure"
+    permissive = _MatchTest(
+        evidence.matched[modality], limit.permissive, _permutation(evidence, modality), ""
+    )
+    strict = _MatchTest(
+        evidence.strict[modality],
+        limit.strict,
+        _permutation(evidence, modality, strict=True),
+        " at the strict threshold",
     )
     pairs, kind = evidence.compared[modality], modality.value
-    for looked in (everybody, surely):
-        expected, most = pairs * limit.chance_match(looked.point), pairs * looked.point.false_match.upper
-        bounded = poisson_tail(looked.matched, most) <= level
-        likely = looked.exchange.chance <= level and poisson_tail(looked.matched, expected) <= level
-        if looked.matched and (bounded or likely):
+    for test in (permissive, strict):
+        expected, most = pairs * limit.false_match_estimate(test.point), pairs * test.point.false_match.upper
+        bounded = poisson_tail(test.matched, most) <= level
+        likely = test.permutation.p_value <= level and poisson_tail(test.matched, expected) <= level
+        if test.matched and (bounded or likely):
             why = (
-                f"chance would make at most {most:.2g} of them"
+                f"at most {most:.2g} false matches are expected"
                 if bounded
-                else f"chance would make about {expected:.2g} of them, and {_divided(looked.exchange)}"
+                else f"about {expected:.2g} false matches are expected;"
+                f" {_permutation_sentence(test.permutation)}"
             )
             return (
-                f"{looked.matched:,} of {pairs:,} pairs of patients match{looked.how} in their {kind}s at a"
-                f" threshold where {why}"
+                f"{test.matched:,} of {pairs:,} pairs of patients match{test.how} in their"
+                f" {kind}s, where {why}"
             )
     return ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
-    """Matches of one kind, from which threshold they count, and what dividing at random makes of them."""
+class _MatchTest:
+    """The matches at one threshold with the permutation test of them."""
 
     matched: int
     point: OperatingPoint
-    exchange: PermutationTest
+    permutation: PermutationTest
     how: str
 
 
-def _exchange(evidence: Evidence, modality: Modality, *, sure: bool = False) -> PermutationTest:
-    found = evidence.sure_exchanged if sure else evidence.exchanged
+def _permutation(evidence: Evidence, modality: Modality, *, strict: bool = False) -> PermutationTest:
+    found = evidence.strict_permutation if strict else evidence.permutation
     return found.get(modality, PermutationTest())
 
 
-def _possible(evidence: Evidence) -> str:
-    """What leaves no doubt by itself and a person may still look at."""
-    found = [one for one, count in evidence.matched.items() if count and not _doubtful(evidence, one)]
+def _permissive_matches(evidence: Evidence) -> str:
+    """Describe matches that chance explains but a reviewer may want to check."""
+    found = [one for one, count in evidence.matched.items() if count and not _is_doubtful(evidence, one)]
     if not found:
         return ""
-    count, expected = sum(evidence.matched[one] for one in found), _by_chance(evidence, found)
-    return f" Possible matches: {count:,}, where chance makes about {expected:.2g}; look at them."
+    count, expected = sum(evidence.matched[one] for one in found), _expected_by_chance(evidence, found)
+    return (
+        f" Possible matches: {count:,} (about {expected:.2g} false matches are expected);"
+        " manual review advised."
+    )
 
 
-def _by_chance(evidence: Evidence, modalities: Iterable[Modality], *, sure: bool = False) -> float:
-    """How many matches, or sure ones, chance alone makes."""
+def _expected_by_chance(evidence: Evidence, modalities: Iterable[Modality], *, strict: bool = False) -> float:
+    """Expected number of false matches at the permissive or the strict threshold."""
     limits = {one: evidence.limits[one] for one in modalities}
     return sum(
-        evidence.compared[one] * limit.chance_match(limit.sure if sure else limit.possible)
+        evidence.compared[one] * limit.false_match_estimate(limit.strict if strict else limit.permissive)
         for one, limit in limits.items()
     )
 
 
-def _doubtful(evidence: Evidence, modality: Modality) -> bool:
-    """Whether a match is sure, or more are possible than chance makes in one comparison of twenty."""
-    expected = _by_chance(evidence, [modality])
+def _is_doubtful(evidence: Evidence, modality: Modality) -> bool:
+    """Whether a strict match exists, or permissive matches exceed chance at the 5 % level."""
+    expected = _expected_by_chance(evidence, [modality])
     surprising = poisson_tail(evidence.matched.get(modality, 0), expected) <= _SURPRISE
-    return evidence.sure.get(modality, 0) > 0 or surprising
+    return evidence.strict.get(modality, 0) > 0 or surprising
 
 
-def _divided(exchange: PermutationTest) -> str:
-    """What dividing the same patients at random says."""
+def _permutation_sentence(permutation: PermutationTest) -> str:
+    """Describe the permutation test."""
     return (
-        f"{exchange.within:,} pairs match within the sides, so that the same patients divided at random give"
-        f" as many across in {exchange.chance:.2%} of the cases"
+        f"{permutation.within:,} pairs match within the datasets;"
+        f" permutation test p = {permutation.p_value:.4f}"
     )
 
 
@@ -227,61 +242,70 @@ def poisson_tail(count: int, expected: float) -> float:
     return 1.0 if count <= 0 else float(pdtrc(count - 1, expected))
 
 
-def _reasons(evidence: Evidence) -> list[str]:
-    """Why nothing was found proves nothing; empty when it does prove something."""
+def _inconclusive_reasons(evidence: Evidence) -> list[str]:
+    """List why the absence of matches proves nothing; empty if it does prove exclusivity."""
     found = []
     if unread := sum(evidence.unread.values()):
         listed = ", ".join(f"{rule} {count:,}" for rule, count in sorted(evidence.unread.items()))
         found.append(f"{unread:,} images could not be read or compared in full ({listed})")
     if not evidence.compared:
-        found.append("no images of one kind are on both sides")
+        found.append("the datasets have no images of one modality in common")
     elif evidence.apart:
-        found.append(f"{evidence.apart:,} patients have no image that could be compared with the other side")
+        found.append(
+            f"{evidence.apart:,} patients have no image that could be compared with the other dataset"
+        )
     for modality, pairs in evidence.compared.items():
         limit = evidence.limits.get(modality)
         if limit is None:
             found.append(f"the model is not calibrated for {modality.value}s")
             continue
-        if _doubtful(evidence, modality):
-            expected, surely = (_by_chance(evidence, [modality], sure=sure) for sure in (False, True))
+        if _is_doubtful(evidence, modality):
+            expected, surely = (
+                _expected_by_chance(evidence, [modality], strict=strict) for strict in (False, True)
+            )
             found.append(
                 f"{evidence.matched[modality]:,} of {pairs:,} pairs of patients match in their"
-                f" {modality.value}s, for sure {evidence.sure[modality]:,}, and chance alone makes about"
-                f" {expected:.2g} ({pairs * limit.possible.false_match.upper:.2g} at most), for sure"
-                f" {surely:.2g}; {_divided(_exchange(evidence, modality))}, and a person has to look"
+                f" {modality.value}s, {evidence.strict[modality]:,} of them at the strict threshold;"
+                f" expected false matches: about {expected:.2g} (at most"
+                f" {pairs * limit.permissive.false_match.upper:.2g}), at the strict threshold {surely:.2g};"
+                f" {_permutation_sentence(_permutation(evidence, modality))}; manual review required"
             )
-        if (miss := _missed(evidence, modality)) > MAX_FALSE_NON_MATCH:
+        if (miss := _modality_bound(evidence, modality)) > MAX_FALSE_NON_MATCH:
             found.append(
-                f"a patient in both would be overlooked in {modality.value}s with a chance of up to"
-                f" {miss:.0%}, and no more than {MAX_FALSE_NON_MATCH:.0%} may be for a claim"
-                f" ({limit.possible.false_non_match.of:,} patients calibrate it)"
+                f"a patient in both would be missed in {modality.value}s with a probability of up to"
+                f" {miss:.0%}, where a claim allows {MAX_FALSE_NON_MATCH:.0%} (the calibration has"
+                f" {limit.permissive.false_non_match.of:,} patients)"
             )
-    if evidence.look_alike and any(modality not in evidence.limits for modality in evidence.compared):
-        found.append(f"{evidence.look_alike:,} pairs of images look alike")
+    if evidence.undecided_near_duplicates and any(
+        modality not in evidence.limits for modality in evidence.compared
+    ):
+        found.append(
+            f"{evidence.undecided_near_duplicates:,} pairs of images have nearly equal perceptual hashes"
+        )
     if not evidence.complete:
-        found.append("too many pairs lie near each other for all to be scored")
+        found.append("too many pairs are within the search distance to score all of them")
     return found
 
 
-def _blind(evidence: Evidence) -> bool:
-    """Whether not even a bound can be given."""
+def _is_unbounded(evidence: Evidence) -> bool:
+    """Whether the evidence does not even bound the false non-match rate."""
     calibrated = all(modality in evidence.limits for modality in evidence.compared)
     seen_all = not evidence.unread and not evidence.apart and evidence.complete
     if not (evidence.compared and calibrated and seen_all):
         return True
-    return any(_doubtful(evidence, modality) for modality in evidence.compared)
+    return any(_is_doubtful(evidence, modality) for modality in evidence.compared)
 
 
-def _missed(evidence: Evidence, modality: Modality) -> float:
-    """Bound of the chance to be overlooked: where nothing is even possible, that of the looser threshold."""
+def _modality_bound(evidence: Evidence, modality: Modality) -> float:
+    """Bound of the false non-match rate; that of the permissive threshold where nothing reaches it."""
     limit = evidence.limits[modality]
-    return limit.miss(limit.sure if evidence.matched.get(modality) else limit.possible)
+    return limit.miss(limit.strict if evidence.matched.get(modality) else limit.permissive)
 
 
-def _miss(evidence: Evidence) -> float:
-    """A patient may be overlooked in the modality that overlooks most."""
-    return max(_missed(evidence, modality) for modality in evidence.compared)
+def _false_non_match_bound(evidence: Evidence) -> float:
+    """Bound of the false non-match rate of the worst modality."""
+    return max(_modality_bound(evidence, modality) for modality in evidence.compared)
 
 
 def _patients(evidence: Evidence) -> str:
-    return f"{min(evidence.limits[one].sure.false_non_match.of for one in evidence.compared):,}"
+    return f"{min(evidence.limits[one].strict.false_non_match.of for one in evidence.compared):,}"

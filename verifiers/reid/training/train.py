@@ -233,4 +233,4 @@ def _sentence(calibration: Calibration) -> str:
         f" false match rate over pairs of patients was {match.share:.4f} (at most {match.upper:.4f}),"
         f" the false non-match rate {miss.share:.4f} (at most {miss.upper:.4f})."
     )
-    return f"{sentence} The bound is {point.not_calibratable}." if point.not_calibratable else sentence
+    return f"{sentence} The bound is {point.insufficient_data}." if point.insufficient_data else sentence

@@ -96,7 +96,7 @@ def test_without_a_calibration_each_half_sets_the_threshold_of_the_other(measure
     assert made.calibrated_on == "other half"
     assert len(made.thresholds) == 2
     assert made.rejected + made.confused < measured.verification.impostor_pairs
-    assert "needs 598 patients, and there are 12" in made.not_calibratable
+    assert "needs 598 patients, and there are 12" in made.insufficient_data
 
 
 def test_the_curve_falls_one_way_and_rises_the_other(measured: Evaluation) -> None:

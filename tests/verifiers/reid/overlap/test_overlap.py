@@ -126,7 +126,7 @@ def test_datasets_that_share_nobody_are_exclusive_with_the_bound(places: dict[st
     found = of(places, "a", "b")
     verdict = found.comparisons[0].verdict
     assert found.result == "exclusive"
-    assert verdict.most_shared == 0
+    assert verdict.max_shared_patients == 0
     assert verdict.miss is not None
     assert verdict.miss <= 0.05
     assert verdict.sentence.startswith("A and B are exclusive: none of 4,550 pairs of patients matched")
@@ -178,10 +178,10 @@ def test_the_table_says_from_which_score_and_within_which_distance_a_pair_is_sur
     found = of(places, "a", "b", "c", models=replace(MODELS, verification={Modality.RADIOGRAPH: Judge()}))
     write_pairs(found, tmp_path / "pairs.parquet")
     rows = pq.read_table(tmp_path / "pairs.parquet").to_pylist()
-    sure = [row for row in rows if row["decision"] == "same patient"]
-    assert sure
-    assert all(row["score"] >= row["threshold"] for row in sure)
-    assert all(row["distance"] <= row["threshold_distance"] for row in sure)
+    strict = [row for row in rows if row["decision"] == "same_patient"]
+    assert strict
+    assert all(row["score"] >= row["threshold"] for row in strict)
+    assert all(row["distance"] <= row["threshold_distance"] for row in strict)
 
 
 def test_of_many_pairs_the_verification_model_sees_near_ones_and_finds_the_same(
@@ -203,8 +203,13 @@ def test_a_copy_in_another_format_is_the_same_image(places: dict[str, Path], tmp
     files = sorted(one for one in (tmp_path / "d").iterdir() if one.suffix != ".csv")
     other = Dataset("D", tuple(Item(path, path.name) for path in files))
     found = compare_datasets(side_of(places["a"], "A"), other, models=MODELS, visit=visit)
-    bases = {files[p.images[1]].name: p.basis for p in found.pairs if p.decision == "same image"}
-    assert bases == {"copy.tif": "look", "copy.jpg": "look", "copy.bmp.png": "pixels", "same.png": "bytes"}
+    bases = {files[p.images[1]].name: p.basis for p in found.pairs if p.decision == "same_image"}
+    assert bases == {
+        "copy.tif": "perceptual_hash",
+        "copy.jpg": "perceptual_hash",
+        "copy.bmp.png": "pixels",
+        "same.png": "bytes",
+    }
     assert "1 pairs of images have the same bytes" in found.comparisons[0].verdict.sentence
 
 
@@ -222,14 +227,14 @@ def test_with_an_image_that_cannot_be_read_nothing_is_exclusive(
         visit=visit,
     )
     verdict = found.comparisons[0].verdict
-    assert found.result == "cannot tell"
+    assert found.result == "inconclusive"
     assert "1 images could not be read" in verdict.sentence
     assert "SECRET" not in verdict.sentence
 
 
 @pytest.mark.parametrize(
     ("name", "patient", "result"),
-    [("scan.png", "", "cannot tell"), ("scan", "SECRET1", "cannot tell"), ("note.txt", "", "cannot tell")],
+    [("scan.png", "", "inconclusive"), ("scan", "SECRET1", "inconclusive"), ("note.txt", "", "inconclusive")],
 )
 def test_text_in_place_of_an_image_leaves_a_doubt(
     places: dict[str, Path], tmp_path: Path, name: str, patient: str, result: str
@@ -248,7 +253,7 @@ def test_pages_that_are_not_compared_leave_a_doubt(places: dict[str, Path], tmp_
     one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
     more = replace(other, images=(*other.images, Item(tmp_path / "x.tif", "x.tif", "x")))
     found = compare_datasets(one, more, models=MODELS, visit=visit)
-    assert found.result == "cannot tell"
+    assert found.result == "inconclusive"
     assert found.sides[1].unread == {"further-pages": 1}
     assert len(found.sides[1].vectors[Modality.RADIOGRAPH].images) == 131
 
@@ -266,20 +271,20 @@ def test_a_side_of_which_nothing_has_a_look_is_compared_all_the_same(
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\ncut")
     blind = Dataset("D", (Item(tmp_path / "bad.png", "bad.png"),))
     found = compare_datasets(side_of(places["a"], "A"), blind, models=MODELS, visit=visit)
-    assert found.result == "cannot tell"
+    assert found.result == "inconclusive"
 
 
 def test_what_was_not_even_opened_leaves_a_doubt(places: dict[str, Path]) -> None:
     sides = side_of(places["a"], "A"), replace(side_of(places["b"], "B"), unread={"image not there": 2})
     found = compare_datasets(*sides, models=MODELS, visit=visit)
-    assert found.result == "cannot tell"
+    assert found.result == "inconclusive"
     assert "image not there 2" in found.comparisons[0].verdict.sentence
 
 
 def test_without_a_calibration_nothing_is_decided(places: dict[str, Path]) -> None:
     sides = [side_of(places[name], name, labelled=False) for name in ("a", "b")]
     found = compare_datasets(*sides, models=MODELS, visit=visit)
-    assert found.result == "cannot tell"
+    assert found.result == "inconclusive"
     assert "the model is not calibrated for radiographs" in found.comparisons[0].verdict.sentence
     assert {p.decision for p in found.pairs} == {"undecided"}
 
@@ -290,8 +295,8 @@ def test_too_few_patients_to_calibrate_give_a_bound_and_no_claim(places: dict[st
         side_of(places["few"], "A"), Dataset("B", tuple(some)), models=MODELS, visit=visit
     )
     verdict = found.comparisons[0].verdict
-    assert verdict.result == "cannot tell"
-    assert verdict.most_shared == 1
+    assert verdict.result == "inconclusive"
+    assert verdict.max_shared_patients == 1
     assert "at most 1 patients are in both" in verdict.sentence
 
 
@@ -303,7 +308,7 @@ def test_a_model_that_tells_nobody_apart_claims_nothing(places: dict[str, Path])
     )
     useless = calibrate(-rng.random(1000), first, second)
     found = of(places, "a", "b", calibrations={Modality.RADIOGRAPH: useless})
-    assert found.result == "cannot tell"
+    assert found.result == "inconclusive"
 
 
 def test_datasets_of_different_kinds_of_images_cannot_be_told_apart(places: dict[str, Path]) -> None:
@@ -315,8 +320,8 @@ def test_datasets_of_different_kinds_of_images_cannot_be_told_apart(places: dict
 
     sides = side_of(places["a"], "A"), side_of(places["b"], "B")
     found = compare_datasets(*sides, models=MODELS, visit=other_kind)
-    assert found.result == "cannot tell"
-    assert "no images of one kind are on both sides" in found.comparisons[0].verdict.sentence
+    assert found.result == "inconclusive"
+    assert "the datasets have no images of one modality in common" in found.comparisons[0].verdict.sentence
 
 
 def test_splits_of_a_table_are_compared_and_names_on_both_sides_leak(tmp_path: Path) -> None:

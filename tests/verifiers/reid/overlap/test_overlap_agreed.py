@@ -70,8 +70,8 @@ def test_a_pair_that_is_alike_but_far_apart_is_not_sure() -> None:
     pairs = people(300, 5)
     scores = calibrate(pairs.score, pairs.first, pairs.second)
     limit = choose_thresholds(
-        scores, None, verified=True, target=0.5, source="these images", every=True, pairs=pairs
+        scores, None, verified=True, target=0.5, source="compared_images", every=True, pairs=pairs
     )
-    near, alike = limit.sure_within, limit.sure.threshold
+    near, alike = limit.strict_max_distance, limit.strict.threshold
     assert math.isfinite(near)
-    assert (limit.reaches_sure(alike, near), limit.reaches_sure(alike, near + 0.1)) == (True, False)
+    assert (limit.is_strict_match(alike, near), limit.is_strict_match(alike, near + 0.1)) == (True, False)

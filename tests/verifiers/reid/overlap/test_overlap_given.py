@@ -82,7 +82,7 @@ def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named(
 
 @pytest.mark.parametrize(
     "found",
-    [outcome("exclusive", CHEST), outcome("overlapping", SLIDE), outcome("cannot tell")],
+    [outcome("exclusive", CHEST), outcome("overlapping", SLIDE), outcome("inconclusive")],
     ids=["it saw images", "an overlap stands", "nothing was seen"],
 )
 def test_what_is_found_all_the_same_is_told(found: Any) -> None:

@@ -32,29 +32,29 @@ def limit(share: float, errors: int, of: int, pairs: int = 14_280) -> Thresholds
     matches = Rate(share, errors, of, min(lower, share), max(upper, share))
     misses = Rate(0.0, 0, 200, *clopper_pearson(0, 200))
     return Thresholds(
-        possible=OperatingPoint(0.5, matches, misses),
-        sure=OperatingPoint(0.6, matches, misses),
+        permissive=OperatingPoint(0.5, matches, misses),
+        strict=OperatingPoint(0.6, matches, misses),
         within=np.inf,
-        candidate_miss=0.0,
+        search_miss_bound=0.0,
         pairs=pairs,
-        source="these images",
+        source="compared_images",
     )
 
 
 def evidence(
-    matched: int, by_chance: float, known: Thresholds, within: int = 0, *, sure: int | None = None
+    matched: int, by_chance: float, known: Thresholds, within: int = 0, *, strict: int | None = None
 ) -> Evidence:
-    """So many of 14,400 pairs of patients match, all or ``sure`` of them for sure."""
+    """So many of 14,400 pairs of patients match, all or ``strict`` of them for sure."""
     return Evidence(
         copies={},
         ids=0,
         matched={CHEST: matched},
-        sure={CHEST: matched if sure is None else sure},
+        strict={CHEST: matched if strict is None else strict},
         compared={CHEST: 14_400},
         limits={CHEST: known},
         unread={},
         apart=0,
-        exchanged={CHEST: PermutationTest(within, by_chance)},
+        permutation={CHEST: PermutationTest(within, by_chance)},
     )
 
 
@@ -62,8 +62,8 @@ def test_three_matches_that_the_estimate_calls_rare_prove_nothing_where_few_pati
     by_chance = permutation_p_value({(0, 1), (2, 3), (4, 5)}, (set(), set()), (120, 120))
     verdict = conclude("A", "B", evidence(3, by_chance, limit(0.0, 0, 120)))
     assert by_chance == pytest.approx(1 / 8, abs=0.015)
-    assert verdict.result == "cannot tell"
-    assert "a person has to look" in verdict.sentence
+    assert verdict.result == "inconclusive"
+    assert "manual review required" in verdict.sentence
 
 
 def test_matches_across_alone_prove_an_overlap() -> None:
@@ -73,14 +73,14 @@ def test_matches_across_alone_prove_an_overlap() -> None:
     assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120))).result == "overlapping"
 
 
-@pytest.mark.parametrize(("chance", "result"), [(0.001, "overlapping"), (0.6, "cannot tell")])
+@pytest.mark.parametrize(("chance", "result"), [(0.001, "overlapping"), (0.6, "inconclusive")])
 def test_sure_matches_prove_an_overlap_where_chance_makes_many_possible_ones(
     chance: float, result: str
 ) -> None:
-    found = evidence(22, 0.4, limit(1e-3, 0, 120), 20, sure=9)
-    sure = replace(limit(1e-5, 0, 120).sure, threshold=0.9)
-    known = replace(found.limits[CHEST], sure=sure)
-    told = replace(found, limits={CHEST: known}, sure_exchanged={CHEST: PermutationTest(0, chance)})
+    found = evidence(22, 0.4, limit(1e-3, 0, 120), 20, strict=9)
+    strict = replace(limit(1e-5, 0, 120).strict, threshold=0.9)
+    known = replace(found.limits[CHEST], strict=strict)
+    told = replace(found, limits={CHEST: known}, strict_permutation={CHEST: PermutationTest(0, chance)})
     assert conclude("A", "B", told).result == result
 
 
@@ -89,11 +89,11 @@ def test_matches_that_fall_within_the_sides_as_well_prove_nothing() -> None:
     inside = {(n, n + 50) for n in range(3)}
     by_chance = permutation_p_value(across, (inside, inside), (120, 120))
     assert by_chance > 0.5
-    assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120), 6)).result == "cannot tell"
+    assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120), 6)).result == "inconclusive"
 
 
 def test_matches_that_the_rate_explains_prove_nothing_wherever_they_fall() -> None:
-    assert conclude("A", "B", evidence(14, 0.001, limit(1e-3, 0, 120))).result == "cannot tell"
+    assert conclude("A", "B", evidence(14, 0.001, limit(1e-3, 0, 120))).result == "inconclusive"
 
 
 def test_more_matches_than_the_largest_rate_makes_prove_an_overlap_by_themselves() -> None:
@@ -125,8 +125,8 @@ def test_where_all_pairs_are_scored_none_is_overlooked_by_the_search() -> None:
     scores = calibrate(np.r_[np.full(80, 0.9), draw.random(400) * 0.5], first, second)
     searched = choose_thresholds(scores, scores, verified=True, target=1e-3, source="given")
     scored = choose_thresholds(scores, scores, verified=True, target=1e-3, source="given", every=True)
-    assert searched.miss(searched.sure) > 0.05 > scored.miss(scored.possible)
-    assert replace(searched, within=scored.within, candidate_miss=0.0, sure=scored.sure) == scored
+    assert searched.miss(searched.strict) > 0.05 > scored.miss(scored.permissive)
+    assert replace(searched, within=scored.within, search_miss_bound=0.0, strict=scored.strict) == scored
 
 
 def calibrated(genuine: NDArray[np.float64], strangers: int) -> Calibration:
@@ -140,90 +140,96 @@ def calibrated(genuine: NDArray[np.float64], strangers: int) -> Calibration:
 def test_the_threshold_is_the_strictest_that_overlooks_one_in_four_hundred_and_can_be_bounded() -> None:
     genuine = np.linspace(0.6, 0.9, 800)
     chosen = choose_thresholds(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
-    assert chosen.possible.threshold == genuine[2]
-    assert (chosen.possible.false_non_match.errors, chosen.possible.false_match.errors) == (2, 0)
-    assert chosen.miss(chosen.possible) < 0.01
+    assert chosen.permissive.threshold == genuine[2]
+    assert (chosen.permissive.false_non_match.errors, chosen.permissive.false_match.errors) == (2, 0)
+    assert chosen.miss(chosen.permissive) < 0.01
 
 
 def test_what_counts_against_a_claim_lies_as_high_as_the_claim_allows() -> None:
     genuine = np.linspace(0.6, 0.9, 300)
     chosen = choose_thresholds(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
-    assert chosen.sure.threshold == genuine[max_errors(300, 0.05)] > chosen.possible.threshold
-    assert 0.045 < chosen.miss(chosen.sure) <= 0.05
+    assert chosen.strict.threshold == genuine[max_errors(300, 0.05)] > chosen.permissive.threshold
+    assert 0.045 < chosen.miss(chosen.strict) <= 0.05
 
 
 def test_too_few_patients_for_a_claim_leave_one_threshold() -> None:
     scores = calibrated(np.linspace(0.6, 0.9, 40), 200)
     chosen = choose_thresholds(scores, None, verified=False, target=1e-3, source="given")
-    assert chosen.sure == chosen.possible
-    assert chosen.miss(chosen.sure) > 0.05
+    assert chosen.strict == chosen.permissive
+    assert chosen.miss(chosen.strict) > 0.05
 
 
 def test_a_match_that_is_only_possible_does_not_stand_against_exclusive_but_is_told() -> None:
-    verdict = conclude("A", "B", evidence(1, 1.0, limit(1e-4, 0, 120), sure=0))
+    verdict = conclude("A", "B", evidence(1, 1.0, limit(1e-4, 0, 120), strict=0))
     assert verdict.result == "exclusive"
-    assert "Possible matches: 1, where chance makes about 1.9; look at them." in verdict.sentence
-    assert "would have gone without a sure match" in verdict.sentence
+    assert (
+        "Possible matches: 1 (about 1.9 false matches are expected); manual review advised."
+        in verdict.sentence
+    )
+    assert "would have no strict match" in verdict.sentence
 
 
 def test_one_sure_match_leaves_it_to_a_person() -> None:
-    verdict = conclude("A", "B", evidence(2, 1.0, limit(1e-4, 0, 120), sure=1))
-    assert verdict.result == "cannot tell"
-    assert "2 of 14,400 pairs of patients match in their radiographs, for sure 1" in verdict.sentence
+    verdict = conclude("A", "B", evidence(2, 1.0, limit(1e-4, 0, 120), strict=1))
+    assert verdict.result == "inconclusive"
+    assert (
+        "2 of 14,400 pairs of patients match in their radiographs, 1 of them at the strict threshold"
+        in verdict.sentence
+    )
 
 
 def test_possible_matches_that_chance_hardly_makes_leave_it_to_a_person_though_none_is_sure() -> None:
     """Images less like those of the calibration would look so, and its bounds would not hold."""
-    verdict = conclude("A", "B", evidence(3, 0.13, limit(0.0, 0, 150, pairs=100_000), sure=0))
-    assert (verdict.result, verdict.miss) == ("cannot tell", None)
-    assert "a person has to look" in verdict.sentence
+    verdict = conclude("A", "B", evidence(3, 0.13, limit(0.0, 0, 150, pairs=100_000), strict=0))
+    assert (verdict.result, verdict.miss) == ("inconclusive", None)
+    assert "manual review required" in verdict.sentence
 
 
 def test_possible_matches_are_told_where_an_image_could_not_be_read() -> None:
-    seen = replace(evidence(1, 1.0, limit(1e-4, 0, 120), sure=0), unread={"decoder-failed": 2})
+    seen = replace(evidence(1, 1.0, limit(1e-4, 0, 120), strict=0), unread={"decoder-failed": 2})
     verdict = conclude("A", "B", seen)
-    assert verdict.result == "cannot tell"
-    assert "Possible matches: 1," in verdict.sentence
+    assert verdict.result == "inconclusive"
+    assert "Possible matches: 1 (" in verdict.sentence
 
 
 def test_where_nothing_is_even_possible_the_bound_is_that_of_the_looser_threshold() -> None:
     known = limit(0.0, 0, 120)
-    loose = replace(known, sure=replace(known.sure, false_non_match=Rate(0.03, 6, 200, 0.01, 0.049)))
-    assert conclude("A", "B", evidence(0, 1.0, loose)).miss == known.possible.false_non_match.upper
+    loose = replace(known, strict=replace(known.strict, false_non_match=Rate(0.03, 6, 200, 0.01, 0.049)))
+    assert conclude("A", "B", evidence(0, 1.0, loose)).miss == known.permissive.false_non_match.upper
 
 
 def test_one_kind_of_image_may_be_in_doubt_and_another_only_possible() -> None:
-    seen, known = evidence(1, 1.0, limit(1e-4, 0, 120), sure=1), limit(1e-4, 0, 120)
+    seen, known = evidence(1, 1.0, limit(1e-4, 0, 120), strict=1), limit(1e-4, 0, 120)
     slides = Modality.SLIDE
     both = replace(
         seen,
         matched={**seen.matched, slides: 1},
-        sure={**seen.sure, slides: 0},
+        strict={**seen.strict, slides: 0},
         compared={**seen.compared, slides: 14_400},
         limits={CHEST: known, slides: known},
     )
     verdict = conclude("A", "B", both)
-    assert "in their radiographs, for sure 1" in verdict.sentence
+    assert "in their radiographs, 1 of them at the strict threshold" in verdict.sentence
     assert "in their slides" not in verdict.sentence
-    assert "Possible matches: 1," in verdict.sentence
+    assert "Possible matches: 1 (" in verdict.sentence
 
 
 def test_what_the_search_overlooks_is_part_of_what_a_claim_allows() -> None:
     scores = calibrated(np.linspace(0.6, 0.9, 5_000), 2_000)
     chosen = choose_thresholds(scores, scores, verified=True, target=1e-3, source="given")
-    assert chosen.candidate_miss > 0
-    assert 0.04 < chosen.miss(chosen.sure) <= 0.05
+    assert chosen.search_miss_bound > 0
+    assert 0.04 < chosen.miss(chosen.strict) <= 0.05
 
 
 def test_what_lists_overlook_is_part_of_what_a_claim_allows() -> None:
     scores = calibrated(np.linspace(0.6, 0.9, 5_000), 2_000)
     chosen = choose_thresholds(scores, scores, verified=False, target=1e-3, source="given", overlooked=0.02)
-    assert chosen.candidate_miss == 0.02
-    assert 0.04 < chosen.miss(chosen.sure) <= 0.05
+    assert chosen.search_miss_bound == 0.02
+    assert 0.04 < chosen.miss(chosen.strict) <= 0.05
 
 
 def test_more_possible_matches_than_chance_makes_prove_an_overlap_though_none_is_sure() -> None:
-    assert conclude("A", "B", evidence(60, 1.0, limit(1e-3, 0, 3_000), sure=0)).result == "overlapping"
+    assert conclude("A", "B", evidence(60, 1.0, limit(1e-3, 0, 3_000), strict=0)).result == "overlapping"
 
 
 def test_within_a_side_the_search_finds_the_same_matches_as_all_pairs() -> None:
