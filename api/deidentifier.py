@@ -35,7 +35,7 @@ from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.layout import DATA, staged_path
 from medsanitize.sanitize.context import Context, Inspection, SeriesFace
 from medsanitize.sanitize.dicom.inspect import inspect_dicom, kept_attributes
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 from medsanitize.sanitize.faces.read_header import read_slice
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.raster.sanitizer import RasterSanitizer, inspect_raster
@@ -193,7 +193,7 @@ class Deidentifier:
         self._pseudonyms = read_pseudonyms(self._policy.pseudonyms.table)
         self._keys = derive_sub_keys(key.material, scope=scope_of(self._policy))
         self._seal = Seal(self._keys)
-        self._dicom = Sanitizer(self._policy, self._keys)
+        self._dicom = DicomSanitizer(self._policy, self._keys)
         self._raster = RasterSanitizer(self._policy, self._keys)
         self._kept = kept_attributes(self._policy.dicom)
 
@@ -335,14 +335,16 @@ class Deidentifier:
         required = record.patient and record.instance
         if not required or not all(not name or is_safe_name(name) for name in names):
             return _unreleased(Outcome.QUARANTINED, record.kind, "unsafe-pseudonym")
+        (file,) = done.files  # only slides are several
         out = b"".join(
             piece if isinstance(piece, bytes) else content[piece.offset : piece.offset + piece.length]
-            for piece in done.pieces
+            for piece in file.pieces
         )
-        findings = self._audit(out, record, done.suffix, context)
+        suffix = file.name[1:]
+        findings = self._audit(out, record, suffix, context)
         if findings:
             return Result(Outcome.QUARANTINED, record.kind, findings, {}, {}, "", b"")
-        path = staged_path(*names, done.suffix).removeprefix(f"{DATA}/")
+        path = staged_path(*names, suffix).removeprefix(f"{DATA}/")
         actions, rules = count_actions(record.rules), dict(record.rules)
         return Result(Outcome.RELEASED, record.kind, record.findings, actions, rules, path, out)
 

@@ -25,10 +25,10 @@ from pathlib import Path
 
 import numpy as np
 from common import fresh, machine, run, table
-from medsanitize.sanitize.formats.pieces import Copy, Piece
 from medsanitize.sanitize.formats.tiff.page import OutputPage
 from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values, write_tiff
 from medsanitize.sanitize.formats.tiff_directory import Dialect
+from medsanitize.sanitize.pieces import Copy, Piece
 from PIL import Image
 
 TARGET = 1.3

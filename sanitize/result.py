@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from medsanitize.sanitize.pieces import OutFile
+
 
 class Outcome(StrEnum):
     """Every object ends in exactly one of these."""
@@ -99,14 +101,6 @@ class ObjectRecord:
     parts: tuple[FilePart, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A run of source bytes to copy unchanged: how large pixel data is released without being held."""
-
-    offset: int
-    length: int
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class ReviewItem:
     """Something a person should look at; for the holder's eyes alone, since it shows values.
@@ -125,18 +119,19 @@ class ReviewItem:
         return f"Doubt({self.place}, {self.rule})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Sanitized:
-    """One object after sanitisation.
+    """One object after sanitization, whatever its kind.
 
-    ``pieces``, in order, are the released bytes; empty unless ``record.outcome`` is released.
-    ``links`` are the (old, new) identifiers replaced at any depth: every UID and the PatientID.
-    They are for the holder's ledger alone. ``doubts`` are for the holder's review alone. ``suffix`` is
-    what the name of the released file ends in.
+    ``files`` are the released files, the main one first; empty unless ``record.outcome`` is released.
+    ``links`` are the (old, new) identifiers replaced at any depth: UIDs, the PatientID, names of files.
+    They and ``doubts`` contain PHI; they are for the data controller's ledger and review.
     """
 
     record: ObjectRecord
-    pieces: tuple[bytes | Span, ...] = ()
+    files: tuple[OutFile, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     doubts: tuple[ReviewItem, ...] = ()
-    suffix: str = "dcm"
+
+    def __repr__(self) -> str:
+        return f"Sanitized({self.record.outcome}, {len(self.files)} files)"

@@ -16,7 +16,7 @@ from medsanitize.policies.load import loads
 from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.context import Context, SeriesFace
 from medsanitize.sanitize.dicom.inspect import inspect_dicom, kept_attributes
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 from medsanitize.sanitize.faces.read_header import read_slice
 from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 from medsanitize.sanitize.result import Outcome, Sanitized
@@ -129,7 +129,7 @@ def sanitize(
         source: Source, policy: Policy | None = None, keys: SubKeys | None = None
     ) -> tuple[Sanitized, bytes]:
         data = load_bytes(source)
-        done = Sanitizer(policy or lenient, keys or subkeys)(data, context_of(data, policy))
+        done = DicomSanitizer(policy or lenient, keys or subkeys)(data, context_of(data, policy))
         return done, joined(done, data)
 
     return run

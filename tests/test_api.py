@@ -15,6 +15,7 @@ import medsanitize
 import pydicom
 import pytest
 from medsanitize import Deidentifier, Release, ReleaseKey
+from medsanitize.sanitize.pieces import OutFile
 from pydicom.data import get_testdata_file
 
 ROOT = Path(__file__).parent.parent
@@ -198,7 +199,7 @@ def test_an_object_that_the_audit_finds_fault_with_is_quarantined(
     def leaky(data: bytes, context: Any) -> Any:
         import dataclasses
 
-        return dataclasses.replace(done(data, context), pieces=(content,))
+        return dataclasses.replace(done(data, context), files=(OutFile(".dcm", (content,)),))
 
     monkeypatch.setattr(basic, "_dicom", leaky)
     result = basic(content)

@@ -20,7 +20,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+    from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
     from medsanitize.sanitize.raster.sanitizer import RasterSanitizer
     from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
@@ -71,11 +71,11 @@ class Worker:
         return (self.raster_sanitizer if is_raster(content) else self.sanitizer)(content, context)
 
     @cached_property
-    def sanitizer(self) -> Sanitizer:
+    def sanitizer(self) -> DicomSanitizer:
         """The object function for this policy and these keys."""
-        from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+        from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 
-        return Sanitizer(self.setup.policy, self.setup.subkeys)
+        return DicomSanitizer(self.setup.policy, self.setup.subkeys)
 
     @cached_property
     def raster_sanitizer(self) -> RasterSanitizer:

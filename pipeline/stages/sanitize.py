@@ -26,8 +26,8 @@ from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import contested_path, part_path, staged_path
 from medsanitize.release.multi_file_objects import parts_digest
-from medsanitize.sanitize.formats.pieces import Copy
-from medsanitize.sanitize.result import FilePart, Finding, ObjectRecord, Outcome, Sanitized, Span
+from medsanitize.sanitize.pieces import Copy, Piece
+from medsanitize.sanitize.result import FilePart, Finding, ObjectRecord, Outcome, Sanitized
 
 NATIVE = frozenset(
     ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.2")
@@ -102,7 +102,7 @@ def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[Done]:
 def _sanitize_one(worker: Worker, job: Job) -> Done:
     try:
         with opened_all(job.paths, worker.seal, job.stamp) as contents:
-            return (_slide if job.kind == "slide" else _object)(worker, job, contents)
+            return _staged(worker, job, contents)
     except SourceProblem as problem:
         return _refused(worker, job, "unreadable", problem.rule)
     except MedsanitizeError:
@@ -111,38 +111,16 @@ def _sanitize_one(worker: Worker, job: Job) -> Done:
         return _refused(worker, job, "dicom" if job.kind != "slide" else "slide", "internal-error")
 
 
-def _object(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Done:
-    sanitized = worker.sanitize(contents[0], job.context)
+def _staged(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Done:
+    """Write all files of an object; of several, digest and size are over all of them (`release.manifest`)."""
+    sanitized = _sanitized(worker, job, contents)
     record = sanitized.record
     if record.outcome is not Outcome.RELEASED:
         return _settled(worker, job, record, sanitized)
     names = (record.patient, record.study, record.series, record.instance)
     if not _may_name_files(names):
         return _refused(worker, job, record.kind, "unsafe-pseudonym")
-    path = staged_path(*names, sanitized.suffix)
-    with drafted(worker, job.id) as drafts:
-        digest, size = _write(drafts, _target(worker, job, path), _blocks(sanitized.pieces, contents))
-        if drafts is not None:
-            drafts.place()
-    native = None if record.rows is None else record.transfer_syntax in NATIVE
-    facts = (names, sanitized.suffix, "", size, digest, native)
-    return Done(
-        _released(worker, job, record, facts),
-        _links(worker, sanitized.links, record.patient),
-        *seal_doubts(worker, sanitized.doubts),
-    )
-
-
-def _slide(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Done:
-    """Write all files of a slide; of several, digest and size are over all of them (`release.manifest`)."""
-    sanitized = worker.slide_sanitizer(view_of(job.paths, contents), job.context)
-    record = sanitized.record
-    if record.outcome is not Outcome.RELEASED:
-        return _settled(worker, job, record)
-    names = (record.patient, record.study, record.series, record.instance)
     suffix = sanitized.files[0].name[1:]
-    if not _may_name_files(names):
-        return _refused(worker, job, record.kind, "unsafe-pseudonym")
     main = staged_path(*names, suffix)
     parts = []
     with drafted(worker, job.id) as drafts:
@@ -156,8 +134,16 @@ def _slide(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> D
         record = replace(record, parts=tuple(parts))
         digest, size = bytes.fromhex(parts_digest(parts)), sum(part.size for part in parts)
     others = "\n".join(part.name for part in parts[1:])
-    row = _released(worker, job, record, (names, suffix, others, size, digest, False))
-    return Done(row, _links(worker, sanitized.links, record.patient))
+    native = None if record.rows is None else record.transfer_syntax in NATIVE
+    row = _released(worker, job, record, (names, suffix, others, size, digest, native))
+    links = _links(worker, sanitized.links, record.patient)
+    return Done(row, links, *seal_doubts(worker, sanitized.doubts))
+
+
+def _sanitized(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Sanitized:
+    if job.kind == "slide":
+        return worker.slide_sanitizer(view_of(job.paths, contents), job.context)
+    return worker.sanitize(contents[0], job.context)
 
 
 def _released(
@@ -207,9 +193,7 @@ def _write(drafts: Drafts | None, target: str, blocks: Iterable[bytes | memoryvi
         return digest.digest(), size
 
 
-def _blocks(
-    pieces: Iterable[bytes | Span | Copy], contents: Sequence[bytes | mmap.mmap]
-) -> Iterable[bytes | memoryview]:
+def _blocks(pieces: Iterable[Piece], contents: Sequence[bytes | mmap.mmap]) -> Iterable[bytes | memoryview]:
     """Adjoining small pieces as one block; runs as windows on the source they are of."""
     small: list[bytes] = []
     passed = 0

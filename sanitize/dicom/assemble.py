@@ -5,7 +5,7 @@ from __future__ import annotations
 from medsanitize.sanitize.formats.dicom.elements import read_element_header
 from medsanitize.sanitize.formats.dicom.file import DicomFile, deflate
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
-from medsanitize.sanitize.result import Span
+from medsanitize.sanitize.pieces import Copy, Piece
 
 
 def put_element(out: list[bytes], layout: Layout, tag: int, chunk: bytes | None) -> None:
@@ -49,16 +49,16 @@ def _find(out: list[bytes], layout: Layout, tag: int) -> tuple[int, bool]:
 
 
 def file_pieces(
-    container: DicomFile, meta: bytes, out: list[bytes], pixels: list[bytes | Span]
-) -> tuple[bytes | Span, ...]:
+    container: DicomFile, meta: bytes, out: list[bytes], pixels: list[Piece]
+) -> tuple[Piece, ...]:
     """The released bytes: neighbouring byte strings joined, spans between them."""
     if container.syntax.deflated:
         body = b"".join([*out, *(piece for piece in pixels if isinstance(piece, bytes))])
         return (meta + deflate(body),)
-    pieces: list[bytes | Span] = []
+    pieces: list[Piece] = []
     run = [meta, *out]
     for piece in pixels:
-        if isinstance(piece, Span):
+        if isinstance(piece, Copy):
             pieces += [b"".join(run), piece]
             run = []
         else:

@@ -31,9 +31,11 @@ from medsanitize.sanitize.formats.dicom.image_pixel import IMAGE_PIXEL, Geometry
 from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels, write_pixels
 from medsanitize.sanitize.formats.dicom.transfer_syntax import encode_element
 from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.pieces import OutFile
 from medsanitize.sanitize.pseudonyms import SubKeys, patient_pseudonym
-from medsanitize.sanitize.quarantine import Excluded, Quarantined, tag_text
-from medsanitize.sanitize.result import CheckResult, Finding, ObjectRecord, Outcome, Sanitized
+from medsanitize.sanitize.quarantine import Quarantined, tag_text
+from medsanitize.sanitize.result import CheckResult, ObjectRecord, Outcome, Sanitized
+from medsanitize.sanitize.sanitizer import Sanitizer
 from medsanitize.sanitize.text.vocabulary_filter import forbidden_words
 
 if TYPE_CHECKING:
@@ -74,21 +76,14 @@ class _Pass:
     sop_class: str
 
 
-class Sanitizer:
-    """One policy and its keys, compiled; call it once an object.
+class DicomSanitizer(Sanitizer[Buffer]):
+    """The object function for DICOM; see `Sanitizer`. Long pixel data is copied from the source, not held."""
 
-    It holds nothing but caches: what an object becomes depends on the arguments alone.
-
-    Parameters
-    ----------
-    policy : Policy
-    keys : SubKeys
-        Sub-keys of the release's scope.
-    """
+    kind = "dicom"
+    nesting = "sequences"
 
     def __init__(self, policy: Policy, keys: SubKeys) -> None:
-        self._policy = policy
-        self._keys = keys
+        super().__init__(policy, keys)
         self._book = AttributeRules(policy.dicom)
         self._texts = TextRules(policy.text)
         self._uids: dict[str, str] = {}
@@ -97,37 +92,13 @@ class Sanitizer:
         self._context: Context | None = None
         self._pixel_cleaner: PixelCleaner | None = None
 
-    def __call__(self, data: Buffer, context: Context) -> Sanitized:
-        """Sanitise one object.
+    def _size(self, source: Buffer) -> int:
+        return len(source)
 
-        Parameters
-        ----------
-        data : bytes or mmap
-            The whole source object. Long pixel data comes back as spans of it.
-        context : Context
-            What inventory knows of the patient and study.
-
-        Returns
-        -------
-        Sanitized
-            Released pieces with record and links; or a quarantined record that names place and rule.
-        """
-        try:
-            if context.refuse:
-                raise Quarantined(context.refuse)
-            limits = self._policy.dicom.limits
-            if len(data) > limits.object_bytes:
-                raise Quarantined("object-too-large")
-            container = open_dicom(data, limits)
-            streamed = container.buf is data and len(data) >= _STREAM_FROM
-            return self._release(container, context, streamed)
-        except Quarantined as refused:
-            record = ObjectRecord(Outcome.QUARANTINED, "dicom", (Finding(refused.place, refused.rule),))
-            return Sanitized(record, doubts=refused.doubts)
-        except Excluded as dropped:
-            return Sanitized(ObjectRecord(Outcome.DROPPED, "dicom", (Finding(dropped.place, dropped.rule),)))
-        except RecursionError:
-            return Sanitized(ObjectRecord(Outcome.QUARANTINED, "dicom", (Finding("sequences", "too-deep"),)))
+    def _sanitize(self, source: Buffer, context: Context) -> Sanitized:
+        container = open_dicom(source, self._policy.dicom.limits)
+        streamed = container.buf is source and len(source) >= _STREAM_FROM
+        return self._release(container, context, streamed)
 
     def _subject_of(self, context: Context) -> SubjectState:
         last, subject = self._context, self._subject
@@ -295,7 +266,8 @@ class Sanitizer:
         )
         meta = build_file_meta(container.syntax, done.sop_class, uids[_SOP])
         doubts = (*walk.job.doubts, *(step.doubts if step else ()))
-        return Sanitized(record, file_pieces(container, meta, out, pixels.pieces), _links(walk), doubts)
+        file = OutFile(".dcm", file_pieces(container, meta, out, pixels.pieces))
+        return Sanitized(record, (file,), _links(walk), doubts)
 
     def _pixels(
         self, container: DicomFile, done: _Pass, geometry: Geometry | None, streamed: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 
 _XR_TAGS = {

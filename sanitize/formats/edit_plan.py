@@ -5,21 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medsanitize.sanitize.formats.pieces import Piece
+from medsanitize.sanitize.pieces import OutFile
 
 if TYPE_CHECKING:
     from medsanitize.sanitize.formats.tiff.page import OutputPage
 
 
 @dataclass(frozen=True, slots=True)
-class OutFile:
-    """One released file. ``name`` is what follows the slide's own name: ``.svs``, ``/Index.dat``.
+class TiffFile(OutFile):
+    """A released TIFF; ``pages`` are what its pieces were made from."""
 
-    ``pages`` are what the pieces of a TIFF were made from.
-    """
-
-    name: str
-    pieces: tuple[Piece, ...]
     pages: tuple[OutputPage, ...] = ()
 
 

@@ -16,10 +16,12 @@ from medsanitize.sanitize.formats.png.file import Png, read_png
 from medsanitize.sanitize.formats.png.samples import blank_png, encode_png, png_colors
 from medsanitize.sanitize.formats.tiff.file import TiffImage, is_slide_file, read_tiff_image
 from medsanitize.sanitize.formats.tiff.samples import blank_pages, clear_unused_tiff, page_colors
+from medsanitize.sanitize.pieces import OutFile
 from medsanitize.sanitize.pseudonyms import SubKeys, patient_pseudonym, remap_uid
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.raster.inspect import gather_identifiers
-from medsanitize.sanitize.result import CheckResult, Finding, ObjectRecord, Outcome, ReviewItem, Sanitized
+from medsanitize.sanitize.result import CheckResult, ObjectRecord, Outcome, ReviewItem, Sanitized
+from medsanitize.sanitize.sanitizer import Sanitizer
 
 if TYPE_CHECKING:
     from medsanitize.sanitize.raster.burned_in import PageCleaner
@@ -57,56 +59,32 @@ def inspect_raster(data: Buffer) -> Inspection | None:
     return Inspection("raster", known=gather_identifiers(data, form))
 
 
-class RasterSanitizer:
-    """One policy and its keys for pictures; call it once an object.
+class RasterSanitizer(Sanitizer[Buffer]):
+    """The object function for PNG, JPEG and TIFF files; see `Sanitizer`.
 
-    It holds nothing but models: what a picture becomes depends on the arguments alone.
-
-    Parameters
-    ----------
-    policy : Policy
-    keys : SubKeys
-        Sub-keys of the release's scope.
+    The patient of the context is the picture's own: a file that names no patient is a patient of its own.
     """
 
+    kind = "raster"
+
     def __init__(self, policy: Policy, keys: SubKeys) -> None:
-        self._policy = policy
-        self._keys = keys
+        super().__init__(policy, keys)
         self._reader: PageCleaner | None = None
 
-    def __call__(self, data: Buffer, context: Context) -> Sanitized:
-        """Sanitise one PNG, JPEG or TIFF file.
+    def _size(self, source: Buffer) -> int:
+        return len(source)
 
-        Parameters
-        ----------
-        data : bytes or mmap
-        context : Context
-            ``patient`` is the picture's own key: a file that names no patient is a patient of its own.
-
-        Returns
-        -------
-        Sanitized
-            Released bytes and record; or a quarantined record that names place and rule.
-        """
-        try:
-            if context.refuse:
-                raise Quarantined(context.refuse)
-            limits = self._policy.dicom.limits
-            if len(data) > limits.object_bytes:
-                raise Quarantined("object-too-large")
-            form = detect_format(data)
-            if form == "png":
-                picture = self._png(samples.clear_unused_png(read_png(data, limits.inflated_bytes)), context)
-            elif form == "jpeg":
-                picture = self._jpeg(read_jpeg(data, limits.inflated_bytes), context)
-            elif form == "tiff":
-                picture = self._tiff(clear_unused_tiff(read_tiff_image(data, limits.inflated_bytes)), context)
-            else:
-                raise Quarantined("unreadable")
-            return self._released(picture, context)
-        except Quarantined as refused:
-            finding = Finding(refused.place, refused.rule)
-            return Sanitized(ObjectRecord(Outcome.QUARANTINED, "raster", (finding,)))
+    def _sanitize(self, source: Buffer, context: Context) -> Sanitized:
+        most, form = self._policy.dicom.limits.inflated_bytes, detect_format(source)
+        if form == "png":
+            picture = self._png(samples.clear_unused_png(read_png(source, most)), context)
+        elif form == "jpeg":
+            picture = self._jpeg(read_jpeg(source, most), context)
+        elif form == "tiff":
+            picture = self._tiff(clear_unused_tiff(read_tiff_image(source, most)), context)
+        else:
+            raise Quarantined("unreadable")
+        return self._released(picture, context)
 
     # -- formats ----------------------------------------------------------------------------
 
@@ -218,7 +196,8 @@ class RasterSanitizer:
             pixel_regions_cleaned=picture.regions,
             faces=CheckResult.NOT_RUN,
         )
-        return Sanitized(record, (picture.data,), doubts=picture.doubts, suffix=SUFFIXES[picture.form])
+        file = OutFile(f".{SUFFIXES[picture.form]}", (picture.data,))
+        return Sanitized(record, (file,), doubts=picture.doubts)
 
 
 def _decoded(stream: bytes) -> NDArray[Any]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import KeptMacro, WholeSlides
 from medsanitize.sanitize.formats.file_type import Buffer
-from medsanitize.sanitize.formats.pieces import Copy
 from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import COMPRESSION, LENGTH, PHOTOMETRIC, WIDTH, PyramidTiff
 from medsanitize.sanitize.formats.tiff.writer import integer_values, write_tiff
 from medsanitize.sanitize.formats.tiff_directory import Dialect, Directory
+from medsanitize.sanitize.pieces import Copy
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.tiff_pages import BITS, PLANAR, ROWS_PER_STRIP, SAMPLES, copy_page, read_shape
 from medsanitize.sanitize.wsi.tiles import (

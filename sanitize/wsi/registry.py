@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from types import ModuleType
-from typing import cast
+from typing import Protocol
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.edit_plan import EditPlan
 from medsanitize.sanitize.quarantine import Quarantined
-from medsanitize.sanitize.wsi.source import SlideName, SlideView, SourceFile
+from medsanitize.sanitize.wsi.source import SlideName, SlideView
 
-__all__ = [
-    "Copy",
-    "EditPlan",
-    "OutFile",
-    "Piece",
-    "SlideFacts",
-    "SlideName",
-    "SlideView",
-    "SourceFile",
-    "plan_edits",
-    "vendor_of",
-]
+
+class SlideFormat(Protocol):
+    """What a module of ``vendors`` provides: one format of slides."""
+
+    @property
+    def NAME(self) -> str:
+        """The vendor, as the manifest names the format."""
+
+    def recognises(self, view: SlideView, /) -> bool:
+        """Whether the slide is of this format; cheap, and asked of every format in turn."""
+
+    def plan_edits(self, view: SlideView, rules: WholeSlides, name: SlideName, /) -> EditPlan:
+        """What of the slide is copied and what is written anew."""
 
 
 def vendor_of(view: SlideView) -> str:
@@ -35,8 +33,8 @@ def vendor_of(view: SlideView) -> str:
     Refused
         The structure contradicts itself.
     """
-    module = _module_of(view)
-    return cast(str, module.NAME) if module else ""
+    slide_format = _format_of(view)
+    return slide_format.NAME if slide_format else ""
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
@@ -56,19 +54,18 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     Refused
         ``slide-not-supported``: no vendor's format is recognised; or what the vendor's module names.
     """
-    module = _module_of(view)
-    if module is None:
+    slide_format = _format_of(view)
+    if slide_format is None:
         raise Quarantined("slide-not-supported", "structure")
-    plan = cast(Callable[[SlideView, WholeSlides, SlideName], EditPlan], module.plan_edits)
-    return plan(view, rules, name)
+    return slide_format.plan_edits(view, rules, name)
 
 
-def _module_of(view: SlideView) -> ModuleType | None:
-    return next((module for module in _vendors() if module.recognises(view)), None)
+def _format_of(view: SlideView) -> SlideFormat | None:
+    return next((one for one in _formats() if one.recognises(view)), None)
 
 
 @cache
-def _vendors() -> tuple[ModuleType, ...]:
+def _formats() -> tuple[SlideFormat, ...]:
     """In the order in which they are asked: last the generic pyramid, which most of their TIFFs are too."""
     from medsanitize.sanitize.wsi.vendors import (
         akoya,
@@ -86,5 +83,6 @@ def _vendors() -> tuple[ModuleType, ...]:
         zeiss,
     )
 
+    tiff: tuple[SlideFormat, ...]
     tiff = (aperio, aperio_afi, hamamatsu, leica, philips, ventana, trestle, akoya, ome)
     return (*tiff, zeiss, hamamatsu_vms, mirax, generic)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medsanitize.sanitize.formats.icc import reduce_profile
-from medsanitize.sanitize.formats.pieces import Copy, Piece
 from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import (
     COMPRESSION,
@@ -19,6 +18,7 @@ from medsanitize.sanitize.formats.tiff.pyramid import (
     PyramidTiff,
 )
 from medsanitize.sanitize.formats.tiff_directory import Directory
+from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.tiles import TileCleaner, clean_tables
 

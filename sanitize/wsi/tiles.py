@@ -10,8 +10,8 @@ from medsanitize.sanitize.formats import jpeg2000
 from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.formats.jpeg.scan import MarkerIndex
 from medsanitize.sanitize.formats.jpeg.tables import HUFFMAN, QUANTISATION, parse_tables
-from medsanitize.sanitize.formats.pieces import Copy, Piece
 from medsanitize.sanitize.formats.tiff_directory import starts_as_jpeg
+from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 
 NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD, J2K_YCC, J2K_RGB, J2K = 1, 5, 7, 8, 32946, 33003, 33005, 34712

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.edit_plan import TiffFile
 from medsanitize.sanitize.formats.tiff.page import OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import TILE_COUNTS, TILE_OFFSETS
 from medsanitize.sanitize.formats.tiff.writer import append_directories
 from medsanitize.sanitize.formats.tiff_directory import Dialect
+from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
@@ -54,7 +55,7 @@ def plan_wipe(view: SlideView, rules: WholeSlides) -> Wipe:
     """
     plan = plan_edits(view, rules, SlideName("slide", b""))
     file = plan.files[0]
-    if not file.pages or not view.untouched:
+    if not isinstance(file, TiffFile) or not file.pages or not view.untouched:
         raise Quarantined("slide-not-supported", "structure")
     placed: dict[tuple[Piece, ...], int] = {}
     new = bytearray()

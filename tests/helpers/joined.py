@@ -6,8 +6,9 @@ from medsanitize.sanitize.result import Sanitized
 
 
 def joined(done: Sanitized, data: bytes) -> bytes:
-    """The released bytes of pieces and spans."""
+    """The released bytes of an object of one file; nothing where it was not released."""
     return b"".join(
         piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]
-        for piece in done.pieces
+        for file in done.files
+        for piece in file.pieces
     )

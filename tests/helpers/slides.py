@@ -14,10 +14,10 @@ import pydicom
 from medsanitize.sanitize.formats import czi
 from medsanitize.sanitize.formats.edit_plan import EditPlan
 from medsanitize.sanitize.formats.mirax_index import write_index
-from medsanitize.sanitize.formats.pieces import Copy
 from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
 from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values, write_tiff
 from medsanitize.sanitize.formats.tiff_directory import Dialect
+from medsanitize.sanitize.pieces import Copy
 from medsanitize.sanitize.wsi.source import SlideView, SourceFile
 from PIL import Image
 from pydicom.encaps import encapsulate

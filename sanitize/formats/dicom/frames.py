@@ -15,8 +15,8 @@ from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels, encapsulate, strip_frame
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout, TransferSyntax
 from medsanitize.sanitize.formats.file_type import Buffer
+from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
-from medsanitize.sanitize.result import Span
 
 _GAP = 4096
 """Equal bytes between two differences that are not worth a piece of their own."""
@@ -93,7 +93,7 @@ class StoredFrames:
         """The pixel data with what was replaced."""
         old = self._pixels
         if old.frames:
-            frames: list[list[bytes | Span]] = [
+            frames: list[list[Piece]] = [
                 [self._new[i]] if i in self._new else one for i, one in enumerate(old.frames)
             ]
             pieces = encapsulate(frames, self._layout, table=old.table)
@@ -130,15 +130,15 @@ class StoredFrames:
                 data[low - start : high - start] = new[low - begin : high - begin]
         return bytes(data)
 
-    def _between(self, start: int, stop: int) -> list[bytes | Span]:
+    def _between(self, start: int, stop: int) -> list[Piece]:
         """The source's pieces of the value from ``start`` to ``stop``."""
-        found: list[bytes | Span] = []
+        found: list[Piece] = []
         place = bisect.bisect_right(self._starts, start) - 1
         while start < stop:
             piece, begin = self._pixels.pieces[1 + place], self._starts[place]
             end = min(stop, self._starts[place + 1])
-            if isinstance(piece, Span):
-                found.append(Span(piece.offset + start - begin, end - start))
+            if isinstance(piece, Copy):
+                found.append(Copy(piece.offset + start - begin, end - start))
             else:
                 found.append(piece[start - begin : end - begin])
             start, place = end, place + 1
@@ -170,8 +170,8 @@ class StoredFrames:
             start = begin
         self._patches.append((start, new))
 
-    def _bytes(self, piece: bytes | Span) -> bytes:
-        if isinstance(piece, Span):
+    def _bytes(self, piece: Piece) -> bytes:
+        if isinstance(piece, Copy):
             return bytes(self._buf[piece.offset : piece.offset + piece.length])
         return piece
 
@@ -191,5 +191,5 @@ def check_image_size(geometry: Geometry, limits: Limits) -> None:
         raise Quarantined("pixels-too-large", "pixels")
 
 
-def _size(piece: bytes | Span) -> int:
-    return piece.length if isinstance(piece, Span) else len(piece)
+def _size(piece: Piece) -> int:
+    return piece.length if isinstance(piece, Copy) else len(piece)

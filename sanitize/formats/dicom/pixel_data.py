@@ -22,13 +22,13 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import (
 )
 from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.formats.jpeg import markers
+from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
-from medsanitize.sanitize.result import Span
 
 PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA = 0x7FE00010, 0x7FE00008, 0x7FE00009
 _STREAMED = 1 << 20
 _CHUNK = 4 << 20
-_PIECE = bytes | Span
+_PIECE = Piece
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ def _native(
 
 def _run(buf: Buffer, start: int, length: int, streamed: bool) -> _PIECE:
     if streamed and length >= _STREAMED:
-        return Span(start, length)
+        return Copy(start, length)
     return buf[start : start + length]
 
 
@@ -241,7 +241,7 @@ def encapsulate(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> l
     for fragments in frames:
         offsets.append(at)
         for fragment in fragments:
-            size = fragment.length if isinstance(fragment, Span) else len(fragment)
+            size = fragment.length if isinstance(fragment, Copy) else len(fragment)
             even = size + (size & 1)
             pieces += [layout.tag.pack(0xFFFE, 0xE000, even), fragment]
             if size & 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from medsanitize.sanitize.formats.pieces import Piece
+from medsanitize.sanitize.pieces import Piece
 
 
 @dataclass(frozen=True, slots=True)

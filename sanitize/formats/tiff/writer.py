@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from medsanitize.sanitize.formats.edit_plan import OutFile
-from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.edit_plan import TiffFile
 from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import (
     STRIP_COUNTS,
@@ -16,6 +15,7 @@ from medsanitize.sanitize.formats.tiff.pyramid import (
     TILE_OFFSETS,
 )
 from medsanitize.sanitize.formats.tiff_directory import LONG, LONG8, Dialect
+from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 
 _LIMIT = 1 << 32
@@ -41,9 +41,9 @@ def segment_length(segment: tuple[Piece, ...]) -> int:
     return size
 
 
-def tiff_file(name: str, dialect: Dialect, pages: Sequence[OutputPage]) -> OutFile:
+def tiff_file(name: str, dialect: Dialect, pages: Sequence[OutputPage]) -> TiffFile:
     """A released TIFF; see `write_tiff` for what is raised."""
-    return OutFile(name, write_tiff(dialect, pages), tuple(pages))
+    return TiffFile(name, write_tiff(dialect, pages), tuple(pages))
 
 
 def append_directories(

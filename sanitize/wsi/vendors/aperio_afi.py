@@ -11,9 +11,9 @@ import re
 from dataclasses import replace
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile
-from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.edit_plan import EditPlan
 from medsanitize.sanitize.formats.xml import local_name, parse_xml, write_element
+from medsanitize.sanitize.pieces import Copy, OutFile, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.stains import known_channel

@@ -10,11 +10,11 @@ import struct
 
 from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
-from medsanitize.sanitize.formats.pieces import Copy, Piece
 from medsanitize.sanitize.formats.tiff.page import FieldValue, OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import NDPI_FLAG, PyramidTiff, looks_like_tiff
 from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import LONG, Directory
+from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.macro import keep_macro, macro_page
 from medsanitize.sanitize.wsi.source import SlideName, SlideView

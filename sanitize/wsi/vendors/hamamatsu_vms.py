@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.formats.pieces import Piece
+from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
+from medsanitize.sanitize.pieces import OutFile, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.tiles import JPEG

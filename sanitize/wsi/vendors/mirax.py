@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from medsanitize.policies.model import WholeSlides
-from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
+from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
 from medsanitize.sanitize.formats.ini import (
     REAL,
     WHOLE,
@@ -22,8 +22,8 @@ from medsanitize.sanitize.formats.ini import (
     write_ini,
 )
 from medsanitize.sanitize.formats.mirax_index import DataRange, MiraxIndex, read_index, write_index
-from medsanitize.sanitize.formats.pieces import Copy, Piece
 from medsanitize.sanitize.formats.tiff.writer import segment_length
+from medsanitize.sanitize.pieces import Copy, OutFile, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.tiles import JPEG, TileCleaner

@@ -26,8 +26,7 @@ from medsanitize.sanitize.formats.czi import (
     subblock_header,
 )
 from medsanitize.sanitize.formats.czi_tiles import clean_jpegxr, zstd_length
-from medsanitize.sanitize.formats.edit_plan import EditPlan, OutFile, SlideFacts
-from medsanitize.sanitize.formats.pieces import Copy, Piece
+from medsanitize.sanitize.formats.edit_plan import EditPlan, SlideFacts
 from medsanitize.sanitize.formats.tiff.writer import segment_length
 from medsanitize.sanitize.formats.xml import (
     NUMBER,
@@ -38,6 +37,7 @@ from medsanitize.sanitize.formats.xml import (
     parse_xml,
     write_element,
 )
+from medsanitize.sanitize.pieces import Copy, OutFile, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.tiles import JPEG, LZW, NONE, TileCleaner

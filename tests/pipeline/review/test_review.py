@@ -22,7 +22,7 @@ from medsanitize.pipeline.stages import review_items as doubts_module
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 from medsanitize.sanitize.result import Outcome, ReviewItem, Sanitized
 from PIL import Image
 
@@ -44,9 +44,9 @@ def picture(shade: int) -> bytes:
 @pytest.fixture(autouse=True)
 def _doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
     """An object function that doubts the pixels of every CT, one doubt a patient, and follows decisions."""
-    original = Sanitizer.__call__
+    original = DicomSanitizer.__call__
 
-    def call(self: Sanitizer, data: Any, context: Context) -> Sanitized:
+    def call(self: DicomSanitizer, data: Any, context: Context) -> Sanitized:
         done = original(self, data, context)
         if done.record.outcome is not Outcome.RELEASED or done.record.modality != "CT":
             return done
@@ -56,10 +56,10 @@ def _doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
         if verdict is None:
             told = ReviewItem("pixels", "ocr:unsure", f"{NASTY} {context.patient}", picture(9), picture(200))
             return replace(done, doubts=(told,))
-        whole = b"".join(piece for piece in done.pieces if isinstance(piece, bytes))
+        whole = b"".join(piece for piece in done.files[0].pieces if isinstance(piece, bytes))
         return replace(done, pieces=(whole[:-2] + (b"\1\0" if verdict == "keep" else b"\2\0"),))
 
-    monkeypatch.setattr(Sanitizer, "__call__", call)
+    monkeypatch.setattr(DicomSanitizer, "__call__", call)
 
 
 class Desk:

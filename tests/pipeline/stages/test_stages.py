@@ -37,7 +37,8 @@ from medsanitize.pipeline.state.shards import Shard
 from medsanitize.pipeline.storage.sources import SourceProblem, opened, stamp, walk
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.pieces import OutFile
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.result import Sanitized
 from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
@@ -259,20 +260,21 @@ def test_no_worker_is_left_without_a_batch_of_a_small_set(
 
 
 def test_a_leak_refuses_the_whole_release(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Sanitizer.__call__
+    original = DicomSanitizer.__call__
 
-    def leaking(self: Sanitizer, data: bytes, context: object) -> Sanitized:
+    def leaking(self: DicomSanitizer, data: bytes, context: object) -> Sanitized:
         done = original(self, data, context)  # type: ignore[arg-type]
         if done.record.modality != "CT":
             return done
         old = done.record.patient.encode().ljust(16)
-        pieces = [piece for piece in done.pieces if isinstance(piece, bytes)]
+        pieces = [piece for piece in done.files[0].pieces if isinstance(piece, bytes)]
         leak = CANARIES[0].encode().ljust(len(old))
         joined = b"".join(pieces)
         place = joined.rindex(b"\x10\x00\x20\x00")
-        return Sanitized(done.record, (joined[:place] + joined[place:].replace(old, leak),), done.links)
+        file = OutFile(".dcm", (joined[:place] + joined[place:].replace(old, leak),))
+        return Sanitized(done.record, (file,), done.links)
 
-    monkeypatch.setattr(Sanitizer, "__call__", leaking)
+    monkeypatch.setattr(DicomSanitizer, "__call__", leaking)
     policy = workplace()
     result = run(policy, ONE)
     told = (policy.state / "audit.json").read_text() + (policy.state / "report.html").read_text()
@@ -306,14 +308,14 @@ def test_the_net_that_knows_everybody_is_gone_before_the_release_is_published(
 def test_a_defect_in_the_object_function_quarantines_the_object(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Sanitizer.__call__
+    original = DicomSanitizer.__call__
 
-    def failing(self: Sanitizer, data: bytes, context: object) -> Sanitized:
+    def failing(self: DicomSanitizer, data: bytes, context: object) -> Sanitized:
         if len(data) % 2 == 0 and b"RTPLAN" in data:
             raise ValueError(CANARIES[0])
         return original(self, data, context)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Sanitizer, "__call__", failing)
+    monkeypatch.setattr(DicomSanitizer, "__call__", failing)
     assert run(workplace(), ONE).quarantined["internal-error"] == 1
 
 

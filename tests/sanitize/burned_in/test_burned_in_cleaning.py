@@ -15,19 +15,21 @@ from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.context import Context, ReviewDecision
 from medsanitize.sanitize.dicom.inspect import inspect_dicom
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from medsanitize.sanitize.formats.dicom.pixel_data import PIXEL_DATA, WrittenPixels
 from medsanitize.sanitize.formats.dicom.transfer_syntax import EXPLICIT_LITTLE, TRANSFER_SYNTAXES
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.quarantine import Quarantined
-from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized, Span
+from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 from PIL import ImageDraw, ImageFont
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate
+
+from tests.helpers.joined import joined
 
 Real = Callable[[str], Dataset]
 Load = Callable[..., bytes]
@@ -44,18 +46,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.fixture(scope="module")
 def run(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load) -> Run:
     """Sanitise an object under ``research``; sanitisers are kept, since each loads the models."""
-    kept: dict[str, Sanitizer] = {}
+    kept: dict[str, DicomSanitizer] = {}
 
     def go(source: Dataset, *decisions: ReviewDecision, **rules: Any) -> tuple[Sanitized, Dataset]:
         policy = make_policy("research", pixels={"faces": "ignore", **rules})
-        sanitizer = kept.setdefault(repr(rules), Sanitizer(policy, subkeys))
+        sanitizer = kept.setdefault(repr(rules), DicomSanitizer(policy, subkeys))
         data = load_bytes(source)
         done = sanitizer(data, Context("id:a", "key", inspect_dicom(data).known, decisions=decisions))
-        pieces = (
-            data[one.offset : one.offset + one.length] if isinstance(one, Span) else one
-            for one in done.pieces
-        )
-        return done, pydicom.dcmread(BytesIO(b"".join(pieces)), force=True)
+        return done, pydicom.dcmread(BytesIO(joined(done, data)), force=True)
 
     return go
 

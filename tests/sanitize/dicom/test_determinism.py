@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
 from pydicom.data import get_testdata_file
@@ -31,7 +31,7 @@ def objects(load_bytes: Load, context_of: ContextOf) -> list[tuple[bytes, Contex
 @pytest.fixture(scope="module")
 def alone(objects: list[tuple[bytes, Context]], lenient: Policy, subkeys: SubKeys) -> list[Sanitized]:
     """Each object by a sanitiser that saw nothing before."""
-    return [Sanitizer(lenient, subkeys)(data, context) for data, context in objects]
+    return [DicomSanitizer(lenient, subkeys)(data, context) for data, context in objects]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -44,7 +44,7 @@ def test_order_and_company_change_nothing(
 ) -> None:
     order = [*range(len(objects)), *range(len(objects))]
     random.Random(seed).shuffle(order)  # noqa: S311
-    used = Sanitizer(lenient, subkeys)
+    used = DicomSanitizer(lenient, subkeys)
 
     assert all(used(*objects[index]) == alone[index] for index in order)
 
@@ -83,8 +83,8 @@ def test_two_objects_in_turn_come_out_as_each_alone(
 ) -> None:
     sources = [load_bytes(patient(real, **changes)) for changes in PAIRS[pair]]
     contexts = [context_of(data) for data in sources]
-    fresh = [Sanitizer(lenient, subkeys)(*each) for each in zip(sources, contexts, strict=True)]
-    used = Sanitizer(lenient, subkeys)
+    fresh = [DicomSanitizer(lenient, subkeys)(*each) for each in zip(sources, contexts, strict=True)]
+    used = DicomSanitizer(lenient, subkeys)
 
     for _ in range(3):
         for data, context, expected in zip(sources, contexts, fresh, strict=True):
@@ -98,25 +98,27 @@ def test_a_name_known_from_another_object_of_the_patient_counts(
     married = load_bytes(patient(real, "Brain^Anna"))
     context = context_of(plain)
     wider = Context(context.patient, context.object_key, context.known | context_of(married).known)
-    used = Sanitizer(lenient, subkeys)
+    used = DicomSanitizer(lenient, subkeys)
 
     first, second, third = used(plain, context), used(plain, wider), used(plain, context)
 
     assert first == third
-    assert b"MR brain" in b"".join(piece for piece in first.pieces if isinstance(piece, bytes))
-    assert b"brain" not in b"".join(piece for piece in second.pieces if isinstance(piece, bytes))
+    assert b"MR brain" in b"".join(piece for piece in first.files[0].pieces if isinstance(piece, bytes))
+    assert b"brain" not in b"".join(piece for piece in second.files[0].pieces if isinstance(piece, bytes))
 
 
 def test_equal_values_of_two_patients_get_different_dummies(
     real: Real, load_bytes: Load, context_of: ContextOf, subkeys: SubKeys, make_policy: Callable[..., Policy]
 ) -> None:
     policy = make_policy("ps3.15-basic", dicom={"attributes": {"DeviceSerialNumber": "D"}})
-    used = Sanitizer(policy, subkeys)
+    used = DicomSanitizer(policy, subkeys)
     sources = [
         load_bytes(patient(real, name, DeviceSerialNumber="SN1")) for name in ("Nowak^Jan", "Kowal^Ewa")
     ]
 
-    outs = [b"".join(p for p in used(s, context_of(s)).pieces if isinstance(p, bytes)) for s in sources]
+    outs = [
+        b"".join(p for p in used(s, context_of(s)).files[0].pieces if isinstance(p, bytes)) for s in sources
+    ]
 
     at = [out.index(b"\x18\x00\x00\x10") for out in outs]
     assert outs[0][at[0] : at[0] + 22] != outs[1][at[1] : at[1] + 22]

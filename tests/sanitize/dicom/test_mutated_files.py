@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, KnownValue
 from medsanitize.sanitize.dicom.inspect import inspect_dicom
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.result import Outcome
 from pydicom.data import get_testdata_file
+
+from tests.helpers.joined import joined
 
 FOLDER = Path(str(get_testdata_file("CT_small.dcm", download=False))).parent
 UNWRITABLE = {"SC_rgb_jpeg.dcm"}
@@ -71,7 +73,7 @@ def planted(name: str) -> bytes:
 def _model_of_text(make_policy: Callable[..., Policy]) -> None:
     """A process reads the model of text once, which is no part of what a file takes."""
     data = planted("JPEG2000.dcm")
-    Sanitizer(make_policy("hipaa-safe-harbor"), KEYS)(
+    DicomSanitizer(make_policy("hipaa-safe-harbor"), KEYS)(
         data, Context("id:one", "object", inspect_dicom(data).known)
     )
 
@@ -108,11 +110,8 @@ def check(data: bytes, policy: Policy) -> None:
     start = time.process_time()
     seen = inspect_dicom(data)
     context = Context("id:one", "object", seen.known | KNOWN)
-    done = Sanitizer(policy, KEYS)(data, context)
-    out = b"".join(
-        piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]
-        for piece in done.pieces
-    )
+    done = DicomSanitizer(policy, KEYS)(data, context)
+    out = joined(done, data)
     assert time.process_time() - start < 5
     assert done.record.outcome in (Outcome.RELEASED, Outcome.QUARANTINED)
     assert not any(mark.decode() in repr(done.record) for mark in MARKS)
@@ -125,7 +124,7 @@ def check(data: bytes, policy: Policy) -> None:
         flat = "".join(str(element) for element in released.iterall() if element.VR not in ("OB", "OW", "OF"))
     header = out[: out.rfind(b"\xe0\x7f")] if b"\xe0\x7f" in out else out
     assert not any(mark in header or mark.decode() in flat for mark in MARKS)
-    again = Sanitizer(policy, KEYS)(out, Context("id:one", "object", KNOWN))
+    again = DicomSanitizer(policy, KEYS)(out, Context("id:one", "object", KNOWN))
     assert again.record.outcome is Outcome.RELEASED, again.record.findings
 
 

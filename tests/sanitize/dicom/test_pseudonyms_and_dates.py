@@ -15,7 +15,7 @@ from medsanitize.policies.model import Dates, Policy, Pseudonyms
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom.dates import shift_date, shift_datetime, shift_days
 from medsanitize.sanitize.dicom.inspect import inspect_dicom
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys, remap_uid
 from medsanitize.sanitize.result import Outcome, Sanitized
 from pydicom.dataset import Dataset
@@ -87,7 +87,7 @@ def test_missing_uids_are_made_and_kept_apart(
     for keyword in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID"):
         delattr(data_set, keyword)
     data = load_bytes(data_set)
-    sanitizer = Sanitizer(lenient, KEYS)
+    sanitizer = DicomSanitizer(lenient, KEYS)
     known = context_of(data).known
 
     first, second = (sanitizer(data, Context("study:x", key, known)) for key in ("one", "two"))
@@ -455,11 +455,11 @@ def test_replaced_attributes_of_type_1_are_there_and_empty_ones_of_type_2_too(
 def test_a_pseudonym_given_by_the_archive_is_used(load_bytes: Load, lenient: Policy) -> None:
     data = load_bytes("CT_small.dcm")
 
-    done = Sanitizer(lenient, KEYS)(data, Context("id:/1CT1", "k", frozenset(), "ARCHIVE-0001"))
+    done = DicomSanitizer(lenient, KEYS)(data, Context("id:/1CT1", "k", frozenset(), "ARCHIVE-0001"))
 
     assert done.record.patient == "ARCHIVE-0001"
     assert (
-        pydicom.dcmread(BytesIO(b"".join(p for p in done.pieces if isinstance(p, bytes)))).PatientID
+        pydicom.dcmread(BytesIO(b"".join(p for p in done.files[0].pieces if isinstance(p, bytes)))).PatientID
         == "ARCHIVE-0001"
     )
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.context import Context, FaceCut, FaceVerdict, SeriesFace, cut_from_json, cut_to_json
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 from medsanitize.sanitize.faces.deface import pixels_to_blank, relief_correlation, removes_face
 from medsanitize.sanitize.faces.detect import detect_face, first_hits, segment_tissue
 from medsanitize.sanitize.faces.read_header import read_slice
@@ -27,6 +27,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized
 
 from tests.helpers import phantoms
+from tests.helpers.joined import joined
 from tests.helpers.phantoms import AXIAL, BRAIN, CORONAL, SAGITTAL, Scan, head, points_of
 
 HEAD = Scan(head())
@@ -282,11 +283,8 @@ def test_a_cut_survives_the_state() -> None:
 def sanitized(
     data: bytes, policy: Policy, subkeys: SubKeys, face: SeriesFace | None
 ) -> tuple[Sanitized, pydicom.Dataset | None]:
-    done = Sanitizer(policy, subkeys)(data, Context("id:one", "key", face=face))
-    whole = b"".join(
-        piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]
-        for piece in done.pieces
-    )
+    done = DicomSanitizer(policy, subkeys)(data, Context("id:one", "key", face=face))
+    whole = joined(done, data)
     return done, pydicom.dcmread(BytesIO(whole)) if whole else None
 
 

@@ -77,7 +77,7 @@ def sanitized(data: bytes, chosen: Policy = POLICY, context: Context = CONTEXT) 
 def released(data: bytes) -> bytes:
     result = sanitized(data)
     assert result.record.outcome is Outcome.RELEASED, result.record.findings
-    return b"".join(piece for piece in result.pieces if isinstance(piece, bytes))
+    return b"".join(piece for piece in result.files[0].pieces if isinstance(piece, bytes))
 
 
 def rule_of(data: bytes, chosen: Policy = POLICY) -> str:
@@ -385,7 +385,7 @@ def test_burned_in_names_are_blanked_and_clinical_words_stay() -> None:
     for text, top in (("FAIRWEATHER IMOGEN", 12), ("CHEST PA", 120)):
         ImageDraw.Draw(image).text((10, top), text, font=ImageFont.load_default(24), fill=255)
     result = sanitized(encoded(image, "PNG"), policy("dicom: {options: {clean_pixel_data: true}}\n"))
-    out = pixels_of(b"".join(piece for piece in result.pieces if isinstance(piece, bytes)))
+    out = pixels_of(b"".join(piece for piece in result.files[0].pieces if isinstance(piece, bytes)))
     assert (result.record.pixels, result.record.pixel_regions_cleaned) == (CheckResult.PASSED, 1)
     assert (int(out[:60, :, 0].max()), int(out[110:, :, 0].max())) == (20, 255)
 
@@ -407,11 +407,11 @@ def test_a_broken_file_is_released_clean_or_refused(
         del data[cut // 4 % len(data) :]
     result = sanitized(bytes(data))
     if result.record.outcome is Outcome.RELEASED:
-        out = b"".join(piece for piece in result.pieces if isinstance(piece, bytes))
+        out = b"".join(piece for piece in result.files[0].pieces if isinstance(piece, bytes))
         assert RAW not in out or (name in UNREFERENCED and RAW in samples_of(out)), (
             "a strip may come to lie there"
         )
         assert audited(out, tmp_path_factory.mktemp("out")) == []
     else:
-        assert result.pieces == ()
+        assert result.files == ()
     inspect_raster(bytes(data))

@@ -11,7 +11,7 @@ import pydicom
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, ReviewDecision
-from medsanitize.sanitize.dicom.sanitizer import Sanitizer
+from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
 
@@ -30,7 +30,7 @@ def scan(
     context_of: Callable[..., Context],
 ) -> Callable[..., tuple[Sanitized, pydicom.Dataset]]:
     """Sanitise slices of one patient with one sanitiser, each under decisions of its own."""
-    sanitizer = Sanitizer(lenient, subkeys)
+    sanitizer = DicomSanitizer(lenient, subkeys)
 
     def run(number: int, *decisions: ReviewDecision) -> tuple[Sanitized, Any]:
         data = real("CT_small.dcm")

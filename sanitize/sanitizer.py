@@ -1,0 +1,83 @@
+"""What the object functions for DICOM, pictures and slides share: their shape, and how they refuse."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, TypeVar
+
+from medsanitize.policies.model import Policy
+from medsanitize.sanitize.context import Context
+from medsanitize.sanitize.pseudonyms import SubKeys
+from medsanitize.sanitize.quarantine import Excluded, Quarantined
+from medsanitize.sanitize.result import Finding, ObjectRecord, Outcome, Sanitized
+
+SourceT = TypeVar("SourceT")
+
+
+class Sanitizer(ABC, Generic[SourceT]):
+    """One policy and its keys for objects of one kind; call it once an object.
+
+    It holds nothing but caches and models: what an object becomes depends on the arguments only.
+
+    Parameters
+    ----------
+    policy : Policy
+    keys : SubKeys
+        Sub-keys of the release's scope.
+    """
+
+    kind: ClassVar[str]
+    nesting: ClassVar[str] = "structure"
+    """The location that is reported where an object is nested too deeply."""
+
+    def __init__(self, policy: Policy, keys: SubKeys) -> None:
+        self._policy = policy
+        self._keys = keys
+
+    def __call__(self, source: SourceT, context: Context) -> Sanitized:
+        """Sanitize one object.
+
+        Parameters
+        ----------
+        source
+            The whole object; pieces of the result refer to it.
+        context : Context
+            What is known of the object's patient, study and series.
+
+        Returns
+        -------
+        Sanitized
+            Files, record and links; or a quarantined or dropped record that names location and rule. The
+            content of an object raises nothing.
+        """
+        try:
+            if context.refuse:
+                raise Quarantined(context.refuse)
+            # Before anything of it is read: limits protect the process, too.
+            if self._size(source) > self._policy.dicom.limits.object_bytes:
+                raise Quarantined("object-too-large")
+            return self._sanitize(source, context)
+        except Quarantined as refused:
+            record = self._settled(Outcome.QUARANTINED, refused.place, refused.rule)
+            return Sanitized(record, doubts=refused.doubts)
+        except Excluded as dropped:
+            return Sanitized(self._settled(Outcome.DROPPED, dropped.place, dropped.rule))
+        except RecursionError:
+            return Sanitized(self._settled(Outcome.QUARANTINED, self.nesting, "too-deep"))
+
+    @abstractmethod
+    def _size(self, source: SourceT) -> int:
+        """Size of the object in bytes."""
+
+    @abstractmethod
+    def _sanitize(self, source: SourceT, context: Context) -> Sanitized:
+        """The released object.
+
+        Raises
+        ------
+        Quarantined, Excluded
+            It is not released.
+        """
+
+    def _settled(self, outcome: Outcome, location: str, rule: str) -> ObjectRecord:
+        return ObjectRecord(outcome, self.kind, (Finding(location, rule),))
