@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from medsanitize.pipeline.stages.audit import count_by_rule
 from medsanitize.pipeline.stages.evidence import Tally, synthetic_of
@@ -14,13 +14,25 @@ from medsanitize.pipeline.state.decisions import decision_counts
 from medsanitize.pipeline.state.duplicates import count_not_compared, equal_pixels, equal_tiles
 from medsanitize.pipeline.state.objects import count_flagged, count_released, rule_counts
 from medsanitize.pipeline.state.records import quarantined_places
+from medsanitize.pipeline.state.result_types import OverlapResult, RegistryResult
+from medsanitize.pipeline.state.stage_results import (
+    EXCLUDED,
+    FAILED_BYTES,
+    FAILED_OVERLAP,
+    FAILED_PIXELS,
+    FAILED_REGISTRY,
+    GROUPS,
+    OVERLAP,
+    REGISTRY,
+    REVIEWED,
+    TABLE_NOTES,
+)
 from medsanitize.pipeline.synthesis.replaced_objects import replaced_of
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.report import ObjectRelation, write_controller_report
 from medsanitize.release.summary import GateResult, GateSummary, Summary
-from medsanitize.verifiers.leaks.k_anonymity import EquivalenceClasses
 from medsanitize.verifiers.reid.linkage.holub_guidelines import MOST_LINKED
 
 if TYPE_CHECKING:
@@ -29,6 +41,7 @@ if TYPE_CHECKING:
 HOLDER_REPORT = "report.html"
 AUDIT_FILE = "audit.json"
 _LINKS_SHOWN = 1000
+_FAILED = {"bytes": FAILED_BYTES, "pixels": FAILED_PIXELS, "registry": FAILED_REGISTRY}
 Finding3 = tuple[str, str, str]
 NOT_RUN = (
     GateSummary(
@@ -69,8 +82,7 @@ def gates_of(
 
 def groups_gate(state: State, policy: Policy) -> GateSummary:
     """How many patients share what the tables beside the images say of them."""
-    facts, rules = state.get("groups"), policy.small_groups
-    found = EquivalenceClasses(**json.loads(facts)) if facts else None
+    found, rules = GROUPS.load(state), policy.small_groups
     if found is None or not found.patients:
         return NOT_RUN[1]
     detail = (
@@ -90,21 +102,21 @@ def overlap_gate(state: State, policy: Policy) -> GateSummary:
     name, section = "overlap", policy.overlap
     if section is None:
         return GateSummary(name, "not_run", "Other releases were not searched for the same patients.")
-    notes = json.loads(state.get("overlapped") or "{}")
-    if not notes.get("releases"):
+    compared = OVERLAP.load(state)
+    if compared is None or not compared.releases:
         return GateSummary(name, "not_run", "The registry holds no release of another name to compare with.")
-    found = f"Compared with {notes['releases']} earlier releases: {notes['patients']} patients match"
-    if notes["patients"]:
-        found += f", if only possibly ({section.action}, {notes['objects']} objects)"
+    found = f"Compared with {compared.releases} earlier releases: {compared.patients} patients match"
+    if compared.patients:
+        found += f", if only possibly ({section.action}, {compared.objects} objects)"
     found += "."
-    if notes["miss"] is not None and not notes["patients"]:
-        found += f" One who is in both would be overlooked with a chance of at most {notes['miss']:.1%}."
-    if notes["unclear"]:
+    if compared.miss is not None and not compared.patients:
+        found += f" One who is in both would be overlooked with a chance of at most {compared.miss:.1%}."
+    if compared.unclear:
         found += " It cannot be told for certain: images, model or calibration do not bear a conclusion."
-    if state.plain("refused-overlap") is not None:
+    if FAILED_OVERLAP.is_set(state):
         return GateSummary(name, "failed", found)
-    settled = section.action in ("drop", "quarantine") and not notes["unclear"]
-    passed = settled or (notes["result"] == "exclusive" and not notes["patients"])
+    settled = section.action in ("drop", "quarantine") and not compared.unclear
+    passed = settled or (compared.result == "exclusive" and not compared.patients)
     return GateSummary(name, "passed" if passed else "flagged", found)
 
 
@@ -158,7 +170,7 @@ def _unlabelled(state: State) -> str:
 
 def _review(state: State) -> GateSummary:
     """Whether a person looked, and decided what; by whom is not said."""
-    if state.plain("reviewed") is None:
+    if not REVIEWED.is_set(state):
         return GateSummary(
             "review by a person", "not_run", "Nobody looked at a sample or at what was in doubt."
         )
@@ -207,7 +219,7 @@ def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> GateSumm
     if verdict == "ignore":
         return GateSummary(name, "not_run", "The policy ignores them.")
     flagged = count_flagged(state, flag)
-    if state.plain(f"refused-{flag}") is not None:
+    if _FAILED[flag].is_set(state):
         return GateSummary(name, "failed", "The policy allows none, and there are some.")
     undecoded = count_not_compared(state) if flag == "pixels" else 0
     note = f" The pixels of {undecoded} objects could not be compared." if undecoded else ""
@@ -217,7 +229,8 @@ def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> GateSumm
 
 def write_holder_files(state: State, policy: Policy, summary: Summary, findings: Sequence[Finding3]) -> None:
     """Write report and audit for the holder: places, rules and pseudonyms, no values and no file names."""
-    notes = json.loads(state.get("registry") or "{}")
+    registry = REGISTRY.load(state) or RegistryResult()
+    excluded, tables = EXCLUDED.load(state), TABLE_NOTES.load(state) or {}
     facts = {
         "findings": [{"file": file, "place": place, "rule": rule} for file, place, rule in findings],
         "gates": [
@@ -226,24 +239,30 @@ def write_holder_files(state: State, policy: Policy, summary: Summary, findings:
         "dropped": rule_counts(state, "dropped"),
         "quarantined": rule_counts(state, "quarantined"),
         "quarantined_places": quarantined_places(state),
-        "excluded": json.loads(state.get("excluded") or "{}"),
-        "tables": json.loads(state.get("blanked") or "{}"),
-        "earlier_releases": notes.get("links", {}),
-        "overlap": json.loads(state.get("overlapped") or "{}"),
+        "excluded": asdict(excluded) if excluded else {},
+        "tables": {name: asdict(one) for name, one in tables.items()},
+        "earlier_releases": dict(registry.links),
+        "overlap": _overlap_facts(OVERLAP.load(state)),
     }
     path = policy.state / AUDIT_FILE
     write_atomic(path, document_json(facts))
     report = policy.state / HOLDER_REPORT
-    write_controller_report(report, summary, links=_links(state, notes))
+    write_controller_report(report, summary, links=_links(state, registry))
     with storage_errors():
         path.chmod(0o600)
         report.chmod(0o600)
 
 
-def _links(state: State, notes: dict[str, dict[str, int]]) -> list[ObjectRelation]:
+def _overlap_facts(overlap: OverlapResult | None) -> dict[str, Any]:
+    if overlap is None:
+        return {}
+    return asdict(overlap) if overlap.releases else {"releases": 0}
+
+
+def _links(state: State, registry: RegistryResult) -> list[ObjectRelation]:
     links = [
         ObjectRelation("this release", f"{count} objects are also in", release)
-        for release, count in sorted(notes.get("links", {}).items())
+        for release, count in sorted(registry.links.items())
     ]
     links += [
         ObjectRelation(one, "has the same pixels as", other)

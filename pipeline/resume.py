@@ -18,8 +18,10 @@ from medsanitize.pipeline.stages.faces import looks_at_faces
 from medsanitize.pipeline.stages.inventory import inputs_unchanged
 from medsanitize.pipeline.stages.resolve import digest_of_lists
 from medsanitize.pipeline.state.database import SCHEMA_VERSION, State
+from medsanitize.pipeline.state.identity import has_same_key, is_begun, store_key_check
 from medsanitize.pipeline.state.reset import reset_all
 from medsanitize.pipeline.state.shards import name_inventory, shard_files
+from medsanitize.pipeline.state.stage_results import FACES_JUDGED, PUBLISHED, RESOLVED, SETTINGS, WITHDRAWN
 from medsanitize.pipeline.storage.local import Root
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.digest import policy_digest
@@ -103,13 +105,13 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
     if begun:
         with State(path, subkeys).handed_on() as state:
             # A run that failed while it made its state has written no key: there is nothing to compare with.
-            begun = state.plain("key") is not None
+            begun = is_begun(state)
             if begun and _leaves_nothing_to_read(state, policy, inputs):
                 return state
             reason = difference(state, policy) if begun else None
             if begun and reason is None:
                 return _resumed(state, policy)
-            finished = state.plain("published") is not None
+            finished = PUBLISHED.is_set(state)
             state.close()
     if preflight.is_finished(policy):
         if begun:
@@ -131,22 +133,22 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
     with State(path, subkeys).handed_on() as state:
         preflight.fresh_staging(policy)
         with state.transaction():
-            state.put_plain("key", state.seal.name("key check"))
-            state.put("settings", settings_of(policy, state))
+            store_key_check(state)
+            SETTINGS.store(state, settings_of(policy, state))
             name_inventory(state)
     return state
 
 
 def _leaves_nothing_to_read(state: State, policy: Policy, inputs: Sequence[Root]) -> bool:
     """Whether the release is finished, under this very policy and key, and an input was emptied since."""
-    over = state.plain("published") is not None and any(root.empty for root in inputs)
+    over = PUBLISHED.is_set(state) and any(root.empty for root in inputs)
     return over and _differs(state, policy) is None and preflight.is_finished(policy)
 
 
 def _resumed(state: State, policy: Policy) -> State:
     """Make a state that still holds ready to go on."""
     end_sharing(state, staging_folder(policy))
-    if state.plain("withdrawn") is not None:
+    if WITHDRAWN.is_set(state):
         preflight.check_output(policy, ours=_only_staging(policy))
         preflight.fresh_staging(policy)
         reset_all(state)
@@ -187,8 +189,8 @@ def _size(path: Path) -> int:
 
 def _is_shared_out(state: State, policy: Policy) -> bool:
     """Whether everything that shards must agree on is settled."""
-    judged = state.plain("faces") is not None or not looks_at_faces(policy)
-    return judged and state.plain("resolved") is not None
+    judged = FACES_JUDGED.is_set(state) or not looks_at_faces(policy)
+    return judged and RESOLVED.is_set(state)
 
 
 def difference(state: State, policy: Policy) -> str | None:
@@ -200,9 +202,9 @@ def difference(state: State, policy: Policy) -> str | None:
 
 
 def _differs(state: State, policy: Policy) -> str | None:
-    if state.plain("key") != state.seal.name("key check"):
+    if not has_same_key(state):
         return "the key has changed"
-    if state.get("settings") != settings_of(policy, state):
+    if SETTINGS.load(state) != settings_of(policy, state):
         return "the policy or one of its lists has changed"
     return None
 

@@ -6,7 +6,6 @@ done says so in the state, and a stage that is not picks up the rows that have n
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,8 +66,19 @@ from medsanitize.pipeline.state.duplicates import tiles_of_slides
 from medsanitize.pipeline.state.findings import clear_audit, count_to_audit, object_findings
 from medsanitize.pipeline.state.objects import count_found, count_pending, outcome_counts, rule_counts
 from medsanitize.pipeline.state.reset import release_requeued
+from medsanitize.pipeline.state.result_types import Judgement, Publication, RegistryResult
 from medsanitize.pipeline.state.series import count_slices
 from medsanitize.pipeline.state.shards import Shard, copy_shard, merge_shards
+from medsanitize.pipeline.state.stage_results import (
+    APPROVED,
+    JUDGED,
+    PUBLICATION,
+    PUBLISHED,
+    REGISTRY,
+    REVIEW,
+    WALK,
+    WITHDRAWN,
+)
 from medsanitize.pipeline.state.staged_objects import count_to_decode, count_to_fingerprint
 from medsanitize.pipeline.storage.local import Root, held_to, require_filled
 from medsanitize.pipeline.storage.named_files import remove_links
@@ -218,7 +228,7 @@ def _run_whole(
     remove_links(policy.state)
     state = open_state(policy, subkeys, progress, inputs)
     try:
-        if state.plain("published") is not None and preflight.is_finished(policy):
+        if PUBLISHED.is_set(state) and preflight.is_finished(policy):
             return _already_published(state, policy)
         require_filled(inputs)
         keep_links = policy.release.mode == "pseudonymous"
@@ -226,7 +236,7 @@ def _run_whole(
         with open_engine(setup, options.workers, stop, inputs) as engine:
             staging = staging_folder(policy)
             run = Run(policy, subkeys, state, engine, progress, staging, stop, account.stages, inputs)
-            if state.plain("publishing") is not None:
+            if PUBLICATION.is_stored(state):
                 _require_unchanged(run)
                 return _publish(run, _summary_again(run))
             _inventory(run)
@@ -254,7 +264,7 @@ def _run_shard(
     account: Account,
 ) -> RunResult:
     main = open_shared(policy, subkeys)
-    if main.plain("published") is not None and preflight.is_finished(policy):
+    if PUBLISHED.is_set(main) and preflight.is_finished(policy):
         try:
             return _already_published(main, policy)
         finally:
@@ -278,7 +288,7 @@ def _run_shard(
 
 def _inventory(run: Run) -> None:
     with run.stage("inventory", None) as advance:
-        if run.state.get("walk") is None:
+        if not WALK.is_stored(run.state):
             take_inventory(run.state, run.policy, run.engine, advance)
         check_slide_extra(run.state)
         place_slides(run.state, run.policy)
@@ -348,9 +358,10 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
     policy, state, staging = run.policy, run.state, run.staging
     ending = _ending(run, options, summary, digest)
     with state.transaction():
-        state.put("judged", json.dumps([ending, digest]))
-        if json.loads(state.get("review") or "{}").get("digest") != digest:
-            state.remove("review")
+        JUDGED.store(state, Judgement(ending, digest))
+        review = REVIEW.load(state)
+        if review is None or review.digest != digest:
+            REVIEW.remove(state)
             remove_pages(policy)
     if ending == "refused":
         result = _result(run, ending, summary, digest)
@@ -360,10 +371,7 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
         told = ("--approve gives a digest that is not the staged release's.",) if options.approve else ()
         return _result(run, ending, summary, digest, told)
     with state.transaction():
-        state.put("summary", summary_to_json(summary))
-        state.put("digest", digest)
-        state.put("vouched", json.dumps(evidence_digests(staging)))
-        state.put_plain("publishing", b"1")
+        PUBLICATION.store(state, Publication(summary_to_json(summary), digest, evidence_digests(staging)))
     return _publish(run, summary)
 
 
@@ -371,13 +379,13 @@ def _ending(run: Run, options: Options, summary: Summary, digest: str) -> str:
     """Whether this release is refused, waits for somebody's approval, or may be published."""
     if any(gate.result == "failed" for gate in summary.gates):
         return "refused"
-    approved = digest in (options.approve, run.state.get("approved"))
+    approved = digest in (options.approve, APPROVED.load(run.state))
     return "published" if run.policy.release.approve != "required" or approved else "awaiting_approval"
 
 
 def _withdraw(run: Run) -> None:
     """Leave nothing in output of a release that may not be published; a rerun sanitises again."""
-    run.state.put_plain("withdrawn", b"1")
+    WITHDRAWN.set(run.state)
     run.state.commit()
     preflight.remove_staging(run.policy)
 
@@ -386,7 +394,7 @@ def _require_unchanged(run: Run) -> None:
     """An earlier process judged what is published now: it must be the same, byte for byte."""
     state, policy = run.state, run.policy
     try:
-        require_unchanged(run.staging, release_folder(policy), json.loads(state.get("vouched") or "{}"))
+        require_unchanged(run.staging, release_folder(policy), _publication(state).vouchers)
     except IntegrityError:
         if not preflight.is_finished(policy):
             _withdraw(run)
@@ -400,31 +408,39 @@ def _publish(run: Run, summary: Summary) -> RunResult:
         if not isinstance(policy.output, Path):
             target_of(policy.output).put(folder, run.stop, advance)
         if policy.release.mode == "pseudonymous":
-            relies_on = json.loads(state.get("registry") or "{}").get("relies_on", [])
+            registry = REGISTRY.load(state) or RegistryResult()
             entry = registry_of(policy).add(
                 folder,
-                relies_on=list(map(tuple, relies_on)),
+                relies_on=registry.relies_on,
                 verified=True,
                 tiles=tiles_of_slides(state),
             )
             register_embeddings(state, policy, entry)
-        state.put_plain("published", b"1")
+        PUBLISHED.set(state)
         state.commit()
         remove_pages(policy)
         preflight.remove_put_away(policy)
-    return _result(run, "published", summary, state.get("digest"))
+    return _result(run, "published", summary, _publication(state).digest)
+
+
+def _publication(state: State) -> Publication:
+    found = PUBLICATION.load(state)
+    if found is None:
+        raise RuntimeError("nothing is being published")
+    return found
 
 
 def _summary_again(run: Run) -> Summary:
     """The summary the evidence was written from, when a kill came between evidence and RELEASE.json."""
-    return summary_from_json(run.state.get("summary") or "", run.policy)
+    return summary_from_json(_publication(run.state).summary, run.policy)
 
 
 def _already_published(state: State, policy: Policy) -> RunResult:
     preflight.remove_put_away(policy)
-    summary = summary_from_json(state.get("summary") or "", policy)
+    publication = _publication(state)
+    summary = summary_from_json(publication.summary, policy)
     messages = ("This release is finished; nothing was done.",)
-    return result_of(state, policy, "already_published", (), summary, state.get("digest"), messages)
+    return result_of(state, policy, "already_published", (), summary, publication.digest, messages)
 
 
 def _result(

@@ -7,7 +7,6 @@ saw them, sealed in the state, and a mark in the staging folder.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import secrets
 import time
@@ -16,6 +15,8 @@ from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.result_types import SharedInputs
+from medsanitize.pipeline.state.stage_results import SHARED_INPUTS
 from medsanitize.pipeline.storage.local import Root, hold_to, is_same, root_at, unreachable
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.model import Policy
@@ -24,7 +25,6 @@ from medsanitize.release.atomic_io import storage_errors
 SEEN = ".seen-"
 """What names of files begin with by which workers elsewhere show, for a moment, that they see this folder."""
 
-_SIGHT = "sight"
 _WITHIN = 30.0
 
 
@@ -129,22 +129,18 @@ def share_out(state: State, inputs: Sequence[Root], staging: Path) -> None:
         return
     mark = new_mark()
     leave_mark(staging, mark)
-    roots = [
-        [os.fsdecode(one.path), one.inode, [(os.fsdecode(name), number) for name, number in one.entries]]
-        for one in inputs
-    ]
-    state.put(_SIGHT, json.dumps([roots, mark]))
+    SHARED_INPUTS.store(state, SharedInputs(tuple(inputs), mark))
 
 
 def end_sharing(state: State, staging: Path) -> None:
     """Take away what shards are asked by: nothing is left for them to do."""
-    sight = state.get(_SIGHT)
-    if sight is None:
+    shared = SHARED_INPUTS.load(state)
+    if shared is None:
         return
     with state.transaction():
-        state.remove(_SIGHT)
+        SHARED_INPUTS.remove(state)
     with storage_errors():
-        (staging / json.loads(sight)[1]).unlink(missing_ok=True)
+        (staging / shared.mark).unlink(missing_ok=True)
 
 
 def require_likeness(state: State, staging: Path) -> tuple[Root, ...]:
@@ -159,17 +155,12 @@ def require_likeness(state: State, staging: Path) -> tuple[Root, ...]:
     UsageError
         The inventory is not there for shards any more.
     """
-    sight = state.get(_SIGHT)
-    if sight is None:
+    shared = SHARED_INPUTS.load(state)
+    if shared is None:
         raise UsageError(
             "There is nothing for shards to do: a whole run took over",
             "Let it end, or take the inventory again: medsanitize run POLICY --inventory-only",
         )
-    roots, mark = json.loads(sight)
-    inputs = tuple(
-        Root(os.fsencode(path), inode, tuple((os.fsencode(name), number) for name, number in entries))
-        for path, inode, entries in roots
-    )
-    require_inputs(inputs)
-    require_mark(staging, mark)
-    return inputs
+    require_inputs(shared.roots)
+    require_mark(staging, shared.mark)
+    return shared.roots

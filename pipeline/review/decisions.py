@@ -19,6 +19,7 @@ from medsanitize.pipeline.state.decisions import (
 )
 from medsanitize.pipeline.state.findings import finding_kinds
 from medsanitize.pipeline.state.reset import clear_set_decisions, count_requeued, mark_requeued
+from medsanitize.pipeline.state.stage_results import APPROVED, DECIDED, REVIEW, REVIEWED
 
 FORMAT = 1
 _LARGEST = 16 * 2**20
@@ -95,13 +96,13 @@ def record_decisions(state: State, found: dict[str, Any]) -> Recorded:
     UsageError
         They were made on another page, or speak of what was not on it.
     """
-    page = json.loads(state.get("review") or "{}")
-    if found["page"] != page.get("page"):
+    page = REVIEW.load(state)
+    if page is None or found["page"] != page.page:
         raise UsageError(
             "The decisions were made on the page of another run, or of an earlier state of this one",
             "Make a page with medsanitize review POLICY, and decide there",
         )
-    if found["approve"] is not None and found["approve"] != page["approve"]:
+    if found["approve"] is not None and found["approve"] != page.approve:
         raise UsageError("The approval is not of the staged release", "Approve on a fresh page")
     decisions = sorted(found["decisions"].items(), key=lambda item: (_SEVERITY.index(item[1]), item[0]))
     with state.transaction():
@@ -110,10 +111,10 @@ def record_decisions(state: State, found: dict[str, Any]) -> Recorded:
         concerned = count_requeued(state)
         if concerned:
             clear_set_decisions(state)
-        state.put_plain("reviewed", b"1")
-        state.put("decided", decisions_digest(state))
+        REVIEWED.set(state)
+        DECIDED.store(state, decisions_digest(state))
         if found["approve"] is not None:
-            state.put("approved", found["approve"])
+            APPROVED.store(state, found["approve"])
     return Recorded(len(decisions), concerned, found["approve"] is not None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,12 +24,14 @@ from medsanitize.pipeline.state.decisions import sampled_object
 from medsanitize.pipeline.state.findings import finding_groups
 from medsanitize.pipeline.state.objects import outcome_counts, rule_counts
 from medsanitize.pipeline.state.records import quarantined_sources
+from medsanitize.pipeline.state.result_types import PendingReview
 from medsanitize.pipeline.state.review_queue import (
     UndecidedItem,
     count_left_out,
     open_doubt,
     undecided_items,
 )
+from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, PUBLISHED, REVIEW, SAMPLE_SEED
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.review import QuarantineEntry, ReviewCard, ReviewPage, data_uri, render_review_page
@@ -114,7 +115,7 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
         if ending != "published":
             approve = digest if ending == "awaiting_approval" else None
             with state.transaction():
-                state.put("review", json.dumps({"page": identity, "digest": digest, "approve": approve}))
+                REVIEW.store(state, PendingReview(identity, digest, approve))
         quarantined = outcome_counts(state)["quarantined"]
         return Review(pages, ending, digest, shown, len(looks), quarantined, beyond + count_left_out(state))
 
@@ -132,7 +133,7 @@ def take_decisions(policy: Policy, file: Path) -> Recorded:
     """
     found = read_decisions(file)
     with _opened(policy) as (state, _):
-        if state.plain("published") is not None or state.plain("publishing") is not None:
+        if PUBLISHED.is_set(state) or PUBLICATION.is_stored(state):
             raise UsageError(
                 "This release is published: no decision can change it any more",
                 "Decide before the next version is published, with release: approve: required",
@@ -165,13 +166,12 @@ def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
 
 def _judged(state: State, policy: Policy) -> tuple[str, str]:
     """How the run ended, and the digest of what it staged."""
-    judged = state.get("judged")
+    judged = JUDGED.load(state)
     if judged is None:
         raise UsageError("The run has not come to its end", "Run the policy first, then review")
-    ending, digest = json.loads(judged)
-    if ending == "published" and not preflight.is_finished(policy):
+    if judged.ending == "published" and not preflight.is_finished(policy):
         raise UsageError("The run has not come to its end", "Run the policy first, then review")
-    return str(ending), str(digest)
+    return judged.ending, judged.digest
 
 
 # -- what is on a page ----------------------------------------------------------------------
@@ -224,11 +224,11 @@ def _look(state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: s
     """The sample: what is staged, or what was published; nothing of a refused one, or in a store."""
     if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
         return []
-    if state.get("seed") is None:
+    if not SAMPLE_SEED.is_stored(state):
         with state.transaction():
-            state.put("seed", digest)
+            SAMPLE_SEED.store(state, digest)
     root = release_folder(policy) if ending == "published" else staging_folder(policy)
-    numbers = sample_of(state, state.get("seed") or "")
+    numbers = sample_of(state, SAMPLE_SEED.load(state) or "")
     if not numbers:
         return []
     setup = Setup(policy, subkeys, staging=None, keep_links=False)

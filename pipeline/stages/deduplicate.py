@@ -6,7 +6,6 @@ is the same whoever finished first and however often the run was killed.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -37,6 +36,15 @@ from medsanitize.pipeline.state.duplicates import (
 from medsanitize.pipeline.state.objects import add_flag, rule_out
 from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.released import ReleasedDigests, released_digests
+from medsanitize.pipeline.state.result_types import RegistryResult
+from medsanitize.pipeline.state.stage_results import (
+    CONTESTS_SETTLED,
+    DUPLICATES_JUDGED,
+    FAILED_BYTES,
+    FAILED_PIXELS,
+    FAILED_REGISTRY,
+    REGISTRY,
+)
 from medsanitize.pipeline.state.staged_objects import Staged, objects_to_decode
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors
@@ -49,13 +57,13 @@ _REGISTRY_PAGE = 20_000
 
 def settle_contests(state: State, policy: Policy, staging: Path | None) -> None:
     """Decide between sources that state one SOP Instance UID, and give the survivors their names."""
-    if state.plain("contests") is None:
+    if not CONTESTS_SETTLED.is_set(state):
         with state.transaction():
             index_pseudonyms(state)
             for sop in contested_uids(state):
                 _settle_one(state, policy, sop)
             quarantine_equal_pseudonyms(state)
-            state.put_plain("contests", b"1")
+            CONTESTS_SETTLED.set(state)
     if staging is not None:
         _name_survivors(state, staging)
         remove_unreleased(state, staging)
@@ -73,7 +81,7 @@ def _settle_one(state: State, policy: Policy, sop: bytes) -> None:
         # One UID has room for one file, whatever the policy says of other duplicates.
         rule_out(state, released[1:], "dropped", "duplicate-bytes")
         if policy.deduplicate.bytes == "fail":
-            state.put_plain("refused-bytes", b"1")
+            FAILED_BYTES.set(state)
 
 
 def _name_survivors(state: State, staging: Path) -> None:
@@ -142,14 +150,14 @@ def _pixels_of(worker: Worker, one: Staged) -> PixelDigest:
 
 def judge_duplicates(state: State, policy: Policy, staging: Path | None) -> None:
     """Apply the policy's verdicts to equal bytes, equal pixels and what the registry holds."""
-    if state.plain("duplicates") is None:
+    if not DUPLICATES_JUDGED.is_set(state):
         with state.transaction():
             index_digests(state)
             _judge_equal(state, "sha256", "bytes", policy.deduplicate.bytes)
             _judge_equal(state, "pixels", "pixels", policy.deduplicate.pixels)
             _judge_scans(state, policy.deduplicate.pixels)
             _judge_registry(state, policy)
-            state.put_plain("duplicates", b"1")
+            DUPLICATES_JUDGED.set(state)
     if staging is not None:
         remove_unreleased(state, staging)
 
@@ -170,7 +178,7 @@ def _judge_group(state: State, rows: Sequence[int], name: str, verdict: str) -> 
     elif verdict in ("flag", "fail"):
         add_flag(state, rows, name)
         if verdict == "fail":
-            state.put_plain(f"refused-{name}", b"1")
+            (FAILED_BYTES if name == "bytes" else FAILED_PIXELS).set(state)
 
 
 def _judge_scans(state: State, verdict: str) -> None:
@@ -191,7 +199,7 @@ def _judge_scans(state: State, verdict: str) -> None:
         elif verdict in ("flag", "fail"):
             add_flag(state, [*whole, *part], "pixels")
             if verdict == "fail":
-                state.put_plain("refused-pixels", b"1")
+                FAILED_PIXELS.set(state)
 
 
 def registry_of(policy: Policy) -> Registry:
@@ -203,13 +211,15 @@ def _judge_registry(state: State, policy: Policy) -> None:
     registry, verdict = registry_of(policy), policy.deduplicate.registry
     prior = [entry for entry in registry.list() if entry.name == policy.release.name]
     older = [entry.version for entry in prior if entry.version != policy.release.version]
-    notes: dict[str, object] = {"supersedes": older[-1] if older else None}
+    found = RegistryResult(older[-1] if older else None)
     if verdict != "ignore":
-        notes |= _against_registry(state, policy, registry, verdict)
-    state.put("registry", json.dumps(notes))
+        found = _against_registry(state, policy, registry, verdict, found)
+    REGISTRY.store(state, found)
 
 
-def _against_registry(state: State, policy: Policy, registry: Registry, verdict: str) -> dict[str, object]:
+def _against_registry(
+    state: State, policy: Policy, registry: Registry, verdict: str, result: RegistryResult
+) -> RegistryResult:
     found: Counter[tuple[str, str, str]] = Counter()
     outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(verdict)
     others = any(entry.name != policy.release.name for entry in registry.list())
@@ -231,13 +241,16 @@ def _against_registry(state: State, policy: Policy, registry: Registry, verdict:
         else:
             add_flag(state, hit_rows, "registry")
     if found and verdict == "fail":
-        state.put_plain("refused-registry", b"1")
+        FAILED_REGISTRY.set(state)
     releases = sorted({(name, version) for name, version, _ in found})
-    return {
-        "public_prior": [f"{name} {version}" for name, version in releases if name in policy.registry.public],
-        "links": {f"{name} {version} by {by}": count for (name, version, by), count in sorted(found.items())},
-        "relies_on": releases if verdict == "drop" else [],
-    }
+    return replace(
+        result,
+        public_prior=tuple(
+            f"{name} {version}" for name, version in releases if name in policy.registry.public
+        ),
+        links={f"{name} {version} by {by}": count for (name, version, by), count in sorted(found.items())},
+        relies_on=tuple(releases) if verdict == "drop" else (),
+    )
 
 
 def _digests_of(state: State, page: Sequence[ReleasedDigests]) -> Iterator[tuple[int, str, str | None]]:

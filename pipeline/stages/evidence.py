@@ -14,20 +14,15 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.objects import count_flagged, outcome_counts, rule_counts
 from medsanitize.pipeline.state.records import open_record
 from medsanitize.pipeline.state.released import released_objects
+from medsanitize.pipeline.state.result_types import OverlapResult, RegistryResult
+from medsanitize.pipeline.state.stage_results import OVERLAP, REGISTRY, SYNTHETIC, decode_synthetic
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import OPTION_CODES, Policy
 from medsanitize.release.canonical_json import canonical_json
 from medsanitize.release.layout import staged_path
 from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
 from medsanitize.release.multi_file_objects import parts_to_json
-from medsanitize.release.summary import (
-    FigureTable,
-    GateSummary,
-    Guideline,
-    Summary,
-    SyntheticSummary,
-    TableSummary,
-)
+from medsanitize.release.summary import GateSummary, Guideline, Summary, SyntheticSummary, TableSummary
 from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
 from medsanitize.sanitize.result import CheckResult, ObjectRecord
 
@@ -89,8 +84,7 @@ def count_actions(rules: Mapping[str, int]) -> dict[str, int]:
 
 def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) -> Iterator[ObjectRow]:
     """Yield the rows of the manifest, counting them on the way."""
-    synthetic = json.loads(state.get("synthesized") or "{}")
-    overlapped = json.loads(state.get("overlapped") or "{}")
+    synthetic, overlap = SYNTHETIC.load(state), OVERLAP.load(state)
     registry_made = policy.deduplicate.registry != "ignore"
     for row in released_objects(state):
         record = open_record(state, "released", row.names, row.payload)
@@ -122,7 +116,7 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             check_identifiers=CheckResult.PASSED if row.audited else CheckResult.NOT_RUN,
             check_duplicates=_duplicate_check(found, row.pixels_check == 1),
             check_registry=_registry_check(found, registry_made),
-            check_overlap=_overlap_check(found, row.trouble, overlapped),
+            check_overlap=_overlap_check(found, row.trouble, overlap),
             actions_replaced=actions["replaced"],
             actions_emptied=actions["emptied"],
             actions_removed=actions["removed"],
@@ -131,13 +125,13 @@ def object_rows(state: State, subkeys: SubKeys, policy: Policy, tally: Tally) ->
             actions_kept=actions["kept"],
             **_slide_columns(record),
         )
-        if row.label is not None:
+        if row.label is not None and synthetic is not None:
             out = _as_synthetic(out, state.seal.open(row.label, b"label").decode(), synthetic)
         tally.add(out, record.rules)
         yield out
 
 
-def _as_synthetic(row: ObjectRow, label: str, facts: Mapping[str, Any]) -> ObjectRow:
+def _as_synthetic(row: ObjectRow, label: str, facts: SyntheticSummary) -> ObjectRow:
     """A synthetic image's row: no object or patient can be found twice by it, the gate saw to that."""
     return replace(
         row,
@@ -145,26 +139,16 @@ def _as_synthetic(row: ObjectRow, label: str, facts: Mapping[str, Any]) -> Objec
         check_registry=CheckResult.NOT_APPLICABLE,
         check_overlap=CheckResult.NOT_APPLICABLE,
         synthetic=True,
-        model_digest=facts["model"],
-        match_bound=facts["bound"],
-        gate_verdict=facts["state"],
+        model_digest=facts.model,
+        match_bound=facts.bound,
+        gate_verdict=facts.state,
         synthetic_label=label or None,
     )
 
 
 def synthetic_of(state: State) -> SyntheticSummary | None:
     """What is said of the synthetic images, in public; None where no image was replaced."""
-    facts = json.loads(state.get("synthesized") or "{}")
-    return _synthetic(facts) if facts.get("replaced") else None
-
-
-def _synthetic(facts: Mapping[str, Any]) -> SyntheticSummary:
-    figures = tuple(
-        FigureTable(**{**one, "head": tuple(one["head"]), "rows": tuple(map(tuple, one["rows"]))})
-        for one in facts.get("figures", ())
-    )
-    told = {name: tuple(facts.get(name, ())) for name in ("statement", "quality")}
-    return SyntheticSummary(**{**facts, **told, "figures": figures})
+    return SYNTHETIC.load(state)
 
 
 def _slide_columns(record: ObjectRecord) -> dict[str, Any]:
@@ -197,15 +181,15 @@ def _registry_check(found: set[str], made: bool) -> CheckResult:
     return CheckResult.FLAGGED if "registry" in found else CheckResult.PASSED
 
 
-def _overlap_check(found: set[str], trouble: object, notes: Mapping[str, Any]) -> CheckResult:
+def _overlap_check(found: set[str], trouble: object, compared: OverlapResult | None) -> CheckResult:
     """Passed only where the image was compared and the comparison bears that conclusion."""
     if "overlap" in found:
         return CheckResult.FLAGGED
-    if not notes.get("releases") or trouble is None:
+    if compared is None or not compared.releases or trouble is None:
         return CheckResult.NOT_RUN
     if trouble == "no-image":
         return CheckResult.NOT_APPLICABLE
-    return CheckResult.PASSED if trouble == "" and not notes["unclear"] else CheckResult.NOT_RUN
+    return CheckResult.PASSED if trouble == "" and not compared.unclear else CheckResult.NOT_RUN
 
 
 def write_manifests(state: State, subkeys: SubKeys, policy: Policy, staging: Path) -> Tally:
@@ -228,7 +212,7 @@ def summarize(
     """The public account of the run."""
     counts = outcome_counts(state)
     dropped, quarantined = rule_counts(state, "dropped"), rule_counts(state, "quarantined")
-    notes = json.loads(state.get("registry") or "{}")
+    registry = REGISTRY.load(state) or RegistryResult()
     return Summary(
         release=policy.release,
         preset=policy.preset,
@@ -253,8 +237,8 @@ def summarize(
         duplicates_dropped=sum(count for rule, count in dropped.items() if rule.startswith("duplicate-")),
         pixel_equal_flagged=count_flagged(state, "pixels"),
         pixel_regions_cleaned=tally.regions,
-        supersedes=notes.get("supersedes"),
-        public_prior=tuple(notes.get("public_prior", ())),
+        supersedes=registry.supersedes,
+        public_prior=registry.public_prior,
         tables=tables,
         guidelines=guidelines,
         synthetic=synthetic_of(state),
@@ -278,7 +262,7 @@ def summary_from_json(text: str, policy: Policy) -> Summary:
     )
     facts["public_prior"] = tuple(facts["public_prior"])
     facts["guidelines"] = tuple(Guideline(**guideline) for guideline in facts.get("guidelines", ()))
-    facts["synthetic"] = _synthetic(facts["synthetic"]) if facts.get("synthetic") else None
+    facts["synthetic"] = decode_synthetic(facts["synthetic"]) if facts.get("synthetic") else None
     return Summary(**facts)
 
 

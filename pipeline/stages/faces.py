@@ -29,6 +29,7 @@ from medsanitize.pipeline.state.series import (
     series_of,
     store_face,
 )
+from medsanitize.pipeline.state.stage_results import FACES_JUDGED, SMALL_SERIES_JOINED
 from medsanitize.pipeline.storage.sources import SourceProblem, opened
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import SeriesFace
@@ -105,7 +106,7 @@ def judge_faces(
     state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
 ) -> None:
     """Judge every series that has no verdict yet; what is done stays done across a kill."""
-    if not looks_at_faces(policy) or state.plain("faces") is not None:
+    if not looks_at_faces(policy) or FACES_JUDGED.is_set(state):
         return
     _join_small_series(state)
     for result in engine.map(judge_batch, _series_to_decode(state, on_objects), isolate=True):
@@ -118,7 +119,7 @@ def judge_faces(
                 store_face(state, name, face)
                 on_objects(count)
         state.wrote(1)
-    state.put_plain("faces", b"1")
+    FACES_JUDGED.set(state)
     state.commit()
 
 
@@ -158,11 +159,11 @@ def _face_of(state: State, found: SeriesOfObject, cutting: bool) -> SeriesFace:
 
 def _join_small_series(state: State) -> None:
     """Series too small to be judged by themselves are judged together, by frame of reference."""
-    if state.plain("small series joined") is not None:
+    if SMALL_SERIES_JOINED.is_set(state):
         return
     with state.transaction():
         join_small_series(state, LEAST_SLICES)
-        state.put_plain("small series joined", b"1")
+        SMALL_SERIES_JOINED.set(state)
 
 
 def _series_to_decode(state: State, on_objects: Callable[[int], None]) -> Iterator[Sequence[Series]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,7 +23,9 @@ from medsanitize.pipeline.state.patients import (
     add_patients,
     known_row,
 )
+from medsanitize.pipeline.state.result_types import Walk
 from medsanitize.pipeline.state.series import SliceRow, add_slices
+from medsanitize.pipeline.state.stage_results import PARTIAL_WALK, WALK
 from medsanitize.pipeline.storage.slide_files import is_slide_part, view_of
 from medsanitize.pipeline.storage.sources import Found, SourceProblem, first_sight, stamp_of, walk
 from medsanitize.policies.model import Policy
@@ -54,7 +55,7 @@ def take_inventory(
 ) -> int:
     """Walk the inputs and record every object; resumes where a killed inventory left off.
 
-    Returns the number of objects. Marks the state's inventory complete (``walk`` in meta).
+    Returns the number of objects. Marks the inventory complete (`stage_results.WALK`).
     """
     known_prefix, items = _resume_point(state, policy)
     on_objects(known_prefix)
@@ -64,22 +65,22 @@ def take_inventory(
         seen = [_died(state, result.item)] if isinstance(result, Died) else result
         _store(state, seen)
         on_objects(len(seen))
-        state.put("walk-so-far", json.dumps([seen[-1].row.id + 1, digest.at(seen[-1].row.id)]))
+        PARTIAL_WALK.store(state, Walk(seen[-1].row.id + 1, digest.at(seen[-1].row.id)))
         state.wrote(len(seen))
-    state.put("walk", json.dumps([digest.count, digest.final()]))
+    WALK.store(state, Walk(digest.count, digest.final()))
     state.commit()
     return digest.count
 
 
 def inputs_unchanged(state: State, policy: Policy) -> bool:
     """Whether a complete inventory still describes the inputs (names, sizes, times)."""
-    kept = state.get("walk")
-    if kept is None:
+    stored = WALK.load(state)
+    if stored is None:
         return True
     digest = _WalkDigest(state)
     for found in walk(policy.inputs):
         digest.add(found)
-    return bool(json.loads(kept) == [digest.count, digest.final()])
+    return stored == Walk(digest.count, digest.final())
 
 
 class _WalkDigest:
@@ -111,14 +112,13 @@ class _WalkDigest:
 
 def _resume_point(state: State, policy: Policy) -> tuple[int, Iterator[Found]]:
     """How many leading objects of the walk are in the state already, unchanged."""
-    kept = state.get("walk-so-far")
-    if kept is not None:
-        count, expected = json.loads(kept)
+    stored = PARTIAL_WALK.load(state)
+    if stored is not None:
         digest = _WalkDigest(state)
-        for found in islice(walk(policy.inputs), count):
+        for found in islice(walk(policy.inputs), stored.objects):
             digest.add(found)
-        if digest.count == count and expected and digest.final() == expected:
-            return count, walk(policy.inputs)
+        if stored.digest and Walk(digest.count, digest.final()) == stored:
+            return stored.objects, walk(policy.inputs)
     clear_inventory(state)
     return 0, walk(policy.inputs)
 

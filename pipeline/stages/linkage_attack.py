@@ -6,16 +6,16 @@ that call patients the same. Of a large release it attacks a draw, and of fewer 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from medsanitize.pipeline.stages.overlap import earlier, paths_of, registered, released_looks
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.result_types import Attacked, Attacks
+from medsanitize.pipeline.state.stage_results import ATTACKS
 from medsanitize.policies.model import Policy
 from medsanitize.release.summary import Guideline
 from medsanitize.verifiers.reid.calibration import Rate
@@ -30,85 +30,22 @@ if TYPE_CHECKING:
 MOST: Final = 2_000
 """Images of each kind that take part, of the release and of strangers in earlier ones."""
 _SEED: Final = 2023
-_KEY: Final = "attacks"
-
-Background = Literal["itself", "earlier releases"]
-
-
-@dataclass(frozen=True, slots=True)
-class Attacked:
-    """An attack by whole images of one kind.
-
-    Attributes
-    ----------
-    modality
-        ``radiograph`` or ``slide``.
-    background
-        Where the attacker's images of known patients come from.
-    rate
-        Rs: the share of patients with an image that went to them, with exact bounds.
-    """
-
-    modality: str
-    background: Background
-    rate: Rate
-
-    @property
-    def told(self) -> str:
-        """A public sentence."""
-        who = "with two images or more" if self.background == "itself" else "who are in earlier releases too"
-        return (
-            f"Linked by the look of a {self.modality}, of patients {who}: {self.rate.errors:,} of"
-            f" {self.rate.of:,} (Rs {self.rate.share:.3f}, at most {self.rate.upper:.1%} at 95 % confidence)."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Attacks:
-    """The attacks on a release.
-
-    Attributes
-    ----------
-    made
-        One for each kind of image and background, where anybody could be linked.
-    images
-        How many images of each kind are released.
-    unread
-        How many nobody could look at.
-    """
-
-    made: tuple[Attacked, ...] = ()
-    images: Mapping[str, int] = field(default_factory=dict)
-    unread: int = 0
-
-    def with_others(self) -> Mapping[str, Rate]:
-        """Rates of the attacks with earlier releases, by kind of image."""
-        return {one.modality: one.rate for one in self.made if one.background == "earlier releases"}
-
-    def left(self, attacked: Collection[str]) -> int:
-        """Images that took no part where these kinds were attacked."""
-        return self.unread + sum(count for kind, count in self.images.items() if kind not in attacked)
 
 
 def attack_release(state: State, policy: Policy) -> None:
     """Attack the released images, once for one set of them; without the section overlap nothing was seen."""
-    if policy.overlap is None or state.get(_KEY) is not None:
+    if policy.overlap is None or ATTACKS.is_stored(state):
         return
     ours = released_looks(state, policy)
     images = {modality.value: len(vectors.images) for modality, vectors in ours.vectors.items()}
     found = Attacks(tuple(_attacks(policy, ours)), images, sum(ours.unread.values()))
     with state.transaction():
-        state.put(_KEY, json.dumps(asdict(found)))
+        ATTACKS.store(state, found)
 
 
 def attacks_of(state: State) -> Attacks:
     """The attacks that were made."""
-    facts = state.get(_KEY)
-    if facts is None:
-        return Attacks()
-    found = json.loads(facts)
-    made = (Attacked(**{**one, "rate": Rate(**one["rate"])}) for one in found["made"])
-    return Attacks(tuple(made), found["images"], found["unread"])
+    return ATTACKS.load(state) or Attacks()
 
 
 def guidelines_by(state: State, policy: Policy, staging: Path) -> tuple[Guideline, ...]:

@@ -6,11 +6,10 @@ over the whole set and depends on what was seen alone, so it is the same whoever
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.engines.base import Died, Engine, batches
@@ -26,6 +25,8 @@ from medsanitize.pipeline.state.fingerprints import (
 )
 from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.released import released_fingerprints
+from medsanitize.pipeline.state.result_types import OverlapResult
+from medsanitize.pipeline.state.stage_results import FAILED_OVERLAP, FINGERPRINTED_BY, OVERLAP, OVERLAP_JUDGED
 from medsanitize.pipeline.state.staged_objects import Staged, objects_to_fingerprint
 from medsanitize.policies.model import Overlap, Policy, RegistryKey
 from medsanitize.policies.release_key import read_registry_key
@@ -120,10 +121,10 @@ def look_at_staged(
 
 
 def _forget_other_models(state: State, identity: str) -> None:
-    if state.get("looked-by") != identity:
+    if FINGERPRINTED_BY.load(state) != identity:
         with state.transaction():
             clear_fingerprints(state)
-            state.put("looked-by", identity)
+            FINGERPRINTED_BY.store(state, identity)
 
 
 def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[FingerprintRow]:
@@ -188,11 +189,11 @@ def judge_overlap(state: State, policy: Policy, staging: Path) -> None:
     """Compare with every earlier release, and let the policy's action follow."""
     if policy.overlap is None:
         return
-    if state.plain("overlap") is None:
+    if not OVERLAP_JUDGED.is_set(state):
         found = _found(state, policy)
         with state.transaction():
             _act(state, policy.overlap, found)
-            state.put_plain("overlap", b"1")
+            OVERLAP_JUDGED.set(state)
         if found is not None and policy.release.mode == "pseudonymous":
             _write_pairs(policy, found)
     remove_unreleased(state, staging)
@@ -263,25 +264,25 @@ def registered(
 
 
 def _act(state: State, section: Overlap, found: Found | None) -> None:
-    notes: dict[str, Any] = {"releases": 0}
+    result = OverlapResult(releases=0)
     if found is not None:
         ours = found.sides[0]
         matched = sorted({ours.names[pair.patients[0]] for pair in found.pairs if pair.matched})
         misses = [one.verdict.miss for one in found.comparisons]
         bounds = [miss for miss in misses if miss is not None]
-        notes = {
-            "releases": len(found.comparisons),
-            "result": found.result,
-            "patients": len(matched),
-            "objects": _mark(state, section.action, matched),
-            "miss": max(bounds) if len(bounds) == len(misses) else None,
-            "unclear": sum(one.verdict.result == "inconclusive" for one in found.comparisons),
-            "sentences": [one.verdict.sentence for one in found.comparisons],
-            "limits": sorted(modality.value for modality in found.limits),
-        }
+        result = OverlapResult(
+            releases=len(found.comparisons),
+            result=found.result,
+            patients=len(matched),
+            objects=_mark(state, section.action, matched),
+            miss=max(bounds) if len(bounds) == len(misses) else None,
+            unclear=sum(one.verdict.result == "inconclusive" for one in found.comparisons),
+            sentences=tuple(one.verdict.sentence for one in found.comparisons),
+            limits=tuple(sorted(modality.value for modality in found.limits)),
+        )
         if section.action == "fail" and (matched or found.result != "exclusive"):
-            state.put_plain("refused-overlap", b"1")
-    state.put("overlapped", json.dumps(notes))
+            FAILED_OVERLAP.set(state)
+    OVERLAP.store(state, result)
 
 
 def _mark(state: State, action: str, patients: Sequence[str]) -> int:
@@ -297,6 +298,6 @@ def register_embeddings(state: State, policy: Policy, entry: RegistryEntry) -> N
     from medsanitize.pipeline.stages.register import embeddings_of
 
     ours = released_looks(state, policy)
-    identity, missing = state.get("looked-by") or "", sum(ours.unread.values())
+    identity, missing = FINGERPRINTED_BY.load(state) or "", sum(ours.unread.values())
     batches = embeddings_of(ours)
     registry_of(policy).add_embeddings(entry, identity, batches, vault_of(policy), missing=missing)

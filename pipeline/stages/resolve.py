@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from medsanitize.pipeline.state.decisions import any_decision, decisions_on
 from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.pipeline.state.objects import PendingObject, pending_objects
 from medsanitize.pipeline.state.patients import known_of, patient_of, patients_with_id
+from medsanitize.pipeline.state.result_types import ExcludedPatients
 from medsanitize.pipeline.state.set_rules import (
     drop_unidentified_without_consent,
     drop_without_consent,
@@ -26,6 +26,7 @@ from medsanitize.pipeline.state.set_rules import (
     quarantine_mixed_studies,
 )
 from medsanitize.pipeline.state.specimens import place_of
+from medsanitize.pipeline.state.stage_results import EXCLUDED, RESOLVED
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
 
@@ -50,17 +51,17 @@ class Job:
 
 def resolve(state: State, policy: Policy) -> None:
     """Settle every object that the set rules out; runs once, as one transaction."""
-    if state.plain("resolved") is not None:
+    if RESOLVED.is_set(state):
         return
     excluded = read_excluded(policy.exclude)
     with state.transaction():
         index_inventory(state)
         missing = sum(not drop_without_consent(state, issuer, identifier) for identifier, issuer in excluded)
-        state.put("excluded", json.dumps({"listed": len(excluded), "not_found": missing}))
+        EXCLUDED.store(state, ExcludedPatients(len(excluded), missing))
         drop_unidentified_without_consent(state)
         quarantine_mixed_studies(state)
         mark_contested(state)
-        state.put_plain("resolved", b"1")
+        RESOLVED.set(state)
 
 
 def jobs(state: State, policy: Policy) -> Iterator[Job]:

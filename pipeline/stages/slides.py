@@ -16,6 +16,7 @@ from medsanitize.pipeline.state.specimens import (
     pending_slides,
     store_place,
 )
+from medsanitize.pipeline.state.stage_results import SPECIMENS_ASSIGNED
 from medsanitize.policies.model import Policy, SlidePlaces
 from medsanitize.sanitize.context import SpecimenIds
 
@@ -41,7 +42,7 @@ def place_slides(state: State, policy: Policy) -> None:
         The table names a slide twice, or gives files of one slide different places.
     """
     places = policy.wsi.places
-    if places is None or state.plain("placed") is not None:
+    if places is None or SPECIMENS_ASSIGNED.is_set(state):
         return
     table = _table(places)
     roots = [os.path.realpath(os.fsencode(root)) for root in policy.inputs if isinstance(root, Path)]
@@ -51,7 +52,7 @@ def place_slides(state: State, policy: Policy) -> None:
             found = _found_in(table, [_relative(roots, path) for path in slide.paths])
             if found is not None:
                 store_place(state, slide.id, found)
-        state.put_plain("placed", b"1")
+        SPECIMENS_ASSIGNED.set(state)
 
 
 def _found_in(table: Mapping[str, SpecimenIds], names: Sequence[str]) -> SpecimenIds | None:

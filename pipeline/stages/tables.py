@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -21,6 +20,8 @@ from medsanitize.pipeline.state.patients import (
     released_pseudonym,
     studies_of,
 )
+from medsanitize.pipeline.state.result_types import TableNotes
+from medsanitize.pipeline.state.stage_results import GROUPS, TABLE_NOTES
 from medsanitize.policies.model import Policy
 from medsanitize.policies.tables_section import TableSection
 from medsanitize.release.atomic_io import storage_errors
@@ -92,7 +93,7 @@ def write_tables(state: State, policy: Policy, subkeys: SubKeys, staging: Path) 
             shutil.rmtree(folder)
     written = tuple(_write_one(state, policy, subkeys, table, folder) for table in policy.tables)
     if groups := _groups(policy, folder):
-        state.put("groups", json.dumps(asdict(groups)))
+        GROUPS.store(state, groups)
     return written
 
 
@@ -182,11 +183,8 @@ def _write_one(
     mapper = _Mapper(state, policy, subkeys, table)
     rows = (row for row in map(mapper.row, _rows(table)) if row is not None)
     count = write_ordered(folder / f"{table.name}.parquet", mapper.columns, rows)
-    notes = json.loads(state.get("blanked") or "{}")
-    state.put(
-        "blanked",
-        json.dumps({**notes, table.name: {"cells": mapper.blanked, "rows_dropped": mapper.dropped}}),
-    )
+    notes = TABLE_NOTES.load(state) or {}
+    TABLE_NOTES.store(state, {**notes, table.name: TableNotes(mapper.blanked, mapper.dropped)})
     return TableSummary(table.name, f"{TABLES}/{table.name}.parquet", count, tuple(mapper.columns))
 
 

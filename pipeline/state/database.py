@@ -21,7 +21,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 
 PAGE = 500
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
@@ -190,28 +190,28 @@ class State:
     # -- meta -----------------------------------------------------------------------------
 
     def get(self, name: str) -> str | None:
-        """A sealed setting of the run, or None."""
+        """A sealed value by its name, or None; only pipeline.state knows the names."""
         row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else self.seal.open(row[0], b"meta:" + name.encode()).decode()
 
     def put(self, name: str, value: str) -> None:
-        """Seal and keep a setting of the run, within the open transaction if there is one."""
+        """Seal and store a value, within the open transaction if there is one."""
         sealed = self.seal.close(value.encode(), b"meta:" + name.encode())
         with translated():
             self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, sealed))
 
     def plain(self, name: str) -> bytes | None:
-        """An unsealed setting: only what tells nothing, such as the key check value."""
+        """An unsealed value: only what reveals nothing, such as the key check."""
         row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def put_plain(self, name: str, value: bytes) -> None:
-        """Keep an unsealed setting."""
+        """Store an unsealed value."""
         with translated():
             self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def remove(self, name: str) -> None:
-        """Remove a setting, within the open transaction if there is one."""
+        """Remove a value, within the open transaction if there is one."""
         with translated():
             self.db.execute("DELETE FROM meta WHERE name = ?", (name,))
 

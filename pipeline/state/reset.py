@@ -9,16 +9,12 @@ from sqlite3 import Connection
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.objects import rule_out
 from medsanitize.pipeline.state.records import remove_unreleased
+from medsanitize.pipeline.state.stage_results import clear
 
 AGAIN = "again"
 """Rule of an object that waits to be sanitised again; no run ends with it."""
 REVIEW = "review"
 """Rule of an object that a person quarantined."""
-_JUDGED = (
-    *("contests", "duplicates", "refused-bytes", "refused-pixels", "refused-registry", "judged"),
-    *("overlap", "overlapped", "refused-overlap"),
-    *("replaced", "synthesized", "attacks"),
-)
 _CLEARED = (
     "outcome = NULL, rule = NULL, staged = 0, p_patient = NULL, p_study = NULL, p_series = NULL,"
     " p_instance = NULL, bytes = NULL, sha256 = NULL, native = NULL, pixels = NULL, pixels_check = 0,"
@@ -45,7 +41,7 @@ def clear_set_decisions(state: State) -> None:
         (AGAIN,),
     )
     db.execute("UPDATE objects SET flags = '' WHERE flags <> ''")
-    db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in _JUDGED])
+    clear(state, by="set")
 
 
 def requeue(state: State, numbers: Iterable[int], staging: Path) -> None:
@@ -87,7 +83,7 @@ def reset_all(state: State) -> None:
         db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (AGAIN,))  # noqa: S608
         for table in ("doubted", "unseen", "findings", "looks"):
             db.execute(f"DELETE FROM {table} WHERE id IN (SELECT id FROM objects WHERE outcome IS NULL)")  # noqa: S608
-        db.execute("DELETE FROM meta WHERE name IN ('withdrawn', 'publishing', 'vouched')")
+        clear(state, by="withdrawal")
 
 
 def _forget_synthetics(db: Connection) -> None:

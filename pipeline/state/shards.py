@@ -15,9 +15,10 @@ from pathlib import Path
 
 from medsanitize.errors import KeyMaterialError, UsageError
 from medsanitize.pipeline.state.database import State, fixed_name, translated
+from medsanitize.pipeline.state.stage_results import DECIDED, SETTINGS, WALK
 from medsanitize.sanitize.pseudonyms import SubKeys
 
-_SHARED = ("settings", "walk", "decided")
+_SHARED = (SETTINGS.name, WALK.name, DECIDED.name)
 _INVENTORY = "inventory"
 _META = ("key", _INVENTORY, *_SHARED)
 _SHARE = (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,34 +13,14 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.objects import rule_out
 from medsanitize.pipeline.state.records import remove_unreleased
+from medsanitize.pipeline.state.result_types import Replaced
+from medsanitize.pipeline.state.stage_results import REPLACED
 from medsanitize.pipeline.state.synthetics import originals
 from medsanitize.pipeline.synthesis.reference_images import Table, rows_of
 from medsanitize.policies.model import Policy, Synthesize
 from medsanitize.sanitize.result import CheckResult, ObjectRecord
 
 RULE: Final = "synthesize:replaced"
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """What became of the originals.
-
-    Attributes
-    ----------
-    objects, patients, labels
-        How many were dropped, of how many patients, and how many of each label (if known).
-    named, unlabelled
-        Where labels decide: images that the table names, and images that it gives no label to.
-    """
-
-    objects: int
-    patients: int
-    labels: Mapping[str, int]
-    named: int
-    unlabelled: int
-
-
-_NOTHING: Final = Replaced(0, 0, {}, 0, 0)
 
 
 def table_of(section: Synthesize) -> Table:
@@ -81,8 +60,8 @@ def replace_originals(state: State, policy: Policy, staging: Path) -> Replaced:
     """Drop what the policy replaces, as one transaction; later calls return what the first one did."""
     section = policy.synthesize
     if section is None or section.replace == "none":
-        return _NOTHING
-    if state.get("replaced") is None:
+        return Replaced()
+    if not REPLACED.is_stored(state):
         labels = labels_by_path(section)
         found, named, unlabelled = list[_Image](), 0, 0
         for one in _images(state):
@@ -95,15 +74,14 @@ def replace_originals(state: State, policy: Policy, staging: Path) -> Replaced:
         replaced = Replaced(len(found), len({one.patient for one in found}), counts, named, unlabelled)
         with state.transaction():
             rule_out(state, [one.id for one in found], "dropped", RULE)
-            state.put("replaced", json.dumps(asdict(replaced)))
+            REPLACED.store(state, replaced)
     remove_unreleased(state, staging)
     return replaced_of(state)
 
 
 def replaced_of(state: State) -> Replaced:
     """What became of the originals, as the state remembers it."""
-    facts = state.get("replaced")
-    return Replaced(**json.loads(facts)) if facts else _NOTHING
+    return REPLACED.load(state) or Replaced()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -9,9 +9,8 @@ originals goes in.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +25,8 @@ from medsanitize.pipeline.stages.deduplicate import digest_compressed
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.findings import count_to_audit
 from medsanitize.pipeline.state.records import remove_unreleased
+from medsanitize.pipeline.state.result_types import Replaced
+from medsanitize.pipeline.state.stage_results import SYNTHETIC
 from medsanitize.pipeline.state.synthetics import SampledImages, SyntheticRow, add_synthetics
 from medsanitize.pipeline.synthesis.draw import (
     Drawn,
@@ -39,7 +40,6 @@ from medsanitize.pipeline.synthesis.draw import (
 )
 from medsanitize.pipeline.synthesis.reference_images import Sides, sides_of
 from medsanitize.pipeline.synthesis.replaced_objects import (
-    Replaced,
     labels_by_path,
     replace_originals,
     table_of,
@@ -184,9 +184,9 @@ def synthesize(
     if section is None:
         return
     replaced = replace_originals(state, policy, staging)
-    if state.get("synthesized") is None:
+    if not SYNTHETIC.is_stored(state):
         if not replaced.objects:
-            state.put("synthesized", json.dumps({"replaced": 0}))
+            SYNTHETIC.store(state, None)
             return
         from medsanitize.generators.diffusion.generator import training_of
 
@@ -392,7 +392,7 @@ def _keep(state: State, said: SyntheticSummary, rows: Sequence[SyntheticRow]) ->
     """Keep what is said of the images, with the images."""
     with state.transaction():
         add_synthetics(state, rows)
-        state.put("synthesized", json.dumps(asdict(said)))
+        SYNTHETIC.store(state, said)
 
 
 def _staged(engine: Engine, generator: Generator, drawn: Drawn) -> Iterator[SyntheticRow]:

@@ -21,6 +21,8 @@ from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.stages.overlap import pairs_path
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.reset import requeue
+from medsanitize.pipeline.state.result_types import Attacks
+from medsanitize.pipeline.state.stage_results import ATTACKS
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
@@ -408,9 +410,9 @@ def test_killed_within_the_attack_a_run_ends_with_the_same_bytes(
 
 def test_the_attack_is_made_again_where_what_is_released_is_judged_again(tmp_path: Path) -> None:
     state = State(None, KEYS)
-    state.put("attacks", "[]")
+    ATTACKS.store(state, Attacks())
     requeue(state, [], tmp_path)
-    left = state.get("attacks")
+    left = ATTACKS.load(state)
     state.close()
     assert left is None
 

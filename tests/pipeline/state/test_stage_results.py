@@ -1,0 +1,82 @@
+"""The table of stage results says who writes and reads each entry, and nobody else does."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from medsanitize.pipeline.state import stage_results
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.result_types import Publication, Replaced, Walk
+from medsanitize.pipeline.state.stage_results import ENTRIES, clear
+from medsanitize.sanitize.pseudonyms import derive_sub_keys
+
+PIPELINE = Path(stage_results.__file__).parents[1]
+NAMES = {one.name: name for name, one in vars(stage_results).items() if one in ENTRIES}
+UNTYPED = {"get", "put", "plain", "put_plain", "remove"}
+
+
+def _users() -> dict[str, set[str]]:
+    """Modules of the pipeline outside its state by the entries that they import."""
+    users: dict[str, set[str]] = {}
+    for path in PIPELINE.rglob("*.py"):
+        name = ".".join(path.relative_to(PIPELINE).with_suffix("").parts)
+        if not name.startswith("state."):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("stage_results"):
+                    for one in node.names:
+                        users.setdefault(one.name, set()).add(name)
+    return users
+
+
+def test_every_entry_names_its_writers_and_its_other_readers() -> None:
+    users = _users()
+    stated = {NAMES[one.name]: {*one.written_by, *one.read_by} for one in ENTRIES}
+    assert {name: users.get(name, set()) for name in stated} == stated
+
+
+def test_names_of_entries_are_unique() -> None:
+    assert len({one.name for one in ENTRIES}) == len(ENTRIES)
+
+
+def test_no_other_module_reads_or_writes_by_a_name() -> None:
+    wrong = []
+    for path in PIPELINE.rglob("*.py"):
+        if path.parent.name != "state":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr in UNTYPED
+                    and "state" in ast.unparse(node.func.value)
+                ):
+                    wrong.append(f"{path.name}:{node.lineno}")
+    assert wrong == []
+
+
+@pytest.fixture
+def state() -> State:
+    return State(None, derive_sub_keys(bytes(range(32)), scope="release:test"))
+
+
+def test_a_result_comes_back_as_it_was_stored(state: State) -> None:
+    stage_results.WALK.store(state, Walk(3, "digest"))
+    stage_results.REPLACED.store(state, Replaced(2, 1, {"a": 2}))
+    stage_results.SYNTHETIC.store(state, None)
+    assert stage_results.WALK.load(state) == Walk(3, "digest")
+    assert stage_results.REPLACED.load(state) == Replaced(2, 1, {"a": 2})
+    assert stage_results.SYNTHETIC.is_stored(state)
+    assert stage_results.SYNTHETIC.load(state) is None
+
+
+def test_new_decisions_on_the_set_clear_only_what_depends_on_it(state: State) -> None:
+    stage_results.WALK.store(state, Walk(3, "digest"))
+    stage_results.OVERLAP_JUDGED.set(state)
+    stage_results.PUBLICATION.store(state, Publication("{}", "digest", {}))
+    clear(state, by="set")
+    assert not stage_results.OVERLAP_JUDGED.is_set(state)
+    assert stage_results.WALK.is_stored(state)
+    assert stage_results.PUBLICATION.is_stored(state)
+    clear(state, by="withdrawal")
+    assert not stage_results.PUBLICATION.is_stored(state)
