@@ -63,7 +63,7 @@ class Result:
     kind : str
         ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``.
     findings : tuple of Finding
-        ``location`` and ``rule`` of everything that decided the outcome; never a value.
+        ``place`` (a tag path, ``pixels`` or ``file``) and ``rule`` of what decided it; never a value.
     actions : mapping of str to int
         Number of attributes by what was done to them: ``replaced``, ``emptied``, ``removed``, ``cleaned``,
         ``uid``, ``kept``.
