@@ -148,7 +148,7 @@ def _cost(point: OperatingPoint, within: float = inf) -> str:
 def _lines(found: Overlap, asked: Asked) -> list[str]:
     lines = [
         f"{side.title}: {len(side.images) - side.non_images:,} images of {len(side.names):,} patients."
-        for side in found.sides
+        for side in found.datasets
     ]
     for modality, limit in sorted(found.limits.items()):
         lines.append(

@@ -1,4 +1,4 @@
-"""What a generator is trained on: squares of radiographs, their classes, and who is kept back."""
+"""What a generator is trained on: squares of radiographs, their classes, and who is held out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PREPROCESSED = "squares.npy"
 
 @dataclass(frozen=True, slots=True)
 class DatasetSplit:
-    """Images that can be read and used, and whose are kept back.
+    """Images that can be read and used, and whose are held out.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class DatasetSplit:
     classes
         Of each image; empty where there are none.
     held
-        Which images are of patients kept back to measure on, ``(n,)``.
+        Which images are of patients held out to measure on, ``(n,)``.
     excluded
         Rows that were left out, by reason.
     """
@@ -69,7 +69,7 @@ class GeneratorDataset:
     patients
         ``(n,)``; equal numbers are one patient.
     fit, held
-        Places of the images to learn from, and of those of patients kept back to measure on.
+        Places of the images to learn from, and of those of patients held out to measure on.
     digest
         Of the images, as ``verifiers.training.examples.gather`` makes it.
     """
@@ -83,7 +83,7 @@ class GeneratorDataset:
     digest: str
 
     def counts(self) -> dict[str, int]:
-        """Images and patients of all, of those learned from and of those kept back."""
+        """Images and patients of all, of those learned from and of those held out."""
         every = np.arange(len(self.classes))
         parts = {"": every, "fit_": self.fit, "held_": self.held}
         images = {f"{part}images": len(places) for part, places in parts.items()}
@@ -158,7 +158,7 @@ def split_dataset(
 ) -> DatasetSplit:
     """Read the images, keep a tenth of the patients back, and leave out classes that too few others share.
 
-    Images that cannot be read and patients kept back teach no class: only those count who are learned from.
+    Images that cannot be read and patients held out teach no class: only those count who are learned from.
 
     Raises
     ------
@@ -181,9 +181,9 @@ def split_dataset(
 def _kept_back(
     patients: NDArray[np.int64], values: Sequence[str], seed: int
 ) -> tuple[NDArray[np.bool_], frozenset[str]]:
-    """Which images are of patients kept back, by the seed, and the classes that enough of the others share.
+    """Which images are of patients held out, by the seed, and the classes that enough of the others share.
 
-    When a class goes, patients go with it: their places among those kept back are filled up.
+    When a class goes, patients go with it: their places among those held out are filled up.
     """
     everyone = np.unique(patients)
     if len(everyone) < 2:

@@ -64,7 +64,7 @@ def start_from_recipe(recipe: Recipe, classes: int) -> InitialModel:
 
 
 def start_from_pipeline(folder: Path, classes: int, images_before: frozenset[str] | None) -> InitialModel:
-    """Networks of a generator or of a diffusers pipeline; what it knows of classes is learned anew.
+    """Networks of a generator or of a diffusers pipeline; what it knows of classes is learned again.
 
     Parameters
     ----------

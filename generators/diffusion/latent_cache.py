@@ -31,7 +31,7 @@ class Latents:
         ``(images to learn from, copies, channels, side, side)`` float16; the first copy is
         the image as it is.
     held
-        ``(images kept back, channels, side, side)`` float16.
+        ``(images held out, channels, side, side)`` float16.
     mean, deviation
         Of each channel over those to learn from, ``(channels,)`` float64.
     """

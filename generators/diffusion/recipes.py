@@ -110,7 +110,7 @@ class Recipe:
     grids
         Checkpoints from one sheet of samples to the next.
     patience
-        Checkpoints without a better loss on patients kept back after which a part ends; 0: never.
+        Checkpoints without a better loss on patients held out after which a part ends; 0: never.
     sampling_steps, guidance
         DDIM steps of an image and weight of its class; 1 is no guidance.
     precision

@@ -100,7 +100,7 @@ class AutoencoderStage:
         return losses
 
     def held(self) -> float:
-        """Loss without noise on images of patients kept back."""
+        """Loss without noise on images of patients held out."""
         places = self._material.held[:_MEASURED]
         self.network.eval()
         sums = 0.0
@@ -152,7 +152,7 @@ class AutoencoderStage:
             load_optimizer(self._judge_optimizer, group(tensors, "judge_optimizer"))
 
     def images(self) -> NDArray[np.uint8]:
-        """Images of patients kept back above what came out: for the holder alone."""
+        """Images of patients held out above what came out; contains PHI."""
         places = self._material.held[:COLUMNS]
         originals = np.asarray(self._material.squares[places])
         images = to_range(originals).to(self._machine.device)

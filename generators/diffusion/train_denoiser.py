@@ -83,7 +83,7 @@ class DenoiserStage:
         return {"loss": loss}
 
     def held(self) -> float:
-        """Loss of the averaged weights on patients kept back, at fixed noise."""
+        """Loss of the averaged weights on patients held out, at fixed noise."""
         count = min(_MEASURED, len(self._latents.held))
         latents = self._normalised(self._latents.held[:count]).repeat(_AT, 1, 1, 1)
         labels = torch.from_numpy(self._material.classes[self._material.held[:count]]).repeat(_AT)

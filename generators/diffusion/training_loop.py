@@ -40,7 +40,7 @@ class TrainingStage(Protocol):
         """Learn from one batch; its losses by name."""
 
     def held(self) -> float:
-        """Loss on the patients kept back, the same noise every time."""
+        """Loss on the patients held out, the same noise every time."""
 
     def keep(self) -> None:
         """Remember the weights of now as the best."""

@@ -68,7 +68,7 @@ def holder_page(shown: ReportData) -> bytes:
         Page(
             "Synthetic images",
             shown.title,
-            "This page shows patients beside synthetic images. It is for the holder alone: never publish it.",
+            "This page shows patients next to synthetic images. It contains PHI: never publish it.",
             shown.counts,
             (_verdict(verdict), _curves(shown.judged), _grid(shown), _pairs(shown), *shown.more),
             (_TONES[verdict.state], statement(verdict)[0]),

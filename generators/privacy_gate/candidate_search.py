@@ -27,12 +27,12 @@ _AT_ONCE: Final = 1 << 12
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CandidateScores:
-    """Scores of images with those of the other side that they were compared with.
+    """Scores of images with those of the other split that they were compared with.
 
     Attributes
     ----------
     rows, scores
-        ``(n, candidates)``: rows of the other side and the scores with them.
+        ``(n, candidates)``: rows of the other split and the scores with them.
     """
 
     rows: NDArray[np.int64]
@@ -99,7 +99,7 @@ def score_pairs(
     second: NDArray[np.int64],
     verifiers: Verifiers,
 ) -> NDArray[np.float64]:
-    """Scores of rows ``first`` of one side with rows ``second`` of the other, to seven places.
+    """Scores of rows ``first`` of one split with rows ``second`` of the other, to seven places.
 
     It is the resolution of 32 bits near 1: the last bits depend on how a library blocks its sums.
     """

@@ -51,7 +51,7 @@ class MatchBound:
     Attributes
     ----------
     images, matches
-        Drawn, and those among them that match somebody.
+        Drawn, and those among them that match a patient.
     lower, upper
         One-sided 95 % bounds of the share of images that match.
     copy_rate

@@ -1,4 +1,4 @@
-"""What the verifiers see of images: squares of one size on every side, and their vectors."""
+"""What the verifiers see of images: preprocessed images of one size on every split, and their vectors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Verifiers:
     stops: Cancellation
 
     def see(self, squares: NDArray[np.uint8], stage: str) -> PairedEmbeddings:
-        """Look at squares, ``(n, size, size)``."""
+        """Look at preprocessed images, ``(n, size, size)``."""
         self.hears.stage(stage, len(squares))
         first, second = [], []
         for start in range(0, len(squares), AT_ONCE):
@@ -70,7 +70,9 @@ def preprocess_images(
     stops: Cancellation,
     rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
-    """Pictures, or those of some rows, as the generator's squares, ``(n, size, size)``, one at a time."""
+    """Pictures, or those of some rows, as the generator's preprocessed images, ``(n, size, size)``,
+    one at a time.
+    """
     import numpy as np
 
     chosen = range(len(pictures)) if rows is None else rows.tolist()

@@ -36,7 +36,7 @@ class Extraction:
     extracted
         Training patients who came out of blind draws twice.
     hints
-        Patients of either side whose noised image was given to the generator.
+        Patients of either split whose noised image was given to the generator.
     restored, restored_others
         Those of training and of holdout who came out as themselves.
     chance

@@ -1,7 +1,8 @@
-"""The gate: may images of a generator be called verified-anonymous, and which of them match somebody?
+"""The gate: may images of a generator be called verified-anonymous, and which of them match a patient?
 
-Three sides that share no patient: what the generator was trained on, a holdout, and a calibration. Everything
-is seen as the generator's squares by a retrieval and a verification model that were trained on none of them.
+Three splits that share no patient: what the generator was trained on, a holdout, and a calibration.
+Everything is seen as the generator's preprocessed images by a retrieval and a verification model that were
+trained on none of them.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ class TrainingMatches:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GateResult:
-    """What became of images; all but the verdict is for the holder alone.
+    """What became of images; everything except the verdict contains PHI.
 
     Attributes
     ----------
     kept
-        Which images match nobody, ``(n,)``.
+        Which images match no patient, ``(n,)``.
     nearest, score
         The training image that each is most like, and the score.
     verdict
@@ -184,13 +185,13 @@ class PrivacyGate:
 
     def _membership(self, seen: PairedEmbeddings) -> MembershipInference:
         highest = self.compared.rows.highest
-        sides = [
-            highest(likelihood_ratio(nearest_of(seen, side), others))
-            for side, others in zip(
+        splits = [
+            highest(likelihood_ratio(nearest_of(seen, split), others))
+            for split, others in zip(
                 (self.compared.training, self.compared.holdout), self.compared.others, strict=True
             )
         ]
-        return membership_inference(*sides)
+        return membership_inference(*splits)
 
     def _extraction(
         self, seen: PairedEmbeddings, score: NDArray[np.float64], row: NDArray[np.int64]
@@ -234,12 +235,12 @@ def calibrate_gate(
     stops: Cancellation,
     terms: GateParameters | None = None,
 ) -> PrivacyGate:
-    """Calibrate a gate: look at all sides, send controls through the generator, set the threshold.
+    """Calibrate a gate: look at all splits, send controls through the generator, set the threshold.
 
     Parameters
     ----------
     training, holdout, calibration : Split
-        What the generator was trained on, all of it, and two sides of other patients. Only patients of two
+        What the generator was trained on, all of it, and two splits of other patients. Only patients of two
         images or more calibrate.
     images : int
         How many images are to be judged: of very many, each is compared with near training images only.
@@ -247,18 +248,18 @@ def calibrate_gate(
     Raises
     ------
     UsageError
-        If sides share a patient or an image, one is of another length than its patients, there is no training
-        image, or the models are made for different images.
+        If splits share a patient or an image, one is of another length than its patients, there is no
+        training image, or the models are made for different images.
     IntegrityError
         If a model gives what is no image or no number.
     """
     _check_models(generator, retrieval, verification)
-    sides = {"training": training, "holdout": holdout, "calibration": calibration}
-    check_splits(sides)
+    splits = {"training": training, "holdout": holdout, "calibration": calibration}
+    check_splits(splits)
     terms, verifiers = terms or GateParameters(), Verifiers(retrieval, verification, hears, stops)
     squares = {
-        name: preprocess_images(side.pictures, generator.size, f"read {name} images", hears, stops)
-        for name, side in sides.items()
+        name: preprocess_images(split.pictures, generator.size, f"read {name} images", hears, stops)
+        for name, split in splits.items()
     }
     check_shared_images(squares)
     seen = verifiers.see(squares["training"], "look at training images")
@@ -272,14 +273,14 @@ def calibrate_gate(
     for name, made in copied.items():
         copy = verifiers.see(made, "look at controls")
         controls[name] = control_scores(copy, own, people, search_radius(copy, seen, candidates), verifiers)
-    compared = compare_train_holdout(sides, squares, seen, own, generator, verifiers)
+    compared = compare_train_holdout(splits, squares, seen, own, generator, verifiers)
     digests = {
         "generator": generator.digest,
         "retrieval": retrieval.digest,
         "verification": verification.digest,
     }
     limit = threshold(lowest_scores(genuine, controls), terms.missed)
-    subject = GateSubject(digests, {**sizes(sides), "calibrating patients": len(genuine)}, candidates)
+    subject = GateSubject(digests, {**sizes(splits), "calibrating patients": len(genuine)}, candidates)
     return PrivacyGate(
         limit, verifiers, terms, subject, training.patients, seen, compared, genuine, controls, generator.size
     )

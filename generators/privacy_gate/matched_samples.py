@@ -1,4 +1,5 @@
-"""Two sides made equal: as many patients, and as many images of each, so that only training tells them apart.
+"""Two splits made equal: as many patients, and as many images of each, so that only training tells them
+apart.
 
 If the generator kept nothing of its training patients, they and the holdout's could be exchanged. Every test
 that compares the two leans on that alone, and so on patients, never on images.
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MatchedSamples:
-    """Rows of either side in pairs of patients.
+    """Rows of either split in pairs of patients.
 
     Attributes
     ----------
     training, holdout
-        Rows of the sides, of equal length.
+        Rows of the splits, of equal length.
     pairs
-        Number of the pair of patients that a row belongs to, from 0; of both sides alike.
+        Number of the pair of patients that a row belongs to, from 0; of both splits alike.
     """
 
     training: NDArray[np.int64]
@@ -32,7 +33,7 @@ class MatchedSamples:
 
     @property
     def patients(self) -> int:
-        """Patients of either side."""
+        """Patients of either split."""
         return int(self.pairs[-1]) + 1 if len(self.pairs) else 0
 
     def highest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -51,7 +52,7 @@ class MatchedSamples:
 
 
 def match_samples(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> MatchedSamples:
-    """Choose as many patients of either side by chance, pair those with about as many images, cut to equal.
+    """Choose as many patients of either split by chance, pair those with about as many images, cut to equal.
 
     Parameters
     ----------
@@ -61,10 +62,10 @@ def match_samples(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> Ma
     import numpy as np
 
     draw = np.random.default_rng(0)
-    sides = [np.unique(one) for one in (training, holdout)]
-    count = min(len(one) for one in sides)
+    splits = [np.unique(one) for one in (training, holdout)]
+    count = min(len(one) for one in splits)
     rows: list[list[NDArray[np.int64]]] = []
-    for patients, names in zip((training, holdout), sides, strict=True):
+    for patients, names in zip((training, holdout), splits, strict=True):
         chosen = draw.permutation(names)[:count]
         order = np.argsort(patients, kind="stable").astype(np.int64)
         begins = np.searchsorted(patients[order], chosen)
@@ -73,7 +74,7 @@ def match_samples(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> Ma
         rows.append(sorted(own, key=len, reverse=True))
     kept = [min(len(one), len(other)) for one, other in zip(*rows, strict=True)]
     first, second = (
-        np.concatenate([np.empty(0, np.int64), *(one[:size] for one, size in zip(side, kept, strict=True))])
-        for side in rows
+        np.concatenate([np.empty(0, np.int64), *(one[:size] for one, size in zip(split, kept, strict=True))])
+        for split in rows
     )
     return MatchedSamples(first, second, np.repeat(np.arange(count, dtype=np.int64), kept))

@@ -29,7 +29,7 @@ class MembershipInference:
     Attributes
     ----------
     patients
-        Of either side, members and others.
+        Of either split, members and others.
     recognised
         Members called members, with at most 1 % of the others called so.
     rate, lower, upper

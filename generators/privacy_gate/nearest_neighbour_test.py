@@ -30,7 +30,7 @@ class NearestNeighborTest:
     lower
         One-sided bound of it; 0.5 or less says nothing.
     images, patients
-        Images, and patients of either side.
+        Images, and patients of either split.
     """
 
     share: float

@@ -21,7 +21,7 @@ TESTED: Final = 1 - ALPHA / TESTS
 FALSE_POSITIVE: Final = 0.01
 """Share of people not trained on whom the membership attack may call members."""
 FEWEST_MEMBERS: Final = round(1 / FALSE_POSITIVE)
-"""Patients on either side without whom such a share cannot be seen."""
+"""Patients on either split without whom such a share cannot be seen."""
 MISSED: Final = 0.01
 MOST: Final = 0.001
 FLOOR: Final = 0.0
@@ -37,7 +37,7 @@ class GateParameters:
     missed
         Share of patients whose images the threshold may overlook (the false non-match rate, beta).
     most
-        Highest upper bound of the share of images that match somebody (u*).
+        Highest upper bound of the share of images that match a patient (u*).
     strength
         Of the image-to-image copies among the positive controls.
 

@@ -28,7 +28,7 @@ TURN: Final = 4.0
 SHIFT: Final = 0.04
 SCALE: Final = 0.06
 CONTRAST: Final = 0.1
-"""Degrees, shares of the side, of the size and of the contrast that a copy may be changed by."""
+"""Degrees, shares of the split, of the size and of the contrast that a copy may be changed by."""
 _QUALITY: Final = 40
 _BLUR: Final = 1.0
 """Deviation of the blur, pixels: what softens the finest detail. The autoencoder is a control of its own."""
@@ -68,7 +68,7 @@ def image_to_image(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> NDArray[np.uint8]:
-    """Images made anew from images by the generator, by seeds of their own."""
+    """Images made again from images by the generator, by seeds of their own."""
 
     def make(part: slice) -> NDArray[np.uint8]:
         seeds = [_SEEDS + number for number in range(part.start, part.stop)]
@@ -113,7 +113,7 @@ def gaussian_blur(squares: NDArray[np.uint8], deviation: float) -> NDArray[np.ui
 
 
 def transform_geometry(squares: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Images turned, scaled, shifted and of other contrast, at random as far as training changes them.
+    """Images turned, scaled, shifted and of other contrast, at random, as far as training changes them.
 
     A generator that learned from changed images remembers those. Edges are repeated; each image has a
     change of its own by its place alone.

@@ -1,4 +1,4 @@
-"""Training and holdout side by side: how images of either lie to other people, and what noise restores."""
+"""Training and holdout compared: how images of either lie to other people, and what noise restores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TrainHoldoutComparison:
     Attributes
     ----------
     rows
-        Which images of either side.
+        Which images of either split.
     training, holdout
         Their vectors, in the order of the rows.
     others
@@ -43,7 +43,7 @@ class TrainHoldoutComparison:
 
 
 def compare_train_holdout(
-    sides: Mapping[str, Split],
+    splits: Mapping[str, Split],
     squares: Mapping[str, NDArray[np.uint8]],
     training: PairedEmbeddings,
     calibration: PairedEmbeddings,
@@ -53,17 +53,17 @@ def compare_train_holdout(
     """Compare training and holdout where they are equal: distances to others, and restoration from noise."""
     import numpy as np
 
-    rows = match_samples(sides["training"].patients, sides["holdout"].patients)
+    rows = match_samples(splits["training"].patients, splits["holdout"].patients)
     own = training.part(rows.training)
     other = verifiers.see(squares["holdout"][rows.holdout], "look at holdout images")
     hints = rows.first_of_each()[:MOST_HINTS]
     restored = []
-    for name, chosen, side in (("training", rows.training, own), ("holdout", rows.holdout, other)):
+    for name, chosen, split in (("training", rows.training, own), ("holdout", rows.holdout, other)):
         given = chosen[hints]
         verifiers.hears.stage("restore noised images", len(given))
         made = image_to_image(
             squares[name][given],
-            sides[name].classes[given],
+            splits[name].classes[given],
             generator,
             STRENGTH,
             verifiers.hears,
@@ -72,7 +72,7 @@ def compare_train_holdout(
         seen = verifiers.see(made, "look at restored images")
         numbers = np.arange(len(hints), dtype=np.int64)
         verifiers.hears.stage("score restored images", len(hints))
-        restored.append(score_pairs(seen, numbers, side.part(hints), numbers, verifiers))
+        restored.append(score_pairs(seen, numbers, split.part(hints), numbers, verifiers))
     others = (nearest_of(calibration, own), nearest_of(calibration, other))
     return TrainHoldoutComparison(rows, own, other, others, (restored[0], restored[1]))
 

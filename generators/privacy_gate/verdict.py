@@ -73,7 +73,7 @@ class GateSubject:
     digests
         Of the models: ``generator``, ``retrieval``, ``verification``.
     sizes
-        Images and patients of each side by name.
+        Images and patients of each split by name.
     candidates
         Training images that each synthetic image was compared with.
     """
@@ -98,7 +98,7 @@ class GateVerdict:
     terms, subject
         What was asked for, and of what.
     false_match
-        Share of the images that match somebody of an equally large holdout, who cannot have been copied.
+        Share of the images that match a patient of an equally large holdout, who cannot have been copied.
     equal_match
         The same of as many training patients.
     controls
@@ -174,7 +174,7 @@ class Clause:
     name
         What it is about.
     state
-        ``not_run`` is never as good as ``met``; an ``alarm`` is told and decides nothing.
+        ``not_run`` is never as good as ``met``; an ``alarm`` is reported but does not change the verdict.
     sentence
         What was found, with the numbers.
     """

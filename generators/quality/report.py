@@ -63,7 +63,7 @@ def neighbours_section(
 ) -> Section:
     """Some synthetic images, each beside the real ones that are most alike in features.
 
-    It shows patients: it is for the holder alone.
+    Contains PHI.
     """
     import numpy as np
 

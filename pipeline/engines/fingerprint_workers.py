@@ -60,7 +60,7 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
 def unseen_by(paths: ModelPaths, models: Models, found: Overlap) -> tuple[Modality, ...]:
     """Kinds of image that a named model is for and no side holds, where packaged features make a claim."""
     named = {*list(models.retrieval)[: len(paths.retrieval)], *models.verification}
-    seen = {modality for side in found.sides for modality in side.vectors}
+    seen = {modality for side in found.datasets for modality in side.vectors}
     claimed = found.result == "exclusive" and seen - named
     return tuple(sorted(named - seen)) if claimed else ()
 

@@ -266,7 +266,7 @@ def registered(
 def _act(state: State, section: Overlap, found: Found | None) -> None:
     result = OverlapResult(releases=0)
     if found is not None:
-        ours = found.sides[0]
+        ours = found.datasets[0]
         matched = sorted({ours.names[pair.patients[0]] for pair in found.pairs if pair.matched})
         misses = [one.verdict.miss for one in found.comparisons]
         bounds = [miss for miss in misses if miss is not None]

@@ -20,7 +20,7 @@ _SMALL: Final = 2048
 _REGION: Final = 256
 _ACROSS: Final = 6
 _LETTERS, _LINE, _EDGE, _ENLARGED = 11, 14, 4, 3
-"""A label made anew: letters a line, height of a line and margin in pixels, times enlarged."""
+"""A label made again: letters a line, height of a line and margin in pixels, times enlarged."""
 _SAID: Final = ("openslide.vendor", "openslide.mpp-x", "openslide.mpp-y", "openslide.objective-power")
 
 

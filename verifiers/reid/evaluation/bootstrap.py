@@ -1,4 +1,4 @@
-"""Intervals by drawing patients anew, ten thousand times.
+"""Intervals by drawing patients again, ten thousand times.
 
 Images of one patient are alike, so it is patients that are drawn, with replacement; a patient drawn
 twice counts twice. Draws are seeded: the same values give the same interval.

@@ -1,4 +1,4 @@
-"""Two sides compared: every match with its reason, and what may be concluded."""
+"""Two datasets compared: every match with its reason, and what may be concluded."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ Basis = Literal["bytes", "pixels", "perceptual_hash", "id", "score"]
 Decision = Literal["same_image", "same_patient", "possibly_same_patient", "different", "undecided"]
 _BY_SCORE: Final = ("same_patient", "possibly_same_patient")
 CLOSEST_NON_MATCHES: Final = 50
-"""Pairs that did not match and are told all the same: the most alike ones, for a person to look at."""
+"""Number of the most similar pairs below the threshold that are reported for manual review."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImagePair:
-    """An image of one side and an image of another.
+    """A pair of images from two datasets.
 
     Attributes
     ----------
-    sides
-        Numbers of the sides.
+    datasets
+        Numbers of the datasets.
     images
-        Numbers of the images within their sides.
+        Numbers of the images within their datasets.
     patients
-        Numbers of the patients within their sides.
+        Numbers of the patients within their datasets.
     basis
-        What the decision rests on.
+        The kind of evidence behind the decision.
     decision
-        What it is.
+        The decision on the pair.
     modality, distance, score
-        What the models said; None where they did not look.
+        Output of the models; None where they did not score the pair.
     bits
-        In how many bits the fingerprints differ, where they are alike; None elsewhere.
+        Hamming distance of the perceptual hashes of near-duplicates; None for other pairs.
     group
-        Number of the group of patients that matches connect; 0 where nothing matched.
+        Connected component of the match graph that the pair belongs to; 0 for no match.
     """
 
-    sides: tuple[int, int]
+    datasets: tuple[int, int]
     images: tuple[int, int]
     patients: tuple[int, int]
     basis: Basis
@@ -70,18 +70,18 @@ class ImagePair:
 
     @property
     def matched(self) -> bool:
-        """Whether the pair says that the two sides share a patient, or may do so."""
+        """Whether the pair is a match, at the permissive threshold at least."""
         return self.decision == "same_image" or self.decision in _BY_SCORE
 
     @property
     def nodes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Both patients, each with its side."""
-        return (self.sides[0], self.patients[0]), (self.sides[1], self.patients[1])
+        """Both patients, each with its dataset."""
+        return (self.datasets[0], self.patients[0]), (self.datasets[1], self.patients[1])
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two sides and what was found.
+    """The comparison of two datasets.
 
     Attributes
     ----------
@@ -97,55 +97,57 @@ class Comparison:
 
 
 def compare(
-    sides: tuple[DatasetFingerprint, DatasetFingerprint],
+    datasets: tuple[DatasetFingerprint, DatasetFingerprint],
     numbers: tuple[int, int],
     models: Models,
     limits: Mapping[Modality, Thresholds],
     *,
     same_ids: bool,
 ) -> tuple[Comparison, tuple[ImagePair, ...]]:
-    """Compare two sides.
+    """Compare two datasets.
 
     Parameters
     ----------
-    sides : (DatasetFingerprint, Seen)
-        What was seen of them.
+    datasets : (DatasetFingerprint, Seen)
+        The fingerprint of them.
     numbers : (int, int)
-        Their places among all sides.
+        Their places among all datasets.
     models : Models
         Those that looked.
     limits : mapping
         Threshold and rates by modality; one that is not there leaves pairs undecided.
     same_ids : bool
-        Whether one name of a patient means one patient on both sides (they come from one table).
+        Whether one name of a patient means one patient on both datasets (they come from one table).
 
     Returns
     -------
     tuple of Comparison, tuple of Pair
         Pairs: matches and the closest others; no pair of images twice.
     """
-    trusted = is_hash_discriminative(sides[0]) and is_hash_discriminative(sides[1])
-    named = tuple(_ids(sides, numbers)) if same_ids else ()
+    trusted = is_hash_discriminative(datasets[0]) and is_hash_discriminative(datasets[1])
+    named = tuple(_ids(datasets, numbers)) if same_ids else ()
     equal_or_named: dict[tuple[int, int], ImagePair] = {}
-    for pair in (*_copies(sides, numbers, trusted=trusted), *named):
+    for pair in (*_copies(datasets, numbers, trusted=trusted), *named):
         equal_or_named.setdefault(pair.images, pair)
     told = {
-        modality: _by_model(sides, numbers, modality, models.verification.get(modality), limits.get(modality))
+        modality: _by_model(
+            datasets, numbers, modality, models.verification.get(modality), limits.get(modality)
+        )
         for modality in Modality
-        if all(modality in side.vectors for side in sides)
+        if all(modality in dataset.vectors for dataset in datasets)
     }
-    evidence = _evidence(sides, equal_or_named.values(), len(named), told, limits)
+    evidence = _evidence(datasets, equal_or_named.values(), len(named), told, limits)
     found = dict(equal_or_named)
     for one in told.values():
         for pair in one.pairs:
             found[pair.images] = _joined(found.get(pair.images), pair)
-    titles = (sides[0].title, sides[1].title)
+    titles = (datasets[0].title, datasets[1].title)
     ordered = tuple(found[places] for places in sorted(found))
     return Comparison(titles, evidence, conclude(*titles, evidence)), ordered
 
 
 def _evidence(
-    sides: tuple[DatasetFingerprint, DatasetFingerprint],
+    datasets: tuple[DatasetFingerprint, DatasetFingerprint],
     without_models: Iterable[ImagePair],
     named: int,
     told: Mapping[Modality, _ModelResult],
@@ -154,7 +156,7 @@ def _evidence(
     """Count what a verdict rests on."""
     decided = Counter((pair.decision, pair.basis) for pair in without_models)
     judged = {modality: one for modality, one in told.items() if modality in limits}
-    unread = Counter(sides[0].unread) + Counter(sides[1].unread)
+    unread = Counter(datasets[0].unread) + Counter(datasets[1].unread)
     return Evidence(
         copies={basis: decided["same_image", basis] for basis in ("bytes", "pixels", "perceptual_hash")},
         ids=named,
@@ -163,7 +165,7 @@ def _evidence(
         compared={modality: one.compared for modality, one in told.items()},
         limits=dict(limits),
         unread=dict(sorted(unread.items())),
-        apart=_not_comparable(sides, frozenset(told)),
+        apart=_not_comparable(datasets, frozenset(told)),
         undecided_near_duplicates=decided["undecided", "perceptual_hash"],
         complete=all(one.complete for one in judged.values()),
         permutation={modality: one.permutation[0] for modality, one in judged.items() if one.matched},
@@ -181,49 +183,49 @@ def assign_groups(pairs: tuple[ImagePair, ...]) -> tuple[ImagePair, ...]:
 def _rank(pair: ImagePair) -> tuple[object, ...]:
     order = ("same_image", *_BY_SCORE, "undecided", "different").index(pair.decision)
     basis = ("bytes", "pixels", "perceptual_hash", "id", "score").index(pair.basis)
-    return order, basis, -(pair.score if pair.score is not None else 0.0), pair.sides, pair.images
+    return order, basis, -(pair.score if pair.score is not None else 0.0), pair.datasets, pair.images
 
 
 def _copies(
-    sides: tuple[DatasetFingerprint, DatasetFingerprint], numbers: tuple[int, int], *, trusted: bool
+    datasets: tuple[DatasetFingerprint, DatasetFingerprint], numbers: tuple[int, int], *, trusted: bool
 ) -> Iterator[ImagePair]:
-    one, other = sides
+    one, other = datasets
     for basis, places in (
         ("bytes", equal_digests(one.digests, other.digests)),
         ("pixels", equal_digests(one.pixels, other.pixels)),
     ):
         for images in places:
-            yield _pair(sides, numbers, images, basis, "same_image")  # type: ignore[arg-type]
+            yield _pair(datasets, numbers, images, basis, "same_image")  # type: ignore[arg-type]
     for images, bits in near_duplicate_pairs(one, other).items():
         decision: Decision = "same_image" if trusted else "undecided"
-        yield replace(_pair(sides, numbers, images, "perceptual_hash", decision), bits=bits)
+        yield replace(_pair(datasets, numbers, images, "perceptual_hash", decision), bits=bits)
 
 
 def _ids(
-    sides: tuple[DatasetFingerprint, DatasetFingerprint], numbers: tuple[int, int]
+    datasets: tuple[DatasetFingerprint, DatasetFingerprint], numbers: tuple[int, int]
 ) -> Iterator[ImagePair]:
-    """One pair a patient that both sides name: the first image of each."""
-    firsts = [_first_images(side) for side in sides]
+    """One pair a patient that both datasets name: the first image of each."""
+    firsts = [_first_images(dataset) for dataset in datasets]
     for name in sorted(firsts[0].keys() & firsts[1].keys()):
-        yield _pair(sides, numbers, (firsts[0][name], firsts[1][name]), "id", "same_patient")
+        yield _pair(datasets, numbers, (firsts[0][name], firsts[1][name]), "id", "same_patient")
 
 
-def _first_images(side: DatasetFingerprint) -> dict[str, int]:
+def _first_images(dataset: DatasetFingerprint) -> dict[str, int]:
     found: dict[str, int] = {}
-    for image, patient in enumerate(side.patients.tolist()):
-        if patient >= 0 and side.names[patient]:
-            found.setdefault(side.names[patient], image)
+    for image, patient in enumerate(dataset.patients.tolist()):
+        if patient >= 0 and dataset.names[patient]:
+            found.setdefault(dataset.names[patient], image)
     return found
 
 
 def _pair(
-    sides: tuple[DatasetFingerprint, DatasetFingerprint],
+    datasets: tuple[DatasetFingerprint, DatasetFingerprint],
     numbers: tuple[int, int],
     images: tuple[int, int],
     basis: Basis,
     decision: Decision,
 ) -> ImagePair:
-    patients = (int(sides[0].patients[images[0]]), int(sides[1].patients[images[1]]))
+    patients = (int(datasets[0].patients[images[0]]), int(datasets[1].patients[images[1]]))
     return ImagePair(numbers, images, patients, basis, decision)
 
 
@@ -244,14 +246,14 @@ class _ModelResult:
 
 
 def _by_model(
-    sides: tuple[DatasetFingerprint, DatasetFingerprint],
+    datasets: tuple[DatasetFingerprint, DatasetFingerprint],
     numbers: tuple[int, int],
     modality: Modality,
     verifier: Verification | None,
     limit: Thresholds | None,
 ) -> _ModelResult:
     """Let the models compare one kind of image."""
-    one, other = (side.vectors[modality] for side in sides)
+    one, other = (dataset.vectors[modality] for dataset in datasets)
     scored = score_pairs(one, other, verifier, within=limit.within if limit is not None else 0.0)
     pairs = tuple(_scored(scored, (one, other), numbers, modality, limit))
     matched = frozenset(pair.patients for pair in pairs if pair.decision in _BY_SCORE)
@@ -286,7 +288,7 @@ def _scored(
             if limit.is_strict_match(score, float(scored.distance[place])):
                 decision = "same_patient"
         yield ImagePair(
-            sides=numbers,
+            datasets=numbers,
             images=(int(vectors[0].images[i]), int(vectors[1].images[j])),
             patients=(int(vectors[0].patients[i]), int(vectors[1].patients[j])),
             basis="score",
@@ -303,7 +305,7 @@ def _permutation_tests(
     verifier: Verification | None,
     limit: Thresholds,
 ) -> tuple[PermutationTest, PermutationTest]:
-    """Matches, and sure ones, within the sides, and how often chance gives as many across as there are."""
+    """Matches, and sure ones, within the datasets, and how often chance gives as many across as there are."""
     inside: tuple[list[set[tuple[int, int]]], ...] = ([], [])
     complete = True
     for one in vectors:
@@ -341,13 +343,13 @@ def _joined(before: ImagePair | None, pair: ImagePair) -> ImagePair:
 
 
 def _not_comparable(
-    sides: tuple[DatasetFingerprint, DatasetFingerprint], modalities: frozenset[Modality]
+    datasets: tuple[DatasetFingerprint, DatasetFingerprint], modalities: frozenset[Modality]
 ) -> int:
-    """Patients of whom no image could be compared by a model with the other side."""
+    """Patients of whom no image could be compared by a model with the other dataset."""
     count = 0
-    for side in sides:
-        all_of = set(side.patients.tolist()) - {-1}
+    for dataset in datasets:
+        all_of = set(dataset.patients.tolist()) - {-1}
         for modality in modalities:
-            all_of -= set(side.vectors[modality].patients.tolist())
+            all_of -= set(dataset.vectors[modality].patients.tolist())
         count += len(all_of)
     return count

@@ -1,4 +1,4 @@
-"""One side of a comparison: the images of a release or of a split, and what of them cannot be compared."""
+"""A dataset of a comparison: the images of a release or of a split, and what of them cannot be compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ImageFile:
     path, parts
         The file, and the further files of a slide of several.
     name
-        What the holder's table of pairs calls it.
+        What the table of pairs calls it.
     patient
         Who it shows; empty where only its header may say, or nothing.
     stated
@@ -100,7 +100,7 @@ def _parts(release: Path, row: ObjectRow) -> tuple[tuple[str, ...], tuple[Path, 
 
 
 def datasets_from_splits(table: Path, root: Path, columns: LabelColumns | None = None) -> tuple[Dataset, ...]:
-    """One side a split of a table, in the order of their names.
+    """One dataset a split of a table, in the order of their names.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def datasets_from_splits(table: Path, root: Path, columns: LabelColumns | None =
             "The table names fewer than two splits, so there is nothing to compare",
             "Give a table with a column of splits, or two folders",
         )
-    sides = []
+    datasets = []
     for name in names:
         labels = read_labels(table, root, columns, name)
         home = root.resolve()
@@ -122,5 +122,5 @@ def datasets_from_splits(table: Path, root: Path, columns: LabelColumns | None =
             ImageFile(path, path.relative_to(home).as_posix(), patient)
             for path, patient in zip(labels.paths, labels.patients, strict=True)
         ]
-        sides.append(Dataset(name, tuple(images), labels.excluded))
-    return tuple(sides)
+        datasets.append(Dataset(name, tuple(images), labels.excluded))
+    return tuple(datasets)

@@ -1,4 +1,4 @@
-"""What was seen of all images of a side, as arrays that can be compared at once."""
+"""The fingerprint of all images of a dataset, as arrays that can be compared at once."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Embeddings:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DatasetFingerprint:
-    """A side after every image was visited.
+    """A dataset after every image was visited.
 
     Attributes
     ----------
     title, images
-        As in the side.
+        As in the dataset.
     patients
         Number of each image's patient; an image whose patient is unknown is a patient of its own, and what
         is no data of anybody (texts, tables) has -1.
     names
-        What each patient is called; empty where unknown. For the holder alone.
+        What each patient is called; empty where unknown. Contains PHI.
     digests, pixels, perceptual_hashes
         Digests of bytes and of pixels, and fingerprints, by image; None where there is none.
     stamps
@@ -77,19 +77,21 @@ class DatasetFingerprint:
 
 
 def fingerprint_dataset(
-    side: Dataset, fingerprints: Iterable[ImageFingerprint], scratch: Path | None = None
+    dataset: Dataset, fingerprints: Iterable[ImageFingerprint], scratch: Path | None = None
 ) -> DatasetFingerprint:
-    """Put together what was seen, in the order of the side's images; ``scratch`` as in
+    """Put together what was seen, in the order of the dataset's images; ``scratch`` as in
     `collect_fingerprints`.
 
     Raises
     ------
     UsageError
-        When the side has no image at all.
+        When the dataset has no image at all.
     """
-    seen = collect_fingerprints(side.title, zip(side.images, fingerprints, strict=True), side.unread, scratch)
-    if len(seen.images) == seen.non_images and not side.unread:
-        raise UsageError(f"{side.title} holds no image", "Name a release, or a folder of images")
+    seen = collect_fingerprints(
+        dataset.title, zip(dataset.images, fingerprints, strict=True), dataset.unread, scratch
+    )
+    if len(seen.images) == seen.non_images and not dataset.unread:
+        raise UsageError(f"{dataset.title} holds no image", "Name a release, or a folder of images")
     return seen
 
 
@@ -104,7 +106,7 @@ def collect_fingerprints(
     Parameters
     ----------
     title : str
-        What messages call the side.
+        What messages call the dataset.
     visited : iterable of (ImageFile, Look)
         In the order of the images.
     left : mapping

@@ -1,4 +1,4 @@
-"""Images that are the same: by their bytes, by their pixels, by their look."""
+"""Images that are the same: by their bytes, by their pixels, by their perceptual hash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IndexPair = tuple[int, int]
-"""Image of one side, image of the other."""
+"""Image of one dataset, image of the other."""
 
 
 def equal_digests(ours: Sequence[bytes | None], theirs: Sequence[bytes | None]) -> Iterator[IndexPair]:
@@ -39,25 +39,25 @@ def near_duplicate_pairs(one: DatasetFingerprint, other: DatasetFingerprint) -> 
     }
 
 
-def is_hash_discriminative(side: DatasetFingerprint) -> bool:
-    """Whether fingerprints tell the images of this side apart: no two patients have almost the same one.
+def is_hash_discriminative(dataset: DatasetFingerprint) -> bool:
+    """Whether fingerprints tell the images of this dataset apart: no two patients have almost the same one.
 
     Where they do not (slices of one machine, drawn pictures), a common look proves nothing. Copies by pixels
     do not count: they are copies whatever they are called. Images of unknown patients do not count either:
     they may be of one patient.
     """
-    for (one, other), _ in near_duplicate_pairs(side, side).items():
-        known = side.names[side.patients[one]] and side.names[side.patients[other]]
-        differ = side.patients[one] != side.patients[other]
-        same = side.pixels[one] is not None and side.pixels[one] == side.pixels[other]
+    for (one, other), _ in near_duplicate_pairs(dataset, dataset).items():
+        known = dataset.names[dataset.patients[one]] and dataset.names[dataset.patients[other]]
+        differ = dataset.patients[one] != dataset.patients[other]
+        same = dataset.pixels[one] is not None and dataset.pixels[one] == dataset.pixels[other]
         if known and differ and not same:
             return False
     return True
 
 
-def _prints(side: DatasetFingerprint) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _prints(dataset: DatasetFingerprint) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     import numpy as np
 
-    places = [place for place, found in enumerate(side.perceptual_hashes) if found is not None]
-    joined = b"".join(found for found in side.perceptual_hashes if found is not None)
+    places = [place for place, found in enumerate(dataset.perceptual_hashes) if found is not None]
+    joined = b"".join(found for found in dataset.perceptual_hashes if found is not None)
     return np.frombuffer(joined, np.uint8).reshape(len(places), BITS // 8), np.array(places, np.int64)

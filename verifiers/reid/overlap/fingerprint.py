@@ -48,7 +48,7 @@ _PATIENT: Final = 0x00100020
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageFingerprint:
-    """What one visit to an image found; embeddings and digests are for the holder alone.
+    """What one visit to an image found; embeddings and digests are PHI.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class ImageFingerprint:
     pixels
         SHA-256 of the decoded pixels, or of the tiles of a slide; None where there is none.
     print
-        Fingerprint of the look; None where there is none, or the picture is flat.
+        Perceptual hash; None where there is none, or the picture is flat.
     modality, vector, second
         What the models see: embedding of the retrieval model and, where there is one, of the verification
         model. None where no model looked.
@@ -84,7 +84,7 @@ class ImageFingerprint:
 
 
 def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[ImageFingerprint]:
-    """Visit images: bytes, pixels, look, and the models' embeddings, a batch of them at a time.
+    """Visit images: bytes, pixels, perceptual hash, and the models' embeddings, a batch of them at a time.
 
     What cannot be read is said of the image (``trouble``), never raised.
     """

@@ -1,7 +1,7 @@
-"""What was seen of a dataset, kept in a folder, so that it need not be looked at for every comparison.
+"""The fingerprint of a dataset, kept in a folder, so that it need not be looked at for every comparison.
 
 ``seen.json`` is written last and names the models, the table of images and each index of embeddings with
-its digest, and has one of its own. Everything is digested before it is used. For the holder alone:
+its digest, and has one of its own. Everything is digested before it is used. Contains PHI:
 embeddings can be turned back into images, and the table says who is in which.
 """
 
@@ -193,7 +193,7 @@ def load_fingerprint_index(folder: Path, title: str, models: Models) -> DatasetF
     ----------
     folder : Path
     title : str
-        What messages call the side.
+        What messages call the dataset.
     models : Models
         Those of the comparison.
 

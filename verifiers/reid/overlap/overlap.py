@@ -1,4 +1,4 @@
-"""Whether datasets are mutually exclusive: the whole comparison, for two sides or more."""
+"""Whether datasets are mutually exclusive: the whole comparison, for two datasets or more."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Fingerprinter = Callable[[Iterable[Sequence[ImageFile]]], Iterator[Sequence[Imag
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Overlap:
-    """The outcome of comparing all sides with each other.
+    """The outcome of comparing all datasets with each other.
 
     Attributes
     ----------
     result
         The worst verdict.
-    sides, comparisons, pairs
-        What was seen, the conclusion of every two sides, and the pairs of images, the best first.
+    datasets, comparisons, pairs
+        Fingerprints, the comparison of every two datasets, and the pairs of images, best first.
     limits
         Threshold and rates by modality.
     models
@@ -44,7 +44,7 @@ class Overlap:
     """
 
     result: OverlapResult
-    sides: tuple[DatasetFingerprint, ...]
+    datasets: tuple[DatasetFingerprint, ...]
     comparisons: tuple[Comparison, ...]
     pairs: tuple[ImagePair, ...]
     limits: Mapping[Modality, Thresholds]
@@ -52,7 +52,7 @@ class Overlap:
 
 
 def compare_datasets(
-    *sides: Dataset | DatasetFingerprint,
+    *datasets: Dataset | DatasetFingerprint,
     models: Models,
     calibrations: Mapping[Modality, Calibration] | None = None,
     target: float = TARGET_FALSE_MATCH,
@@ -60,12 +60,12 @@ def compare_datasets(
     visit: Fingerprinter | None = None,
     scratch: Path | None = None,
 ) -> Overlap:
-    """Compare datasets: bytes, pixels, look, then the models, and conclude.
+    """Compare datasets: bytes, pixels, perceptual hash, then the models, and conclude.
 
     Parameters
     ----------
-    *sides : Side or Seen
-        Two or more; what was seen of one before is not looked at again.
+    *datasets : Dataset or DatasetFingerprint
+        Two or more; a `DatasetFingerprint` is used as it is.
     models : Models
         Those that look; calibrations that came with them serve where there is no better one.
     calibrations : mapping, optional
@@ -74,7 +74,7 @@ def compare_datasets(
     target : float
         Wanted false match rate of two patients, between 0 and 1.
     same_ids : bool
-        Whether one name of a patient means one patient on all sides.
+        Whether a patient ID means the same patient in all datasets.
     visit : callable, optional
         Who looks at the images; without it, this process.
     scratch : Path, optional
@@ -83,16 +83,16 @@ def compare_datasets(
     Raises
     ------
     UsageError
-        When there are fewer than two sides, or one holds no image.
+        When there are fewer than two datasets, or one holds no image.
     """
-    if len(sides) < 2:
+    if len(datasets) < 2:
         raise UsageError("There is nothing to compare with", "Name at least two datasets")
     visit = visit or (lambda batches: (fingerprint_images(batch, models) for batch in batches))
     seen = tuple(
-        side
-        if isinstance(side, DatasetFingerprint)
-        else fingerprint_dataset(side, iter_fingerprints(side, visit), scratch)
-        for side in sides
+        dataset
+        if isinstance(dataset, DatasetFingerprint)
+        else fingerprint_dataset(dataset, iter_fingerprints(dataset, visit), scratch)
+        for dataset in datasets
     )
     both = tuple(combinations(range(len(seen)), 2))
     return _concluded(seen, both, models, calibrations or {}, target, same_ids=same_ids)
@@ -130,19 +130,19 @@ def _concluded(
         comparison, found = compare((seen[one], seen[other]), (one, other), models, limits, same_ids=same_ids)
         comparisons.append(comparison)
         pairs.extend(found)
-    test = sorted({modality for side in seen for modality in side.vectors})
+    modalities = sorted({modality for dataset in seen for modality in dataset.vectors})
     return Overlap(
         result=worst_result([one.verdict.result for one in comparisons]),
-        sides=seen,
+        datasets=seen,
         comparisons=tuple(comparisons),
         pairs=assign_groups(tuple(pairs)),
         limits=limits,
-        models={modality: models.digest(modality) for modality in test},
+        models={modality: models.digest(modality) for modality in modalities},
     )
 
 
-def iter_fingerprints(side: Dataset, visit: Fingerprinter) -> Iterator[ImageFingerprint]:
-    """What is seen of the images of a side, in their order."""
-    batches = (side.images[start : start + BATCH] for start in range(0, len(side.images), BATCH))
+def iter_fingerprints(dataset: Dataset, visit: Fingerprinter) -> Iterator[ImageFingerprint]:
+    """Fingerprint the images of a dataset, in their order."""
+    batches = (dataset.images[start : start + BATCH] for start in range(0, len(dataset.images), BATCH))
     for fingerprints in visit(batches):
         yield from fingerprints

@@ -1,4 +1,4 @@
-"""A page of the closest pairs, side by side, to look at. It shows patients: for the holder alone."""
+"""A page of the closest pairs, next to each other, to look at. Contains PHI."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ figcaption { margin-bottom: .5rem; }
 code { overflow-wrap: anywhere; }
 </style></head><body>
 <h1>Closest pairs</h1>
-<p class="keep">This page shows patients. It is for the holder of the images alone: never publish it.</p>
+<p class="keep">This page shows patients and contains PHI: never publish it.</p>
 """
 _HEAT = (1.0, 0.35, 0.0)
 _OPAQUE = 0.7
@@ -66,7 +66,7 @@ def write_pair_gallery(found: Overlap, models: ModelPaths, path: Path) -> None:
     """
     verdicts = "".join(f"<p>{html.escape(one.verdict.sentence)}</p>\n" for one in found.comparisons)
     shown = found.pairs[:_SHOWN]
-    count = f"<p>{len(shown)} of {len(found.pairs)} pairs, the most alike first.</p>\n"
+    count = f"<p>{len(shown)} of {len(found.pairs)} pairs, most similar first.</p>\n"
     scored = [pair for pair in shown if pair.score is not None][:_EXPLAINED]
     figures = "".join(
         _figure(found, number, pair, models if pair in scored else None)
@@ -80,11 +80,14 @@ def write_pair_gallery(found: Overlap, models: ModelPaths, path: Path) -> None:
 
 
 def _figure(found: Overlap, number: int, pair: ImagePair, models: ModelPaths | None) -> str:
-    images = [found.sides[side].images[image] for side, image in zip(pair.sides, pair.images, strict=True)]
-    titles = [found.sides[side].title for side in pair.sides]
+    images = [
+        found.datasets[dataset].images[image]
+        for dataset, image in zip(pair.datasets, pair.images, strict=True)
+    ]
+    titles = [found.datasets[dataset].title for dataset in pair.datasets]
     said = [f"by {pair.basis.replace('_', ' ')}"]
     said += [f"score {pair.score:.4f}"] if pair.score is not None else []
-    said += [f"fingerprints differ in {pair.bits} bits"] if pair.bits is not None else []
+    said += [f"perceptual hashes differ in {pair.bits} bits"] if pair.bits is not None else []
     said += [f"group {pair.group}"] if pair.group else []
     mark = ' class="match"' if pair.matched else ""
     names = " and ".join(
@@ -103,8 +106,8 @@ def _links(models: ModelPaths | None, one: ImageArray | None, other: ImageArray 
     """Both images as the network saw them, with what linked them."""
     if models is None or one is None or other is None:
         return ""
-    shown = "".join(_png(pixels, "where the images are alike") for pixels in linked(models, one, other))
-    return f"<p>Orange: what made these two alike in the eyes of the network.</p>{shown}"
+    shown = "".join(_png(pixels, "regions of similarity") for pixels in linked(models, one, other))
+    return f"<p>Orange: regions that made the two images similar to the model.</p>{shown}"
 
 
 def _read(image: ImageFile) -> ImageArray | None:

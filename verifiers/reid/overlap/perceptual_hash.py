@@ -5,7 +5,7 @@ the median or not. It says that two files show one exposure, not that two exposu
 
 On 621 chest radiographs no two of different patients differed in fewer than 70 of the 256 bits (192,028
 pairs), and copies (JPEG of quality 50, half the size, gamma 0.6) in no more than 18; a crop of 2 % on each
-side changed 42 and is left to the model.
+dataset changed 42 and is left to the model.
 """
 
 from __future__ import annotations

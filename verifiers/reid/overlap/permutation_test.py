@@ -61,7 +61,7 @@ def permutation_p_value(
     if not across:
         return 1.0
     edges = [((0, a), (1, b)) for a, b in across]
-    edges += [((side, a), (side, b)) for side in (0, 1) for a, b in within[side]]
+    edges += [((dataset, a), (dataset, b)) for dataset in (0, 1) for a, b in within[dataset]]
     nodes = {node: place for place, node in enumerate(sorted({node for edge in edges for node in edge}))}
     first, second = np.array(sorted((nodes[a], nodes[b]) for a, b in edges), np.int64).T
     draw = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What a comparison leaves behind: a table of pairs and a result; the table is for the holder alone."""
+"""What a comparison leaves behind: a table of pairs and a result; the table contains PHI."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def result_json(found: Overlap) -> dict[str, Any]:
         "comparisons": [_comparison(one) for one in found.comparisons],
         "datasets": [
             {
-                "title": side.title,
-                "images": len(side.images) - side.non_images,
-                "non_images": side.non_images,
-                "patients": len(side.names),
-                "unread": dict(side.unread),
+                "title": dataset.title,
+                "images": len(dataset.images) - dataset.non_images,
+                "non_images": dataset.non_images,
+                "patients": len(dataset.names),
+                "unread": dict(dataset.unread),
             }
-            for side in found.sides
+            for dataset in found.datasets
         ],
         "thresholds": {modality.value: _limit(limit) for modality, limit in sorted(found.limits.items())},
         "models": {modality.value: digest for modality, digest in sorted(found.models.items())},
@@ -121,8 +121,8 @@ def _schema() -> Any:
 
 def _row(found: Overlap, pair: ImagePair) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for letter, side, image, patient in zip("ab", pair.sides, pair.images, pair.patients, strict=True):
-        seen = found.sides[side]
+    for letter, dataset, image, patient in zip("ab", pair.datasets, pair.images, pair.patients, strict=True):
+        seen = found.datasets[dataset]
         row |= {f"side_{letter}": seen.title, f"image_{letter}": seen.images[image].name}
         row[f"patient_{letter}"] = seen.names[patient] or None
     row |= {"basis": pair.basis, "decision": pair.decision, "bits": pair.bits, "group": pair.group}

@@ -29,7 +29,7 @@ class PairScores:
     Attributes
     ----------
     first, second
-        Rows of the one side and of the other, ordered by both.
+        Rows of the one dataset and of the other, ordered by both.
     distance
         Euclidean, of the retrieval model.
     score
@@ -53,7 +53,7 @@ def score_pairs(
     within: float,
     neighbours: int = NEIGHBORS,
 ) -> PairScores:
-    """Find and score pairs of images of two sides.
+    """Find and score pairs of images of two datasets.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def score_pairs(
 def score_within(
     one: Embeddings, verifier: Verification | None, *, within: float, neighbours: int = NEIGHBORS
 ) -> PairScores:
-    """Find and score pairs of images of different patients of one side, as `score_pairs` does of two."""
+    """Find and score pairs of images of different patients of one dataset, as `score_pairs` does of two."""
     import numpy as np
 
     complete = True
@@ -99,13 +99,13 @@ def score_within(
 
 
 def is_exhaustive(images: Sequence[int]) -> bool:
-    """Whether a verification model scores all pairs of the two largest of sides with so many images."""
+    """Whether a verification model scores all pairs of the two largest of datasets with so many images."""
     largest = sorted(images)[-2:]
     return len(largest) < 2 or largest[0] * largest[1] <= EVERY_PAIR_UP_TO
 
 
 def score_all_within(one: Embeddings, verifier: Verification | None) -> PairScores:
-    """Score all pairs of different images of one side."""
+    """Score all pairs of different images of one dataset."""
     import numpy as np
 
     pairs = np.stack(np.triu_indices(len(one.first), 1)).astype(np.int64)

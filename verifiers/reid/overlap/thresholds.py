@@ -38,7 +38,7 @@ MAX_FALSE_NON_MATCH: Final = 0.05
 _CANDIDATE_MISS: Final = 0.001
 _OWN: Final = "compared_images"
 _OWN_IMAGES: Final = 1_500
-"""Images of a side that serve to calibrate; pairs grow with the square of it."""
+"""Images of a dataset that serve to calibrate; pairs grow with the square of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def choose_thresholds(
     The first is the lowest one that keeps to the target, or the highest one that overlooks no more than
     `TARGET_FALSE_NON_MATCH` and can still be bounded by `MAX_FALSE_NON_MATCH`, if that is higher: where the
     model tells patients apart with room to spare, there are fewer false matches. The second uses up what
-    `MAX_FALSE_NON_MATCH` allows, so that two sides that share nobody are the less often left in doubt by
+    `MAX_FALSE_NON_MATCH` allows, so that two datasets that share nobody are the less often left in doubt by
     chance; where pairs are there that both models scored, they have to agree (see ``overlap.agreed``).
 
     Parameters
@@ -177,7 +177,10 @@ def _strict(scores: Calibration, point: OperatingPoint, room: float) -> Operatin
 
 
 def thresholds_by_modality(
-    sides: Sequence[DatasetFingerprint], models: Models, given: Mapping[Modality, Calibration], target: float
+    datasets: Sequence[DatasetFingerprint],
+    models: Models,
+    given: Mapping[Modality, Calibration],
+    target: float,
 ) -> dict[Modality, Thresholds]:
     """The limit of every modality that can have one.
 
@@ -186,12 +189,13 @@ def thresholds_by_modality(
     """
     found = {}
     seen = {
-        modality: [one.vectors[modality] for one in sides if modality in one.vectors] for modality in Modality
+        modality: [one.vectors[modality] for one in datasets if modality in one.vectors]
+        for modality in Modality
     }
     for modality in Modality:
         every = is_exhaustive([len(one.images) for one in seen[modality]])
         verifier = models.verification.get(modality)
-        own = _own(sides, modality, verifier)
+        own = _own(datasets, modality, verifier)
         distances = own[0] if own else models.distances.get(modality)
         stored = models.scores.get(modality) if verifier else models.distances.get(modality)
         for calibration, source in (
@@ -221,16 +225,16 @@ def _promises(calibration: Calibration) -> bool:
 
 
 def _own(
-    sides: Sequence[DatasetFingerprint], modality: Modality, verifier: Verification | None
+    datasets: Sequence[DatasetFingerprint], modality: Modality, verifier: Verification | None
 ) -> tuple[Calibration, Calibration, CalibrationPairs] | None:
-    """Calibrations from pairs within each side: of the negated distance, and of the score that decides."""
+    """Calibrations from pairs within each dataset: of the negated distance, and of the score that decides."""
     import numpy as np
 
     parts = [
         part
-        for number, side in enumerate(sides)
-        if modality in side.vectors
-        for part in _pairs_within(side, side.vectors[modality], verifier, number)
+        for number, dataset in enumerate(datasets)
+        if modality in dataset.vectors
+        for part in _pairs_within(dataset, dataset.vectors[modality], verifier, number)
     ]
     if not parts:
         return None
@@ -243,7 +247,7 @@ def _own(
 
 
 def _pairs_within(
-    side: DatasetFingerprint, vectors: Embeddings, verifier: Verification | None, number: int
+    dataset: DatasetFingerprint, vectors: Embeddings, verifier: Verification | None, number: int
 ) -> Iterator[tuple[NDArray[Any], ...]]:
     """Distances, scores and patients of pairs of images whose patients are known.
 
@@ -252,7 +256,7 @@ def _pairs_within(
     """
     import numpy as np
 
-    known = np.array([bool(side.names[patient]) for patient in vectors.patients])
+    known = np.array([bool(dataset.names[patient]) for patient in vectors.patients])
     rows = np.flatnonzero(known)[:_OWN_IMAGES]
     if len(rows) < 2:
         return
@@ -264,9 +268,9 @@ def _pairs_within(
     )
     scored = score_all_within(chosen, verifier)
     images = chosen.images.tolist()
-    copies = near_duplicate_pairs(side, side)
+    copies = near_duplicate_pairs(dataset, dataset)
     kept = [
-        not _copy(side, images[i], images[j], copies)
+        not _copy(dataset, images[i], images[j], copies)
         for i, j in zip(scored.first.tolist(), scored.second.tolist(), strict=True)
     ]
     # Patients of two sides are never compared here: whether they are the same is the question.
@@ -277,7 +281,7 @@ def _pairs_within(
         yield scored.distance[where], scored.score[where], first, second
 
 
-def _copy(side: DatasetFingerprint, one: int, other: int, copies: Mapping[tuple[int, int], int]) -> bool:
-    if side.pixels[one] is not None and side.pixels[one] == side.pixels[other]:
+def _copy(dataset: DatasetFingerprint, one: int, other: int, copies: Mapping[tuple[int, int], int]) -> bool:
+    if dataset.pixels[one] is not None and dataset.pixels[one] == dataset.pixels[other]:
         return True
-    return side.patients[one] == side.patients[other] and (one, other) in copies
+    return dataset.patients[one] == dataset.patients[other] and (one, other) in copies

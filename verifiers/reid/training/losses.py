@@ -114,7 +114,7 @@ class PairScore(nn.Module):
 
 
 class VerificationTask:
-    """A score of pairs by cross entropy; impostor pairs are drawn anew each epoch."""
+    """A score of pairs by cross entropy; impostor pairs are drawn again each epoch."""
 
     def __init__(
         self,

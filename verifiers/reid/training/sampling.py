@@ -49,7 +49,7 @@ def impostor_pairs(patients: NDArray[np.int64], count: int, draw: np.random.Gene
 def pair_batches(
     patients: NDArray[np.int64], batch: int, draw: np.random.Generator
 ) -> list[NDArray[np.intp]]:
-    """All genuine pairs and as many impostor pairs, drawn anew, shuffled: batches of ``(n, 2)``."""
+    """All genuine pairs and as many impostor pairs, drawn again, shuffled: batches of ``(n, 2)``."""
     genuine = genuine_pairs(patients)
     pairs = np.concatenate([genuine, impostor_pairs(patients, len(genuine), draw)])
     pairs = pairs[draw.permutation(len(pairs))]

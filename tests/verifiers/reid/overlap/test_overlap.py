@@ -118,8 +118,8 @@ def visit(batches: Any) -> Any:
 
 
 def of(places: dict[str, Path], *names: str, **options: Any) -> Overlap:
-    sides = [side_of(places[name], name.upper()) for name in names]
-    return compare_datasets(*sides, models=options.pop("models", MODELS), visit=visit, **options)
+    datasets = [side_of(places[name], name.upper()) for name in names]
+    return compare_datasets(*datasets, models=options.pop("models", MODELS), visit=visit, **options)
 
 
 def test_datasets_that_share_nobody_are_exclusive_with_the_bound(places: dict[str, Path]) -> None:
@@ -135,7 +135,7 @@ def test_datasets_that_share_nobody_are_exclusive_with_the_bound(places: dict[st
 def test_shared_patients_are_found_by_other_visits_and_no_others(places: dict[str, Path]) -> None:
     found = of(places, "a", "c")
     names = {
-        (found.sides[0].names[p.patients[0]], found.sides[1].names[p.patients[1]])
+        (found.datasets[0].names[p.patients[0]], found.datasets[1].names[p.patients[1]])
         for p in found.pairs
         if p.matched
     }
@@ -167,7 +167,7 @@ def test_a_verification_model_decides_where_there_is_one(places: dict[str, Path]
     assert sum(judge.calls)
     assert found.result == "overlapping"
     assert {p.patients[0] for p in found.pairs if p.matched} == {
-        found.sides[0].names.index(f"p{patient}") for patient in SHARED
+        found.datasets[0].names.index(f"p{patient}") for patient in SHARED
     }
     assert all(0 <= p.score <= 1 for p in found.pairs if p.score is not None)
 
@@ -219,10 +219,10 @@ def test_with_an_image_that_cannot_be_read_nothing_is_exclusive(
 ) -> None:
     bad = tmp_path / "SECRETNAME.png"
     bad.write_bytes(content)
-    sides = side_of(places["a"], "A"), side_of(places["b"], "B")
+    datasets = side_of(places["a"], "A"), side_of(places["b"], "B")
     found = compare_datasets(
-        sides[0],
-        replace(sides[1], images=(*sides[1].images, Item(bad, bad.name))),
+        datasets[0],
+        replace(datasets[1], images=(*datasets[1].images, Item(bad, bad.name))),
         models=MODELS,
         visit=visit,
     )
@@ -254,8 +254,8 @@ def test_pages_that_are_not_compared_leave_a_doubt(places: dict[str, Path], tmp_
     more = replace(other, images=(*other.images, Item(tmp_path / "x.tif", "x.tif", "x")))
     found = compare_datasets(one, more, models=MODELS, visit=visit)
     assert found.result == "inconclusive"
-    assert found.sides[1].unread == {"further-pages": 1}
-    assert len(found.sides[1].vectors[Modality.RADIOGRAPH].images) == 131
+    assert found.datasets[1].unread == {"further-pages": 1}
+    assert len(found.datasets[1].vectors[Modality.RADIOGRAPH].images) == 131
 
 
 def test_a_text_that_stands_for_nothing_leaves_no_doubt(places: dict[str, Path], tmp_path: Path) -> None:
@@ -275,15 +275,15 @@ def test_a_side_of_which_nothing_has_a_look_is_compared_all_the_same(
 
 
 def test_what_was_not_even_opened_leaves_a_doubt(places: dict[str, Path]) -> None:
-    sides = side_of(places["a"], "A"), replace(side_of(places["b"], "B"), unread={"image not there": 2})
-    found = compare_datasets(*sides, models=MODELS, visit=visit)
+    datasets = side_of(places["a"], "A"), replace(side_of(places["b"], "B"), unread={"image not there": 2})
+    found = compare_datasets(*datasets, models=MODELS, visit=visit)
     assert found.result == "inconclusive"
     assert "image not there 2" in found.comparisons[0].verdict.sentence
 
 
 def test_without_a_calibration_nothing_is_decided(places: dict[str, Path]) -> None:
-    sides = [side_of(places[name], name, labelled=False) for name in ("a", "b")]
-    found = compare_datasets(*sides, models=MODELS, visit=visit)
+    datasets = [side_of(places[name], name, labelled=False) for name in ("a", "b")]
+    found = compare_datasets(*datasets, models=MODELS, visit=visit)
     assert found.result == "inconclusive"
     assert "the model is not calibrated for radiographs" in found.comparisons[0].verdict.sentence
     assert {p.decision for p in found.pairs} == {"undecided"}
@@ -318,8 +318,8 @@ def test_datasets_of_different_kinds_of_images_cannot_be_told_apart(places: dict
             slides = batch[0].path.parent == places["b"]
             yield [replace(one, modality=Modality.SLIDE) if slides else one for one in found]
 
-    sides = side_of(places["a"], "A"), side_of(places["b"], "B")
-    found = compare_datasets(*sides, models=MODELS, visit=other_kind)
+    datasets = side_of(places["a"], "A"), side_of(places["b"], "B")
+    found = compare_datasets(*datasets, models=MODELS, visit=other_kind)
     assert found.result == "inconclusive"
     assert "the datasets have no images of one modality in common" in found.comparisons[0].verdict.sentence
 
@@ -327,9 +327,9 @@ def test_datasets_of_different_kinds_of_images_cannot_be_told_apart(places: dict
 def test_splits_of_a_table_are_compared_and_names_on_both_sides_leak(tmp_path: Path) -> None:
     folder_of(tmp_path, range(40), split="train")
     folder_of(tmp_path, range(38, 70), visits=1, split="test")
-    sides = datasets_from_splits(tmp_path / "labels.csv", tmp_path)
-    found = compare_datasets(*sides, models=MODELS, same_ids=True)
-    assert [side.title for side in sides] == ["test", "train"]
+    datasets = datasets_from_splits(tmp_path / "labels.csv", tmp_path)
+    found = compare_datasets(*datasets, models=MODELS, same_ids=True)
+    assert [side.title for side in datasets] == ["test", "train"]
     assert found.result == "overlapping"
     assert found.comparisons[0].evidence.ids == 2
 
@@ -352,10 +352,10 @@ def test_the_outcome_is_the_same_whoever_looks_and_in_whatever_batches(places: d
         for batch in batches:
             yield [fingerprint_images([image], MODELS)[0] for image in batch]
 
-    sides = side_of(places["a"], "A"), side_of(places["c"], "C")
+    datasets = side_of(places["a"], "A"), side_of(places["c"], "C")
     assert (
-        compare_datasets(*sides, models=MODELS).pairs
-        == compare_datasets(*sides, models=MODELS, visit=one_at_a_time).pairs
+        compare_datasets(*datasets, models=MODELS).pairs
+        == compare_datasets(*datasets, models=MODELS, visit=one_at_a_time).pairs
     )
 
 

@@ -72,7 +72,7 @@ def test_a_damaged_calibration_is_refused(text: str) -> None:
 
 
 def outcome(result: str, *held: Modality) -> Any:
-    return SimpleNamespace(result=result, sides=[SimpleNamespace(vectors=dict.fromkeys(held))])
+    return SimpleNamespace(result=result, datasets=[SimpleNamespace(vectors=dict.fromkeys(held))])
 
 
 def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named() -> None:
