@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.01,
     show_default=True,
-    help="Rate, over pairs of patients, that the threshold is set for.",
+    help="Target false match rate over pairs of patients.",
 )
 @click.option(
     "--output",

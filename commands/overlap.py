@@ -47,7 +47,7 @@ def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=1e-3,
     show_default=True,
-    help="Rate, over pairs of patients, that the threshold is set for.",
+    help="Target false match rate over pairs of patients.",
 )
 @click.option(
     "--output", type=FILE, metavar="FOLDER", help="Write pairs.parquet, pairs.html and overlap.json there."

@@ -58,11 +58,11 @@ class Draft:
 def path_problem(value: str) -> tuple[str, str] | None:
     """Why a text cannot be a path, and what to write instead."""
     if not value.strip():
-        return "The path is empty", "Name a file or folder, relative to the policy"
+        return "The path is empty", "Set a file or folder, relative to the policy"
     if not value.isprintable():
         return "The path holds a control character", "Rename the file or folder"
     if value.startswith("~"):
-        return "A path is taken literally; ~ is not your home folder here", "Write the path out"
+        return "Paths are not expanded: ~ does not mean the home folder here", "Write the full path"
     if "://" in value:
         return "A path must be local", "Mount the store, or copy its objects to a folder"
     return None

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 PRESETS: tuple[str, ...] = get_args(PresetName)
 
-_FAILED = "The policy cannot be followed"
+_FAILED = "The policy is invalid"
 _FORMS: Mapping[str, str] = {
     "string_type": "Write text, in quotes",
     "bool_type": "Write true or false",
@@ -35,7 +35,7 @@ _FORMS: Mapping[str, str] = {
     "path_type": "Write a path, relative to the policy",
     "too_short": "Name at least one",
     "too_long": "Name fewer",
-    "string_too_short": "Write some text",
+    "string_too_short": "Write a non-empty text",
     "string_too_long": "Write a shorter text",
 }
 _PATTERNS: Mapping[str, str] = {
@@ -82,7 +82,7 @@ def load(path: Path) -> Policy:
     Raises
     ------
     PolicyError
-        The policy cannot be followed; every problem found is in it.
+        The policy is invalid; every problem found is in it.
     UsageError
         There is no such file, or it cannot be read.
     """
@@ -91,16 +91,18 @@ def load(path: Path) -> Policy:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         what = f"The policy cannot be read: {error.strerror or 'unknown reason'}"
-        raise UsageError(what, "Name a policy; medsanitize init writes one") from None
+        raise UsageError(what, "Pass the path of a policy; medsanitize init creates one") from None
     if len(raw) > MAX_BYTES:
-        problem = Problem(1, 1, "The policy is larger than 1 MB", "Keep lists in files and name the files")
+        problem = Problem(
+            1, 1, "The policy is larger than 1 MB", "Move lists to files and set the file names"
+        )
         raise PolicyError(_FAILED, (problem,))
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8", "replace")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        problem = Problem(line, column, "The policy is not UTF-8", "Save it with the encoding UTF-8")
+        problem = Problem(line, column, "The policy is not UTF-8", "Save it as UTF-8")
         raise PolicyError(_FAILED, (problem,)) from None
     return loads(text, base=Path(os.path.abspath(path)).parent)
 
@@ -118,7 +120,7 @@ def loads(text: str, *, base: Path) -> Policy:
     Raises
     ------
     PolicyError
-        The policy cannot be followed; every problem found is in it, by line and column.
+        The policy is invalid; every problem found is in it, by line and column.
     """
     tree, problems = read_yaml(text)
     if tree is None:
@@ -158,7 +160,7 @@ def _preset_json(name: str) -> str:
     data = tree.plain() if tree else {}
     problems += _normalise_attributes(data, tree) if tree else []
     if problems:
-        raise PolicyError(f"The shipped preset {name} cannot be followed", tuple(problems))
+        raise PolicyError(f"The shipped preset {name} is invalid", tuple(problems))
     return json.dumps(data)
 
 
@@ -188,7 +190,7 @@ def _normalise_section(data: dict[str, Any], tree: Node, section: str) -> Iterat
             yield Problem(*keys[name], found.message, found.remedy)
         elif found in node.value:
             line = node.keys[found][0]
-            message = f"This names the same attribute as line {line}"
+            message = f"Duplicate of the attribute in line {line}"
             yield Problem(*keys[name], message, "Delete one of the two")
         else:
             node.value[found], node.keys[found] = value, keys[name]
@@ -263,11 +265,11 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
         elif draft.get(*path) is None:
             yield draft.problem(path, f"{_dotted(path)} has no value", "Write one, or delete the key")
         elif kind == "string_type" and isinstance(draft.get(*path), (int, float)):
-            message = f"{_dotted(path)} is text and must be in quotes"
+            message = f"{_dotted(path)} is a text and must be quoted"
             yield draft.problem(path, message, 'Put it in quotes, as in "1.0"')
         else:
             yield draft.problem(
-                path, f"{_dotted(path)} has a value of the wrong form", _form(kind, name, error["msg"])
+                path, f"{_dotted(path)} has an invalid value", _form(kind, name, error["msg"])
             )
 
 
@@ -280,7 +282,7 @@ def _form_of_input(value: object) -> str:
 
 def _form(kind: str, name: str, message: str) -> str:
     if kind == "string_pattern_mismatch":
-        return _PATTERNS.get(name, "Compare it with the output of: medsanitize schema")
+        return _PATTERNS.get(name, "See the schema: medsanitize schema")
     if kind == "literal_error":
         allowed = message.removeprefix("Input should be ").replace("'", "")
         return f"Write {allowed}" + _SECTIONS.get(name, "")
@@ -301,7 +303,7 @@ def _nearest(path: tuple[str | int, ...], form: type[BaseModel] | None) -> str:
     """The known key nearest to an unknown one, or all that are known there."""
     known = _known_keys(path[:-1]) if form is None else list(form.model_fields)
     near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
-    return f"Perhaps '{near[0]}' is meant" if near else "Known here: " + ", ".join(known)
+    return f"Did you mean '{near[0]}'?" if near else "Known here: " + ", ".join(known)
 
 
 def _known_keys(path: tuple[str | int, ...]) -> list[str]:

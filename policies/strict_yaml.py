@@ -37,9 +37,9 @@ _WORDS: dict[str, Scalar] = {
 }
 _SYNTAX_HINTS = (
     ("cannot start any token", "Indent with spaces, and put text with special characters in quotes"),
-    ("mapping values are not allowed", "Put text that holds a colon in quotes, and check the indentation"),
-    ("could not find expected ':'", "Write a colon and a space after the key"),
-    ("unexpected end of stream", "Close the quotes that are open here"),
+    ("mapping values are not allowed", "Quote text that contains a colon, and check the indentation"),
+    ("could not find expected ':'", "Add a colon and a space after the key"),
+    ("unexpected end of stream", "Close the open quotes"),
     ("expected ',' or", "Close the bracket, or write a comma"),
     ("expected <block end>", "Check the indentation, and close quotes and brackets"),
 )
@@ -95,14 +95,14 @@ def read_yaml(text: str) -> tuple[Node | None, list[Problem]]:
     """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         return None, [
-            Problem(1, 1, "The policy is larger than 1 MB", "Keep lists in files and name the files")
+            Problem(1, 1, "The policy is larger than 1 MB", "Move lists to files and set the file names")
         ]
     reader = _Reader()
     reader.read(text)
     root = reader.root if reader.finished else None
     if not reader.problems and (root is None or not isinstance(root.value, dict)):
         line, column = root.place if root else (1, 1)
-        reader.report((line, column), "The policy is not a mapping of keys", "Begin with: version: 1")
+        reader.report((line, column), "The policy is not a mapping of keys", "Start with: version: 1")
     if root is not None and not isinstance(root.value, dict):
         root = None
     return root, reader.problems
@@ -148,7 +148,7 @@ class _Reader:
                 place, "A control character is not allowed in YAML", "Delete it, or write it as an escape"
             )
         except (YAMLError, ValueError, OverflowError):
-            self.report((1, 1), "This is not YAML", "Compare it with the output of: medsanitize init")
+            self.report((1, 1), "Invalid YAML", "Compare it with the output of: medsanitize init")
 
     def _take(self, event: Any) -> bool:
         """Take one event; False ends the reading."""
@@ -157,7 +157,7 @@ class _Reader:
         if kind == "DocumentStartEvent":
             return self._document(event, place)
         if kind == "AliasEvent":
-            self.report(place, "An alias is not allowed", "Write the value out")
+            self.report(place, "An alias is not allowed", "Repeat the value instead")
             self._put(Node(place))
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
             self._marks(event, place)
@@ -177,7 +177,7 @@ class _Reader:
     def _document(self, event: Any, place: SourcePosition) -> bool:
         self._documents += 1
         if self._documents > 1:
-            self.report(place, "A second document begins here", "Keep one policy a file")
+            self.report(place, "A second document begins here", "Write one policy per file")
             return False
         if event.version or event.tags:
             self.report(place, "A directive is not allowed", "Delete the lines that begin with %")
@@ -185,7 +185,7 @@ class _Reader:
 
     def _marks(self, event: Any, place: SourcePosition) -> None:
         if event.anchor is not None:
-            self.report(place, "An anchor is not allowed", "Delete the & and its name; write values out")
+            self.report(place, "An anchor is not allowed", "Delete the & and its name; repeat values instead")
         if event.ctag is not None and str(event.ctag) not in ("", "None"):
             self.report(place, "A tag is not allowed", "Delete the ! and its name; put text in quotes")
 
@@ -207,16 +207,18 @@ class _Reader:
     def _key(self, top: _Open, key: str, place: SourcePosition, quoted: bool) -> None:
         top.value_next = True
         if key == "<<" and not quoted:
-            self.report(place, "A merge key is not allowed", "Write the keys out")
+            self.report(place, "A merge key is not allowed", "List the keys instead")
         elif not quoted and not isinstance(_resolve(key)[0], str):
-            self.report(place, "A key reads as a number, true, false or nothing", "Put the key in quotes")
+            self.report(
+                place, "The key would be read as a number, a boolean or null", "Put the key in quotes"
+            )
         elif not quoted and _resolve(key)[1]:
-            self.report(place, "YAML readers disagree about what this key is", "Put the key in quotes")
+            self.report(place, "The key is ambiguous between YAML versions", "Put the key in quotes")
         elif key in top.node.keys:
             line = top.node.keys[key][0]
             self.report(
                 place,
-                f"The key {display_key(key)} is there twice, first in line {line}",
+                f"The key {display_key(key)} is duplicated; first in line {line}",
                 "Delete one of the two",
             )
         else:
@@ -256,12 +258,12 @@ def _resolve(text: str) -> tuple[Scalar, tuple[str, str] | None]:
         return _WORDS[text], None
     if _YAML_1_1_BOOLEANS.fullmatch(text):
         return text, (
-            "YAML readers disagree about what this word is",
+            "The word is ambiguous between YAML versions",
             "Write true or false, or put it in quotes",
         )
     if _OCTAL_LOOKING.fullmatch(text) or _GROUPED.fullmatch(text):
         return text, (
-            "YAML readers disagree about what this number is",
+            "The number is ambiguous between YAML versions",
             "Write decimal digits without a leading zero, or put it in quotes",
         )
     if _NOT_A_NUMBER.fullmatch(text):
@@ -279,7 +281,7 @@ def _syntax(problem: str) -> tuple[str, str]:
     """Message and remedy of a syntax error; the parser's own words may quote the text."""
     for sign, remedy in _SYNTAX_HINTS:
         if sign in problem:
-            return "This is not YAML from here on", remedy
+            return "Invalid YAML from this position", remedy
     if "tag" in problem:
         return "A tag is not allowed", "Delete the ! and its name; put text in quotes"
-    return "This is not YAML from here on", "Check quotes, brackets, colons and indentation"
+    return "Invalid YAML from this position", "Check quotes, brackets, colons and indentation"

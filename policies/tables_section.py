@@ -37,7 +37,7 @@ class TableSection(Section):
 
 
 class KAnonymity(Section):
-    """How many patients must share what all tables together say of each of them (k-anonymity)."""
+    """k-anonymity: how many patients must share each combination of values over all tables."""
 
     least: Annotated[int, Field(ge=2, le=1000)] = 5
     """Patients of a group; those of smaller groups are counted."""

@@ -41,14 +41,12 @@ def parse_tag_pattern(name: str) -> str | InvalidTagPattern:
     if _MASK.fullmatch(bare):
         return _allowed(bare)
     if not _KEYWORD.fullmatch(name):
-        return InvalidTagPattern("This names no attribute", _FORMS)
+        return InvalidTagPattern("Not an attribute name or tag", _FORMS)
     found = _table_keywords().get(name) or _dictionary().get(name)
     if found is not None:
         return _allowed(found)
     near = difflib.get_close_matches(name, _dictionary(), n=1, cutoff=0.75)
-    return InvalidTagPattern(
-        "No attribute has this keyword", f"Perhaps {near[0]} is meant" if near else _FORMS
-    )
+    return InvalidTagPattern("Unknown attribute keyword", f"Did you mean {near[0]}?" if near else _FORMS)
 
 
 def dictionary_vr(name_mask: str) -> str:
@@ -65,12 +63,12 @@ def _allowed(found: str) -> str | InvalidTagPattern:
     group = found[:4]
     if "x" not in group and int(group, 16) % 2:
         return InvalidTagPattern(
-            "A private attribute cannot be named by its block",
-            "Name its creator under dicom.safe_private",
+            "A private attribute cannot be identified by its block",
+            "Set its private creator in dicom.safe_private",
         )
     if group in ("0000", "0002", "fffe"):
         return InvalidTagPattern(
-            f"Group {group} is not part of the data set and is always written anew", "Delete this line"
+            f"Group {group} is not part of the data set and is always regenerated", "Delete this line"
         )
     return found
 

@@ -101,7 +101,7 @@ keys:
 #  reference: {{images: ./export, table: ./labels.csv, label: finding}}
 #  form: cr
 
-# What pseudonyms look like. The table (patient_id,pseudonym) holds those that you have already given.
+# Format of pseudonyms. The table (patient_id,pseudonym) holds those that you have already given.
 #pseudonyms:
 #  prefix: SITE1-
 #  table: ./pseudonyms.csv
@@ -194,7 +194,7 @@ def policy_template(preset: PresetName, name: str) -> str:
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
         raise UsageError(
-            "This cannot be the name of a release",
+            "Invalid release name",
             "Use at most 64 lower-case letters, digits, dots, dashes and underscores",
         )
     return _TEMPLATE.format(preset=preset, name=name)

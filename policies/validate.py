@@ -62,9 +62,7 @@ def _published(draft: Draft) -> Iterator[Problem]:
     try:
         date.fromisoformat(value)
     except ValueError:
-        yield draft.problem(
-            ("release", "date"), "The calendar has no such date", "Write the date as YYYY-MM-DD"
-        )
+        yield draft.problem(("release", "date"), "The date does not exist", "Write the date as YYYY-MM-DD")
 
 
 def _keys(draft: Draft) -> Iterator[Problem]:
@@ -73,25 +71,25 @@ def _keys(draft: Draft) -> Iterator[Problem]:
     if len(given) > 1:
         yield draft.problem(
             ("keys", given[1]),
-            f"The release key comes from two places: keys.{given[0]} and keys.{given[1]}",
+            f"The release key has two sources: keys.{given[0]} and keys.{given[1]}",
             "Keep exactly one of file, env and command",
         )
     elif not given and not anonymous:
         yield draft.problem(
             ("keys",),
-            "The release key comes from nowhere",
-            "Write keys: {file: ./release.key} and make the file with: medsanitize keygen ./release.key",
+            "The release key has no source",
+            "Write keys: {file: ./release.key} and create the file: medsanitize keygen ./release.key",
         )
 
 
 def _registry(draft: Draft) -> Iterator[Problem]:
     given = [name for name in ("file", "env") if draft.get("registry", "key", name) is not None]
-    remedy = "Write registry.key: {file: ./registry.key} and make it with: medsanitize keygen ./registry.key"
+    remedy = "Write registry.key: {file: ./registry.key} and create it: medsanitize keygen ./registry.key"
     if draft.get("registry", "key") is not None and len(given) != 1:
-        what = "The key of the registry must come from exactly one place: file or env"
+        what = "The registry key must have exactly one source: file or env"
         yield draft.problem(("registry", "key"), what, remedy)
     elif draft.get("overlap") is not None and not given:
-        what = "overlap needs the embeddings in the registry, which are encrypted, and names no key"
+        what = "overlap needs the encrypted embeddings of the registry, but registry.key is not set"
         yield draft.problem(("overlap",), what, remedy)
 
 
@@ -104,13 +102,13 @@ def _anonymous(draft: Draft) -> Iterator[Problem]:
         yield draft.problem(path, "An anonymous release cannot keep UIDs: they link to the source", remedy)
     if draft.get("pseudonyms", "table") is not None:
         path = ("pseudonyms", "table")
-        yield draft.problem(path, "An anonymous release cannot use pseudonyms given elsewhere", remedy)
+        yield draft.problem(path, "An anonymous release cannot use an external pseudonym table", remedy)
     if draft.get("keys", "scope") == "project":
         path = ("keys", "scope")
-        yield draft.problem(path, "An anonymous release shares its pseudonyms with no other", remedy)
+        yield draft.problem(path, "An anonymous release cannot share pseudonyms with other releases", remedy)
     if draft.get("release", "approve") == "required":
         path = ("release", "approve")
-        what = "An anonymous run cannot wait for approval: its key is gone as soon as it stops"
+        what = "An anonymous run cannot wait for approval: its key is deleted when it stops"
         yield draft.problem(path, what, remedy)
 
 
@@ -120,7 +118,7 @@ def _dates(draft: Draft) -> Iterator[Problem]:
     if draft.get(*options, full) is True and draft.get(*options, modified) is True:
         yield draft.problem(
             (*options, full),
-            f"{full} and {modified} contradict each other",
+            f"{full} and {modified} are mutually exclusive",
             f"Write {modified}: false, or {full}: false",
         )
     if (
@@ -128,7 +126,7 @@ def _dates(draft: Draft) -> Iterator[Problem]:
         and draft.get("dicom", "dates", "keep_weekday") is True
     ):
         path = ("dicom", "dates", "keep_weekday")
-        yield draft.problem(path, "keep_weekday means nothing where only the year stays", "Delete it")
+        yield draft.problem(path, "keep_weekday has no effect when only the year is kept", "Delete it")
 
 
 def _faces(draft: Draft) -> Iterator[Problem]:
@@ -137,7 +135,7 @@ def _faces(draft: Draft) -> Iterator[Problem]:
     if draft.get(*option) is True and faces in ("ignore", "flag"):
         yield draft.problem(
             option,
-            f"clean_recognizable_visual_features asks for what pixels.faces: {faces} does not do",
+            f"clean_recognizable_visual_features is not met by pixels.faces: {faces}",
             "Write pixels.faces: deface, or quarantine, or clean_recognizable_visual_features: false",
         )
 
@@ -149,11 +147,11 @@ def _macro(draft: Draft) -> Iterator[Problem]:
         return
     left, top, right, bottom = part
     if left >= right or top >= bottom:
-        what = "wsi.macro.keep names no area"
+        what = "wsi.macro.keep is an empty area"
         yield draft.problem(path, what, "Write [left, top, right, bottom], as in [0.3, 0, 1, 1]")
     elif list(part) == [0, 0, 1, 1]:
-        what = "wsi.macro.keep is the whole picture, and the label is in it"
-        yield draft.problem(path, what, "Leave out the part that shows the label, as in [0.3, 0, 1, 1]")
+        what = "wsi.macro.keep is the whole macro image, which contains the label"
+        yield draft.problem(path, what, "Leave out the label area, as in [0.3, 0, 1, 1]")
 
 
 def _overrides(draft: Draft) -> Iterator[Problem]:
@@ -162,7 +160,7 @@ def _overrides(draft: Draft) -> Iterator[Problem]:
         if action == "U" and "x" not in mask and tag_patterns.dictionary_vr(mask) not in ("UI", ""):
             path = ("dicom", "attributes", mask)
             yield draft.problem(
-                path, "Action U is for UIDs, and this attribute is none", "Write D, Z, X, K or C"
+                path, "Action U applies only to UIDs; this attribute has another VR", "Write D, Z, X, K or C"
             )
 
 
@@ -188,7 +186,7 @@ def _inputs(draft: Draft) -> Iterator[Problem]:
                 yield draft.problem(
                     ("inputs", index),
                     f"Input {index + 1} {same} input {first + 1}",
-                    "Name each folder once, and no folder inside another",
+                    "List each folder once, and no folder inside another",
                 )
                 break
         else:
@@ -205,13 +203,11 @@ def _files(draft: Draft) -> Iterator[Problem]:
         if here is None:
             continue
         if any(_within(here, source) for source in inputs):
-            yield draft.problem(
-                path, f"{name} lies inside an input, and inputs are never written to", _BESIDE
-            )
+            yield draft.problem(path, f"{name} is inside an input; inputs are never written to", _BESIDE)
         elif any(_within(source, here) for source in inputs):
-            yield draft.problem(path, f"An input lies inside {name}", _BESIDE)
+            yield draft.problem(path, f"An input is inside {name}", _BESIDE)
     if output and state and (_within(state, output) or _within(output, state)):
-        inner = "state lies inside output" if _within(state, output) else "output lies inside state"
+        inner = "state is inside output" if _within(state, output) else "output is inside state"
         yield draft.problem(("state",), inner, _BESIDE)
     for path in path_fields(draft.data):
         here = draft.real(*path)
@@ -222,10 +218,10 @@ def _files(draft: Draft) -> Iterator[Problem]:
             and _within(here, output)
         ):
             name = ".".join(step for step in path if isinstance(step, str))
-            yield draft.problem(path, f"{name} lies inside output, which is published", _BESIDE)
+            yield draft.problem(path, f"{name} is inside output, which is published", _BESIDE)
 
 
-_BESIDE = "Name a place beside it"
+_BESIDE = "Choose a folder outside of it"
 
 
 def _within(inner: Path, outer: Path) -> bool:
@@ -240,8 +236,8 @@ def _tables(draft: Draft) -> Iterator[Problem]:
         name = table.get("name")
         if isinstance(name, str):
             if name in names:
-                message = f"Table {index + 1} has the name of table {names[name] + 1}"
-                yield draft.problem(("tables", index, "name"), message, "Give each table its own name")
+                message = f"Table {index + 1} has the same name as table {names[name] + 1}"
+                yield draft.problem(("tables", index, "name"), message, "Give each table a unique name")
             names.setdefault(name, index)
         yield from _columns(draft, index, table)
 
@@ -250,21 +246,21 @@ def _synthesize(draft: Draft) -> Iterator[Problem]:
     path: Steps = ("synthesize", "labels")
     by_label, labels = draft.get("synthesize", "replace") == "by-label", draft.get(*path)
     if by_label and not labels:
-        what = "synthesize.replace: by-label names no label"
+        what = "synthesize.replace: by-label requires labels"
         yield draft.problem(path, what, "Write synthesize.labels: [LABEL], or replace: all")
     elif labels and not by_label:
-        what = "synthesize.labels means nothing without replace: by-label"
+        what = "synthesize.labels has no effect without replace: by-label"
         yield draft.problem(path, what, "Delete it, or write replace: by-label")
     if by_label and not all(isinstance(one, str) and not is_url(one) for one in draft.items("inputs")):
-        what = "synthesize.replace: by-label needs local folders as inputs: the table names files"
-        remedy = "Copy the objects to a folder and name that, or write replace: all or flagged"
+        what = "synthesize.replace: by-label requires local input folders: its table lists files"
+        remedy = "Copy the objects to a local folder, or write replace: all or flagged"
         yield draft.problem(("synthesize", "replace"), what, remedy)
     defaults = {"training": "train", "holdout": "holdout", "calibration": "calibration"}
     parts = {name: draft.get("synthesize", "reference", name) or value for name, value in defaults.items()}
     if draft.get("synthesize", "reference") is not None and len(set(map(str, parts.values()))) < len(parts):
         path = ("synthesize", "reference")
-        what = "Two parts of synthesize.reference have one name"
-        yield draft.problem(path, what, "Give patients to train, hold out and calibrate on, each a part")
+        what = "Two splits of synthesize.reference have the same name"
+        yield draft.problem(path, what, "Use different splits for training, holdout and calibration")
 
 
 def _columns(draft: Draft, index: int, table: dict[str, Any]) -> Iterator[Problem]:
@@ -278,5 +274,7 @@ def _columns(draft: Draft, index: int, table: dict[str, Any]) -> Iterator[Proble
                 continue
             if column in seen:
                 path: Steps = ("tables", index, role, position) if several else ("tables", index, role)
-                yield draft.problem(path, f"A column of {role} is named before", "Give each column one role")
+                yield draft.problem(
+                    path, f"A column of {role} already has another role", "Give each column one role"
+                )
             seen.add(column)

@@ -44,26 +44,26 @@ def _wanted(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]
         place = (*path, "query", keyword)
         if keyword not in STUDY_KEYS | SERIES_KEYS:
             near = difflib.get_close_matches(str(keyword), sorted(STUDY_KEYS | SERIES_KEYS), n=1, cutoff=0.6)
-            remedy = f"Perhaps '{near[0]}' is meant" if near else f"Known here: {_known()}"
+            remedy = f"Did you mean '{near[0]}'?" if near else f"Known here: {_known()}"
             yield draft.problem(
-                place, f"The keyword {display_key(str(keyword))} cannot choose studies", remedy
+                place, f"The keyword {display_key(str(keyword))} is not supported in queries", remedy
             )
         elif isinstance(value, str) and (not value.isprintable() or "\\" in value):
-            what = "A value to match holds a backslash or a control character"
-            yield draft.problem(place, what, "Write one value, or name several studies in a worklist")
+            what = "The value contains a backslash or a control character"
+            yield draft.problem(place, what, "Write a single value, or list several studies in a worklist")
         elif isinstance(value, str) and keyword.endswith("UID") and set(value) & set("*?"):
-            yield draft.problem(place, "A UID is matched as a whole", "Write it without wildcards")
+            yield draft.problem(place, "UIDs do not support wildcard matching", "Write the complete UID")
         elif isinstance(value, str) and keyword.endswith("Time") and not _is_time(value):
-            what = "This is no time of day, nor a range of them"
-            yield draft.problem(place, what, "Write it as in '0930' or 0800-1159, without wildcards")
+            what = "Not a time of day or a range of times"
+            yield draft.problem(place, what, "Write it like '0930' or 0800-1159, without wildcards")
     if one.get("worklist") is not None:
         return
     if not values:
-        yield draft.problem(path, "This input would read everything that the PACS holds", _CHOOSE)
+        yield draft.problem(path, "This input would retrieve the whole PACS", _CHOOSE)
     elif not any(key in STUDY_KEYS and _narrows(key, value) for key, value in values.items()):
-        what = "The query leaves no study out, so it would ask for everything that the PACS holds"
+        what = "The query matches every study and would retrieve the whole PACS"
         yield draft.problem(
-            (*path, "query"), what, "Add a key of studies, as in StudyDate or ModalitiesInStudy"
+            (*path, "query"), what, "Add a study-level key such as StudyDate or ModalitiesInStudy"
         )
 
 
@@ -95,15 +95,15 @@ def _peer(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
         and (found := re.search(r":([0-9]{1,5})$", peer))
         and int(found[1]) not in _PORTS
     ):
-        yield draft.problem((*path, "dimse"), "There is no such port", "Write one from 1 to 65535")
+        yield draft.problem((*path, "dimse"), "Invalid port", "Write a port from 1 to 65535")
     if peer is None:
         return
     moves, port = one.get("retrieve") == "move", one.get("port")
     if moves and port is None:
-        what = "retrieve: move needs the port at which objects are received"
-        yield draft.problem(path, what, "Add port: 11112, and tell the peer of it")
+        what = "retrieve: move requires port, the local C-MOVE destination port"
+        yield draft.problem(path, what, "Add port: 11112, and configure it as a move destination on the peer")
     elif port is not None and not moves:
-        yield draft.problem((*path, "port"), "port means nothing without retrieve: move", "Delete it")
+        yield draft.problem((*path, "port"), "port has no effect without retrieve: move", "Delete it")
 
 
 _PORTS = range(1, 65536)
@@ -115,12 +115,12 @@ def _web(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
     if not isinstance(address, str):
         return
     if len(given) > 1:
-        what = "A DICOMweb service takes one credential, token or login"
+        what = "A DICOMweb service accepts one credential: token or login"
         yield draft.problem((*path, "login"), what, "Delete one of the two")
     if not is_valid_service(address):
-        yield draft.problem((*path, "dicomweb"), "This is no address of a service", "Write https://host/path")
+        yield draft.problem((*path, "dicomweb"), "Invalid service URL", "Write https://host/path")
     elif given and not may_carry_credentials(address):
-        what = "Credentials would travel in the clear"
+        what = "Credentials would be sent unencrypted"
         yield draft.problem((*path, "dicomweb"), what, "Write https://")
 
 
@@ -153,8 +153,8 @@ def check_stores(draft: Draft) -> Iterator[Problem]:
         if wrong is not None:
             yield draft.problem(path, *wrong)
         elif any(_within(address, other) or _within(other, address) for _, other in addresses[:number]):
-            what = "overlaps an address named before" if path[0] == "inputs" else "overlaps an input"
-            yield draft.problem(path, f"This {what}", "Name each place once, and none inside another")
+            what = "overlaps an address listed before" if path[0] == "inputs" else "overlaps an input"
+            yield draft.problem(path, f"This {what}", "List each location once, and none inside another")
 
 
 def _problem(address: str, schemes: tuple[str, ...]) -> tuple[str, str] | None:
@@ -162,25 +162,28 @@ def _problem(address: str, schemes: tuple[str, ...]) -> tuple[str, str] | None:
     scheme, _, rest = address.partition("://")
     if scheme not in schemes:
         if scheme in STORES:
-            return "A release cannot be put there", f"Write a folder, {_EXAMPLES}"
-        return "Nothing reads or writes this kind of address", f"Write a folder, {_EXAMPLES}"
+            return "A release cannot be written to this kind of address", f"Write a folder, {_EXAMPLES}"
+        return "Unsupported kind of address", f"Write a folder, {_EXAMPLES}"
     if len(address) > LONGEST_ADDRESS:  # it would be taken for a local path
         return f"The address is longer than {LONGEST_ADDRESS:,} characters", "Write a shorter one"
     if not address.isprintable() or re.search(r"\s", address):
-        return "The address holds a space or control character", "Write it without, or rename the place"
+        return "The address contains a space or control character", "Remove it, or rename the location"
     host, _, below = rest.partition("/")
     if not host:
-        return "The address names no bucket or server", f"Write {_EXAMPLES}"
+        return "The address has no bucket or server", f"Write {_EXAMPLES}"
     web = scheme in ("http", "https")
     if web and "@" in urlsplit(address).netloc:
-        return "The address holds a user or password", "Keep credentials in the environment (~/.netrc)"
+        return "The address contains a user or password", "Keep credentials in the environment (~/.netrc)"
     if web and {"?", "#"} & set(address):
-        return "The address holds a query", "Name one file, or a listing that ends in a slash"
+        return "The address contains a query", "Use the URL of one file, or of a listing that ends in a slash"
     parts = below.removesuffix("/").split("/")
     if below and any(part in ("", ".", "..") for part in parts):
-        return "The address holds an empty name, or one of dots", "Write it without"
+        return "The address contains an empty or dots-only path segment", "Write it without"
     if not web and {"?", "*", "["} & set(below):
-        return "The address holds a character that libraries take for a pattern", "Rename the prefix"
+        return (
+            "The address contains a character that storage libraries treat as a wildcard",
+            "Rename the prefix",
+        )
     return None
 
 

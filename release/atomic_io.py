@@ -24,26 +24,26 @@ AWAY: Final = frozenset(
 )
 """What a network file system says whose server is gone; no single file is to blame."""
 _ROOM: Final = 64 * 1024
-_MEMORY: Final = ("Memory is used up", "Free some memory and run the same command again")
+_MEMORY: Final = ("Out of memory", "Free some memory and run the same command again")
 _FILES: Final = ("Too many files are open", "Raise the limit (ulimit -n) and run the same command again")
 _REMEDIES: Final = {
     **dict.fromkeys(
         AWAY,
-        ("A network file system does not answer", "See that it is mounted and run the same command again"),
+        ("A network file system does not respond", "Check the mount and run the same command again"),
     ),
     errno.ENOMEM: _MEMORY,
     errno.EMFILE: _FILES,
     errno.ENFILE: _FILES,
     errno.ENOSPC: ("The disk is full", "Free some space and run the same command again"),
-    errno.EDQUOT: ("The disk quota is used up", "Free some space and run the same command again"),
+    errno.EDQUOT: ("The disk quota is exceeded", "Free some space and run the same command again"),
     errno.EROFS: ("The disk is read-only", "Mount it writable and run the same command again"),
     errno.EIO: ("The disk reports an input/output error", "Check the disk and run the same command again"),
     errno.EACCES: (
-        "A folder of the release may not be written",
+        "A folder of the release is not writable",
         "Grant write access and run the same command again",
     ),
     errno.EPERM: (
-        "A folder of the release may not be changed",
+        "A folder of the release cannot be modified",
         "Grant write access and run the same command again",
     ),
 }

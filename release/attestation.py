@@ -36,7 +36,7 @@ from medsanitize.release.summary import Summary
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 PREDICATE_TYPE: Final = "urn:medsanitize:predicate:sanitization:1"
-_KEYGEN: Final = "Make one with: medsanitize keygen --signing FILE"
+_KEYGEN: Final = "Create one: medsanitize keygen --signing FILE"
 
 
 def generate_signing_key(path: Path) -> None:
@@ -51,7 +51,7 @@ def generate_signing_key(path: Path) -> None:
     """
     public = path.with_name(f"{path.name}.pub")
     if path.exists() or public.exists():
-        raise UsageError("A key of this name is already there", "Choose another file name")
+        raise UsageError("The key file already exists", "Choose another file name")
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     spki = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -76,13 +76,13 @@ def load_signing_key(path: Path) -> Ed25519PrivateKey:
         raise KeyMaterialError("The signing key cannot be read", _KEYGEN) from None
     if mode & 0o077:
         raise KeyMaterialError(
-            "The signing key can be read by others", "Set its mode to 0600: chmod 600 FILE"
+            "The signing key is readable by other users", "Set its mode to 0600: chmod 600 FILE"
         )
     key: object = None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = load_pem_private_key(content, password=None)
     if not isinstance(key, Ed25519PrivateKey):
-        raise KeyMaterialError("The signing key is not an Ed25519 key in PEM form", _KEYGEN)
+        raise KeyMaterialError("The signing key is not an Ed25519 key in PEM format", _KEYGEN)
     return key
 
 
@@ -93,10 +93,10 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
         with contextlib.suppress(ValueError, UnsupportedAlgorithm):
             key = load_pem_public_key(path.read_bytes())
     except OSError:
-        raise KeyMaterialError("The public key cannot be read", "Give the signer's FILE.pub") from None
+        raise KeyMaterialError("The public key cannot be read", "Pass the signer's FILE.pub") from None
     if not isinstance(key, Ed25519PublicKey):
         raise KeyMaterialError(
-            "The public key is not an Ed25519 key in PEM form", "Give the signer's FILE.pub"
+            "The public key is not an Ed25519 key in PEM format", "Pass the signer's FILE.pub"
         )
     return key
 
@@ -183,7 +183,7 @@ def open_envelope(envelope: bytes, key: Ed25519PublicKey | None) -> dict[str, An
             key.verify(signature, pre_authentication_encoding(payload))
     except InvalidSignature:
         raise IntegrityError(
-            "The signature is not by this key", "Ask the publisher for the right key"
+            "The signature was not made with this key", "Ask the publisher for the correct key"
         ) from None
     except (ValueError, KeyError, IndexError, TypeError, binascii.Error, RecursionError):
         genuine = False

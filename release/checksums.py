@@ -23,7 +23,7 @@ from medsanitize.release.manifest import read_objects
 from medsanitize.release.multi_file_objects import read_parts
 
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)\n")
-_AGAIN: Final = "Run the same command again; if it happens twice, report it as a defect"
+_AGAIN: Final = "Run the same command again; if it fails again, report a bug"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,9 @@ def _sums_of(row: dict[str, Any]) -> Iterator[Checksum]:
     try:
         listed = list(read_parts(row["path"], row["parts"]))
     except (ValueError, TypeError, IndexError):
-        raise IntegrityError("The files of an object are not listed as they must be", _AGAIN) from None
+        raise IntegrityError("The file list of an object is malformed", _AGAIN) from None
     if sum(size for _, size, _ in listed) != row["bytes"] or listed[0][0] != row["path"]:
-        raise IntegrityError("The files of an object contradict it", _AGAIN)
+        raise IntegrityError("The file list of an object contradicts its row", _AGAIN)
     for path, size, digest in listed:
         layout.require_safe(path)
         yield Checksum(path, digest, size)
@@ -161,7 +161,7 @@ def _matched(expected: Iterable[Checksum], staging: Path) -> Iterator[Checksum]:
     for entry in expected:
         found = next(staged, None)
         if found is None or (found.path, found.kind, found.size) != (entry.path, "file", entry.size):
-            raise IntegrityError("The staged files are not those of the manifest", _AGAIN)
+            raise IntegrityError("The staged files do not match the manifest", _AGAIN)
         yield entry
     if next(staged, None) is not None:
         raise IntegrityError("A staged file is not in the manifest", _AGAIN)

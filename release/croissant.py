@@ -54,11 +54,11 @@ def croissant_document(summary: Summary, staging: Path) -> dict[str, Any]:
         "distribution": _distribution(summary, staging),
         "recordSet": [
             _record_set(
-                "objects", "One row an object.", OBJECT_SCHEMA, _objects_source(staging), ("object_id",)
+                "objects", "One row per object.", OBJECT_SCHEMA, _objects_source(staging), ("object_id",)
             ),
             _record_set(
                 "patients",
-                "One row a patient.",
+                "One row per patient.",
                 PATIENT_SCHEMA,
                 {"fileObject": _id("patients.parquet")},
                 ("patient",),
@@ -91,14 +91,14 @@ def _sensitive(summary: Summary) -> str:
     options = ", ".join(code for code, _ in summary.options) or "none"
     return (
         f"Images of patients, {summary.release.mode}, de-identified under the preset {summary.preset} "
-        f"(CID 7050 codes: {options}). report.html states what was checked and what was not."
+        f"(CID 7050 codes: {options}). report.html lists which checks were run and which were not."
     )
 
 
 def _distribution(summary: Summary, staging: Path) -> list[dict[str, Any]]:
     parts = layout.object_manifests(staging)
-    described = [(path, "Object manifest: one row an object.") for path in parts]
-    described.append((staging / layout.PATIENTS, "Patient manifest: one row a patient."))
+    described = [(path, "Object manifest: one row per object.") for path in parts]
+    described.append((staging / layout.PATIENTS, "Patient manifest: one row per patient."))
     files = [_file_object(path, staging, _PARQUET, text) for path, text in described]
     for table in summary.tables:
         kind = _PARQUET if table.path.endswith(".parquet") else "text/csv"

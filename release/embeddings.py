@@ -95,8 +95,8 @@ class Vault:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], place.encode())
         except InvalidTag:
             raise KeyMaterialError(
-                "The embeddings in the registry were sealed under another key, or were changed",
-                "Use the key they were added with, or remove the release and add it again",
+                "The embeddings in the registry were encrypted with another key, or modified",
+                "Use the key they were added with, or remove and re-add the release",
             ) from None
 
 

@@ -54,8 +54,8 @@ def require_safe(path: str) -> str:
     """
     if not is_safe(path):
         raise IntegrityError(
-            "A file of the release would have a name that is not safe",
-            "Choose pseudonyms of letters, digits, '.', '_' and '-' only",
+            "A released file would have an unsafe name",
+            "Use pseudonyms of only letters, digits, '.', '_' and '-'",
         )
     return path
 

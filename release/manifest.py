@@ -48,21 +48,23 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field(
             "kind",
             pa.string(),
-            "Sort of object: dicom, raster (a PNG, JPEG or TIFF file), or slide (not DICOM).",
+            "Kind of object: dicom, raster (a PNG, JPEG or TIFF file) or slide (not DICOM).",
         ),
         _field("modality", pa.string(), "Modality (0008,0060), SM for slides; empty when none is stated."),
-        _field("sop_class", pa.string(), "SOP Class UID; empty for pictures and slides."),
-        _field("transfer_syntax", pa.string(), "Transfer Syntax UID; empty for pictures and slides."),
+        _field("sop_class", pa.string(), "SOP Class UID; empty for raster files and slides."),
+        _field("transfer_syntax", pa.string(), "Transfer Syntax UID; empty for raster files and slides."),
         _field("patient", pa.string(), "Pseudonym of the patient."),
         _field("study", pa.string(), "Pseudonymous Study Instance UID."),
         _field("series", pa.string(), "Pseudonymous Series Instance UID."),
         _field(
             "instance",
             pa.string(),
-            "Pseudonymous SOP Instance UID; of a picture or slide, a UID made for it.",
+            "Pseudonymous SOP Instance UID; for raster files and slides a generated UID.",
         ),
         _field(
-            "bytes", pa.int64(), "Size of the released file in bytes; of all files of an object of several."
+            "bytes",
+            pa.int64(),
+            "Size of the released file in bytes; for a multi-file object the sum of its files.",
         ),
         _field(
             "sha256",
@@ -91,17 +93,21 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field("actions_emptied", pa.int32(), _COUNT.format("emptied (Z)")),
         _field("actions_removed", pa.int32(), _COUNT.format("removed (X)")),
         _field("actions_cleaned", pa.int32(), _COUNT.format("cleaned (C)")),
-        _field("actions_uid", pa.int32(), _COUNT.format("given a new, consistent UID (U)")),
-        _field("actions_kept", pa.int32(), _COUNT.format("kept although a rule names them (K)")),
-        _field("rules", pa.string(), "JSON object: rule id to number of times the rule acted."),
-        _field("pixel_regions_cleaned", pa.int32(), "Number of regions of the pixels that were blanked."),
+        _field("actions_uid", pa.int32(), _COUNT.format("replaced by a new, consistent UID (U)")),
+        _field("actions_kept", pa.int32(), _COUNT.format("kept although a rule applies to them (K)")),
+        _field("rules", pa.string(), "JSON object: rule id to number of times the rule was applied."),
+        _field("pixel_regions_cleaned", pa.int32(), "Number of blanked pixel regions."),
         _field("check_pixels", pa.string(), _CHECK.format("Burned-in text.")),
-        _field("check_faces", pa.string(), _CHECK.format("Faces that could be rendered or seen.")),
-        _field("check_identifiers", pa.string(), _CHECK.format("Search for known identifiers in the bytes.")),
+        _field("check_faces", pa.string(), _CHECK.format("Faces that could be rendered or recognized.")),
+        _field(
+            "check_identifiers",
+            pa.string(),
+            _CHECK.format("Search for known identifiers in the released bytes."),
+        ),
         _field("check_duplicates", pa.string(), _CHECK.format("Duplicates within the release.")),
         _field("check_registry", pa.string(), _CHECK.format("Duplicates in earlier releases.")),
         _field("check_overlap", pa.string(), _CHECK.format("The same patient in other releases.")),
-        _field("slide_vendor", pa.string(), "Format of a whole-slide image, by its vendor.", nullable=True),
+        _field("slide_vendor", pa.string(), "Vendor format of a whole-slide image.", nullable=True),
         _field(
             "slide_levels",
             pa.string(),
@@ -110,7 +116,7 @@ OBJECT_SCHEMA: Final = pa.schema(
         ),
         _field("slide_mpp", pa.float64(), "Micrometres a pixel at the largest level.", nullable=True),
         _field("slide_objective", pa.float64(), "Magnification of the objective.", nullable=True),
-        _field("slide_stain", pa.string(), "Stain, where it is a known one.", nullable=True),
+        _field("slide_stain", pa.string(), "Stain, if it is a known one.", nullable=True),
         _field("slide_sample", pa.string(), "Pseudonym of the primary sample.", nullable=True),
         _field("slide_block", pa.string(), "Pseudonym of the block cut from the sample.", nullable=True),
         _field("slide_section", pa.string(), "Pseudonym of the section of the block.", nullable=True),
@@ -121,18 +127,23 @@ OBJECT_SCHEMA: Final = pa.schema(
             "SHA-256 of the picture of the whole glass where it stays, its label blanked; of an AFI of each.",
             nullable=True,
         ),
-        _field("synthetic", pa.bool_(), "Whether the image was generated."),
+        _field("synthetic", pa.bool_(), "Whether the image is synthetic."),
         _field("model_digest", pa.string(), "SHA-256 of the generator of a synthetic image.", nullable=True),
         _field(
-            "match_bound", pa.float64(), "Upper bound of the chance of a match (synthetic).", nullable=True
+            "match_bound",
+            pa.float64(),
+            "Upper bound of the match probability of a synthetic image.",
+            nullable=True,
         ),
         _field(
             "gate_verdict",
             pa.string(),
-            "What the anonymity gate concluded of a synthetic image.",
+            "Verdict of the anonymity gate on a synthetic image.",
             nullable=True,
         ),
-        _field("synthetic_label", pa.string(), "Class that a synthetic image was made for.", nullable=True),
+        _field(
+            "synthetic_label", pa.string(), "Class label a synthetic image was generated for.", nullable=True
+        ),
     ]
 )
 
@@ -387,13 +398,13 @@ def _checked(rows: Iterable[ObjectRow]) -> Iterator[ObjectRow]:
     for row in rows:
         key = (row.patient, row.study, row.series, row.instance, row.path)
         if key <= before:
-            raise IntegrityError("The rows of the manifest are not in order", "Report this as a defect")
+            raise IntegrityError("The rows of the manifest are not sorted", "Report this as a bug")
         before = key
         layout.require_safe(row.path)
         if not row.path.startswith(f"{layout.DATA}/"):
-            raise IntegrityError("A released object lies outside data/", "Report this as a defect")
+            raise IntegrityError("A released object is outside data/", "Report this as a bug")
         if not _HEX.fullmatch(row.sha256) or not _HEX.fullmatch(row.pixels_sha256 or "0" * 64):
-            raise IntegrityError("A digest in the manifest is malformed", "Report this as a defect")
+            raise IntegrityError("A digest in the manifest is malformed", "Report this as a bug")
         yield row
 
 
@@ -401,6 +412,6 @@ def _ascending(rows: Iterable[PatientRow]) -> Iterator[PatientRow]:
     before = ""
     for row in rows:
         if row.patient <= before:
-            raise IntegrityError("The rows of the manifest are not in order", "Report this as a defect")
+            raise IntegrityError("The rows of the manifest are not sorted", "Report this as a bug")
         before = row.patient
         yield row

@@ -80,7 +80,7 @@ def _activity(summary: Summary) -> dict[str, Any]:
 
 
 def _synthesis(summary: Summary) -> list[dict[str, Any]]:
-    """Drawing synthetic images in place of real ones, and the generator that drew them."""
+    """Generation of synthetic images that replace real ones, and the generator that drew them."""
     drawn = synthesis_statement(summary)
     if drawn is None:
         return []

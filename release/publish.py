@@ -77,7 +77,7 @@ def require_unchanged(staging: Path, output: Path, vouched: Mapping[str, str]) -
                 break
     if not same:
         raise IntegrityError(
-            "A file of the release changed after it was judged and before it was published",
+            "A file of the release changed between its audit and publication",
             "Empty the output folder, then run the same command again",
         )
 
@@ -132,7 +132,7 @@ def publish(staging: Path, output: Path, summary: Summary) -> None:
         if (output / layout.ROOT).exists():
             if (output / layout.ROOT).read_bytes() != root:
                 raise UsageError(
-                    "The output folder already holds another release", "Choose another output folder"
+                    "The output folder already contains another release", "Choose another output folder"
                 )
         else:
             os.sync()
@@ -184,7 +184,10 @@ def _settle_one(path: Path | str, mode: int) -> None:
 
 
 def _foreign() -> IntegrityError:
-    return IntegrityError("Something staged is neither a file nor a folder", "Remove it and run again")
+    return IntegrityError(
+        "The staging folder contains something other than files and folders",
+        "Remove it and run the same command again",
+    )
 
 
 def _waiting(staging: Path, output: Path) -> list[str]:
@@ -194,10 +197,11 @@ def _waiting(staging: Path, output: Path) -> list[str]:
     names = {entry.name for entry in staging.iterdir()}
     if names - set(layout.TOP_LEVEL):
         raise IntegrityError(
-            "The staging folder holds something that is not of a release", "Remove it and run again"
+            "The staging folder contains a file that is not part of a release",
+            "Remove it and run the same command again",
         )
     if any((output / name).exists() for name in {*names, *({layout.ROOT} if names else ())}):
-        raise UsageError("The output folder already holds another release", "Choose another output folder")
+        raise UsageError("The output folder already contains another release", "Choose another output folder")
     return [name for name in layout.TOP_LEVEL if name in names]
 
 

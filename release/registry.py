@@ -127,7 +127,7 @@ class Registry:
         """
         if not verified and verify_release(release, key=None).status != "intact":
             raise IntegrityError(
-                "The release is not intact", "See which files with: medsanitize verify RELEASE"
+                "The release is not intact", "List the affected files: medsanitize verify RELEASE"
             )
         entry = _entry_of(release)
         with self._open(write=True) as db, db:
@@ -138,8 +138,8 @@ class Registry:
             if known is not None:
                 if RegistryEntry(*known) != entry:
                     raise UsageError(
-                        "Another release of this name and version is registered",
-                        "Give the new one another version, or remove the old one first",
+                        "Another release with this name and version is registered",
+                        "Change the version of the new release, or remove the old one first",
                     )
                 _insert_tiles(db, _number(db, entry.name, entry.version), tiles)
                 return entry
@@ -276,7 +276,10 @@ class Registry:
                 if write and db.execute("PRAGMA user_version").fetchone() == (1,):
                     db.executescript(_UPGRADE)
                 if db.execute("PRAGMA user_version").fetchone() not in ((1,), (_VERSION,)):
-                    raise IntegrityError("The registry is of another version", "Use the program that made it")
+                    raise IntegrityError(
+                        "The registry has another format version",
+                        "Use the version of medsanitize that created it",
+                    )
                 yield db
 
 
@@ -308,15 +311,15 @@ def _failures() -> Iterator[None]:
     except sqlite3.OperationalError as failure:
         name = getattr(failure, "sqlite_errorname", "")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise EnvironmentFailure("Another process is changing the registry", "Try again later") from None
+            raise EnvironmentFailure("Another process is updating the registry", "Try again later") from None
         raise EnvironmentFailure(
-            "The registry cannot be used", "Check space and access rights, then run again"
+            "The registry cannot be used", "Check disk space and access rights, then run the command again"
         ) from None
     except sqlite3.DatabaseError:
-        raise IntegrityError("The registry is damaged", "Remove it and add the releases again") from None
+        raise IntegrityError("The registry is damaged", "Delete it and add the releases again") from None
     except OSError:
         raise EnvironmentFailure(
-            "The registry cannot be used", "Check space and access rights, then run again"
+            "The registry cannot be used", "Check disk space and access rights, then run the command again"
         ) from None
 
 
@@ -370,7 +373,7 @@ def _require_key(db: sqlite3.Connection, vault: Vault) -> None:
 def _number(db: sqlite3.Connection, name: str, version: str) -> int:
     row = db.execute("SELECT id FROM release WHERE name = ? AND version = ?", (name, version)).fetchone()
     if row is None:
-        raise UsageError("No such release is registered", "See the names with: medsanitize registry list")
+        raise UsageError("No such release is registered", "List the names: medsanitize registry list")
     return int(row[0])
 
 

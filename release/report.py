@@ -20,20 +20,20 @@ _OUTCOMES: Final = ("released", "dropped", "quarantined")
 _ACTIONS: Final = (
     ("replaced", "D", "Replaced by a dummy value that is valid for the attribute"),
     ("emptied", "Z", "Emptied, or replaced by a dummy value where a value is required"),
-    ("removed", "X", "Removed with everything inside it"),
+    ("removed", "X", "Removed, including nested items"),
     ("cleaned", "C", "Cleaned: replaced by a value of similar meaning without identifying content"),
-    ("uid", "U", "UID replaced by another that is the same wherever it occurs"),
-    ("kept", "K", "Kept, after a look inside sequences, because the policy says so"),
+    ("uid", "U", "UID consistently replaced by a new UID"),
+    ("kept", "K", "Kept by the policy; sequences were still processed item by item"),
 )
 _CHECKS: Final = {
-    "pixels": "Burned-in text, where the header says there may be some",
-    "faces": "Faces, in heads of CT, MR and PET and in photographs of people",
+    "pixels": "Burned-in text, where the header indicates a risk",
+    "faces": "Faces in CT, MR and PET heads and in photographs",
     "identifiers": "Known identifiers in the bytes",
     "duplicates": "Duplicates within the release",
     "registry": "Duplicates in earlier releases",
     "overlap": "Same patient in other releases",
 }
-_KINDS: Final = {"dicom": "DICOM objects", "raster": "PNG, JPEG and TIFF pictures", "slide": "Slides"}
+_KINDS: Final = {"dicom": "DICOM objects", "raster": "PNG, JPEG and TIFF images", "slide": "Slides"}
 _RESULTS: Final = ("passed", "flagged", "not_run", "not_applicable")
 _SIGNS: Final = {"passed": "✓", "flagged": "!", "failed": "✕", "not_run": "–", "not_applicable": "·"}
 
@@ -112,13 +112,13 @@ def report_verdict(summary: Summary) -> tuple[str, str]:
         return "bad", f"Failed: {', '.join(by_result['failed'])}. Nothing may be published."
     if unread := _results(summary, "pixels")["not_run"]:
         objects = "1 object was" if unread == 1 else f"{_count(unread)} objects were"
-        return "care", f"Released. {objects} not checked for text burned into the pixels."
+        return "care", f"Released. {objects} not checked for burned-in text."
     if faces := _results(summary, "faces")["flagged"]:
         objects = "1 object" if faces == 1 else f"{_count(faces)} objects"
-        return "care", f"Released. {objects} could show a face."
+        return "care", f"Released. {objects} may show a face."
     open_ = [*by_result.get("flagged", ()), *by_result.get("not_run", ())]
     if open_:
-        return "care", f"Released. Not everything was checked, or something was flagged: {', '.join(open_)}."
+        return "care", f"Released. Some checks were not run or were flagged: {', '.join(open_)}."
     return "good", "Released. Every gate passed."
 
 
@@ -157,11 +157,11 @@ def _bounds(made: SyntheticSummary | None) -> list[tuple[str, str]]:
     """Upper bounds of matches and of copies in words; none where the gate promised nothing."""
     if made is None or made.bound is None:
         return []
-    told = [("Match a training patient, of all that the generator draws", f"{made.bound:.3%}")]
+    told = [("Match a training patient, of all generated images", f"{made.bound:.3%}")]
     if made.copy_rate is not None:
-        told.append(("Are copies, of all that the generator draws", f"{made.copy_rate:.3%}"))
+        told.append(("Copies of training images, of all generated images", f"{made.copy_rate:.3%}"))
     if made.residual is not None:
-        told.append(("Are copies, of what is left when matches are removed", f"{made.residual:.2e}"))
+        told.append(("Copies of training images, after matches are removed", f"{made.residual:.2e}"))
     return told
 
 

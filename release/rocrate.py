@@ -146,7 +146,7 @@ def _synthesis(summary: Summary) -> list[dict[str, Any]]:
     drawing = {
         "@id": "#synthesis",
         "@type": "CreateAction",
-        "name": "Drawing synthetic images in place of real ones",
+        "name": "Generation of synthetic images that replace real ones",
         "description": drawn.sentence,
         "instrument": {"@id": "#generator"},
         "result": {"@id": "data/"},

@@ -111,7 +111,9 @@ def verify_release(
     """
     public = None if key is None else load_public_key(key)
     if not release.is_dir():
-        raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
+        raise UsageError(
+            "There is no release folder at this path", "Pass the folder that contains RELEASE.json"
+        )
     problems = _Problems()
     try:
         root = _check_root(release, problems)

@@ -125,13 +125,11 @@ def _session(kind: str) -> Any:
     """A network of the wheel, loaded once a process: DICOM frames, pictures and documents share it."""
     spec = importlib.util.find_spec("rapidocr")
     if spec is None or spec.origin is None or importlib.util.find_spec("onnxruntime") is None:
-        raise EnvironmentFailure(
-            "Reading text in pixels needs the extra 'pixels'", "Install medsanitize[pixels]"
-        )
+        raise EnvironmentFailure("OCR requires the extra 'pixels'", "Install medsanitize[pixels]")
     found = sorted(Path(spec.origin).parent.glob(f"models/*_{kind}_*.onnx"))
     if not found:
         raise EnvironmentFailure(
-            "The rapidocr package carries no text models", "Install rapidocr 3.10 or later"
+            "The rapidocr package contains no text models", "Install rapidocr 3.10 or later"
         )
     from onnxruntime import SessionOptions  # type: ignore[import-untyped]
 

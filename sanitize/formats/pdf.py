@@ -140,7 +140,7 @@ def _opened(document: bytes) -> Iterator[Any]:
         from pypdfium2 import raw
     except ImportError:
         raise EnvironmentFailure(
-            "Making PDF documents anew needs the extra 'pixels'", "Install medsanitize[pixels]"
+            "Rebuilding PDF documents requires the extra 'pixels'", "Install medsanitize[pixels]"
         ) from None
     try:
         pdf = pypdfium2.PdfDocument(document)

@@ -124,9 +124,9 @@ ATTRIBUTES = TEN_LINES + "dicom:\n  attributes:\n    "
 @pytest.mark.parametrize(
     ("name", "message", "remedy"),
     [
-        ("StudyDescripton", "No attribute has this keyword", "Perhaps StudyDescription is meant"),
-        ("'(0008,1030'", "This names no attribute", "Write a keyword such as"),
-        ("'(0029,1010)'", "A private attribute cannot be named by its block", "Name its creator"),
+        ("StudyDescripton", "Unknown attribute keyword", "Did you mean StudyDescription?"),
+        ("'(0008,1030'", "Not an attribute name or tag", "Write a keyword such as"),
+        ("'(0029,1010)'", "A private attribute cannot be identified by its block", "Set its private creator"),
         ("'00020016'", "Group 0002 is not part of the data set", "Delete this line"),
     ],
 )
@@ -139,12 +139,12 @@ def test_unusable_attribute_names(name: str, message: str, remedy: str) -> None:
 
 def test_one_attribute_under_two_names() -> None:
     text = f"{ATTRIBUTES}StudyDescription: X\n    '(0008,1030)': C\n"
-    assert places(text) == [(11, 5, "This names the same attribute as line 10")]
+    assert places(text) == [(11, 5, "Duplicate of the attribute in line 10")]
 
 
 def test_action_for_uids_on_text() -> None:
     assert places(f"{ATTRIBUTES}PatientName: U\n") == [
-        (10, 18, "Action U is for UIDs, and this attribute is none")
+        (10, 18, "Action U applies only to UIDs; this attribute has another VR")
     ]
 
 
@@ -156,27 +156,27 @@ def test_unknown_action() -> None:
 @pytest.mark.parametrize(
     ("more", "line", "column", "message", "remedy"),
     [
-        ("pixel: {}", 8, 1, "The key 'pixel' is unknown", "Perhaps 'pixels' is meant"),
+        ("pixel: {}", 8, 1, "The key 'pixel' is unknown", "Did you mean 'pixels'?"),
         ("pixels: {zz: 1}", 8, 10, "The key 'zz' is unknown", "Known here: at_risk, look_at, mask, regions, lossy, faces"),
-        ("dicom: {options: {retain_uid: true}}", 8, 19, "The key 'retain_uid' is unknown", "Perhaps 'retain_uids' is meant"),
-        ("engine: {workers: 2.5}", 8, 19, "engine.workers has a value of the wrong form", "Write a whole number"),
-        ("engine: {workers: '2'}", 8, 19, "engine.workers has a value of the wrong form", "Write a whole number"),
-        ("engine: {workers: true}", 8, 19, "engine.workers has a value of the wrong form", "Write a whole number"),
-        ("engine: {workers: 0}", 8, 19, "engine.workers has a value of the wrong form", "Write a number greater than or equal to 1"),
-        ("engine: 4", 8, 9, "engine has a value of the wrong form", "Write keys and values, as in {key: value}"),
+        ("dicom: {options: {retain_uid: true}}", 8, 19, "The key 'retain_uid' is unknown", "Did you mean 'retain_uids'?"),
+        ("engine: {workers: 2.5}", 8, 19, "engine.workers has an invalid value", "Write a whole number"),
+        ("engine: {workers: '2'}", 8, 19, "engine.workers has an invalid value", "Write a whole number"),
+        ("engine: {workers: true}", 8, 19, "engine.workers has an invalid value", "Write a whole number"),
+        ("engine: {workers: 0}", 8, 19, "engine.workers has an invalid value", "Write a number greater than or equal to 1"),
+        ("engine: 4", 8, 9, "engine has an invalid value", "Write keys and values, as in {key: value}"),
         ("engine:", 8, 1, "engine has no value", "Write one, or delete the key"),
-        ("exclude: 5", 8, 10, "exclude is text and must be in quotes", 'Put it in quotes, as in "1.0"'),
-        ("exclude: [a]", 8, 10, "exclude has a value of the wrong form", "Write text, in quotes"),
-        ("exclude: ''", 8, 10, "The path is empty", "Name a file or folder, relative to the policy"),
-        ("exclude: ~/a.csv", 8, 10, "A path is taken literally; ~ is not your home folder here", "Write the path out"),
+        ("exclude: 5", 8, 10, "exclude is a text and must be quoted", 'Put it in quotes, as in "1.0"'),
+        ("exclude: [a]", 8, 10, "exclude has an invalid value", "Write text, in quotes"),
+        ("exclude: ''", 8, 10, "The path is empty", "Set a file or folder, relative to the policy"),
+        ("exclude: ~/a.csv", 8, 10, "Paths are not expanded: ~ does not mean the home folder here", "Write the full path"),
         ("exclude: s3://a/b", 8, 10, "A path must be local", "Mount the store, or copy its objects to a folder"),
         ('exclude: "a\\0b"', 8, 10, "The path holds a control character", "Rename the file or folder"),
-        ("pixels: {at_risk: keep}", 8, 19, "pixels.at_risk has a value of the wrong form", "Write release or quarantine"),
-        ("tables: {a: b}", 8, 9, "tables has a value of the wrong form", "Write a list, as in [a, b]"),
+        ("pixels: {at_risk: keep}", 8, 19, "pixels.at_risk has an invalid value", "Write release or quarantine"),
+        ("tables: {a: b}", 8, 9, "tables has an invalid value", "Write a list, as in [a, b]"),
         ("tables: [{name: a, file: b}]", 8, 10, "The key 'tables.1.patient' is missing", "Add patient and its value"),
-        ("dicom: {dates: {keep_weekday: yes}}", 8, 31, "YAML readers disagree about what this word is", "Write true or false, or put it in quotes"),
-        ("pseudonyms: {prefix: 'a b'}", 8, 22, "pseudonyms.prefix has a value of the wrong form", "Write letters, digits and dashes, at most 24"),
-        ("dicom: {safe_private: [{creator: A, group: '0028', element: '10', vr: LO}]}", 8, 44, "dicom.safe_private.1.group has a value of the wrong form", "Write four hexadecimal digits of an odd number, in quotes"),
+        ("dicom: {dates: {keep_weekday: yes}}", 8, 31, "The word is ambiguous between YAML versions", "Write true or false, or put it in quotes"),
+        ("pseudonyms: {prefix: 'a b'}", 8, 22, "pseudonyms.prefix has an invalid value", "Write letters, digits and dashes, at most 24"),
+        ("dicom: {safe_private: [{creator: A, group: '0028', element: '10', vr: LO}]}", 8, 44, "dicom.safe_private.1.group has an invalid value", "Write four hexadecimal digits of an odd number, in quotes"),
     ],
 )  # fmt: skip
 def test_refusals(more: str, line: int, column: int, message: str, remedy: str) -> None:
@@ -186,27 +186,27 @@ def test_refusals(more: str, line: int, column: int, message: str, remedy: str) 
 @pytest.mark.parametrize(
     ("old", "new", "line", "column", "message"),
     [
-        ("version: 1\n", "version: 2\n", 1, 10, "version has a value of the wrong form"),
-        ("version: 1\n", 'version: "1"\n', 1, 10, "version has a value of the wrong form"),
+        ("version: 1\n", "version: 2\n", 1, 10, "version has an invalid value"),
+        ("version: 1\n", 'version: "1"\n', 1, 10, "version has an invalid value"),
         ("version: 1\n", "", 1, 1, "The key 'version' is missing"),
-        ("ps3.15-basic", "best", 2, 9, "preset has a value of the wrong form"),
-        ('"1.0"', "1.0", 3, 36, "release.version is text and must be in quotes"),
-        ("chest-ct", "Chest CT", 3, 17, "release.name has a value of the wrong form"),
+        ("ps3.15-basic", "best", 2, 9, "preset has an invalid value"),
+        ('"1.0"', "1.0", 3, 36, "release.version is a text and must be quoted"),
+        ("chest-ct", "Chest CT", 3, 17, "release.name has an invalid value"),
         (", mode: pseudonymous", "", 3, 1, "The key 'release.mode' is missing"),
-        ("[./export]", "[]", 4, 9, "inputs has a value of the wrong form"),
-        ("[./export]", "./export", 4, 9, "inputs has a value of the wrong form"),
-        ("{file: ./release.key}", "{}", 7, 7, "The release key comes from nowhere"),
-        ("{file: ./release.key}", "{file: a, env: B}", 7, 22, "The release key comes from two places: keys.file and keys.env"),
-        ("{file: ./release.key}", "{file: a, command: [b]}", 7, 26, "The release key comes from two places: keys.file and keys.command"),
-        ("{file: ./release.key}", "{env: 3-x}", 7, 13, "keys.env has a value of the wrong form"),
-        ("./release.key", "./release/key", 7, 14, "keys.file lies inside output, which is published"),
-        ("./state", "./release/state", 6, 8, "state lies inside output"),
-        ("output: ./release", "output: ./state/out", 6, 8, "output lies inside state"),
-        ("./state", "./release", 6, 8, "state lies inside output"),
-        ("./state", "./export/state", 6, 8, "state lies inside an input, and inputs are never written to"),
-        ("output: ./release", "output: ./export/out", 5, 9, "output lies inside an input, and inputs are never written to"),
-        ("output: ./release", "output: ./export/../export", 5, 9, "output lies inside an input, and inputs are never written to"),
-        ("[./export]", "[./release/x]", 5, 9, "An input lies inside output"),
+        ("[./export]", "[]", 4, 9, "inputs has an invalid value"),
+        ("[./export]", "./export", 4, 9, "inputs has an invalid value"),
+        ("{file: ./release.key}", "{}", 7, 7, "The release key has no source"),
+        ("{file: ./release.key}", "{file: a, env: B}", 7, 22, "The release key has two sources: keys.file and keys.env"),
+        ("{file: ./release.key}", "{file: a, command: [b]}", 7, 26, "The release key has two sources: keys.file and keys.command"),
+        ("{file: ./release.key}", "{env: 3-x}", 7, 13, "keys.env has an invalid value"),
+        ("./release.key", "./release/key", 7, 14, "keys.file is inside output, which is published"),
+        ("./state", "./release/state", 6, 8, "state is inside output"),
+        ("output: ./release", "output: ./state/out", 6, 8, "output is inside state"),
+        ("./state", "./release", 6, 8, "state is inside output"),
+        ("./state", "./export/state", 6, 8, "state is inside an input; inputs are never written to"),
+        ("output: ./release", "output: ./export/out", 5, 9, "output is inside an input; inputs are never written to"),
+        ("output: ./release", "output: ./export/../export", 5, 9, "output is inside an input; inputs are never written to"),
+        ("[./export]", "[./release/x]", 5, 9, "An input is inside output"),
         ("[./export]", "[./export, ./b, export]", 4, 25, "Input 3 is input 1"),
         ("[./export]", "[./export/a, ./export]", 4, 22, "Input 2 overlaps input 1"),
     ],
@@ -224,7 +224,7 @@ def test_unquoted_version_is_told_to_be_quoted() -> None:
     ("more", "line", "column", "message"),
     [
         ("dicom: {options: {retain_uids: true}}", 8, 32, "An anonymous release cannot keep UIDs: they link to the source"),
-        ("pseudonyms: {table: p.csv}", 8, 21, "An anonymous release cannot use pseudonyms given elsewhere"),
+        ("pseudonyms: {table: p.csv}", 8, 21, "An anonymous release cannot use an external pseudonym table"),
     ],
 )  # fmt: skip
 def test_refusals_of_anonymous_releases(more: str, line: int, column: int, message: str) -> None:
@@ -236,7 +236,7 @@ def test_anonymous_release_has_no_project_scope() -> None:
     text = TEN_LINES.replace("pseudonymous", "anonymous").replace(
         "./release.key", "./release.key, scope: project"
     )
-    assert places(text) == [(7, 36, "An anonymous release shares its pseudonyms with no other")]
+    assert places(text) == [(7, 36, "An anonymous release cannot share pseudonyms with other releases")]
 
 
 def test_full_and_modified_dates_at_once() -> None:
@@ -249,7 +249,7 @@ def test_full_and_modified_dates_at_once() -> None:
 def test_weekday_without_a_shift() -> None:
     text = TEN_LINES.replace("ps3.15-basic", "hipaa-safe-harbor")
     found = places(text + "dicom: {dates: {keep_weekday: true}}\n")
-    assert found == [(8, 31, "keep_weekday means nothing where only the year stays")]
+    assert found == [(8, 31, "keep_weekday has no effect when only the year is kept")]
 
 
 def test_tables_with_one_name_and_columns_with_two_roles() -> None:
@@ -259,8 +259,8 @@ tables:
   - {name: labels, file: b.csv, patient: id}
 """
     assert places(TEN_LINES + more) == [
-        (9, 56, "A column of keep is named before"),
-        (10, 12, "Table 2 has the name of table 1"),
+        (9, 56, "A column of keep already has another role"),
+        (10, 12, "Table 2 has the same name as table 1"),
     ]
 
 
@@ -269,7 +269,7 @@ def test_links_are_followed_before_places_are_compared(tmp_path: Path) -> None:
     (tmp_path / "alias").symlink_to("export")
     with pytest.raises(PolicyError) as caught:
         loads(TEN_LINES.replace("output: ./release", "output: ./alias/out"), base=tmp_path)
-    assert caught.value.problems[0].message.startswith("output lies inside an input")
+    assert caught.value.problems[0].message.startswith("output is inside an input")
 
 
 def test_all_problems_at_once_in_order() -> None:
@@ -323,7 +323,7 @@ def test_error_text_names_line_column_and_remedy() -> None:
     with pytest.raises(PolicyError) as caught:
         loads(TEN_LINES + "pixel: {}\n", base=BASE)
     assert str(caught.value) == (
-        "The policy cannot be followed:\n  8:1: The key 'pixel' is unknown. Perhaps 'pixels' is meant."
+        "The policy is invalid:\n  8:1: The key 'pixel' is unknown. Did you mean 'pixels'?."
     )
 
 
@@ -332,9 +332,7 @@ def test_file_that_is_not_utf_8(tmp_path: Path) -> None:
     file.write_bytes(TEN_LINES.encode() + b"# caf\xe9\n")
     with pytest.raises(PolicyError) as caught:
         load(file)
-    assert caught.value.problems == (
-        Problem(8, 6, "The policy is not UTF-8", "Save it with the encoding UTF-8"),
-    )
+    assert caught.value.problems == (Problem(8, 6, "The policy is not UTF-8", "Save it as UTF-8"),)
 
 
 def test_byte_order_mark_is_no_problem(tmp_path: Path) -> None:

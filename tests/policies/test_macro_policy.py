@@ -42,13 +42,13 @@ def test_a_part_is_kept_and_written_out_again() -> None:
     ("macro", "said"),
     [
         ("keep", "Write drop, or {keep: "),
-        ("{keep: [0, 0, 1, 1]}", "the whole picture"),
-        ("{keep: [0.3, 0, 0.2, 1]}", "names no area"),
+        ("{keep: [0, 0, 1, 1]}", "the whole macro image"),
+        ("{keep: [0.3, 0, 0.2, 1]}", "is an empty area"),
         ("{keep: [0.3, 0, 1]}", "'wsi.macro.keep.4' is missing"),
         ("{keep: [0.3, 0, 1, 1, 1]}", "Name fewer"),
         ("{keep: [0.3, 0, 1, 2]}", "less than or equal to 1"),
         ("{keep: [left, 0, 1, 1]}", "Write a number"),
-        ("{kept: [0.3, 0, 1, 1]}", "Perhaps 'keep' is meant"),
+        ("{kept: [0.3, 0, 1, 1]}", "Did you mean 'keep'?"),
     ],
 )
 def test_what_is_no_part_is_told_once_and_where(macro: str, said: str) -> None:

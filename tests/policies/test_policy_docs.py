@@ -143,7 +143,7 @@ def test_date_that_no_calendar_has() -> None:
     with pytest.raises(PolicyError) as caught:
         loads(text, base=BASE)
     (problem,) = caught.value.problems
-    assert (problem.line, problem.message) == (3, "The calendar has no such date")
+    assert (problem.line, problem.message) == (3, "The date does not exist")
 
 
 def test_list_of_wrong_items_is_not_called_empty() -> None:

@@ -96,7 +96,7 @@ def test_file_variable_and_command_give_one_key(tmp_path: Path, monkeypatch: pyt
 
 def test_missing_file_is_told_how_to_make_one(tmp_path: Path) -> None:
     assert refusal(Keys(file=tmp_path / "none")) == (
-        "The file that keys.file names does not exist. Make one with: medsanitize keygen FILE."
+        "The file in keys.file does not exist. Create one: medsanitize keygen FILE."
     )
 
 
@@ -117,7 +117,7 @@ def test_short_keys_are_refused(tmp_path: Path, content: bytes) -> None:
     ],
 )
 def test_evidently_weak_keys_are_refused(tmp_path: Path, content: bytes) -> None:
-    assert "evidently weak" in refusal(Keys(file=key_file(tmp_path, content)))
+    assert "is weak" in refusal(Keys(file=key_file(tmp_path, content)))
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o602, 0o660, 0o644, 0o700, 0o777])
@@ -132,7 +132,7 @@ def test_mode_0400_is_accepted(tmp_path: Path) -> None:
 def test_key_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = key_file(tmp_path, GOOD)
     monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
-    assert "belongs to somebody else" in refusal(Keys(file=file))
+    assert "owned by another user" in refusal(Keys(file=file))
 
 
 def test_own_link_to_own_file_is_followed(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_link_to_an_exposed_file_is_refused(tmp_path: Path) -> None:
 
 def test_folder_and_pipe_are_no_keys(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    assert "ordinary file" in refusal(Keys(file=tmp_path))
-    assert "ordinary file" in refusal(Keys(file=tmp_path / "pipe"))
+    assert "regular file" in refusal(Keys(file=tmp_path))
+    assert "regular file" in refusal(Keys(file=tmp_path / "pipe"))
 
 
 def test_large_file_is_no_key(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_variable_not_set(monkeypatch: pytest.MonkeyPatch, value: str | None) ->
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("/no/such/program",), "cannot be run"),
-        ((sys.executable, "-c", "raise SystemExit(3)"), "ended with code 3"),
+        (("/no/such/program",), "cannot be executed"),
+        ((sys.executable, "-c", "raise SystemExit(3)"), "exited with code 3"),
         ((sys.executable, "-c", "pass"), "printed nothing"),
     ],
 )
@@ -186,7 +186,7 @@ def test_command_sees_no_shell() -> None:
 
 @pytest.mark.parametrize("keys", [Keys(), Keys(file=Path("a"), env="B")])
 def test_exactly_one_place(keys: Keys) -> None:
-    assert "exactly one place" in refusal(keys)
+    assert "exactly one source" in refusal(keys)
 
 
 def test_refusals_show_no_key(tmp_path: Path) -> None:

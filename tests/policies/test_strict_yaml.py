@@ -15,8 +15,8 @@ def places(text: str) -> list[tuple[int, int, str]]:
 @pytest.mark.parametrize(
     ("text", "line", "column", "message"),
     [
-        ("a: 1\nb: 2\na: 3\n", 3, 1, "The key 'a' is there twice, first in line 1"),
-        ('a: {b: 1, "b": 2}\n', 1, 11, "The key 'b' is there twice, first in line 1"),
+        ("a: 1\nb: 2\na: 3\n", 3, 1, "The key 'a' is duplicated; first in line 1"),
+        ('a: {b: 1, "b": 2}\n', 1, 11, "The key 'b' is duplicated; first in line 1"),
         ("a: &x [1]\n", 1, 4, "An anchor is not allowed"),
         ("a: 1\nb: *x\n", 2, 4, "An alias is not allowed"),
         ("*x : 1\n", 1, 1, "An alias is not allowed"),
@@ -26,25 +26,25 @@ def places(text: str) -> list[tuple[int, int, str]]:
         ("a: !other!x 1\n", 1, 4, "A tag is not allowed"),
         ("a: 1\n---\nb: 2\n", 2, 1, "A second document begins here"),
         ("%YAML 1.1\n---\na: 1\n", 2, 1, "A directive is not allowed"),
-        ("a: 0010\n", 1, 4, "YAML readers disagree about what this number is"),
-        ("a: 0o10\n", 1, 4, "YAML readers disagree about what this number is"),
-        ("a: 0x1F\n", 1, 4, "YAML readers disagree about what this number is"),
-        ("a: 1_000\n", 1, 4, "YAML readers disagree about what this number is"),
-        ("a: 12:30:45\n", 1, 4, "YAML readers disagree about what this number is"),
+        ("a: 0010\n", 1, 4, "The number is ambiguous between YAML versions"),
+        ("a: 0o10\n", 1, 4, "The number is ambiguous between YAML versions"),
+        ("a: 0x1F\n", 1, 4, "The number is ambiguous between YAML versions"),
+        ("a: 1_000\n", 1, 4, "The number is ambiguous between YAML versions"),
+        ("a: 12:30:45\n", 1, 4, "The number is ambiguous between YAML versions"),
         ("a: .inf\n", 1, 4, "Infinity and not-a-number are not allowed"),
         ("a: 12345678901234567890\n", 1, 4, "The number is too long"),
-        ("0010: x\n", 1, 1, "YAML readers disagree about what this key is"),
-        ("a:\n  on: x\n", 2, 3, "YAML readers disagree about what this key is"),
-        ("7: x\n", 1, 1, "A key reads as a number, true, false or nothing"),
-        ("300e0008: X\n", 1, 1, "A key reads as a number, true, false or nothing"),
-        ("true: x\n", 1, 1, "A key reads as a number, true, false or nothing"),
+        ("0010: x\n", 1, 1, "The key is ambiguous between YAML versions"),
+        ("a:\n  on: x\n", 2, 3, "The key is ambiguous between YAML versions"),
+        ("7: x\n", 1, 1, "The key would be read as a number, a boolean or null"),
+        ("300e0008: X\n", 1, 1, "The key would be read as a number, a boolean or null"),
+        ("true: x\n", 1, 1, "The key would be read as a number, a boolean or null"),
         ("? [a]\n: b\n", 1, 3, "A key must be plain text"),
         ("- a\n", 1, 1, "The policy is not a mapping of keys"),
         ("", 1, 1, "The policy is not a mapping of keys"),
         ("# nothing\n", 1, 1, "The policy is not a mapping of keys"),
-        ("a: [1,\n", 2, 1, "This is not YAML from here on"),
-        ("\ta: 1\n", 1, 1, "This is not YAML from here on"),
-        ("a: b: c\n", 1, 5, "This is not YAML from here on"),
+        ("a: [1,\n", 2, 1, "Invalid YAML from this position"),
+        ("\ta: 1\n", 1, 1, "Invalid YAML from this position"),
+        ("a: b: c\n", 1, 5, "Invalid YAML from this position"),
         ("a: 1\nb: \x07\n", 2, 4, "A control character is not allowed in YAML"),
     ],
 )
@@ -54,7 +54,7 @@ def test_refused_with_its_place(text: str, line: int, column: int, message: str)
 
 @pytest.mark.parametrize("word", ["y", "N", "yes", "no", "Yes", "NO", "on", "Off"])
 def test_yaml_1_1_booleans_are_refused_unless_quoted(word: str) -> None:
-    assert places(f"a: {word}\n") == [(1, 4, "YAML readers disagree about what this word is")]
+    assert places(f"a: {word}\n") == [(1, 4, "The word is ambiguous between YAML versions")]
     tree, problems = read_yaml(f'a: "{word}"\n')
     assert tree is not None
     assert (tree.plain(), problems) == ({"a": word}, [])

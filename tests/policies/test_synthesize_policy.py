@@ -38,14 +38,14 @@ def test_paths_are_relative_to_the_policy() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"replace: by-label, {REST}", "names no label"),
-        (f"replace: all, labels: [a], {REST}", "means nothing"),
+        (f"replace: by-label, {REST}", "requires labels"),
+        (f"replace: all, labels: [a], {REST}", "has no effect"),
         (
             "replace: all, model: ./g, verifier: ./v,"
             " reference: {images: ./export, table: ./t.csv, holdout: train}",
-            "one name",
+            "the same name",
         ),
-        (f"replace: all, model: ./release/g, {REST.partition(', ')[2]}", "lies inside output"),
+        (f"replace: all, model: ./release/g, {REST.partition(', ')[2]}", "is inside output"),
         (f"replace: some, {REST}", "replace"),
     ],
 )

@@ -45,7 +45,7 @@ def test_names_that_yaml_would_misread_are_quoted(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "Chest CT", 'a"b', "a\nb", "-a", "a" * 65])
 def test_names_that_are_none_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="cannot be the name"):
+    with pytest.raises(UsageError, match="Invalid release name"):
         policy_template("research", name)
 
 

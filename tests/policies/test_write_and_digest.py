@@ -187,9 +187,9 @@ def test_digest_is_the_same_in_another_process() -> None:
     code = (
         "from pathlib import Path\n"
         "from medsanitize.policies.load import loads\n"
-        "from medsanitize.policies.template import template\n"
+        "from medsanitize.policies.template import policy_template\n"
         "from medsanitize.policies.digest import policy_digest\n"
-        "print(policy_digest(loads(template('research', 'a'), base=Path('/elsewhere'))))\n"
+        "print(policy_digest(loads(policy_template('research', 'a'), base=Path('/elsewhere'))))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
     assert done.stdout.strip() == policy_digest(example())

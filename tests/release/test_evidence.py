@@ -175,8 +175,8 @@ def test_croissant_tells_copies_drawn_from_copies_left(staged: Path, summary: Ma
     made = replace(SYNTHETIC, copy_rate=0.00125, residual=1.6e-5)
     write_evidence(staged, summary(synthetic=made), signing_key=None)
     told = json.loads((staged / "croissant.json").read_bytes())["rai:dataCollection"]
-    assert "at most 0.100% of what it draws matches a training patient" in told
-    assert "at most 0.125% of it are copies, and at most 1.60e-05 of what is left" in told
+    assert "at most 0.100% of its images match a training patient" in told
+    assert "at most 0.125% are copies, and at most 1.60e-05 after matches" in told
 
 
 def test_croissant_of_real_images_says_that_none_is_synthetic(written: Path) -> None:
@@ -240,7 +240,7 @@ def test_keys_are_private_and_never_overwritten(tmp_path: Path) -> None:
     generate_signing_key(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert b"PRIVATE" not in (tmp_path / "k.pem.pub").read_bytes()
-    with pytest.raises(UsageError, match="already there"):
+    with pytest.raises(UsageError, match="already exists"):
         generate_signing_key(path)
 
 

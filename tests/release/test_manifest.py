@@ -112,7 +112,7 @@ def test_an_unsafe_row_is_refused(tmp_path: Path, make_row: Rows, change: dict[s
 def test_rows_out_of_order_or_repeated_are_refused(
     tmp_path: Path, make_row: Rows, order: tuple[int, int]
 ) -> None:
-    with pytest.raises(IntegrityError, match="not in order"):
+    with pytest.raises(IntegrityError, match="not sorted"):
         write_objects([make_row(n, b"x") for n in order], tmp_path, metadata={})
 
 
@@ -147,14 +147,14 @@ def test_patients_are_added_up_from_the_objects(tmp_path: Path, make_row: Rows) 
 _MEASURE = """
 import resource, sys
 from pathlib import Path
-from medsanitize.release.manifest import ObjectRow, patients_of, write_objects
+from medsanitize.release.manifest import ObjectRow, count_patients, write_objects
 def rows(n):
     for i in range(n):
         names = f"P{i // 100:07d}", f"2.25.{10**9 + i // 50}", f"2.25.{10**9 + i // 10}", f"2.25.{10**9 + i}"
         path = "data/" + "/".join(names)
         yield ObjectRow(names[3], path, "dicom", "CT", "1.2", "1.2", *names, 1, f"{i:064x}")
 write_objects(rows(int(sys.argv[1])), Path(sys.argv[2]), metadata={})
-list(patients_of(Path(sys.argv[2])))
+list(count_patients(Path(sys.argv[2])))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -89,7 +89,7 @@ def test_unchecked_pixels_are_said_plainly_and_first(summary: Make) -> None:
     tone, sentence = report_verdict(summary())
     assert (tone, sentence) == (
         "care",
-        "Released. 6 objects were not checked for text burned into the pixels.",
+        "Released. 6 objects were not checked for burned-in text.",
     )
     assert "Pixels: not checked." in text(render_report(summary(), signer=None))
 
@@ -97,7 +97,7 @@ def test_unchecked_pixels_are_said_plainly_and_first(summary: Make) -> None:
 def test_a_check_nobody_mentions_counts_as_not_made(summary: Make) -> None:
     assert report_verdict(summary(checks={}))[0] == "care"
     shown = text(render_report(summary(checks={}), signer=None))
-    assert "Burned-in text, where the header says there may be some 0 0 6 0" in shown
+    assert "Burned-in text, where the header indicates a risk 0 0 6 0" in shown
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,9 @@ def test_figures_of_quality_are_tables_that_load_nothing(summary: Make) -> None:
 
 def test_matches_copies_drawn_and_copies_left_have_a_bound_each(summary: Make) -> None:
     shown = text(render_report(summary(synthetic=synthetic()), signer=None))
-    assert "Match a training patient, of all that the generator draws 0.100%" in shown
-    assert "Are copies, of all that the generator draws 0.125%" in shown
-    assert "Are copies, of what is left when matches are removed 1.60e-05" in shown
+    assert "Match a training patient, of all generated images 0.100%" in shown
+    assert "Copies of training images, of all generated images 0.125%" in shown
+    assert "Copies of training images, after matches are removed 1.60e-05" in shown
 
 
 def test_where_the_gate_promised_nothing_no_bound_is_shown(summary: Make) -> None:

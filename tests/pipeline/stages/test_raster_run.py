@@ -98,7 +98,7 @@ def test_the_evidence_counts_pictures_as_their_own_kind(ran: tuple[Policy, RunRe
     report = (ran[0].output / "report.html").read_text("utf-8")
     croissant = json.loads((ran[0].output / "croissant.json").read_text("utf-8"))
     formats = {one["encodingFormat"] for one in croissant["distribution"]}
-    assert "PNG, JPEG and TIFF pictures" in report
+    assert "PNG, JPEG and TIFF images" in report
     assert {"application/dicom", "image/png", "image/jpeg", "image/tiff"} <= formats
 
 

@@ -37,9 +37,9 @@ def test_the_report_shows_verdict_and_images_and_the_page_of_the_holder_is_not_i
 
 def test_the_report_tells_copies_drawn_from_copies_left(released: tuple[Policy, RunResult]) -> None:
     told = re.search(
-        r"Match a training patient, of all that the generator draws ([\d.]+)% "
-        r"Are copies, of all that the generator draws ([\d.]+)% "
-        r"Are copies, of what is left when matches are removed ([\d.e-]+)",
+        r"Match a training patient, of all generated images ([\d.]+)% "
+        r"Copies of training images, of all generated images ([\d.]+)% "
+        r"Copies of training images, after matches are removed ([\d.e-]+)",
         report_of(released[0]),
     )
     assert told is not None

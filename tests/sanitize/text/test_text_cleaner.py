@@ -231,10 +231,10 @@ def test_no_text_takes_long(evil: str) -> None:
 def test_a_vocabulary_text_never_loads_the_model() -> None:
     code = (
         "import sys\n"
-        "from medsanitize.policies.model import TextRules\n"
+        "from medsanitize.policies.model import TextSection\n"
         "from medsanitize.sanitize.text.cleaner import TextCleaner\n"
-        "from medsanitize.sanitize.text.known_identifiers import terms\n"
-        "TextCleaner(TextRules(action='clean')).clean('CT CHEST 5 mm for Smith', terms([]))\n"
+        "from medsanitize.sanitize.text.known_identifiers import compile_terms\n"
+        "TextCleaner(TextSection(action='clean')).clean('CT CHEST 5 mm for Smith', compile_terms([]))\n"
         "print([name for name in ('presidio_analyzer', 'spacy') if name in sys.modules])\n"
     )
 
