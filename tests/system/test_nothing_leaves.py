@@ -62,11 +62,20 @@ def short() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory, temporary: Path) -> Path:
+def folder() -> Iterator[Path]:
+    """A folder that every user may look into: folders of pytest are for one user."""
+    with TemporaryDirectory(prefix="t", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def traced(folder: Path, temporary: Path) -> Path:
     """A folder in which every command ran, with what strace saw of each in ``traces``."""
     if shutil.which("strace") is None:
         pytest.skip("needs strace: tests/install_system.sh")
-    top = tmp_path_factory.mktemp("traced")
+    top = folder / "top"
+    top.mkdir()
     for name in ("home", "here", "traces"):
         (top / name).mkdir()
     prepare(top / "base")
@@ -146,8 +155,6 @@ def test_without_network_home_or_user_name_and_on_a_read_only_root_the_bytes_are
     temporary.chmod(0o777)
     subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", base], check=True)
     subprocess.run(["chown", "-R", "0:0", base / "spark"], check=True)
-    for folder in (traced, *traced.parents):
-        folder.chmod(folder.stat().st_mode | 0o111)
     told = environment(Path("/nonexistent"), temporary)
     go(base, lambda step: apart(step, (traced, temporary), told), demo=False)
     assert digests(base) == digests(kept)
