@@ -138,7 +138,7 @@ def test_the_splits_of_a_table_are_checked_against_each_other(tmp_path: Path) ->
     folder_of(root, [11], visit=7, split="test")
     leaking = ask("--labels", root / "labels.csv", "--images", root)
     assert leaking.exit_code == 3
-    assert "the table names 1 patients on both sides" in leaking.output
+    assert "the table lists 1 patients in both datasets" in leaking.output
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_an_image_that_is_written_to_while_it_is_read_counts_as_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = folder_of(tmp_path / "a", [1, 2])
-    look = medsanitize.verifiers.reid.overlap.fingerprint._looked
+    look = medsanitize.verifiers.reid.overlap.fingerprint._fingerprint
 
     def looked(image: Any) -> Any:
         found = look(image)
