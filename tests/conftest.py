@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pydicom
 import pytest
+from medsanitize.pipeline.runtime.optional_dependencies import MODULES, missing
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.context import Context, SeriesFace
@@ -27,6 +29,44 @@ from tests.helpers.joined import joined
 # Tests write defects on purpose; what is released is read under ``strictly_read``.
 pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE
 pydicom.config.settings.writing_validation_mode = pydicom.config.IGNORE
+
+MISSING = frozenset(extra for extra in MODULES if missing(extra))
+"""The extras that are not installed."""
+
+
+class SkippedFile(pytest.Module):
+    """A file of tests that cannot be imported without an extra."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        pytest.skip(_reason(extras_of_file(self.path)), allow_module_level=True)
+
+
+def extras_of_file(path: Path) -> frozenset[str]:
+    """The missing extras that the ``pytestmark`` of a file names, read without importing it."""
+    for node in ast.parse(path.read_bytes()).body if MISSING else ():
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            return MISSING & {mark.attr for mark in ast.walk(node.value) if isinstance(mark, ast.Attribute)}
+    return frozenset()
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Skip a file, unread by Python, where an extra that it is marked with is not installed."""
+    if extras_of_file(module_path):
+        found: pytest.Module = SkippedFile.from_parent(parent, path=module_path)
+        return found
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test, before its fixtures are made, where an extra that it is marked with is not installed."""
+    if lacking := MISSING.intersection(mark.name for mark in item.iter_markers()):
+        pytest.skip(_reason(lacking))
+
+
+def _reason(extras: frozenset[str]) -> str:
+    return f"needs medsanitize[{','.join(sorted(extras))}]"
+
 
 Source = bytes | Path | str | pydicom.Dataset
 Released = tuple[Sanitized, bytes, pydicom.Dataset]

@@ -16,6 +16,8 @@ from medsanitize.generators.diffusion.preprocess import preprocess_image
 from medsanitize.generators.phantoms.cohorts import write_chests
 from medsanitize.verifiers.reid.images.read import read_image
 
+pytestmark = pytest.mark.generate
+
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:

@@ -25,6 +25,8 @@ from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.models.model_folder import CONFIG, write_folder
 from safetensors.torch import save
 
+pytestmark = pytest.mark.generate
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:

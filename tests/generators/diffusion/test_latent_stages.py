@@ -17,6 +17,8 @@ from medsanitize.verifiers.reid.training.checkpoint import Position, group, read
 from numpy.typing import NDArray
 from torch import Tensor
 
+pytestmark = pytest.mark.generate
+
 PACE = Schedule(every=3, grids=100, patience=2, seed=0)
 
 

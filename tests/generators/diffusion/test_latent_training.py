@@ -23,6 +23,8 @@ from medsanitize.pipeline.synthesis.reference_images import Table, sides_of
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from PIL import Image
 
+pytestmark = pytest.mark.generate
+
 
 class Ear:
     """Hears everything, and stops or dies at one step of one part."""

@@ -17,6 +17,8 @@ from medsanitize.verifiers.reid.images.image import ImageArray
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
+pytestmark = pytest.mark.verify
+
 SIZE = 16
 
 

@@ -25,6 +25,8 @@ from medsanitize.release.verify import verify_release
 from tests.helpers.hospital import prepare, tree
 from tests.helpers.synthetics import Coarse, write_verifier
 
+pytestmark = pytest.mark.generate
+
 PARTS = ("train", "holdout", "calibration", "train")
 
 

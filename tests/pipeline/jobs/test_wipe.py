@@ -14,6 +14,8 @@ from PIL import Image
 
 from tests.helpers import slides
 
+pytestmark = pytest.mark.wsi
+
 SEEN = ("aperio", "aperio-gt450", "hamamatsu", "leica", "philips", "ventana", "generic", "ome")
 
 

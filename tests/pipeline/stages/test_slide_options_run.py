@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import openslide
+import pytest
 from medsanitize.pipeline.run import Options, run
 from medsanitize.release.manifest import read_rows
 from medsanitize.sanitize.formats.tiff.page import FieldValue
@@ -14,6 +15,8 @@ from PIL import ImageCms
 
 from tests.helpers import slides
 from tests.helpers.hospital import prepare
+
+pytestmark = pytest.mark.wsi
 
 KEEPING = "{label: replace, icc_profile: keep, tile_metadata: keep}"
 

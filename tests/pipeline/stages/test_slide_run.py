@@ -36,6 +36,8 @@ from tests.helpers import slides
 from tests.helpers.hospital import CANARIES, prepare, write_ct
 from tests.helpers.slide_exports import fill, save
 
+pytestmark = pytest.mark.wsi
+
 ONE = Options(workers=1)
 
 

@@ -26,6 +26,8 @@ from medsanitize.release.layout import ROOT, SUMS
 from tests.helpers.s3_server import Answer, Front, Instead, Process, free_port, s3_server, s3_server_on_disk
 from tests.helpers.stores import Store, client_of
 
+pytestmark = pytest.mark.stores
+
 PART = 64 << 10
 LEAST = 5 << 20
 """The smallest part that S3 takes."""

@@ -21,7 +21,10 @@ from medsanitize.release.layout import ROOT, SUMS
 from tests.helpers.gcs_server import BUCKET, Bucket, GcsServer
 
 # gcsfs hands parts of files to aiohttp as they are.
-pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+pytestmark = [
+    pytest.mark.stores,
+    pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
+]
 
 SLIDE = "data/a.svs"
 OTHER = "data/b.dcm"

@@ -18,6 +18,8 @@ from medsanitize.release.layout import ROOT, SUMS
 from tests.helpers.s3_server import Answer, Front, Instead
 from tests.helpers.stores import Store
 
+pytestmark = pytest.mark.stores
+
 DATA = ("data/p1/a.dcm", "data/p1/s/b.dcm", "data/p1-x/c.dcm", "data/p2/s/d.dcm")
 
 

@@ -23,6 +23,8 @@ from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from tests.helpers.azure_server import Blobs, BlobServer
 from tests.helpers.hospital import KEY, prepare, write_ct
 
+pytestmark = pytest.mark.stores
+
 SEAL = Seal(derive_sub_keys(KEY, scope="project"))
 
 

@@ -31,6 +31,8 @@ from tests.helpers.s3_server import Answer, Front, environment, free_port, web_s
 from tests.helpers.slide_exports import save
 from tests.helpers.stores import Store
 
+pytestmark = pytest.mark.stores
+
 ONE = Options(workers=1)
 DRIVER = """
 import sys

@@ -14,6 +14,8 @@ from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized
 from pydicom.dataset import Dataset, FileMetaDataset
 
+pytestmark = pytest.mark.pixels
+
 Sanitize = Callable[..., tuple[Sanitized, bytes]]
 Release = Callable[..., tuple[Sanitized, bytes, Dataset]]
 MakePolicy = Callable[..., Policy]

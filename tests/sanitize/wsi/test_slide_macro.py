@@ -24,6 +24,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from tests.helpers import slides
 
+pytestmark = pytest.mark.wsi
+
 NAME = SlideName("2.25.98765432109876543210987654321098765432", b"k" * 32)
 PART = (0.4, 0.0, 1.0, 1.0)
 RULES = WholeSlides(macro=KeptMacro(keep=PART))

@@ -19,6 +19,8 @@ from PIL import ImageCms
 
 from tests.helpers import slides
 
+pytestmark = pytest.mark.wsi
+
 NAME = SlideName("2.25.98765432109876543210987654321098765432", b"k" * 32)
 REPLACED = WholeSlides(label="replace")
 SEGMENTS = WholeSlides(tile_metadata="keep")

@@ -27,6 +27,8 @@ from medsanitize.sanitize.wsi.vendors import aperio_afi
 
 from tests.helpers import slides
 
+pytestmark = pytest.mark.wsi
+
 NAME = SlideName("2.25.4711", b"k" * 32)
 RULES = WholeSlides()
 OPENABLE = [name for name in slides.MAKERS if name not in ("akoya", "zeiss", "afi")]

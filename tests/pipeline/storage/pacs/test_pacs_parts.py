@@ -38,6 +38,8 @@ from pynetdicom import AE, evt
 from tests.helpers.hospital import prepare
 from tests.helpers.orthanc import free_port
 
+pytestmark = pytest.mark.pacs
+
 SERVICE = b"dimse://PACS@host:104/US/get"
 
 

@@ -22,6 +22,8 @@ from medsanitize.verifiers.reid.training.sampling import (
     patient_batches,
 )
 
+pytestmark = pytest.mark.verify
+
 _PREPARING = """
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

@@ -22,6 +22,8 @@ from medsanitize.verifiers.reid.training.recipes import RETRIEVAL, VERIFICATION,
 from medsanitize.verifiers.reid.training.train import TrainingResult, train
 from PIL import Image
 
+pytestmark = pytest.mark.verify
+
 PATIENTS = [place // 3 for place in range(24)] + [90, 91]
 
 
