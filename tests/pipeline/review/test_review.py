@@ -57,7 +57,8 @@ def _doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
             told = ReviewItem("pixels", "ocr:unsure", f"{NASTY} {context.patient}", picture(9), picture(200))
             return replace(done, doubts=(told,))
         whole = b"".join(piece for piece in done.files[0].pieces if isinstance(piece, bytes))
-        return replace(done, pieces=(whole[:-2] + (b"\1\0" if verdict == "keep" else b"\2\0"),))
+        whole = whole[:-2] + (b"\1\0" if verdict == "keep" else b"\2\0")
+        return replace(done, files=(replace(done.files[0], pieces=(whole,)),))
 
     monkeypatch.setattr(DicomSanitizer, "__call__", call)
 
