@@ -31,8 +31,6 @@ SWITCHES: Final[Mapping[str, str]] = {
     "OTEL_SDK_DISABLED": "true",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
     "TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS": "",
-    "MPLBACKEND": "Agg",
-    "PIP_NO_INDEX": "1",
     # programs that clients of stores start to ask for credentials
     "AZURE_CORE_COLLECT_TELEMETRY": "0",
     "AZURE_DEV_COLLECT_TELEMETRY": "no",

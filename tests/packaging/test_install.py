@@ -11,6 +11,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable
 from functools import cache
@@ -34,7 +35,18 @@ Make = Callable[[str], Environment]
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of sdist and wheel, built from a copy: a build leaves files where it works."""
     base = tmp_path_factory.mktemp("built")
-    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "site")
+    left_out = shutil.ignore_patterns(
+        ".git",
+        ".venv",
+        ".*_cache",
+        ".typecheck",
+        ".hypothesis",
+        "build",
+        "dist",
+        "*.egg-info",
+        "__pycache__",
+        "site",
+    )
     shutil.copytree(ROOT, base / "source", ignore=left_out)
     command = [sys.executable, "-m", "build", "--outdir", base / "dist", base / "source"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -127,6 +139,21 @@ def test_the_wheel_holds_the_package_only(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     others = ("benchmarks", "deploy", "docs", "examples", "tests", "tools")
     assert [name for name in names if name.startswith(tuple(f"medsanitize/{one}/" for one in others))] == []
+
+
+def test_the_sdist_holds_what_the_tests_and_the_manual_need(distributions: Path) -> None:
+    (sdist,) = distributions.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    needed = (
+        "constraints.txt",
+        "mkdocs.yml",
+        "Dockerfile",
+        "tests/conftest.py",
+        "docs/policy.md",
+        "tools/chest_mean.py",
+    )
+    assert [name for name in needed if name not in held] == []
 
 
 @pytest.mark.parametrize("tool", ["twine check --strict", "check-wheel-contents"])
