@@ -100,7 +100,7 @@ def test_overlapping_folders_end_with_3_and_leave_pairs_for_the_holder_alone(tmp
     page = (out / "pairs.html").read_text()
     assert "shows patients" in page
     assert "data:image/png;base64," in page
-    assert "Orange: what made these two alike" in page
+    assert "Orange: regions that made the two images similar" in page
     assert "http://" not in page.replace("http-equiv", "")
 
 

@@ -159,7 +159,7 @@ def test_a_file_changed_before_publishing_goes_on_is_noticed(
     else:
         target = one if change == "data" else staging / change
         target.write_bytes(target.read_bytes()[:-1] + b"\x7f")
-    with pytest.raises(IntegrityError, match="changed after it was judged"):
+    with pytest.raises(IntegrityError, match="changed between its audit and publication"):
         run(policy, ONE)
     assert not (policy.output / "RELEASE.json").exists()
 

@@ -88,7 +88,7 @@ def test_a_large_file_is_not_to_blame_for_want_of_memory(
 ) -> None:
     (export / "p" / "a").write_bytes(bytes(LARGE + 1))
     fail(monkeypatch, mmap, "mmap", errno.ENOMEM)
-    with pytest.raises(EnvironmentFailure, match="Memory"):
+    with pytest.raises(EnvironmentFailure, match="Out of memory"):
         read(export)
 
 

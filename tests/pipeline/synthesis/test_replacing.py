@@ -24,7 +24,7 @@ def policy(inputs: str, replace: str) -> Policy:
 
 @pytest.mark.parametrize("inputs", ["./export, s3://bucket/export", "https://store.example/export/", PACS])
 def test_labels_choose_nothing_in_a_store_or_a_pacs(inputs: str) -> None:
-    with pytest.raises(PolicyError, match="by-label needs local folders"):
+    with pytest.raises(PolicyError, match="by-label requires local input folders"):
         policy(inputs, "by-label, labels: [a]")
 
 
