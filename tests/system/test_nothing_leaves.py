@@ -140,6 +140,7 @@ def test_what_a_killed_run_leaves_among_temporary_files_identifies_nobody(
     assert [word for word in CANARIES if word.encode() in left] == []
 
 
+@pytest.mark.slow
 def test_without_network_home_or_user_name_and_on_a_read_only_root_the_bytes_are_the_same(
     traced: Path, temporary: Path
 ) -> None:
