@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from medsanitize.api.policy import PolicySource, load_policy
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.runtime.progress import Progress, Silent, StageTiming
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.progress import NoProgress, Progress, StageTiming
+from medsanitize.pipeline.runtime.signals import Cancellation
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.runtime.result import RunResult
@@ -209,7 +209,7 @@ def compare(
     IntegrityError
         A model, a manifest or a calibration was changed.
     """
-    from medsanitize.pipeline.jobs.compare_datasets import Asked, run_overlap
+    from medsanitize.pipeline.jobs.compare_datasets import OverlapRequest, run_overlap
     from medsanitize.verifiers.reid.labels import LabelColumns
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
     from medsanitize.verifiers.reid.overlap.overlap import TARGET_FALSE_MATCH
@@ -219,7 +219,7 @@ def compare(
     tables = labels if labels is not None else [None] * len(datasets)
     if len(tables) != len(datasets):
         raise UsageError("There are not as many labels as datasets", "Give one or None for each")
-    asked = Asked(
+    asked = OverlapRequest(
         paths=tuple(map(Path, datasets)),
         labels=tuple(None if one is None else Path(one) for one in tables),
         columns=LabelColumns(**(columns or {})),
@@ -229,7 +229,7 @@ def compare(
         output=None if output is None else Path(output),
     )
     cores = len(os.sched_getaffinity(0))
-    return run_overlap(asked, _listener(progress) or Silent(), Stop(), workers=workers or cores)
+    return run_overlap(asked, _listener(progress) or NoProgress(), Cancellation(), workers=workers or cores)
 
 
 def _listener(progress: Listener | None) -> Progress | None:

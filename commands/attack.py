@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.command import FILE, command, long_running, print_result
 from medsanitize.commands.options import COLUMN, columns_of
 
 if TYPE_CHECKING:
@@ -53,14 +53,16 @@ def linkage(
     RELEASE and OTHER are releases, whose pseudonyms say who is who, or folders with a table (by default the
     labels.csv in them). Images that cannot be read are counted, and the exit code is then 1.
     """
-    from medsanitize.pipeline.jobs.linkage_attack import Asked, run_linkage
+    from medsanitize.pipeline.jobs.linkage_attack import LinkageAttackRequest, run_linkage
 
     columns = columns_of(renamed)
-    asked = Asked(release, background, labels, background_labels, columns, model, policy, output)
-    with long_work(log_json) as (progress, stop):
+    asked = LinkageAttackRequest(
+        release, background, labels, background_labels, columns, model, policy, output
+    )
+    with long_running(log_json) as (progress, stop):
         found = run_linkage(asked, progress, stop)
     code = 1 if found.excluded else 0
-    tell(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found)))
+    print_result(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found)))
     return code
 
 

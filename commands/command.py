@@ -14,7 +14,7 @@ import click
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.runtime.progress import Progress
-    from medsanitize.pipeline.runtime.signals import Stop
+    from medsanitize.pipeline.runtime.signals import Cancellation
 
 FILE = click.Path(path_type=Path)
 _COMMON = (
@@ -63,9 +63,9 @@ def _exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
 
 def _tell_error(error: BaseException, code: int, as_json: bool, log_json: bool) -> None:
     from medsanitize.pipeline.reporting.json_log import log_failure
-    from medsanitize.pipeline.runtime.result import explain, failed_ending
+    from medsanitize.pipeline.runtime.result import describe_error, failed_ending
 
-    text = explain(error)
+    text = describe_error(error)
     if as_json:
         print(json.dumps({"type": "error", "message": text, "exit_code": code}))
     if log_json:
@@ -75,19 +75,19 @@ def _tell_error(error: BaseException, code: int, as_json: bool, log_json: bool) 
 
 
 @contextmanager
-def long_work(log_json: bool) -> Iterator[tuple[Progress, Stop]]:
+def long_running(log_json: bool) -> Iterator[tuple[Progress, Cancellation]]:
     """Progress on stderr, and a stop that hears Ctrl-C and SIGTERM, while a command works."""
-    from medsanitize.pipeline.reporting.console import close, progress_for
-    from medsanitize.pipeline.runtime.signals import on_signals
+    from medsanitize.pipeline.reporting.console import close_progress, progress_for
+    from medsanitize.pipeline.runtime.signals import cancel_on_signals
 
     progress = progress_for(log_json)
     try:
-        with on_signals() as stop:
+        with cancel_on_signals() as stop:
             yield progress, stop
     finally:
-        close(progress)
+        close_progress(progress)
 
 
-def tell(as_json: bool, facts: dict[str, Any], text: str) -> None:
+def print_result(as_json: bool, facts: dict[str, Any], text: str) -> None:
     """Print a result: one JSON object on stdout, or text for people."""
     click.echo(json.dumps({"type": "result", **facts}) if as_json else text)

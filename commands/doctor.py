@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.commands.command import FILE, command, tell
+from medsanitize.commands.command import FILE, command, print_result
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.jobs.doctor import Diagnosis
@@ -25,7 +25,7 @@ def doctor(policy: Path | None, *, as_json: bool, **_: Any) -> int:
     from medsanitize.policies.load import load
 
     found = diagnose(load(policy) if policy is not None else None)
-    tell(as_json, found.as_json(), "\n".join(_lines(found, with_policy=policy is not None)))
+    print_result(as_json, found.as_json(), "\n".join(_lines(found, with_policy=policy is not None)))
     return found.exit_code
 
 

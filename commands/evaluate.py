@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.command import FILE, command, long_running, print_result
 from medsanitize.commands.options import columns_of, table_options
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def evaluate(
     Without a model it is the packaged ImageNet features that are measured. Images that cannot be read are
     left out and counted, and the exit code is then 1.
     """
-    from medsanitize.pipeline.jobs.evaluate_model import Asked, run_evaluation
+    from medsanitize.pipeline.jobs.evaluate_model import EvaluationRequest, run_evaluation
 
-    asked = Asked(images, labels, columns_of(renamed), split, model, verifier, target, output)
-    with long_work(log_json) as (progress, stop):
+    asked = EvaluationRequest(images, labels, columns_of(renamed), split, model, verifier, target, output)
+    with long_running(log_json) as (progress, stop):
         found = run_evaluation(asked, progress, stop)
     code = 1 if found.excluded else 0
-    tell(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found, output)))
+    print_result(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found, output)))
     return code
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.command import FILE, command, long_running, print_result
 
 if TYPE_CHECKING:
     from medsanitize.generators.explain.explain import Explanation
@@ -57,19 +57,19 @@ def explain(
     The release is verified first. Its objects that cannot be compared are counted, and the exit code is
     then 1.
     """
-    from medsanitize.pipeline.jobs.explain import Asked, run_explain, run_ranking
+    from medsanitize.pipeline.jobs.explain import ExplanationRequest, run_explain, run_ranking
 
-    asked = Asked(image, catalogue, everything, model, count, output)
-    with long_work(log_json) as (progress, stop):
+    asked = ExplanationRequest(image, catalogue, everything, model, count, output)
+    with long_running(log_json) as (progress, stop):
         if judgements is not None:
             ranking = run_ranking(asked, judgements, progress, stop)
         else:
             found = run_explain(asked, progress, stop)
     if judgements is not None:
-        tell(as_json, {**ranking.to_json(), "exit_code": 0}, "\n".join(_ranking_lines(ranking)))
+        print_result(as_json, {**ranking.to_json(), "exit_code": 0}, "\n".join(_ranking_lines(ranking)))
         return 0
     code = 1 if found.excluded else 0
-    tell(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found)))
+    print_result(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found)))
     return code
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.command import FILE, command, long_running, print_result
 from medsanitize.commands.options import COLUMN, columns_of
 
 if TYPE_CHECKING:
-    from medsanitize.pipeline.jobs.compare_datasets import Asked
+    from medsanitize.pipeline.jobs.compare_datasets import OverlapRequest
     from medsanitize.verifiers.reid.calibration import OperatingPoint
     from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
@@ -66,10 +66,10 @@ def overlap(
     from medsanitize.verifiers.reid.overlap.result_files import result_json
 
     asked = _asked(datasets, options)
-    with long_work(log_json) as (progress, stop):
+    with long_running(log_json) as (progress, stop):
         found = run_overlap(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
     code = _CODES[found.result]
-    tell(as_json, {**result_json(found), "exit_code": code}, "\n".join(_lines(found, asked)))
+    print_result(as_json, {**result_json(found), "exit_code": code}, "\n".join(_lines(found, asked)))
     return code
 
 
@@ -87,12 +87,14 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
     The index takes the place of the dataset in the command overlap, with the same models. It replaces nothing
     that is there. It is not encrypted, and embeddings can be turned back into images: keep it for yourself.
     """
-    from medsanitize.pipeline.jobs.compare_datasets import ToIndex, run_index
+    from medsanitize.pipeline.jobs.compare_datasets import IndexRequest, run_index
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
     models = ModelPaths(options["model"], options["verifier"])
-    asked = ToIndex(dataset, options["labels"], columns_of(options["renamed"]), models, options["output"])
-    with long_work(log_json) as (progress, stop):
+    asked = IndexRequest(
+        dataset, options["labels"], columns_of(options["renamed"]), models, options["output"]
+    )
+    with long_running(log_json) as (progress, stop):
         seen = run_index(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
     facts = {
         "images": len(seen.images) - seen.non_images,
@@ -103,13 +105,13 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
     }
     told = [f"{facts['images']:,} images of {facts['patients']:,} patients are in the index."]
     told += [f"Not compared in full: {reason}: {count:,}" for reason, count in seen.unread.items()]
-    tell(as_json, facts, "\n".join(told))
+    print_result(as_json, facts, "\n".join(told))
     return 0
 
 
-def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> Asked:
+def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> OverlapRequest:
     from medsanitize.errors import UsageError
-    from medsanitize.pipeline.jobs.compare_datasets import Asked
+    from medsanitize.pipeline.jobs.compare_datasets import OverlapRequest
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
     table, images = options["labels"], options["images"]
@@ -122,7 +124,7 @@ def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> Asked:
     labels = tuple(options[f"labels_{letter}"] for letter in _LETTERS)
     if any(one is not None for one in labels[len(datasets) :]):
         raise UsageError("There is a table for a dataset that is not named", "Leave it out")
-    return Asked(
+    return OverlapRequest(
         paths=datasets,
         labels=labels[: len(datasets)],
         table=table,
@@ -145,7 +147,7 @@ def _cost(point: OperatingPoint, within: float = inf) -> str:
     )
 
 
-def _lines(found: Overlap, asked: Asked) -> list[str]:
+def _lines(found: Overlap, asked: OverlapRequest) -> list[str]:
     lines = [
         f"{side.title}: {len(side.images) - side.non_images:,} images of {len(side.names):,} patients."
         for side in found.datasets

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from medsanitize.commands.command import FILE, command, tell
+from medsanitize.commands.command import FILE, command, print_result
 
 PRESETS = ("ps3.15-basic", "research", "hipaa-safe-harbor")
 
@@ -31,7 +31,9 @@ def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> in
         raise UsageError(
             "The policy cannot be written", "Name a file in a folder that may be written"
         ) from None
-    tell(as_json, {"policy": str(policy)}, f"Wrote {policy}. Edit it, then: medsanitize validate {policy}")
+    print_result(
+        as_json, {"policy": str(policy)}, f"Wrote {policy}. Edit it, then: medsanitize validate {policy}"
+    )
     return 0
 
 
@@ -55,7 +57,7 @@ def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
         click.echo(json.dumps({"type": "result", "valid": False, "problems": problems, "exit_code": 2}))
         return 2
     digest = policy_digest(loaded)
-    tell(
+    print_result(
         as_json,
         {"valid": True, "policy_digest": digest, "exit_code": 0},
         f"The policy is valid. Digest {digest}",
@@ -87,5 +89,7 @@ def keygen(file: Path, signing: bool, *, as_json: bool, **_: Any) -> int:
         from medsanitize.policies.release_key import generate_release_key
 
         generate_release_key(file)
-    tell(as_json, {"file": str(file)}, f"Wrote {file}. Keep it safe: who holds it can link the release.")
+    print_result(
+        as_json, {"file": str(file)}, f"Wrote {file}. Keep it safe: who holds it can link the release."
+    )
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.command import FILE, command, long_running, print_result
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.stages.register import Added
@@ -31,7 +31,7 @@ def verify(release: str, key: Path | None, *, as_json: bool, **_: Any) -> int:
     problems = [{"file": file, "fault": fault} for file, fault in found.problems]
     lines = [str(found), *(f"  {one['fault']}: {one['file']}" for one in problems)]
     facts = {"status": found.status, "signer": found.signer, "problems": problems, "exit_code": code}
-    tell(as_json, facts, "\n".join(lines))
+    print_result(as_json, facts, "\n".join(lines))
     return code
 
 
@@ -54,7 +54,7 @@ def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
         "Nothing was found." if found.passed else f"{len(findings)} findings.",
     ]
     facts = {"objects": found.objects, "files": found.files, "identifiers": str(found.identifiers)}
-    tell(as_json, {**facts, "findings": findings, "exit_code": code}, "\n".join(lines))
+    print_result(as_json, {**facts, "findings": findings, "exit_code": code}, "\n".join(lines))
     return code
 
 
@@ -78,7 +78,7 @@ def wipe(slides: tuple[Path, ...], yes: bool, *, as_json: bool, **_: Any) -> int
         f"{done.wiped} slides wiped, {refused} refused and left as they were. None of them is a release."
     ]
     lines += [f"  {count}  {rule}" for rule, count in done.refused.items()]
-    tell(as_json, {"wiped": done.wiped, "refused": done.refused, "exit_code": code}, "\n".join(lines))
+    print_result(as_json, {"wiped": done.wiped, "refused": done.refused, "exit_code": code}, "\n".join(lines))
     return code
 
 
@@ -123,7 +123,7 @@ def registry_add(
     text = f"Added {entry.name} {entry.version}: {entry.objects:,} objects, {added.embeddings:,} embeddings."
     text += f" {added.missing:,} objects could not be embedded." if added.missing else ""
     facts = {"name": entry.name, "version": entry.version, "objects": entry.objects}
-    tell(as_json, {**facts, "embeddings": added.embeddings, "not_embedded": added.missing}, text)
+    print_result(as_json, {**facts, "embeddings": added.embeddings, "not_embedded": added.missing}, text)
     return 0
 
 
@@ -137,7 +137,7 @@ def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_js
     key = options["key"]
     vault = Vault(read_registry_key(RegistryKey(file=key, env=None if key else _KEY_VARIABLE)))
     workers = options["workers"] or len(os.sched_getaffinity(0))
-    with long_work(log_json) as (progress, stop):
+    with long_running(log_json) as (progress, stop):
         return register_with_embeddings(
             release,
             registry,
@@ -160,7 +160,7 @@ def registry_list(folder: Path, *, as_json: bool, **_: Any) -> int:
     entries = Registry(folder).list()
     lines = [f"{entry.name} {entry.version} ({entry.mode}): {entry.objects:,} objects" for entry in entries]
     facts = {"releases": [asdict(entry) for entry in entries]}
-    tell(as_json, facts, "\n".join(lines) or "The registry is empty.")
+    print_result(as_json, facts, "\n".join(lines) or "The registry is empty.")
     return 0
 
 
@@ -177,5 +177,5 @@ def registry_remove(name: str, version: str, folder: Path, *, as_json: bool, **_
     affected = Registry(folder).remove(name, version)
     lines = [f"Removed {name} {version}. Releases that lean on it: {len(affected)}"]
     lines += [f"  {one.entry.name} {one.entry.version}: {one.shared:,} shared objects" for one in affected]
-    tell(as_json, {"affected": [asdict(one) for one in affected]}, "\n".join(lines))
+    print_result(as_json, {"affected": [asdict(one) for one in affected]}, "\n".join(lines))
     return 0

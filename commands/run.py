@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.command import FILE, command, long_running, print_result
 
 if TYPE_CHECKING:
-    from medsanitize.pipeline.reporting.exit_report import Account
+    from medsanitize.pipeline.reporting.exit_report import ExitReport
     from medsanitize.pipeline.run import Options
     from medsanitize.pipeline.runtime.result import RunResult
     from medsanitize.policies.model import Policy
@@ -37,9 +37,9 @@ def _load(policy: Path, registry: Path | None, engine: str | None = None) -> Pol
 
 
 def _go(
-    policy: Policy, options: Options, *, planned: bool, log_json: bool, account: Account | None = None
+    policy: Policy, options: Options, *, planned: bool, log_json: bool, account: ExitReport | None = None
 ) -> RunResult:
-    with long_work(log_json) as (progress, stop):
+    with long_running(log_json) as (progress, stop):
         if planned:
             from medsanitize.pipeline.plan import plan
 
@@ -94,15 +94,15 @@ def run(
     Stopped or killed, the same command resumes. How it ended is also told in the state folder, by
     return.json and metrics.prom.
     """
-    from medsanitize.pipeline.engines.forkserver import begin
+    from medsanitize.pipeline.engines.forkserver import start_forkserver
 
-    begin()
+    start_forkserver()
     from medsanitize.errors import UsageError
-    from medsanitize.pipeline.reporting.exit_report import check_return_file, returned
+    from medsanitize.pipeline.reporting.exit_report import check_return_file, exit_report_to
     from medsanitize.pipeline.run import Options
     from medsanitize.pipeline.state.shards import Shard
 
-    with returned(return_file) as account:
+    with exit_report_to(return_file) as account:
         if inventory_only and shard:
             raise UsageError(
                 "--inventory-only and --shard exclude each other", "Take the inventory first, then run shards"
@@ -120,9 +120,9 @@ def run(
 @REGISTRY
 def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: bool, log_json: bool) -> int:
     """Show what a run would do, and everything the preset decides; nothing is written."""
-    from medsanitize.pipeline.engines.forkserver import begin
+    from medsanitize.pipeline.engines.forkserver import start_forkserver
 
-    begin()
+    start_forkserver()
     from medsanitize.pipeline.run import Options
     from medsanitize.policies.dump import dumps
 
@@ -145,21 +145,21 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
     The page lies in the state folder and shows values of patients: it is for the holder alone. With
     --decisions, what was decided and approved there is read back, and the next run follows it.
     """
-    from medsanitize.pipeline.review.pages import make_review, take_decisions
-    from medsanitize.pipeline.runtime.signals import on_signals
+    from medsanitize.pipeline.review.pages import apply_decisions, make_review
+    from medsanitize.pipeline.runtime.signals import cancel_on_signals
     from medsanitize.policies.load import load
 
     loaded = load(policy)
     if decisions is not None:
-        taken = take_decisions(loaded, decisions)
+        taken = apply_decisions(loaded, decisions)
         facts: dict[str, Any] = {"decisions": taken.decisions, "objects": taken.objects}
         told = f"{taken.decisions:,} decisions taken; {taken.objects:,} objects will be sanitised again."
         told += " The release is approved." if taken.approved and not taken.objects else ""
         told += f"\nNow run again: medsanitize run {policy}"
-        tell(as_json, {**facts, "approved": taken.approved, "exit_code": 0}, told)
+        print_result(as_json, {**facts, "approved": taken.approved, "exit_code": 0}, told)
         return 0
 
-    with on_signals() as stop:
+    with cancel_on_signals() as stop:
         made = make_review(loaded, stop, f"medsanitize review {policy} --decisions decisions.json")
     facts = {"ending": made.ending, "digest": made.digest, "doubts": made.doubts, "sampled": made.sampled}
     facts |= {"quarantined": made.quarantined, "left_out": made.left_out}
@@ -169,7 +169,7 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
         "\nIt shows values of patients: it is for the holder alone, and belongs where it lies."
     )
     pages = [str(page) for page in made.pages]
-    tell(as_json, {"pages": pages, **facts, "exit_code": 0}, told)
+    print_result(as_json, {"pages": pages, **facts, "exit_code": 0}, told)
     return 0
 
 
@@ -178,9 +178,9 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
 @WORKERS
 def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) -> int:
     """Make a small hospital export with planted identifiers in FOLDER, and release it."""
-    from medsanitize.pipeline.engines.forkserver import begin
+    from medsanitize.pipeline.engines.forkserver import start_forkserver
 
-    begin()
+    start_forkserver()
     from medsanitize.pipeline.demo.run import prepare_demo, show_demo, surviving
     from medsanitize.pipeline.run import Options
     from medsanitize.policies.load import load
@@ -209,5 +209,5 @@ def ledger(policy: Path, uids: Path | None, patients: Path | None, *, as_json: b
     if uids is None and patients is None:
         raise UsageError("Nothing to export", "Give --uids FILE, --patients FILE or both")
     counts = export_ledger(load(policy), uids=uids, patients=patients)
-    tell(as_json, counts, ", ".join(f"{count:,} rows of {name}" for name, count in counts.items()))
+    print_result(as_json, counts, ", ".join(f"{count:,} rows of {name}" for name, count in counts.items()))
     return 0

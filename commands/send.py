@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.command import FILE, command, long_running, print_result
 
 if TYPE_CHECKING:
-    from medsanitize.pipeline.jobs.send_to_pacs import Sent
+    from medsanitize.pipeline.jobs.send_to_pacs import SendResult
 
 
 @command("send", "medsanitize send release https://pacs.example.org/dicom-web --token PACS_TOKEN")
@@ -44,7 +44,7 @@ def send(
     if token and login:
         raise UsageError("A service takes one credential", "Give --token or --login")
     credential = ("token", token) if token else ("login", login) if login else ("", "")
-    with long_work(log_json) as (progress, stop):
+    with long_running(log_json) as (progress, stop):
         sent = send_release(release, target, progress, stop, key=key, calling=calling, credential=credential)
     code = 1 if sent.refused else 0
     facts: dict[str, Any] = {
@@ -56,11 +56,11 @@ def send(
         "others": sent.others,
         "asked": sent.asked,
     }
-    tell(as_json, {**facts, "exit_code": code}, _lines(sent))
+    print_result(as_json, {**facts, "exit_code": code}, _lines(sent))
     return code
 
 
-def _lines(sent: Sent) -> str:
+def _lines(sent: SendResult) -> str:
     lines = [f"{sent.sent:,} of {sent.objects:,} objects sent; {sent.there:,} were there already."]
     if sent.changed:
         lines.append(f"{sent.changed:,} of them were taken with changes that the PACS made.")

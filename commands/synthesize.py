@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.command import FILE, command, long_running, print_result
 from medsanitize.commands.options import columns_of, table_options
 
 if TYPE_CHECKING:
-    from medsanitize.pipeline.jobs.synthesize import Asked, Synthesis
+    from medsanitize.pipeline.jobs.synthesize import Synthesis, SynthesisRequest
 
 _CODES = {"passed": 0, "insufficient_data": 1, "failed": 3}
 _EXAMPLE = (
@@ -73,24 +73,24 @@ def synthesize(
 
     asked = _asked(model, renamed, options)
     cores = 1 if asked.device != "cpu" else len(os.sched_getaffinity(0))
-    with long_work(log_json) as (progress, stop):
+    with long_running(log_json) as (progress, stop):
         found = run_synthesize(asked, progress, stop, workers=workers or cores)
     code = _CODES[found.drawn.judged.verdict.state] or int(found.drawn.shortfall > 0)
-    tell(as_json, {**found.facts(), "exit_code": code}, "\n".join(_lines(found)))
+    print_result(as_json, {**found.facts(), "exit_code": code}, "\n".join(_lines(found)))
     return code
 
 
-def _asked(model: Path, renamed: tuple[str, ...], options: dict[str, Any]) -> Asked:
+def _asked(model: Path, renamed: tuple[str, ...], options: dict[str, Any]) -> SynthesisRequest:
     from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 
     check_extra("generate")
-    from medsanitize.pipeline.jobs.synthesize import Asked
-    from medsanitize.pipeline.synthesis.reference_images import Table
+    from medsanitize.pipeline.jobs.synthesize import SynthesisRequest
+    from medsanitize.pipeline.synthesis.reference_images import ReferenceTable
 
     parts = (options["training"], options["holdout"], options["calibration"])
-    table = Table(options["images"], options["labels"], columns_of(renamed), options["label"], parts)
+    table = ReferenceTable(options["images"], options["labels"], columns_of(renamed), options["label"], parts)
     rest = ("verifier", "retrieval", "count", "balanced", "seed", "bound", "form", "device", "output")
-    return Asked(model=model, table=table, **{name: options[name] for name in rest})
+    return SynthesisRequest(model=model, table=table, **{name: options[name] for name in rest})
 
 
 def _lines(found: Synthesis) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.commands.command import FILE, command, long_work, tell
+from medsanitize.commands.command import FILE, command, long_running, print_result
 from medsanitize.commands.options import columns_of, table_options
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def train_classifier(
 
     chosen, columns = class_recipe_for(recipe), columns_of(renamed)
     rows = read_labels(labels, images, columns, split)
-    with long_work(log_json) as (progress, stop):
+    with long_running(log_json) as (progress, stop):
         made = train_classification(rows, (columns, column), chosen, weights, output, progress, stop)
     return _tell_made("classification", chosen.name, made, "choose the epoch", as_json)
 
@@ -124,7 +124,7 @@ def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool)
     recipe = recipe_for(kind, options["recipe"], options["weights"])
     columns = columns_of(options["renamed"])
     rows = read_labels(options["labels"], options["images"], columns, options["split"])
-    with long_work(log_json) as (progress, stop):
+    with long_running(log_json) as (progress, stop):
         made = train_model(kind, rows, recipe, options["weights"], options["output"], progress, stop)
     return _tell_made(str(kind), recipe.name, made, "choose and calibrate", as_json)
 
@@ -142,7 +142,7 @@ def _tell_made(kind: str, recipe: str, made: TrainingResult, purpose: str, as_js
     ]
     facts = {"kind": kind, "recipe": recipe, "digest": made.digest, "counts": dict(counts)}
     last = dict(made.log[-1]) if made.log else {}
-    tell(
+    print_result(
         as_json, {**facts, "excluded": dict(made.excluded), "last": last, "exit_code": code}, "\n".join(lines)
     )
     return code
@@ -206,7 +206,7 @@ def train_generator(
 
     chosen = recipe_for(recipe, prediction_for(prediction))
     rows = read_labels(labels, images, columns_of(renamed), split)
-    with long_work(log_json) as (progress, stop):
+    with long_running(log_json) as (progress, stop):
         made = train_model(rows, column, chosen, pipeline, output, progress, stop)
     code = 1 if made.excluded else 0
     if not made.digest:
@@ -229,5 +229,5 @@ def train_generator(
         "last": dict(made.log[-1]) if made.log else {},
         "exit_code": code,
     }
-    tell(as_json, facts, "\n".join(lines))
+    print_result(as_json, facts, "\n".join(lines))
     return code

@@ -27,7 +27,7 @@ from medsanitize.pipeline.state.stage_results import (
     REVIEWED,
     TABLE_NOTES,
 )
-from medsanitize.pipeline.synthesis.replaced_objects import replaced_of
+from medsanitize.pipeline.synthesis.replaced_objects import read_replaced
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
@@ -157,7 +157,7 @@ def synthetic_gate(state: State, policy: Policy) -> GateSummary:
 
 def _unlabelled(state: State) -> str:
     """What is said of images whose label, by which they would be replaced, the table does not give."""
-    replaced = replaced_of(state)
+    replaced = read_replaced(state)
     if not replaced.unlabelled:
         return ""
     if not replaced.named:

@@ -10,9 +10,9 @@ from medsanitize.pipeline.gates import NOT_RUN, duplicate_gate
 from medsanitize.pipeline.resume import release_keys
 from medsanitize.pipeline.run import Options, Run, judge_run_faces
 from medsanitize.pipeline.runtime.optional_dependencies import check_extras
-from medsanitize.pipeline.runtime.progress import Progress, Silent, StageTiming
+from medsanitize.pipeline.runtime.progress import NoProgress, Progress, StageTiming
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.runtime.workspace import release_folder
 from medsanitize.pipeline.stages.deduplicate import judge_duplicates, settle_contests
 from medsanitize.pipeline.stages.evidence import Tally, object_rows
@@ -24,7 +24,7 @@ from medsanitize.pipeline.stages.slides import check_places, check_slide_extra, 
 from medsanitize.pipeline.stages.tables import check_tables
 from medsanitize.pipeline.state.database import State, translated
 from medsanitize.pipeline.state.objects import count_objects, count_pending, outcome_counts, rule_counts
-from medsanitize.pipeline.storage.local import held_to, require_filled
+from medsanitize.pipeline.storage.local import pinned_inputs, require_not_empty
 from medsanitize.pipeline.storage.pacs.check import check_pacs
 from medsanitize.policies.model import Policy
 from medsanitize.release.summary import GateSummary
@@ -36,7 +36,7 @@ def plan(
     options: Options = Options(),  # noqa: B008  immutable
     *,
     progress: Progress | None = None,
-    stop: Stop | None = None,
+    stop: Cancellation | None = None,
 ) -> RunResult:
     """Take inventory and sanitise on the fly; nothing is written, in output, state or elsewhere.
 
@@ -53,13 +53,13 @@ def plan(
     check_tables(policy)
     check_places(policy)
     check_overlap(policy)
-    require_filled(inputs)
+    require_not_empty(inputs)
     state = State(None, subkeys)
     try:
         setup = Setup(policy, subkeys, staging=None, keep_links=False)
-        engine = open_engine(setup, options.workers, stop or Stop(), inputs)
-        with held_to(inputs), engine:
-            run = Run(policy, subkeys, state, engine, progress or Silent(), release_folder(policy))
+        engine = open_engine(setup, options.workers, stop or Cancellation(), inputs)
+        with pinned_inputs(inputs), engine:
+            run = Run(policy, subkeys, state, engine, progress or NoProgress(), release_folder(policy))
             tally = _look(run)
             return _result(state, policy, tally, tuple(run.stages))
     finally:

@@ -10,8 +10,8 @@ from pathlib import Path
 from medsanitize import __version__
 from medsanitize.errors import UsageError
 from medsanitize.pipeline import preflight
-from medsanitize.pipeline.engines.partial_files import remove_drafts
-from medsanitize.pipeline.engines.shared_storage import end_sharing
+from medsanitize.pipeline.engines.partial_files import remove_partial_folder
+from medsanitize.pipeline.engines.shared_storage import remove_input_snapshot
 from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
 from medsanitize.pipeline.stages.faces import looks_at_faces
@@ -147,13 +147,13 @@ def _leaves_nothing_to_read(state: State, policy: Policy, inputs: Sequence[Root]
 
 def _resumed(state: State, policy: Policy) -> State:
     """Make a state that still holds ready to go on."""
-    end_sharing(state, staging_folder(policy))
+    remove_input_snapshot(state, staging_folder(policy))
     if WITHDRAWN.is_set(state):
         preflight.check_output(policy, ours=_only_staging(policy))
         preflight.fresh_staging(policy)
         reset_all(state)
     elif not preflight.is_finished(policy):
-        remove_drafts(preflight.ensure_staging(policy))
+        remove_partial_folder(preflight.ensure_staging(policy))
     return state
 
 

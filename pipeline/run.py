@@ -17,23 +17,23 @@ from medsanitize.errors import IntegrityError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.base import Engine
 from medsanitize.pipeline.engines.open import open_engine
-from medsanitize.pipeline.engines.partial_files import remove_drafts
+from medsanitize.pipeline.engines.partial_files import remove_partial_folder
 from medsanitize.pipeline.engines.shared_storage import (
-    end_sharing,
     inputs_of,
-    require_likeness,
+    publish_input_snapshot,
+    remove_input_snapshot,
     require_reachable,
-    share_out,
+    require_same_storage,
 )
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.gates import HOLDER_REPORT, gates_of, write_holder_files
-from medsanitize.pipeline.reporting.exit_report import Account, accounted
+from medsanitize.pipeline.reporting.exit_report import ExitReport, exit_report_in_state
 from medsanitize.pipeline.resume import open_shared, open_state, release_keys, remove_pages
 from medsanitize.pipeline.runtime.optional_dependencies import check_extras
-from medsanitize.pipeline.runtime.progress import Progress, Silent, StageTiming
+from medsanitize.pipeline.runtime.progress import NoProgress, Progress, StageTiming
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.pipeline.runtime.resume_hint import starting_again
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.resume_hint import restart_hint
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
 from medsanitize.pipeline.stages.audit import audit_evidence, audit_objects
 from medsanitize.pipeline.stages.deduplicate import (
@@ -80,7 +80,7 @@ from medsanitize.pipeline.state.stage_results import (
     WITHDRAWN,
 )
 from medsanitize.pipeline.state.staged_objects import count_to_decode, count_to_fingerprint
-from medsanitize.pipeline.storage.local import Root, held_to, require_filled
+from medsanitize.pipeline.storage.local import Root, pinned_inputs, require_not_empty
 from medsanitize.pipeline.storage.named_files import remove_links
 from medsanitize.pipeline.storage.open import target_of
 from medsanitize.pipeline.storage.pacs.check import check_pacs
@@ -116,7 +116,7 @@ class Run:
     engine: Engine
     progress: Progress
     staging: Path
-    stop: Stop = field(default_factory=Stop)
+    stop: Cancellation = field(default_factory=Cancellation)
     stages: list[StageTiming] = field(default_factory=list)
     inputs: tuple[Root, ...] = ()
 
@@ -148,8 +148,8 @@ def run(
     *,
     material: bytes | None = None,
     progress: Progress | None = None,
-    stop: Stop | None = None,
-    account: Account | None = None,
+    stop: Cancellation | None = None,
+    account: ExitReport | None = None,
 ) -> RunResult:
     """Turn a policy into a release, or say why there is none.
 
@@ -160,7 +160,7 @@ def run(
     material : bytes or None
         The release key, given by tests that compare anonymous runs; otherwise it is read from where
         the policy says, or made for this run alone (anonymous mode).
-    account : Account or None
+    account : ExitReport or None
         What is told of the run in the state folder, however it ends, is kept here as well.
 
     Raises
@@ -174,7 +174,7 @@ def run(
     Stopped
         A signal; the same command resumes.
     """
-    progress, stop, account = progress or Silent(), stop or Stop(), account or Account()
+    progress, stop, account = progress or NoProgress(), stop or Cancellation(), account or ExitReport()
     require_reachable(policy)
     preflight.check_paths(policy)
     inputs = inputs_of(policy)  # once: whatever is mounted in their place from now on is not them
@@ -183,10 +183,10 @@ def run(
     name = options.shard.name if options.shard else ""
     with (
         preflight.locked(policy, shared=shared, name=name),
-        accounted(account, policy, options.shard),
-        starting_again(policy),
+        exit_report_in_state(account, policy, options.shard),
+        restart_hint(policy),
         translated(),
-        held_to(inputs),
+        pinned_inputs(inputs),
     ):
         subkeys = _checked(policy, options, material)
         if options.shard is not None:
@@ -222,15 +222,15 @@ def _run_whole(
     subkeys: SubKeys,
     inputs: tuple[Root, ...],
     progress: Progress,
-    stop: Stop,
-    account: Account,
+    stop: Cancellation,
+    account: ExitReport,
 ) -> RunResult:
     remove_links(policy.state)
     state = open_state(policy, subkeys, progress, inputs)
     try:
         if PUBLISHED.is_set(state) and preflight.is_finished(policy):
             return _already_published(state, policy)
-        require_filled(inputs)
+        require_not_empty(inputs)
         keep_links = policy.release.mode == "pseudonymous"
         setup = Setup(policy, subkeys, staging_folder(policy), keep_links)
         with open_engine(setup, options.workers, stop, inputs) as engine:
@@ -260,8 +260,8 @@ def _run_shard(
     shard: Shard,
     subkeys: SubKeys,
     progress: Progress,
-    stop: Stop,
-    account: Account,
+    stop: Cancellation,
+    account: ExitReport,
 ) -> RunResult:
     main = open_shared(policy, subkeys)
     if PUBLISHED.is_set(main) and preflight.is_finished(policy):
@@ -270,7 +270,7 @@ def _run_shard(
         finally:
             main.close()
     try:
-        inputs = require_likeness(main, staging_folder(policy))
+        inputs = require_same_storage(main, staging_folder(policy))
         state = copy_shard(main, shard, subkeys)
     finally:
         main.close()
@@ -295,7 +295,7 @@ def _inventory(run: Run) -> None:
         check_pseudonyms(run.state, run.policy)
         resolve(run.state, run.policy)
     judge_run_faces(run)
-    share_out(run.state, run.inputs, run.staging)
+    publish_input_snapshot(run.state, run.inputs, run.staging)
 
 
 def judge_run_faces(run: Run) -> None:
@@ -313,8 +313,8 @@ def _sanitize(run: Run) -> None:
 def _look(run: Run) -> IdentifierSearch:
     """Everything for which the staged files are read; returns the net that they were searched with."""
     policy, state, staging = run.policy, run.state, run.staging
-    end_sharing(state, staging)
-    remove_drafts(staging)
+    remove_input_snapshot(state, staging)
+    remove_partial_folder(staging)
     # Whoever publishes audits: files staged and audited by an earlier process may have changed since.
     clear_audit(state)
     with run.stage("audit", count_to_audit(state)) as advance:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from medsanitize.errors import MedsanitizeError, UsageError
-from medsanitize.pipeline.engines.base import silence
+from medsanitize.pipeline.engines.base import silence_output
 from medsanitize.pipeline.resume import open_shared, release_keys, state_path
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
@@ -241,7 +241,7 @@ def _silenced() -> Iterator[None]:
     level = logging.root.manager.disable
     try:
         with warnings.catch_warnings():
-            silence()
+            silence_output()
             yield
     finally:
         logging.disable(level)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pydicom
 import pytest
-from medsanitize.pipeline.runtime.optional_dependencies import MODULES, missing
+from medsanitize.pipeline.runtime.optional_dependencies import MODULES, is_missing
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.context import Context, SeriesFace
@@ -30,7 +30,7 @@ from tests.helpers.joined import joined
 pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE
 pydicom.config.settings.writing_validation_mode = pydicom.config.IGNORE
 
-MISSING = frozenset(extra for extra in MODULES if missing(extra))
+MISSING = frozenset(extra for extra in MODULES if is_missing(extra))
 """The extras that are not installed."""
 
 

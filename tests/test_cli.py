@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from medsanitize.cli import COMMANDS, cli
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.pipeline.runtime.result import Exit, exit_code
-from medsanitize.pipeline.runtime.signals import Stopped
+from medsanitize.pipeline.runtime.signals import Cancelled
 
 from tests.helpers.hospital import CANARIES, make_export, prepare
 
@@ -91,7 +91,7 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
         (EnvironmentFailure("x"), 5),
         (ValueError("x"), 70),
         (KeyboardInterrupt(), 130),
-        (Stopped(15), 143),
+        (Cancelled(15), 143),
     ],
 )
 def test_exit_codes_follow_the_error(error: BaseException | None, code: int) -> None:

@@ -20,7 +20,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.demo.images import CHEST, chest, draw, frames, marked, scan, set_pixels
 from medsanitize.pipeline.demo.pictures import photograph, screenshot, sheet
 from medsanitize.pipeline.demo.slide import slide
-from medsanitize.pipeline.runtime.optional_dependencies import missing
+from medsanitize.pipeline.runtime.optional_dependencies import is_missing
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -277,7 +277,7 @@ def _pictures(export: _Export) -> None:
 
 def _slide(export: _Export, patient: _Patient) -> None:
     """A whole-slide image, where the libraries that slides need are installed."""
-    if missing("wsi"):
+    if is_missing("wsi"):
         return
     path = f"{patient.folder}/S23-0417.svs"
     data, planted = slide(patient.name.replace("^", " "), "S23-0417-A", "pemberton.a")

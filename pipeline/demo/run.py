@@ -62,9 +62,9 @@ def _elsewhere(folder: Path) -> None:
     """Chests as another hospital published them; one of them the export shows as well."""
     from medsanitize.generators.phantoms.cohorts import write_chests
     from medsanitize.pipeline.demo.images import CHEST, CHEST_SIZE
-    from medsanitize.pipeline.runtime.optional_dependencies import missing
+    from medsanitize.pipeline.runtime.optional_dependencies import is_missing
 
-    if not missing("verify"):
+    if not is_missing("verify"):
         write_chests(folder, range(CHEST, CHEST + 4), visits=(1, 1), size=CHEST_SIZE)
 
 

@@ -29,10 +29,10 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.engines.forkserver import SELDOM, fork_context
+from medsanitize.pipeline.engines.forkserver import GC_THRESHOLD, fork_context
 from medsanitize.pipeline.engines.worker import Setup
-from medsanitize.pipeline.runtime.signals import SIGNALS, Stop
-from medsanitize.pipeline.storage.local import Root, hold_to
+from medsanitize.pipeline.runtime.signals import SIGNALS, Cancellation
+from medsanitize.pipeline.storage.local import Root, pin_inputs
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
@@ -42,20 +42,20 @@ Result = TypeVar("Result")
 
 Task = Callable[[Any, Sequence[Item]], Result]
 
-DEATHS_IN_A_ROW = 10
+MAX_CONSECUTIVE_CRASHES = 10
 _PULSE = 0.5
 _worker: Any = None
 _unwanted = False
 
 
-class Equipment(Protocol):
+class WorkerFactory(Protocol):
     """What every process is given; it travels pickled, and makes the worker that tasks are called with."""
 
     def worker(self) -> Any:
         """Make this process's worker."""
 
 
-class Died(Generic[Item]):
+class WorkerCrashed(Generic[Item]):
     """In place of a result: the worker died of this one item, twice."""
 
     def __init__(self, item: Item) -> None:
@@ -68,11 +68,11 @@ def batches(items: Iterator[Item], size: int) -> Iterator[Sequence[Item]]:
         yield batch
 
 
-class _Unwanted(BaseException):
+class _BatchAbandoned(BaseException):
     """Nobody waits for this batch any more. No task can take it for a failure of its own."""
 
 
-class _Heeding(list[Item]):
+class _CancellableBatch(list[Item]):
     """A batch that is left between two items when ``check`` raises."""
 
     def __init__(self, items: Iterable[Item], check: Callable[[], None]) -> None:
@@ -85,20 +85,20 @@ class _Heeding(list[Item]):
             yield item
 
 
-def _start(setup: Equipment, inputs: Sequence[Root], wanted: Connection) -> None:
+def _start(setup: WorkerFactory, inputs: Sequence[Root], wanted: Connection) -> None:
     """Set up a worker process: the run's signals are the parent's business, its death ours."""
     global _worker
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    silence()
-    hold_to(inputs)
+    silence_output()
+    pin_inputs(inputs)
     _worker = setup.worker()
-    gc.set_threshold(SELDOM)
+    gc.set_threshold(GC_THRESHOLD)
     gc.freeze()  # what was imported stays: looking through it again and again would cost more than it frees
-    threading.Thread(target=_hear, args=(wanted,), daemon=True).start()
+    threading.Thread(target=_watch_parent, args=(wanted,), daemon=True).start()
 
 
-def silence() -> None:
+def silence_output() -> None:
     """Decoders and libraries may quote element values in what they print, so workers print nothing."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
@@ -108,7 +108,7 @@ def silence() -> None:
     os.close(nowhere)
 
 
-def _hear(wanted: Connection) -> None:
+def _watch_parent(wanted: Connection) -> None:
     """Notice that the parent wants nothing more, which it says by closing its end; leave with the parent."""
     global _unwanted
     parent = multiprocessing.parent_process()
@@ -121,14 +121,14 @@ def _hear(wanted: Connection) -> None:
 
 def _require_wanted() -> None:
     if _unwanted:
-        raise _Unwanted
+        raise _BatchAbandoned
 
 
 def _call(task: Task[Any, Any], batch: Sequence[Any]) -> tuple[Any, float]:
     if _worker is None:
         raise RuntimeError("worker was not set up")
     before = time.process_time()
-    result = task(_worker, _Heeding(batch, _require_wanted))
+    result = task(_worker, _CancellableBatch(batch, _require_wanted))
     return result, time.process_time() - before
 
 
@@ -150,7 +150,7 @@ class Engine(Protocol):
 
     def map(
         self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
-    ) -> Iterator[Result | Died[Item]]:
+    ) -> Iterator[Result | WorkerCrashed[Item]]:
         """Yield one result a batch, in order; of a batch whose workers died, one result an item.
 
         Parameters
@@ -171,7 +171,9 @@ class LocalEngine:
     What other processes read is held to ``inputs``; what this one reads is its caller's to hold.
     """
 
-    def __init__(self, setup: Equipment, workers: int, stop: Stop, inputs: Sequence[Root] = ()) -> None:
+    def __init__(
+        self, setup: WorkerFactory, workers: int, stop: Cancellation, inputs: Sequence[Root] = ()
+    ) -> None:
         self.workers = workers
         self.cpu_seconds = 0.0
         self._setup = setup
@@ -199,18 +201,18 @@ class LocalEngine:
 
     def map(
         self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
-    ) -> Iterator[Result | Died[Item]]:
+    ) -> Iterator[Result | WorkerCrashed[Item]]:
         """Yield one result a batch, in order; see `Engine.map`."""
         if self.workers == 1 and not isolate:
             for batch in batches:
                 self._stop.check()
-                yield task(self._local, _Heeding(batch, self._stop.check))
+                yield task(self._local, _CancellableBatch(batch, self._stop.check))
             return
         yield from self._in_pool(task, iter(batches))
 
     def _in_pool(
         self, task: Task[Item, Result], batches: Iterator[Sequence[Item]]
-    ) -> Iterator[Result | Died[Item]]:
+    ) -> Iterator[Result | WorkerCrashed[Item]]:
         running: deque[tuple[Sequence[Item], Future[tuple[Result, float]]]] = deque()
         more = True
         while more or running:
@@ -237,7 +239,7 @@ class LocalEngine:
 
     def _one_at_a_time(
         self, task: Task[Item, Result], batch: Sequence[Item]
-    ) -> Iterator[Result | Died[Item]]:
+    ) -> Iterator[Result | WorkerCrashed[Item]]:
         for item in batch:
             self._stop.check()
             for attempt in (1, 2):
@@ -248,7 +250,7 @@ class LocalEngine:
                     if attempt == 2:
                         self._shut()
                         self._note_death()
-                        yield Died(item)
+                        yield WorkerCrashed(item)
                     continue
                 self.cpu_seconds += cpu
                 self._deaths = 0
@@ -261,7 +263,7 @@ class LocalEngine:
         while not futures.wait([future], _PULSE).done:
             self._stop.check()
             if self._pool is not None:
-                kept = _kept(self._pool)
+                kept = _pool_internals(self._pool)
                 # A pool notices at once that a worker has ended, unless it waits for the rest of its message.
                 if ended:
                     kept.end()
@@ -271,7 +273,7 @@ class LocalEngine:
     def _note_death(self) -> None:
         """Many items in a row are not to blame for the death of their workers: memory may be."""
         self._deaths += 1
-        if self._deaths == DEATHS_IN_A_ROW:
+        if self._deaths == MAX_CONSECUTIVE_CRASHES:
             raise EnvironmentFailure(
                 "Worker processes keep dying",
                 "Use fewer workers or more memory, then run the same command again",
@@ -309,7 +311,7 @@ class LocalEngine:
             return
         self._wanted[1].close()
         # A pool that waits itself closes what is closed here, at the same moment: it lets go of all it has.
-        kept = _kept(self._pool)
+        kept = _pool_internals(self._pool)
         # From Python 3.12 on it waits for a lock that a pool which broke holds until its workers have ended.
         quietly = {"wait": False, "cancel_futures": True}
         asking = threading.Thread(target=self._pool.shutdown, kwargs=quietly)
@@ -325,7 +327,7 @@ class LocalEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _PoolInternals:
     """What a pool has, which it tells of in no other way and lets go of when it is shut.
 
     ``workers`` are its processes by number, ``answers`` the queue of their results, which ``manager`` takes.
@@ -350,6 +352,6 @@ class _Kept:
         self.answers._writer.close()  # or the rest of half a message is waited for as long as this lives
 
 
-def _kept(pool: Any) -> _Kept:
+def _pool_internals(pool: Any) -> _PoolInternals:
     """What a `ProcessPoolExecutor` that was not shut has."""
-    return _Kept(pool._processes, pool._result_queue, pool._executor_manager_thread)
+    return _PoolInternals(pool._processes, pool._result_queue, pool._executor_manager_thread)

@@ -20,7 +20,7 @@ _NONCE = 12
 _KEY = 32
 
 
-class Channel:
+class EncryptedChannel:
     """Seals things under one session key. Nonces are random: a run sends far fewer than 2**32 things."""
 
     def __init__(self, key: bytes) -> None:
@@ -28,7 +28,7 @@ class Channel:
         self._cipher = AESGCM(key)
 
     @classmethod
-    def new(cls) -> Channel:
+    def new(cls) -> EncryptedChannel:
         """A channel with a key that nobody else has."""
         return cls(os.urandom(_KEY))
 
@@ -53,17 +53,19 @@ class Channel:
         return public + nonce + cipher.encrypt(nonce, self._key, None)
 
 
-class Invitation:
+class WorkerKeyPair:
     """A worker's own pair of keys, until it is given the session key."""
 
     def __init__(self) -> None:
         self._private = X25519PrivateKey.generate()
         self.public = self._private.public_key().public_bytes_raw()
 
-    def channel(self, wrapped: bytes) -> Channel:
-        """Take what ``Channel.key_for`` made of the public half."""
+    def channel(self, wrapped: bytes) -> EncryptedChannel:
+        """Take what ``EncryptedChannel.key_for`` made of the public half."""
         theirs, nonce, sealed = wrapped[:32], wrapped[32 : 32 + _NONCE], wrapped[32 + _NONCE :]
-        return Channel(_agreed(self._private, theirs, theirs + self.public).decrypt(nonce, sealed, None))
+        return EncryptedChannel(
+            _agreed(self._private, theirs, theirs + self.public).decrypt(nonce, sealed, None)
+        )
 
 
 def _agreed(private: X25519PrivateKey, theirs: bytes, both: bytes) -> AESGCM:

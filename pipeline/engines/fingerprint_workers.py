@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.engines.base import Died, Engine
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
 from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.images.image import Modality
@@ -22,7 +22,7 @@ DIED = "decoder-died"
 
 
 @dataclass(frozen=True, slots=True)
-class Lookers:
+class FingerprintWorkers:
     """What each worker is equipped with."""
 
     paths: ModelPaths
@@ -57,7 +57,7 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
     return {given.modality: given.calibration}
 
 
-def unseen_by(paths: ModelPaths, models: Models, found: Overlap) -> tuple[Modality, ...]:
+def unused_models(paths: ModelPaths, models: Models, found: Overlap) -> tuple[Modality, ...]:
     """Kinds of image that a named model is for and no side holds, where packaged features make a claim."""
     named = {*list(models.retrieval)[: len(paths.retrieval)], *models.verification}
     seen = {modality for side in found.datasets for modality in side.vectors}
@@ -65,21 +65,21 @@ def unseen_by(paths: ModelPaths, models: Models, found: Overlap) -> tuple[Modali
     return tuple(sorted(named - seen)) if claimed else ()
 
 
-def visit(
+def fingerprint_in_workers(
     engine: Engine, progress: Progress, batches: Iterable[Sequence[ImageFile]]
 ) -> Iterator[Sequence[ImageFingerprint]]:
     """Look at batches of images in processes apart: a decoder that crashes is no news of the others."""
-    for result in engine.map(look_batch, batches, isolate=True):
-        looks = [ImageFingerprint(trouble=DIED)] if isinstance(result, Died) else result
+    for result in engine.map(fingerprint_batch, batches, isolate=True):
+        looks = [ImageFingerprint(trouble=DIED)] if isinstance(result, WorkerCrashed) else result
         progress.advance(len(looks))
         yield looks
 
 
-def look_batch(models: Models, batch: Sequence[ImageFile]) -> list[ImageFingerprint]:
+def fingerprint_batch(models: Models, batch: Sequence[ImageFile]) -> list[ImageFingerprint]:
     """Look at images; one that fails in an unforeseen way fails alone."""
     try:
         return fingerprint_images(batch, models)
     except Exception:  # noqa: BLE001  whatever a decoder raises, the image was not compared, and that is said
         if len(batch) == 1:
             return [ImageFingerprint(trouble="decoder-failed")]
-        return [look for image in batch for look in look_batch(models, [image])]
+        return [look for image in batch for look in fingerprint_batch(models, [image])]

@@ -26,7 +26,7 @@ _PRELOAD = [
     "medsanitize.verifiers.leaks.pixel_digest",
     "medsanitize.verifiers.leaks.scan_object",
 ]
-SELDOM = 10_000
+GC_THRESHOLD = 10_000
 """Objects made between two looks for garbage: what is imported stays, and looking at it takes time."""
 _THREADS = "OMP_NUM_THREADS"
 """OpenBLAS and MKL follow it too, unless their own variables say otherwise."""
@@ -88,9 +88,9 @@ def _temporary() -> str:
     return folder
 
 
-def begin() -> None:
+def start_forkserver() -> None:
     """Start the process now, before anything large is imported here, so that both import at once."""
-    gc.set_threshold(SELDOM)
+    gc.set_threshold(GC_THRESHOLD)
     with suppress(MedsanitizeError):  # said where workers are needed, and the run's account is kept
         fork_context()
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from medsanitize.pipeline.engines.base import Engine, LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage.local import Root
 
 
-def open_engine(setup: Setup, workers: int | None, stop: Stop, inputs: Sequence[Root]) -> Engine:
+def open_engine(setup: Setup, workers: int | None, stop: Cancellation, inputs: Sequence[Root]) -> Engine:
     """Open the engine that the policy names, with ``workers`` in place of the policy's number.
 
     Every worker is held to ``inputs``, as the run took them.

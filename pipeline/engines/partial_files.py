@@ -12,35 +12,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from medsanitize.pipeline.engines.worker import Worker, gone
+from medsanitize.pipeline.engines.worker import Worker, staging_removed
 from medsanitize.release.atomic_io import storage_errors
 
-DRAFTS = ".part"
+PARTIAL_FOLDER = ".part"
 
 
-def open_drafts(staging: Path) -> None:
+def make_partial_folder(staging: Path) -> None:
     """Make the folder for files that are being written."""
     with storage_errors():
-        (staging / DRAFTS).mkdir(mode=0o700, exist_ok=True)
+        (staging / PARTIAL_FOLDER).mkdir(mode=0o700, exist_ok=True)
 
 
-def remove_drafts(staging: Path) -> None:
+def remove_partial_folder(staging: Path) -> None:
     """Take the folder away, with what workers that died left in it."""
-    left = staging / f"{DRAFTS}-left"
+    left = staging / f"{PARTIAL_FOLDER}-left"
     with storage_errors(), suppress(FileNotFoundError):
         shutil.rmtree(left, ignore_errors=True)
-        (staging / DRAFTS).replace(left)  # from here on a late worker cannot add to it
+        (staging / PARTIAL_FOLDER).replace(left)  # from here on a late worker cannot add to it
         shutil.rmtree(left)
 
 
-def drop_drafts(staging: Path, number: int) -> None:
+def remove_partial_files(staging: Path, number: int) -> None:
     """Take away what workers left that died of one object."""
     with storage_errors():
-        for left in (staging / DRAFTS).glob(f"{number}.*"):
+        for left in (staging / PARTIAL_FOLDER).glob(f"{number}.*"):
             left.unlink(missing_ok=True)
 
 
-class Drafts:
+class PartialFiles:
     """The files of one object, on their way: `place` gives them all their names.
 
     Parameters
@@ -52,7 +52,7 @@ class Drafts:
 
     def __init__(self, worker: Worker, staging: Path, number: int) -> None:
         self._worker = worker
-        self._stem = f"{staging}/{DRAFTS}/{number}.{worker.token}"
+        self._stem = f"{staging}/{PARTIAL_FOLDER}/{number}.{worker.token}"
         self._targets: list[tuple[str, str]] = []
 
     def begin(self, target: str) -> int:
@@ -78,12 +78,12 @@ class Drafts:
 
 
 @contextmanager
-def drafted(worker: Worker, number: int) -> Iterator[Drafts | None]:
+def partial_files(worker: Worker, number: int) -> Iterator[PartialFiles | None]:
     """The drafts of an object, which go if the block fails; None where nothing is written."""
     if worker.setup.staging is None:
         yield None
         return
-    drafts = Drafts(worker, worker.setup.staging, number)
+    drafts = PartialFiles(worker, worker.setup.staging, number)
     try:
         yield drafts
     except BaseException:
@@ -96,4 +96,4 @@ def _present() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise gone() from None
+        raise staging_removed() from None

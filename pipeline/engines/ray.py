@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.engines.base import DEATHS_IN_A_ROW, Died, Item, Result, Task
-from medsanitize.pipeline.engines.encrypted_channel import Channel
+from medsanitize.pipeline.engines.base import MAX_CONSECUTIVE_CRASHES, Item, Result, Task, WorkerCrashed
+from medsanitize.pipeline.engines.encrypted_channel import EncryptedChannel
 from medsanitize.pipeline.engines.ray_connect import answers, connected
-from medsanitize.pipeline.engines.ray_worker import Answer, Kit, Station
-from medsanitize.pipeline.engines.shared_storage import new_mark, require_mark
+from medsanitize.pipeline.engines.ray_worker import Answer, RayWorker, WorkerPayload
+from medsanitize.pipeline.engines.shared_storage import new_probe_name, require_probe
 from medsanitize.pipeline.engines.worker import Setup
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage.local import Root
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class _Slot:
 
 
 @dataclass(slots=True, eq=False)
-class _Hand:
+class _RemoteWorker:
     """A worker as seen from here. ``asked`` is what it has yet to answer before it takes batches."""
 
     actor: Any
@@ -65,15 +65,17 @@ class _Hand:
 class RayEngine:
     """Runs tasks over batches with ``workers`` actors, by default one a CPU; all are held to ``inputs``."""
 
-    def __init__(self, setup: Setup, workers: int | None, stop: Stop, inputs: Sequence[Root] = ()) -> None:
+    def __init__(
+        self, setup: Setup, workers: int | None, stop: Cancellation, inputs: Sequence[Root] = ()
+    ) -> None:
         self.workers = workers or 0
         self.cpu_seconds = 0.0
         self._setup = setup
         self._stop = stop
         self._inputs = tuple(inputs)
-        self._channel = Channel.new()
+        self._channel = EncryptedChannel.new()
         self._kit: Any = None
-        self._crew: list[_Hand] = []
+        self._crew: list[_RemoteWorker] = []
         self._line: deque[_Slot] = deque()
         self._todo: deque[_Slot] = deque()
         self._given_up = self._failed = 0
@@ -107,7 +109,7 @@ class RayEngine:
         batches: Iterable[Sequence[Item]],
         *,
         isolate: bool = False,  # noqa: ARG002  no task runs in this process
-    ) -> Iterator[Result | Died[Item]]:
+    ) -> Iterator[Result | WorkerCrashed[Item]]:
         """Yield one result a batch, in order; see `Engine.map`."""
         line: deque[_Slot] = deque()
         todo: deque[_Slot] = deque()
@@ -165,7 +167,7 @@ class RayEngine:
                 self._take(awaited[one], said)
         self._look_after()
 
-    def _take(self, hand: _Hand, said: Any) -> None:
+    def _take(self, hand: _RemoteWorker, said: Any) -> None:
         if hand.asked is not None and not hand.public:
             hand.public, version = said
             if version != __version__:
@@ -213,7 +215,7 @@ class RayEngine:
         import ray
 
         actor = (
-            ray.remote(Station)
+            ray.remote(RayWorker)
             .options(
                 num_cpus=1,
                 num_gpus=self._setup.policy.engine.gpus,
@@ -224,28 +226,28 @@ class RayEngine:
             )
             .remote()
         )
-        self._crew.append(_Hand(actor, actor.hello.remote()))
+        self._crew.append(_RemoteWorker(actor, actor.hello.remote()))
 
-    def _equip(self, hand: _Hand) -> None:
+    def _equip(self, hand: _RemoteWorker) -> None:
         """Send a worker session key and kit; it shows that it writes where this machine reads."""
         import ray
 
         if self._kit is None:
             own = self._setup.policy.engine.address == "local"
             home = os.environ.get("HOME") if own else None
-            self._kit = ray.put(self._channel.close(Kit(self._setup, self._inputs, home)))
-        hand.mark = new_mark() if self._setup.staging is not None else ""
+            self._kit = ray.put(self._channel.close(WorkerPayload(self._setup, self._inputs, home)))
+        hand.mark = new_probe_name() if self._setup.staging is not None else ""
         hand.asked = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
 
-    def _require_mark(self, hand: _Hand) -> None:
+    def _require_mark(self, hand: _RemoteWorker) -> None:
         """What the worker wrote must be in this machine's staging folder."""
         if not hand.mark or self._setup.staging is None:
             return
-        require_mark(self._setup.staging, hand.mark)
+        require_probe(self._setup.staging, hand.mark)
         (self._setup.staging / hand.mark).unlink()
         hand.mark = ""
 
-    def _lose(self, hand: _Hand) -> None:
+    def _lose(self, hand: _RemoteWorker) -> None:
         """A worker is gone: the batch that it was at may be why, those behind it are not."""
         self._crew.remove(hand)
         self._end(hand)
@@ -273,15 +275,15 @@ class RayEngine:
                 self._line.insert(place, part)
                 self._todo.appendleft(part)
         else:
-            slot.outcome.append(Died(slot.batch[0]))
+            slot.outcome.append(WorkerCrashed(slot.batch[0]))
             self._given_up += 1
-            if self._given_up == DEATHS_IN_A_ROW:
+            if self._given_up == MAX_CONSECUTIVE_CRASHES:
                 raise EnvironmentFailure(
                     "Workers on the Ray cluster keep dying",
                     "Give them more memory, or the cluster fewer of them, then run the same command again",
                 )
 
-    def _end(self, hand: _Hand) -> None:
+    def _end(self, hand: _RemoteWorker) -> None:
         import ray
 
         with suppress(ray.exceptions.RayError, ValueError):

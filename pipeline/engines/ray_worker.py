@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError
-from medsanitize.pipeline.engines.encrypted_channel import Channel, Invitation
-from medsanitize.pipeline.engines.shared_storage import leave_mark, require_inputs
+from medsanitize.pipeline.engines.encrypted_channel import EncryptedChannel, WorkerKeyPair
+from medsanitize.pipeline.engines.shared_storage import require_inputs, write_probe
 from medsanitize.pipeline.storage.local import Root
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Kit:
+class WorkerPayload:
     """What a worker is given: the setup, and the local inputs as the run sees them."""
 
     setup: Setup
@@ -47,15 +47,15 @@ class Answer:
         return "Answer(...)"
 
 
-class Station:
+class RayWorker:
     """One worker process. Its methods are called from afar, one at a time."""
 
     def __init__(self) -> None:
-        from medsanitize.pipeline.engines.base import silence
+        from medsanitize.pipeline.engines.base import silence_output
 
-        silence()
-        self._invitation = Invitation()
-        self._channel: Channel | None = None
+        silence_output()
+        self._invitation = WorkerKeyPair()
+        self._channel: EncryptedChannel | None = None
         self._worker: Any = None
 
     def hello(self) -> tuple[bytes, str]:
@@ -65,14 +65,14 @@ class Station:
     def equip(self, wrapped: bytes, kit: bytes, mark: str) -> bytes:
         """Take the session key and the kit; make the worker, and leave ``mark`` where files are staged."""
         self._channel = self._invitation.channel(wrapped)
-        given: Kit = self._channel.open(kit)
+        given: WorkerPayload = self._channel.open(kit)
         if given.home is not None:
             os.environ["HOME"] = given.home  # credentials of stores are in it
 
         def settle() -> None:
             _require_likeness(given)
             if mark and given.setup.staging is not None:
-                leave_mark(given.setup.staging, mark)
+                write_probe(given.setup.staging, mark)
             self._worker = given.setup.worker()
             gc.freeze()  # what was imported stays: looking through it again would cost more than it frees
 
@@ -99,7 +99,7 @@ class Station:
         return self._channel.close(answer)
 
 
-def _require_likeness(kit: Kit) -> None:
+def _require_likeness(kit: WorkerPayload) -> None:
     """Make sure that the node has and sees what the run has and sees."""
     from medsanitize.pipeline.runtime.optional_dependencies import check_extras
 

@@ -17,7 +17,7 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.result_types import SharedInputs
 from medsanitize.pipeline.state.stage_results import SHARED_INPUTS
-from medsanitize.pipeline.storage.local import Root, hold_to, is_same, root_at, unreachable
+from medsanitize.pipeline.storage.local import Root, input_unreachable, is_unchanged, local_root, pin_inputs
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors
@@ -36,7 +36,7 @@ def inputs_of(policy: Policy) -> tuple[Root, ...]:
     EnvironmentFailure
         One cannot be reached.
     """
-    return tuple(root_at(address_of(one)) for one in policy.inputs if isinstance(one, Path))
+    return tuple(local_root(address_of(one)) for one in policy.inputs if isinstance(one, Path))
 
 
 def require_reachable(policy: Policy) -> None:
@@ -60,7 +60,7 @@ def require_reachable(policy: Policy) -> None:
                     raise UsageError(
                         "inputs: a folder may not be read", "Grant read access to it, or correct its path"
                     ) from None
-                raise unreachable() from None
+                raise input_unreachable() from None
 
 
 def require_inputs(inputs: Sequence[Root]) -> None:
@@ -70,21 +70,21 @@ def require_inputs(inputs: Sequence[Root]) -> None:
     ------
     EnvironmentFailure
     """
-    if not all(map(is_same, inputs)):
+    if not all(map(is_unchanged, inputs)):
         raise EnvironmentFailure(
             "A node does not see the inputs as the others do",
             "Mount them on every node, at the same path and with the same inodes, then run the same"
             " command again; where they were replaced, take the inventory again",
         )
-    hold_to(inputs)
+    pin_inputs(inputs)
 
 
-def new_mark() -> str:
+def new_probe_name() -> str:
     """A name of a file in the staging folder by which one machine shows itself to another."""
     return SEEN + secrets.token_hex(16)
 
 
-def leave_mark(staging: Path, mark: str) -> None:
+def write_probe(staging: Path, mark: str) -> None:
     """Leave a mark.
 
     Raises
@@ -98,7 +98,7 @@ def leave_mark(staging: Path, mark: str) -> None:
         raise _not_seen() from None
 
 
-def require_mark(staging: Path, mark: str) -> None:
+def require_probe(staging: Path, mark: str) -> None:
     """Make sure that a mark is here; network file systems may show it a little later.
 
     Raises
@@ -123,16 +123,16 @@ def _not_seen() -> EnvironmentFailure:
 # -- shards -------------------------------------------------------------------------------
 
 
-def share_out(state: State, inputs: Sequence[Root], staging: Path) -> None:
+def publish_input_snapshot(state: State, inputs: Sequence[Root], staging: Path) -> None:
     """Leave what shards are asked by, the inputs as they were taken; shards may be at work from now on."""
     if state.path is None:
         return
-    mark = new_mark()
-    leave_mark(staging, mark)
+    mark = new_probe_name()
+    write_probe(staging, mark)
     SHARED_INPUTS.store(state, SharedInputs(tuple(inputs), mark))
 
 
-def end_sharing(state: State, staging: Path) -> None:
+def remove_input_snapshot(state: State, staging: Path) -> None:
     """Take away what shards are asked by: nothing is left for them to do."""
     shared = SHARED_INPUTS.load(state)
     if shared is None:
@@ -143,7 +143,7 @@ def end_sharing(state: State, staging: Path) -> None:
         (staging / shared.mark).unlink(missing_ok=True)
 
 
-def require_likeness(state: State, staging: Path) -> tuple[Root, ...]:
+def require_same_storage(state: State, staging: Path) -> tuple[Root, ...]:
     """Make sure that this machine sees what the inventory saw, before a shard reads or writes anything.
 
     Returns the inputs as the inventory took them.
@@ -162,5 +162,5 @@ def require_likeness(state: State, staging: Path) -> tuple[Root, ...]:
             "Let it end, or take the inventory again: medsanitize run POLICY --inventory-only",
         )
     require_inputs(shared.roots)
-    require_mark(staging, shared.mark)
+    require_probe(staging, shared.mark)
     return shared.roots

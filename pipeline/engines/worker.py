@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.runtime.encryption import Seal
-from medsanitize.pipeline.storage.spool import spool_in
+from medsanitize.pipeline.storage.spool import set_spool_folder
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, KnownValue
 from medsanitize.sanitize.pseudonyms import SubKeys
@@ -56,7 +56,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.seal = Seal(setup.subkeys)
-        spool_in(setup.policy.state)
+        set_spool_folder(setup.policy.state)
         self.token = secrets.token_hex(8)
         self._folders: set[str] = set()
         self._links: set[tuple[str, str]] = set()
@@ -115,7 +115,7 @@ class Worker:
             try:
                 _make_below(str(self.setup.staging), folder)
             except FileNotFoundError:
-                raise gone() from None
+                raise staging_removed() from None
             if len(self._folders) >= _RECENT:
                 self._folders.clear()
             self._folders.add(folder)
@@ -172,7 +172,7 @@ def _make_below(root: str, folder: str) -> None:
             os.mkdir(folder)
 
 
-def gone() -> EnvironmentFailure:
+def staging_removed() -> EnvironmentFailure:
     """What is said where the staging folder is not there any more."""
     return EnvironmentFailure(
         "The folder in which the release is staged is gone",

@@ -11,10 +11,15 @@ from typing import Final
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.engines.base import LocalEngine
-from medsanitize.pipeline.engines.fingerprint_workers import Lookers, calibrations_of, unseen_by, visit
+from medsanitize.pipeline.engines.fingerprint_workers import (
+    FingerprintWorkers,
+    calibrations_of,
+    fingerprint_in_workers,
+    unused_models,
+)
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage.sources import walk
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
@@ -50,7 +55,7 @@ _HARMLESS: Final = frozenset({NO_PATIENT, TWICE})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OverlapRequest:
     """What is to be compared; see the command ``compare_datasets``.
 
     Attributes
@@ -76,7 +81,7 @@ class Asked:
     output: Path | None = None
 
 
-def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -> Overlap:
+def run_overlap(request: OverlapRequest, progress: Progress, stop: Cancellation, *, workers: int) -> Overlap:
     """Compare, and write what was found.
 
     Raises
@@ -87,37 +92,37 @@ def run_overlap(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -
         When a model, a manifest or a calibration was changed.
     """
     check_extra("verify")
-    models = open_models(asked.models)
-    sides = _sides(asked, models)
-    given = calibrations_of(asked.calibration, models)
-    if asked.output is not None:
-        for path in (*asked.paths, *([asked.images] if asked.images is not None else [])):
-            _require_outside(asked.output, path)
-        _make(asked.output)
-    with LocalEngine(Lookers(asked.models), workers, stop) as engine:
+    models = open_models(request.models)
+    sides = _sides(request, models)
+    given = calibrations_of(request.calibration, models)
+    if request.output is not None:
+        for path in (*request.paths, *([request.images] if request.images is not None else [])):
+            _require_outside(request.output, path)
+        _make(request.output)
+    with LocalEngine(FingerprintWorkers(request.models), workers, stop) as engine:
         progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Dataset)))
         found = compare_datasets(
             *sides,
             models=models,
             calibrations=given,
-            target=asked.target,
-            same_ids=asked.table is not None,
-            visit=partial(visit, engine, progress),
-            scratch=asked.output,
+            target=request.target,
+            same_ids=request.table is not None,
+            visit=partial(fingerprint_in_workers, engine, progress),
+            scratch=request.output,
         )
-    if unseen := unseen_by(asked.models, models, found):
+    if unseen := unused_models(request.models, models, found):
         raise UsageError(
             f"A model is for images of a kind that no side holds ({', '.join(unseen)}), and packaged features"
             " would have answered for it",
             "Leave it out, or name one for the images there are",
         )
-    if asked.output is not None:
-        _write(found, asked.models, asked.output)
+    if request.output is not None:
+        _write(found, request.models, request.output)
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class ToIndex:
+class IndexRequest:
     """What is to be looked at once and for all; see the command ``index``."""
 
     path: Path
@@ -127,7 +132,9 @@ class ToIndex:
     output: Path
 
 
-def run_index(asked: ToIndex, progress: Progress, stop: Stop, *, workers: int) -> DatasetFingerprint:
+def run_index(
+    request: IndexRequest, progress: Progress, stop: Cancellation, *, workers: int
+) -> DatasetFingerprint:
     """Look at a dataset and keep what was seen.
 
     Raises
@@ -140,28 +147,28 @@ def run_index(asked: ToIndex, progress: Progress, stop: Stop, *, workers: int) -
         When the disk is full or fails.
     """
     check_extra("verify")
-    models = open_models(asked.models)
-    side = side_of(asked.path, "The dataset", asked.labels, asked.columns)
-    _require_outside(asked.output, asked.path)
-    with create_fingerprint_index(asked.output) as folder:
-        with LocalEngine(Lookers(asked.models), workers, stop) as engine:
+    models = open_models(request.models)
+    side = side_of(request.path, "The dataset", request.labels, request.columns)
+    _require_outside(request.output, request.path)
+    with create_fingerprint_index(request.output) as folder:
+        with LocalEngine(FingerprintWorkers(request.models), workers, stop) as engine:
             progress.stage("looking", len(side.images))
             seen = fingerprint_dataset(
-                side, iter_fingerprints(side, partial(visit, engine, progress)), folder
+                side, iter_fingerprints(side, partial(fingerprint_in_workers, engine, progress)), folder
             )
         write_fingerprint_index(seen, folder, models)
     return seen
 
 
-def _sides(asked: Asked, models: Models) -> tuple[Dataset | DatasetFingerprint, ...]:
-    if asked.table is not None and asked.images is not None:
-        return datasets_from_splits(asked.table, asked.images, asked.columns)
-    titles = map(chr, range(ord("A"), ord("A") + len(asked.paths)))
+def _sides(request: OverlapRequest, models: Models) -> tuple[Dataset | DatasetFingerprint, ...]:
+    if request.table is not None and request.images is not None:
+        return datasets_from_splits(request.table, request.images, request.columns)
+    titles = map(chr, range(ord("A"), ord("A") + len(request.paths)))
     return tuple(
         load_fingerprint_index(path, title, models)
         if labels is None and is_fingerprint_index(path)
-        else side_of(path, title, labels, asked.columns)
-        for path, title, labels in zip(asked.paths, titles, asked.labels, strict=True)
+        else side_of(path, title, labels, request.columns)
+        for path, title, labels in zip(request.paths, titles, request.labels, strict=True)
     )
 
 

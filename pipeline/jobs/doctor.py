@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from medsanitize import __version__
 from medsanitize.offline import DEFAULTS, PREFIX, SWITCHES
-from medsanitize.pipeline.runtime.optional_dependencies import MODULES, needed
+from medsanitize.pipeline.runtime.optional_dependencies import MODULES, required_extras
 from medsanitize.pipeline.runtime.result import Exit
 from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import Policy
@@ -102,7 +102,7 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Leftover:
     """Something that another program left on this machine, and how to remove it."""
 
     what: str
@@ -121,7 +121,7 @@ class Diagnosis:
     folders: tuple[Folder, ...]
     connections: tuple[Connection, ...]
     switches: dict[str, bool]
-    leftovers: tuple[Finding, ...]
+    leftovers: tuple[Leftover, ...]
     problems: tuple[str, ...]
 
     @property
@@ -143,7 +143,7 @@ def diagnose(policy: Policy | None = None) -> Diagnosis:
     policy : Policy or None
         Without one, no extra is needed, and folders and connections are not looked at.
     """
-    wanted = needed(policy) if policy is not None else ()
+    wanted = required_extras(policy) if policy is not None else ()
     extras = tuple(Extra(name, _missing(modules), name in wanted) for name, modules in MODULES.items())
     machine = _machine()
     folders = tuple(_folders(policy)) if policy is not None else ()
@@ -304,10 +304,10 @@ def _connections(policy: Policy) -> Iterator[Connection]:
         yield Connection("keys.command", "whatever this program of yours connects to")
 
 
-def _leftovers() -> Iterator[Finding]:
+def _leftovers() -> Iterator[Leftover]:
     home = os.environ.get("HOME")
     if home and (Path(home) / _QUEUE).exists():
-        yield Finding(
+        yield Leftover(
             "onnxruntime, as other programs or an earlier version used it, keeps reports here that it could"
             f" not send: ~/{_QUEUE}",
             f"Remove it with: rm -r ~/{_QUEUE}",
@@ -316,7 +316,7 @@ def _leftovers() -> Iterator[Finding]:
     places = here.parent if here.name.startswith(PREFIX) else here
     left = sum(path != here and path.is_dir() for path in places.glob(f"{PREFIX}*"))
     if left:
-        yield Finding(
+        yield Leftover(
             f"{left:,} folders for temporary files, of commands that are at work or were killed",
             f"When no command is at work, remove what begins with {PREFIX} in the folder for temporary files",
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.verifiers.reid.labels import LabelColumns, Labels, read_labels
 
@@ -29,7 +29,7 @@ CALIBRATION = "calibration.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EvaluationRequest:
     """What is to be evaluated; see the command ``evaluate``."""
 
     images: Path
@@ -42,7 +42,7 @@ class Asked:
     output: Path | None
 
 
-def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
+def run_evaluation(request: EvaluationRequest, progress: Progress, stop: Cancellation) -> Evaluation:
     """Read, embed, measure, write.
 
     Raises
@@ -53,21 +53,21 @@ def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
         When a model was changed.
     """
     check_extra("verify")
-    labels = read_labels(asked.labels, asked.images, asked.columns, asked.split)
+    labels = read_labels(request.labels, request.images, request.columns, request.split)
     from medsanitize.verifiers.reid.evaluation.embed import embed_files, modality_of
     from medsanitize.verifiers.reid.evaluation.evaluate import evaluate
     from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores, verifier_scores
     from medsanitize.verifiers.reid.models.load import open_retrieval, open_verification
     from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
 
-    verifier = None if asked.verifier is None else open_verification(asked.verifier)
-    if asked.model is None:
+    verifier = None if request.verifier is None else open_verification(request.verifier)
+    if request.model is None:
         retrieval = packaged_retrieval(modality_of(labels.paths) if verifier is None else verifier.modality)
     else:
-        retrieval = open_retrieval(asked.model)
+        retrieval = open_retrieval(request.model)
     progress.stage("embedding", len(labels))
     encoders = [retrieval] if verifier is None else [retrieval, verifier]
-    told = counted(progress, stop)
+    told = progress_callback(progress, stop)
     embedded = embed_files(labels.paths, encoders, done=told)
     scores = None
     if verifier is not None:
@@ -75,7 +75,7 @@ def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
         scores = verifier_scores(embedded.vectors[1], verifier, told)
     progress.stage("measuring", None)
     models = {
-        "retrieval": "packaged ImageNet features" if asked.model is None else "trained",
+        "retrieval": "packaged ImageNet features" if request.model is None else "trained",
         "retrieval_digest": retrieval.digest,
         "modality": str(retrieval.modality),
     }
@@ -87,17 +87,17 @@ def run_evaluation(asked: Asked, progress: Progress, stop: Stop) -> Evaluation:
         distances,
         scores,
         models=models,
-        calibration=_calibration(asked.model if verifier is None else asked.verifier),
-        target=asked.target,
+        calibration=_calibration(request.model if verifier is None else request.verifier),
+        target=request.target,
     )
-    if asked.output is not None:
-        _write(asked.output, found)
-        given = _given(asked, kept, distances if scores is None else scores, encoders)
-        _write_calibration(asked.output, given)
+    if request.output is not None:
+        _write(request.output, found)
+        given = _given(request, kept, distances if scores is None else scores, encoders)
+        _write_calibration(request.output, given)
     return found
 
 
-def counted(progress: Progress, stop: Stop) -> Callable[[int], None]:
+def progress_callback(progress: Progress, stop: Cancellation) -> Callable[[int], None]:
     """Tell of images or pairs as they are done, and stop between two when a signal asked for it."""
 
     def done(more: int) -> None:
@@ -117,7 +117,7 @@ def _calibration(model: Path | None) -> Calibration | None:
 
 
 def _given(
-    asked: Asked, labels: Labels, scores: NDArray[np.float32], models: Sequence[Retrieval]
+    request: EvaluationRequest, labels: Labels, scores: NDArray[np.float32], models: Sequence[Retrieval]
 ) -> CalibrationFile | None:
     """The calibration of these images, for other comparisons by the same models; None where there is none.
 
@@ -130,7 +130,7 @@ def _given(
     from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile
     from medsanitize.verifiers.reid.training.dataset import digest_of_files
 
-    learned = {trained_on(folder) for folder in (asked.model, asked.verifier) if folder is not None}
+    learned = {trained_on(folder) for folder in (request.model, request.verifier) if folder is not None}
     if digest_of_files(labels.paths) in learned:
         return None
     places = np.array(_exposures(labels), np.intp)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.release.atomic_io import storage_errors
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ RANKING: Final = "ranking"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Asked:
+class ExplanationRequest:
     """What is to be explained; see the command ``explain``."""
 
     image: Path
@@ -47,7 +47,7 @@ class _Model:
     classifier: Classification | None
 
 
-def run_explain(asked: Asked, progress: Progress, stop: Stop) -> Explanation:
+def run_explain(request: ExplanationRequest, progress: Progress, stop: Cancellation) -> Explanation:
     """Explain one image by the nearest images of a catalogue.
 
     Raises
@@ -66,19 +66,19 @@ def run_explain(asked: Asked, progress: Progress, stop: Stop) -> Explanation:
     from medsanitize.generators.explain.report import explanation_page
     from medsanitize.verifiers.reid.images.read import read_image
 
-    image = read_image(asked.image)
-    model = _open(asked.model)
+    image = read_image(request.image)
+    model = _open(request.model)
     progress.stage("verify catalogue", None)
-    catalogue = read_catalogue(asked.catalogue, everything=asked.everything)
+    catalogue = read_catalogue(request.catalogue, everything=request.everything)
     looked = embed_catalogue(catalogue, [image], model.encoder, progress, stop)
-    found = explain(looked, asked.count, model.name, model.encoder.digest, model.classifier)
-    if asked.output is not None:
-        page = explanation_page(found, image, asked.catalogue)
-        _write(asked.output, EXPLANATION, json.dumps(found.to_json(), indent=1, sort_keys=True), page)
+    found = explain(looked, request.count, model.name, model.encoder.digest, model.classifier)
+    if request.output is not None:
+        page = explanation_page(found, image, request.catalogue)
+        _write(request.output, EXPLANATION, json.dumps(found.to_json(), indent=1, sort_keys=True), page)
     return found
 
 
-def run_ranking(asked: Asked, table: Path, progress: Progress, stop: Stop) -> Ranking:
+def run_ranking(request: ExplanationRequest, table: Path, progress: Progress, stop: Cancellation) -> Ranking:
     """Hold the rankings for several images against a table of judgements; errors as `run_explain`.
 
     ``asked.image`` is the folder that the table's files are in.
@@ -91,17 +91,17 @@ def run_ranking(asked: Asked, table: Path, progress: Progress, stop: Stop) -> Ra
     from medsanitize.verifiers.reid.images.read import read_image
 
     judgements = read_judgements(table)
-    home = asked.image.resolve()
+    home = request.image.resolve()
     files = [(home / name).resolve() for name in judgements.of]
     if any(not file.is_relative_to(home) or not file.is_file() for file in files):
         raise UsageError(
             "An image of the judgements is not in the folder", "Name the folder that the table's files are in"
         )
     images = [read_image(file) for file in files]
-    model = _open(asked.model)
+    model = _open(request.model)
     progress.stage("verify catalogue", None)
     objects = judgements.objects()
-    entries = read_catalogue(asked.catalogue, everything=asked.everything)
+    entries = read_catalogue(request.catalogue, everything=request.everything)
     catalogue = [entry for entry in entries if entry.object_id in objects]
     if len(catalogue) < len(objects):
         raise UsageError(
@@ -110,9 +110,9 @@ def run_ranking(asked: Asked, table: Path, progress: Progress, stop: Stop) -> Ra
         )
     looked = embed_catalogue(catalogue, images, model.encoder, progress, stop)
     found = rank(judgements, looked, model.name, model.encoder.digest)
-    if asked.output is not None:
+    if request.output is not None:
         results = json.dumps(found.to_json(), indent=1, sort_keys=True)
-        _write(asked.output, RANKING, results, ranking_page(found))
+        _write(request.output, RANKING, results, ranking_page(found))
     return found
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.jobs.evaluate_model import counted
+from medsanitize.pipeline.jobs.evaluate_model import progress_callback
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
@@ -37,7 +37,7 @@ _TABLES = ("labels.csv", "labels.parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LinkageAttackRequest:
     """What is to be attacked; see the command ``attack linkage``."""
 
     release: Path
@@ -59,7 +59,7 @@ class _Images:
     excluded: Mapping[str, int]
 
 
-def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
+def run_linkage(request: LinkageAttackRequest, progress: Progress, stop: Cancellation) -> Linkage:
     """Read, embed, attack, write.
 
     Raises
@@ -70,23 +70,23 @@ def run_linkage(asked: Asked, progress: Progress, stop: Stop) -> Linkage:
         When a manifest or the model was changed.
     """
     check_extra("verify")
-    if asked.policy is not None and not is_release(asked.release):
+    if request.policy is not None and not is_release(request.release):
         raise UsageError("The guidelines are asked of releases", "Leave out --policy, or name a release")
-    policy = None if asked.policy is None else _policy_of(asked.release, asked.policy)
-    ours = _images(asked.release, asked.labels, asked.columns)
+    policy = None if request.policy is None else _policy_of(request.release, request.policy)
+    ours = _images(request.release, request.labels, request.columns)
     # One folder may hold both sides, each with a table of its own.
-    itself = asked.release.resolve() == asked.background.resolve() and asked.background_labels in (
+    itself = request.release.resolve() == request.background.resolve() and request.background_labels in (
         None,
-        asked.labels,
+        request.labels,
     )
-    theirs = ours if itself else _images(asked.background, asked.background_labels, asked.columns)
-    found = _attacked(asked, ours, None if itself else theirs, progress, stop)
+    theirs = ours if itself else _images(request.background, request.background_labels, request.columns)
+    found = _attacked(request, ours, None if itself else theirs, progress, stop)
     if policy is not None:
         others, left = None if found.itself else found.worst, found.excluded
         slides = found.worst if found.modality == Modality.SLIDE else None
-        found = replace(found, guidelines=guidelines_of(policy, asked.release, others, slides, left=left))
-    if asked.output is not None:
-        _write(asked.output, found)
+        found = replace(found, guidelines=guidelines_of(policy, request.release, others, slides, left=left))
+    if request.output is not None:
+        _write(request.output, found)
     return found
 
 
@@ -116,16 +116,22 @@ def _images(path: Path, labels: Path | None, columns: LabelColumns) -> _Images:
     return _Images(read.paths, read.patients, read.excluded)
 
 
-def _attacked(asked: Asked, ours: _Images, theirs: _Images | None, progress: Progress, stop: Stop) -> Linkage:
+def _attacked(
+    request: LinkageAttackRequest,
+    ours: _Images,
+    theirs: _Images | None,
+    progress: Progress,
+    stop: Cancellation,
+) -> Linkage:
     from medsanitize.verifiers.reid.evaluation.embed import modality_of
     from medsanitize.verifiers.reid.images.read import ImageRegion
     from medsanitize.verifiers.reid.models.load import open_retrieval
     from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
 
-    if asked.model is None:
+    if request.model is None:
         model = packaged_retrieval(modality_of(ours.paths))
     else:
-        model = open_retrieval(asked.model)
+        model = open_retrieval(request.model)
     sides = [ours] if theirs is None else [ours, theirs]
     numbers = _numbers(sides)
     whole, seen = _part(ImageRegion.WHOLE, sides, numbers, model, progress, stop)
@@ -137,7 +143,7 @@ def _attacked(asked: Asked, ours: _Images, theirs: _Images | None, progress: Pro
         crop, cropped = None, []
     return Linkage(
         modality=str(model.modality),
-        model="packaged ImageNet features" if asked.model is None else "a trained model",
+        model="packaged ImageNet features" if request.model is None else "a trained model",
         model_digest=model.digest,
         release=seen[0],
         background=seen[-1],
@@ -154,7 +160,7 @@ def _part(
     numbers: Mapping[str, int],
     model: Retrieval,
     progress: Progress,
-    stop: Stop,
+    stop: Cancellation,
 ) -> tuple[LinkageAttack, list[DatasetSummary]]:
     """Attack one part of the images."""
     import numpy as np
@@ -162,7 +168,7 @@ def _part(
     from medsanitize.verifiers.reid.linkage.attack import linkage_attack, pool_similarities
 
     progress.stage(f"{part} images", sum(len(side.paths) for side in sides))
-    told = counted(progress, stop)
+    told = progress_callback(progress, stop)
     embedded = [embed_files(side.paths, [model], part=part, done=told) for side in sides]
     people = [
         np.array([numbers[side.patients[place]] for place in one.places])

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage.pacs.address import DimsePeer, WebService, target_of
-from medsanitize.pipeline.storage.pacs.retry import FEW, NotGiven, NotOffered, patiently
+from medsanitize.pipeline.storage.pacs.retry import FEW, ObjectRefused, ServiceNotOffered, with_retries
 from medsanitize.release.manifest import read_objects
 from medsanitize.release.verify import verify_release
 
@@ -21,7 +21,7 @@ _COLUMNS = ("path", "kind", "sop_class", "transfer_syntax", "study", "series", "
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SendResult:
     """What became of a release's DICOM objects; ``others`` are its objects that are not DICOM.
 
     ``refused`` counts by what the PACS answered; ``changed`` are those it took with changes of its own.
@@ -44,10 +44,10 @@ class Receiver(Protocol):
         """Make sure that it answers and lets us in."""
 
     def present(self, study: str, series: str) -> set[str]:
-        """SOP Instance UIDs of what it has of a series; `NotOffered` where it cannot be asked."""
+        """SOP Instance UIDs of what it has of a series; `ServiceNotOffered` where it cannot be asked."""
 
     def store(self, file: Path, sop_class: str, transfer_syntax: str) -> bool:
-        """Hand over one file as it is; whether it was taken unchanged. `NotGiven` where it is refused."""
+        """Send one file as it is; return whether it was stored unchanged."""
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -57,12 +57,12 @@ def send(
     release: Path,
     target: str,
     progress: Progress,
-    stop: Stop,
+    stop: Cancellation,
     *,
     key: Path | None = None,
     calling: str = "MEDSANITIZE",
     credential: tuple[str, str] = ("", ""),
-) -> Sent:
+) -> SendResult:
     """Verify a release, then send its DICOM objects to a PACS; the same call again sends what is missing.
 
     Parameters
@@ -99,7 +99,7 @@ def send(
     receiver = _receiver(who, sorted(pairs))
     progress.stage("send", objects)
     try:
-        patiently(who, receiver.check, FEW)
+        with_retries(who, receiver.check, FEW)
         return _Sending(release, receiver, who, progress, stop).all(objects, others)
     finally:
         receiver.close()
@@ -138,7 +138,7 @@ class _Sending:
     """One pass over a release, series by series."""
 
     def __init__(
-        self, release: Path, receiver: Receiver, who: object, progress: Progress, stop: Stop
+        self, release: Path, receiver: Receiver, who: object, progress: Progress, stop: Cancellation
     ) -> None:
         self._release, self._receiver, self._who = release, receiver, who
         self._progress, self._stop = progress, stop
@@ -146,7 +146,7 @@ class _Sending:
         self._refused: Counter[str] = Counter()
         self._asked = True
 
-    def all(self, objects: int, others: int) -> Sent:
+    def all(self, objects: int, others: int) -> SendResult:
         """Send whatever is not there."""
         rows = (row for row in _rows(self._release) if row["kind"] == "dicom")
         for (study, series), group in groupby(rows, key=lambda row: (row["study"], row["series"])):
@@ -159,14 +159,16 @@ class _Sending:
                     self._one(row)
                 self._progress.advance(1)
         counts, refused = self._counts, dict(sorted(self._refused.items()))
-        return Sent(objects, counts["sent"], counts["there"], counts["changed"], others, self._asked, refused)
+        return SendResult(
+            objects, counts["sent"], counts["there"], counts["changed"], others, self._asked, refused
+        )
 
     def _present(self, study: str, series: str) -> set[str]:
         if not (self._asked and study and series):
             return set()
         try:
-            return patiently(self._who, lambda: self._receiver.present(study, series))
-        except NotOffered:
+            return with_retries(self._who, lambda: self._receiver.present(study, series))
+        except ServiceNotOffered:
             self._asked = False
             self._progress.message("The PACS cannot be asked what it has, so everything is sent.")
             return set()
@@ -177,8 +179,8 @@ class _Sending:
             file, row["sop_class"], row["transfer_syntax"]
         )
         try:
-            unchanged = patiently(self._who, store, few=())
-        except NotGiven as answer:
+            unchanged = with_retries(self._who, store, few=())
+        except ObjectRefused as answer:
             self._refused[str(answer)] += 1
             return
         self._counts["sent"] += 1

@@ -18,21 +18,21 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.synthesis.draw import (
-    Drawn,
-    Maker,
-    apportioned,
-    counts_of,
-    draw,
-    make_batch,
-    open_once,
-    quality_of,
+    SamplerWorkers,
+    SamplingResult,
+    apportion,
+    measure_quality,
+    open_generator_once,
     require_memory,
-    sampler_of,
+    sample_batch,
+    sample_images,
+    sampling_counts,
+    worker_sampler,
 )
-from medsanitize.pipeline.synthesis.reference_images import Sides, Table, sides_of
-from medsanitize.pipeline.synthesis.stage import open_verifiers, seen_by
+from medsanitize.pipeline.synthesis.reference_images import ReferenceSplits, ReferenceTable, reference_splits
+from medsanitize.pipeline.synthesis.stage import open_verifiers, training_digests_of
 from medsanitize.policies.model import Pseudonyms
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
@@ -54,7 +54,7 @@ _SHOWN: Final = 64
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Asked:
+class SynthesisRequest:
     """What is to be made; see the command ``synthesize``.
 
     Attributes
@@ -76,7 +76,7 @@ class Asked:
     model: Path
     verifier: Path
     retrieval: Path | None
-    table: Table
+    table: ReferenceTable
     count: int
     balanced: bool
     seed: int
@@ -93,7 +93,7 @@ class Synthesis:
     ``traced``: the generator's folder says that it learned from the training images and no others.
     """
 
-    drawn: Drawn
+    drawn: SamplingResult
     classes: tuple[str, ...]
     excluded: Mapping[str, int]
     traced: bool
@@ -122,7 +122,7 @@ class Synthesis:
         }
 
 
-class Kept:
+class FolderSampleStore:
     """Keeps drawn images in the output folder until all of them are judged."""
 
     def __init__(self, folder: Path) -> None:
@@ -138,7 +138,9 @@ class Kept:
         write_atomic(self._folder / name, data)
 
 
-def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int) -> Synthesis:
+def run_synthesize(
+    request: SynthesisRequest, progress: Progress, stop: Cancellation, *, workers: int
+) -> Synthesis:
     """Make the images; stopped, the same call goes on where it was.
 
     Raises
@@ -154,14 +156,14 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
     from medsanitize.generators.privacy_gate.gate import calibrate_gate
     from medsanitize.generators.privacy_gate.parameters import GateParameters, images_needed
 
-    _check_output(asked.output)
-    generator, training = open_once(asked.model, asked.device), training_of(asked.model)
-    finds, scores = open_verifiers(asked.retrieval, asked.verifier)
-    images = max(asked.count, images_needed(asked.bound))
+    _check_output(request.output)
+    generator, training = open_generator_once(request.model, request.device), training_of(request.model)
+    finds, scores = open_verifiers(request.retrieval, request.verifier)
+    images = max(request.count, images_needed(request.bound))
     require_memory(images, generator, finds, scores)
-    seen = seen_by(asked.retrieval, asked.verifier)
-    sides = sides_of(asked.table, generator, training, seen, progress, stop)
-    wanted = _wanted(asked, generator, sides)
+    seen = training_digests_of(request.retrieval, request.verifier)
+    sides = reference_splits(request.table, generator, training, seen, progress, stop)
+    wanted = _wanted(request, generator, sides)
     gate = calibrate_gate(
         sides.training,
         sides.holdout,
@@ -170,22 +172,24 @@ def run_synthesize(asked: Asked, progress: Progress, stop: Stop, *, workers: int
         finds,
         scores,
         images=images,
-        terms=GateParameters(most=asked.bound),
+        terms=GateParameters(most=request.bound),
         hears=progress,
         stops=stop,
     )
-    keys = _keys(asked.seed)
-    with LocalEngine(Maker(asked.model, asked.device), workers, stop) as engine:
+    keys = _keys(request.seed)
+    with LocalEngine(SamplerWorkers(request.model, request.device), workers, stop) as engine:
         progress.stage("draw", images)
-        store = Kept(asked.output / _KEPT)
-        sampler = sampler_of(engine, make_batch, generator, store, progress.advance)
-        drawn = draw(wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=asked.bound)
-    measured = quality_of(drawn, sides.holdout, generator, progress, stop, nearest=True)
-    written = _write_images(asked, drawn, generator, keys)
+        store = FolderSampleStore(request.output / _KEPT)
+        sampler = worker_sampler(engine, sample_batch, generator, store, progress.advance)
+        drawn = sample_images(
+            wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=request.bound
+        )
+    measured = measure_quality(drawn, sides.holdout, generator, progress, stop, nearest=True)
+    written = _write_images(request, drawn, generator, keys)
     learned = trained_on_dataset(training)
     traced = learned is not None and len(learned) == 1
     found = Synthesis(drawn, generator.classes, sides.excluded, traced, written, measured)
-    _write(asked, found, generator, sides)
+    _write(request, found, generator, sides)
     return found
 
 
@@ -201,18 +205,20 @@ def _check_output(output: Path) -> None:
         raise UsageError("The output folder is not empty", "Name a new folder")
 
 
-def _wanted(asked: Asked, generator: Generator, sides: Sides) -> list[int]:
+def _wanted(request: SynthesisRequest, generator: Generator, sides: ReferenceSplits) -> list[int]:
     import numpy as np
 
     classes = max(1, len(generator.classes))
     counts = np.bincount(sides.training.classes, minlength=classes).tolist()
-    return apportioned(asked.count, [1] * classes if asked.balanced else counts)
+    return apportion(request.count, [1] * classes if request.balanced else counts)
 
 
 # -- what is written --------------------------------------------------------------------------
 
 
-def _write_images(asked: Asked, drawn: Drawn, generator: Generator, keys: SubKeys) -> int:
+def _write_images(
+    request: SynthesisRequest, drawn: SamplingResult, generator: Generator, keys: SubKeys
+) -> int:
     """Write the images, unless the gate said no: where it could not say, each image says that."""
     from medsanitize.generators.export.provenance import SyntheticProvenance
     from medsanitize.generators.export.report import montage
@@ -222,19 +228,19 @@ def _write_images(asked: Asked, drawn: Drawn, generator: Generator, keys: SubKey
         return 0
     bound = float(verdict.upper) if verdict.passed else None
     classes = generator.classes or ("",)
-    folder = asked.output / IMAGES
+    folder = request.output / IMAGES
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\n")
     rows.writerow(("file", "label"))
     for number, (one, image) in enumerate(zip(drawn.chosen, drawn.pixels, strict=True), 1):
         said = SyntheticProvenance(classes[one.label], generator.digest, verdict.state, bound, __version__)
-        names = _files(asked.form, image, keys, said, one)
+        names = _files(request.form, image, keys, said, one)
         for suffix, data in names.items():
             write_atomic(folder / f"{number:06d}{suffix}", data)
         rows.writerow((f"{IMAGES}/{number:06d}{next(iter(names))}", said.label))
-    write_atomic(asked.output / LABELS, table.getvalue().encode("utf-8"))
+    write_atomic(request.output / LABELS, table.getvalue().encode("utf-8"))
     if len(drawn.pixels):
-        write_atomic(asked.output / _SHEET, montage(drawn.pixels[:_SHOWN]))
+        write_atomic(request.output / _SHEET, montage(drawn.pixels[:_SHOWN]))
     return len(drawn.chosen)
 
 
@@ -249,25 +255,25 @@ def _files(form: Form, image: Any, keys: SubKeys, said: SyntheticProvenance, one
     return {".dcm": dicom_object(image, names, said, form)}
 
 
-def _write(asked: Asked, found: Synthesis, generator: Generator, sides: Sides) -> None:
+def _write(request: SynthesisRequest, found: Synthesis, generator: Generator, sides: ReferenceSplits) -> None:
     from medsanitize.generators.export.report import ReportData, holder_page
 
     drawn = found.drawn
     names = [generator.classes[one.label] if generator.classes else "" for one in drawn.first]
     shown = ReportData(
         "Synthetic images",
-        counts_of(drawn),
+        sampling_counts(drawn),
         drawn.judged,
         drawn.images,
         sides.training,
         names,
         _more(found),
     )
-    write_atomic(asked.output / PAGE, holder_page(shown))
-    write_atomic(asked.output / RESULT, document_json(found.facts()))
+    write_atomic(request.output / PAGE, holder_page(shown))
+    write_atomic(request.output / RESULT, document_json(found.facts()))
     with storage_errors():
-        (asked.output / PAGE).chmod(0o600)
-        shutil.rmtree(asked.output / _KEPT, ignore_errors=True)
+        (request.output / PAGE).chmod(0o600)
+        shutil.rmtree(request.output / _KEPT, ignore_errors=True)
 
 
 def _more(found: Synthesis) -> tuple[Section, ...]:

@@ -19,14 +19,14 @@ _ZEROS = bytes(1 << 20)
 
 
 @dataclass(frozen=True, slots=True)
-class Wiped:
+class WipeResult:
     """How many slides were wiped, and by which rules the others were refused and left as they were."""
 
     wiped: int
     refused: dict[str, int] = field(default_factory=dict)
 
 
-def wipe_slides(paths: Sequence[Path]) -> Wiped:
+def wipe_slides(paths: Sequence[Path]) -> WipeResult:
     """Overwrite everything but tissue in slides of one TIFF file.
 
     Raises
@@ -50,7 +50,7 @@ def wipe_slides(paths: Sequence[Path]) -> Wiped:
             raise EnvironmentFailure(
                 "A slide cannot be read or written", "Check the disk and the access rights, then run again"
             ) from None
-    return Wiped(wiped, dict(sorted(refused.items())))
+    return WipeResult(wiped, dict(sorted(refused.items())))
 
 
 def wipe_slide(path: Path) -> None:

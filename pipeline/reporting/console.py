@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from medsanitize.pipeline.reporting.json_log import JsonLines
+from medsanitize.pipeline.reporting.json_log import JsonProgress
 from medsanitize.pipeline.runtime.progress import Progress, StageTiming
 from medsanitize.pipeline.runtime.result import RunResult
 
@@ -39,11 +39,11 @@ _DONE = ("published", "already_published", "shard_done")
 def progress_for(log_json: bool) -> Progress:
     """JSON lines when asked for; a bar on a terminal; else a line every ten seconds."""
     if log_json:
-        return JsonLines()
-    return Terminal() if sys.stderr.isatty() else Lines()
+        return JsonProgress()
+    return BarProgress() if sys.stderr.isatty() else LineProgress()
 
 
-class Lines:
+class LineProgress:
     """A plain line on stderr every ten seconds, for logs and schedulers."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ def _line(stage: str, done: int, total: int | None, seconds: float) -> str:
     return f"{text} ({rate:,.0f}/s)"
 
 
-class Terminal:
+class BarProgress:
     """A bar on stderr with rate and time left."""
 
     def __init__(self) -> None:
@@ -133,9 +133,9 @@ class Terminal:
             self._task = None
 
 
-def close(progress: Progress) -> None:
+def close_progress(progress: Progress) -> None:
     """Leave the terminal clean."""
-    if isinstance(progress, Terminal):
+    if isinstance(progress, BarProgress):
         progress.close()
 
 

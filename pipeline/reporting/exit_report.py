@@ -20,7 +20,7 @@ from medsanitize import __version__
 from medsanitize.errors import MedsanitizeError, UsageError
 from medsanitize.pipeline.reporting.prometheus import Families, render
 from medsanitize.pipeline.runtime.progress import StageTiming
-from medsanitize.pipeline.runtime.result import RunResult, exit_code, explain, failed_ending
+from medsanitize.pipeline.runtime.result import RunResult, describe_error, exit_code, failed_ending
 from medsanitize.pipeline.state.database import State, StateError
 from medsanitize.pipeline.state.objects import outcome_totals
 from medsanitize.pipeline.state.shards import Shard
@@ -45,7 +45,7 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Account:
+class ExitReport:
     """One run: what it was asked, how far it came, how it ended.
 
     ``started`` and ``ended`` are seconds since 1970; ``file`` is a further place for ``return.json``.
@@ -85,7 +85,7 @@ class Account:
         code, error = self.exit_code, self.error
         release = None if self.policy is None else self.policy.release
         gates = self.result.gates if self.result else ()
-        told = None if error is None else {"class": type(error).__name__, "message": explain(error)}
+        told = None if error is None else {"class": type(error).__name__, "message": describe_error(error)}
         return {
             "type": "return",
             "tool": __version__,
@@ -164,65 +164,65 @@ def _counts(state: State) -> Counts:
 # -- writing ------------------------------------------------------------------------------
 
 
-def account_path(policy: Policy, shard: Shard | None, name: str) -> Path:
+def exit_report_path(policy: Policy, shard: Shard | None, name: str) -> Path:
     """Where a file of the account lies in the state folder."""
     stem, _, suffix = name.rpartition(".")
     return policy.state / (name if shard is None else f"{stem}.{shard.name}.{suffix}")
 
 
 @contextmanager
-def accounted(account: Account, policy: Policy, shard: Shard | None) -> Iterator[None]:
+def exit_report_in_state(report: ExitReport, policy: Policy, shard: Shard | None) -> Iterator[None]:
     """Write the account into the state folder when the block ends, whatever ends it.
 
     An account of an earlier run goes at once: whoever finds one knows that it is of the last run. Room for
     the new one is taken then, too, so that a run that fills the disk can tell of it.
     """
-    account.policy, account.shard = policy, shard
+    report.policy, report.shard = policy, shard
     for name in (RETURN_FILE, METRICS_FILE):
         with storage_errors():
-            account_path(policy, shard, name).unlink(missing_ok=True)
-        reserve_space(account_path(policy, shard, name))
+            exit_report_path(policy, shard, name).unlink(missing_ok=True)
+        reserve_space(exit_report_path(policy, shard, name))
     try:
         yield
-        _write(account, policy, shard)
+        _write(report, policy, shard)
     except BaseException as error:
-        account.error = error
+        report.error = error
         with suppress(OSError, MedsanitizeError):  # what went wrong matters more
-            _write(account, policy, shard)
+            _write(report, policy, shard)
         raise
 
 
-def _write(account: Account, policy: Policy, shard: Shard | None) -> None:
-    account.ended = time.time()
-    for name, content in ((RETURN_FILE, return_bytes(account)), (METRICS_FILE, account.metrics())):
-        path = account_path(policy, shard, name)
+def _write(report: ExitReport, policy: Policy, shard: Shard | None) -> None:
+    report.ended = time.time()
+    for name, content in ((RETURN_FILE, return_bytes(report)), (METRICS_FILE, report.metrics())):
+        path = exit_report_path(policy, shard, name)
         write_atomic(path, content)
         with storage_errors():
             path.chmod(0o600)
 
 
-def return_bytes(account: Account) -> bytes:
+def return_bytes(report: ExitReport) -> bytes:
     """What ``return.json`` is written from."""
-    return (json.dumps(account.facts(), indent=2) + "\n").encode()
+    return (json.dumps(report.facts(), indent=2) + "\n").encode()
 
 
 @contextmanager
-def returned(file: Path | None) -> Iterator[Account]:
+def exit_report_to(file: Path | None) -> Iterator[ExitReport]:
     """An account that is also written to ``file``, where one is given, whatever ends the block."""
-    account = Account(file=file)
+    report = ExitReport(file=file)
     try:
-        yield account
+        yield report
     except BaseException as error:
-        account.error = error
-        if account.file is not None:
+        report.error = error
+        if report.file is not None:
             with suppress(OSError, MedsanitizeError):
-                write_atomic(account.file, return_bytes(account))
+                write_atomic(report.file, return_bytes(report))
         raise
-    if account.file is not None:
-        write_atomic(account.file, return_bytes(account))
+    if report.file is not None:
+        write_atomic(report.file, return_bytes(report))
 
 
-def check_return_file(account: Account, policy: Policy) -> None:
+def check_return_file(report: ExitReport, policy: Policy) -> None:
     """Refuse a further place that lies among the sources or in the release; nothing is written there.
 
     What an earlier run left at a place that is not refused goes: a run that is killed must not seem to have
@@ -233,13 +233,13 @@ def check_return_file(account: Account, policy: Policy) -> None:
     UsageError
     """
     roots = [one.resolve() for one in (*policy.inputs, policy.output) if isinstance(one, Path)]
-    if account.file is not None and any(account.file.resolve().is_relative_to(root) for root in roots):
-        account.file = None
+    if report.file is not None and any(report.file.resolve().is_relative_to(root) for root in roots):
+        report.file = None
         raise UsageError(
             "--return-file lies among the inputs or in the output", "Name a file outside of them"
         )
-    if account.file is not None:
-        if account.file.is_file():
+    if report.file is not None:
+        if report.file.is_file():
             with storage_errors():
-                account.file.unlink(missing_ok=True)
-        reserve_space(account.file)
+                report.file.unlink(missing_ok=True)
+        reserve_space(report.file)

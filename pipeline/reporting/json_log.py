@@ -53,7 +53,7 @@ def log_failure(ending: str, code: int, error: str, message: str) -> None:
     log_line("ending", level, ending=ending, exit_code=code, error=error, message=message)
 
 
-class JsonLines:
+class JsonProgress:
     """Progress as JSON lines."""
 
     def __init__(self) -> None:

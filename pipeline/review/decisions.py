@@ -38,7 +38,7 @@ _SEVERITY = ("release", "keep", "blank", "quarantine")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedDecisions:
     """What a file of decisions came to: decisions in it, objects to be sanitised again, approval."""
 
     decisions: int
@@ -88,7 +88,7 @@ def _unusable() -> UsageError:
     )
 
 
-def record_decisions(state: State, found: dict[str, Any]) -> Recorded:
+def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
     """Keep decisions in the state; the objects concerned wait to be sanitised again.
 
     Raises
@@ -115,7 +115,7 @@ def record_decisions(state: State, found: dict[str, Any]) -> Recorded:
         DECIDED.store(state, decisions_digest(state))
         if found["approve"] is not None:
             APPROVED.store(state, found["approve"])
-    return Recorded(len(decisions), concerned, found["approve"] is not None)
+    return RecordedDecisions(len(decisions), concerned, found["approve"] is not None)
 
 
 def _record(state: State, item: str, verdict: str) -> None:

@@ -15,9 +15,14 @@ from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.reporting.rule_help import reason_for
 from medsanitize.pipeline.resume import difference, page_path, release_keys, remove_pages, state_path
-from medsanitize.pipeline.review.decisions import Recorded, finding_name, read_decisions, record_decisions
-from medsanitize.pipeline.review.sample import Look, look_at, sample_of
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.review.decisions import (
+    RecordedDecisions,
+    finding_name,
+    read_decisions,
+    record_decisions,
+)
+from medsanitize.pipeline.review.sample import ObjectPreview, draw_review_sample, preview_objects
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
 from medsanitize.pipeline.state.database import State, translated
 from medsanitize.pipeline.state.decisions import sampled_object
@@ -67,13 +72,13 @@ class Review:
 
 
 @translated()
-def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> Review:
+def make_review(policy: Policy, stop: Cancellation | None = None, command: str = "") -> Review:
     """Write the pages of a review into the state folder, of mode 0600, in place of earlier ones.
 
     Parameters
     ----------
     policy : Policy
-    stop : Stop or None
+    stop : Cancellation or None
     command : str
         What takes the decisions back, as the page tells it.
 
@@ -90,7 +95,7 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
         ending, digest = _judged(state, policy)
         findings, names = list(_finding_cards(state)), undecided_items(state)
         parts = list(islice(_parts(chain(findings, _doubt_cards(state, names))), PAGES))
-        looks = _look(state, policy, subkeys, ending, digest, stop or Stop())
+        looks = _look(state, policy, subkeys, ending, digest, stop or Cancellation())
         shown = sum(map(len, parts))
         beyond = len(findings) + len(names) - shown
         pages = tuple(page_path(policy, number) for number in range(1, len(parts) + 1))
@@ -121,7 +126,7 @@ def make_review(policy: Policy, stop: Stop | None = None, command: str = "") -> 
 
 
 @translated()
-def take_decisions(policy: Policy, file: Path) -> Recorded:
+def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
     """Read decisions back; the next run follows them.
 
     Raises
@@ -220,7 +225,9 @@ def _parts(cards: Iterable[ReviewCard]) -> Iterator[list[ReviewCard]]:
     yield part
 
 
-def _look(state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, stop: Stop) -> list[Look]:
+def _look(
+    state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, stop: Cancellation
+) -> list[ObjectPreview]:
     """The sample: what is staged, or what was published; nothing of a refused one, or in a store."""
     if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
         return []
@@ -228,15 +235,15 @@ def _look(state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: s
         with state.transaction():
             SAMPLE_SEED.store(state, digest)
     root = release_folder(policy) if ending == "published" else staging_folder(policy)
-    numbers = sample_of(state, SAMPLE_SEED.load(state) or "")
+    numbers = draw_review_sample(state, SAMPLE_SEED.load(state) or "")
     if not numbers:
         return []
     setup = Setup(policy, subkeys, staging=None, keep_links=False)
     with LocalEngine(setup, 1, stop) as engine:
-        return look_at(state, engine, root, numbers)
+        return preview_objects(state, engine, root, numbers)
 
 
-def _with_the_rest(page: ReviewPage, state: State, looks: Sequence[Look]) -> ReviewPage:
+def _with_the_rest(page: ReviewPage, state: State, looks: Sequence[ObjectPreview]) -> ReviewPage:
     """The first page with what it alone shows: quarantine, sample and counts."""
     if page.number > 1:
         return page
@@ -251,7 +258,7 @@ def _with_the_rest(page: ReviewPage, state: State, looks: Sequence[Look]) -> Rev
     )
 
 
-def _look_card(state: State, look: Look) -> ReviewCard:
+def _look_card(state: State, look: ObjectPreview) -> ReviewCard:
     found = sampled_object(state, look.id)
     notes = (
         look.missing,

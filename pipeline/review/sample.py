@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medsanitize.pipeline.engines.base import Died, Engine
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import changed_after_review, is_undecided, sample_candidates
@@ -30,7 +30,7 @@ _NO_PICTURE = "It has no picture, or none that can be decoded here."
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Look:
+class ObjectPreview:
     """One released object as a person sees it: the middle frame (JPEG), and rows of its header.
 
     ``header`` rows are (depth, tag, name, VR, value); ``missing`` says why there is no picture.
@@ -46,22 +46,22 @@ class Look:
         return f"Look({self.id})"
 
 
-def sample_of(state: State, seed: str) -> list[int]:
+def draw_review_sample(state: State, seed: str) -> list[int]:
     """The objects of the sample that nobody decided on yet, then those that a review changed."""
     drawn = heapq.nsmallest(SIZE, sample_candidates(state), key=lambda n: state.seal.mark(f"{seed}:{n}"))
     wanted = dict.fromkeys([*drawn, *changed_after_review(state, SIZE)])
     return [number for number in wanted if is_undecided(state, number)]
 
 
-def look_at(state: State, engine: Engine, root: Path, numbers: Sequence[int]) -> list[Look]:
+def preview_objects(state: State, engine: Engine, root: Path, numbers: Sequence[int]) -> list[ObjectPreview]:
     """Look at released objects below ``root``, each in a process that may die of it."""
     items = [(number, staged_path_of(state, number), str(root)) for number in numbers]
-    looks: list[Look] = []
+    looks: list[ObjectPreview] = []
     batches = iter(items)
-    for result in engine.map(look_batch, iter(lambda: list(islice(batches, 4)), []), isolate=True):
-        if isinstance(result, Died):
+    for result in engine.map(preview_batch, iter(lambda: list(islice(batches, 4)), []), isolate=True):
+        if isinstance(result, WorkerCrashed):
             number, path, _ = result.item
-            looks.append(Look(number, path, missing="The decoder could not be relied on."))
+            looks.append(ObjectPreview(number, path, missing="The decoder could not be relied on."))
         else:
             looks += result
     return looks
@@ -70,12 +70,12 @@ def look_at(state: State, engine: Engine, root: Path, numbers: Sequence[int]) ->
 # -- in the workers -----------------------------------------------------------------------
 
 
-def look_batch(_: Worker, batch: Sequence[tuple[int, str, str]]) -> list[Look]:
+def preview_batch(_: Worker, batch: Sequence[tuple[int, str, str]]) -> list[ObjectPreview]:
     """Look at a batch of released objects."""
     return [_look(number, path, Path(root) / path) for number, path, root in batch]
 
 
-def _look(number: int, path: str, file: Path) -> Look:
+def _look(number: int, path: str, file: Path) -> ObjectPreview:
     header: tuple[tuple[int, str, str, str, str], ...] = ()
     try:
         if file.suffix == ".dcm":
@@ -86,8 +86,8 @@ def _look(number: int, path: str, file: Path) -> Look:
         else:
             picture = _thumbnail(file)
     except Exception:  # noqa: BLE001  what cannot be shown is said to be so
-        return Look(number, path, missing=_NO_PICTURE, header=header)
-    return Look(number, path, picture, header=header)
+        return ObjectPreview(number, path, missing=_NO_PICTURE, header=header)
+    return ObjectPreview(number, path, picture, header=header)
 
 
 def _rows(dataset: Dataset, depth: int = 0) -> Any:

@@ -29,7 +29,7 @@ INCLUDED: Final = {"pixels": ("text",), "verify": ("wsi",), "generate": ("verify
 """The extras that each extra brings."""
 
 
-def needed(policy: Policy) -> tuple[str, ...]:
+def required_extras(policy: Policy) -> tuple[str, ...]:
     """The extras that a policy's decisions call for."""
     actions = {policy.text.action, *policy.text.attributes.values()}
     reads_pixels = (
@@ -49,10 +49,10 @@ def needed(policy: Policy) -> tuple[str, ...]:
     return tuple(name for name, wanted in extras if wanted)
 
 
-def missing(extra: str) -> bool:
+def is_missing(extra: str) -> bool:
     """Whether a library of an extra, or of one that it includes, is not installed; nothing is imported."""
     absent = any(importlib.util.find_spec(name) is None for name in MODULES[extra])
-    return absent or any(map(missing, INCLUDED.get(extra, ())))
+    return absent or any(map(is_missing, INCLUDED.get(extra, ())))
 
 
 def check_extras(policy: Policy) -> None:
@@ -63,8 +63,8 @@ def check_extras(policy: Policy) -> None:
     UsageError
         Naming the extra to install.
     """
-    extras = needed(policy)
-    absent = [name for name in extras if missing(name)]
+    extras = required_extras(policy)
+    absent = [name for name in extras if is_missing(name)]
     if absent:
         extra = "pixels" if "pixels" in absent else absent[0]
         raise UsageError(
@@ -105,7 +105,7 @@ def check_extra(extra: Literal["verify", "generate", "pacs", "spark", "stores", 
     UsageError
         Naming the extra to install.
     """
-    if missing(extra):
+    if is_missing(extra):
         raise UsageError(
             f"{_PURPOSES[extra]} needs the extra '{extra}', which is not installed",
             f"Install it with: pip install 'medsanitize[{extra}]'",
@@ -129,7 +129,9 @@ def check_release_extra(release: Path) -> None:
     """
     from medsanitize.release.manifest import read_objects
 
-    if missing("wsi") and any("slide" in one["kind"].to_pylist() for one in read_objects(release, ["kind"])):
+    if is_missing("wsi") and any(
+        "slide" in one["kind"].to_pylist() for one in read_objects(release, ["kind"])
+    ):
         raise UsageError(
             "The release holds whole-slide images, and the extra 'wsi' is not installed",
             "Install it with: pip install 'medsanitize[wsi]'",

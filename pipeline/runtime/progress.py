@@ -22,7 +22,7 @@ class Progress(Protocol):
         """Something the person at the terminal should know."""
 
 
-class Silent:
+class NoProgress:
     """Says nothing."""
 
     def stage(self, name: str, total: int | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.runtime.progress import StageTiming
-from medsanitize.pipeline.runtime.signals import Stopped
+from medsanitize.pipeline.runtime.signals import Cancelled
 
 if TYPE_CHECKING:
     from medsanitize.release.summary import GateSummary
@@ -43,7 +43,7 @@ MEANINGS: Mapping[Exit, str] = {
 
 def exit_code(error: BaseException | None = None, *, refused: bool = False, quarantined: int = 0) -> int:
     """The exit code of an ending: an error first, then a refusal, then quarantined objects."""
-    if isinstance(error, Stopped):
+    if isinstance(error, Cancelled):
         return Exit.SIGNAL + error.number
     if isinstance(error, KeyboardInterrupt):
         return Exit.SIGNAL + 2
@@ -58,9 +58,9 @@ def exit_code(error: BaseException | None = None, *, refused: bool = False, quar
     return Exit.SOME_QUARANTINED if quarantined else Exit.DONE
 
 
-def explain(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What happened, in a sentence; of an error that is none of ours only type and place, never its text."""
-    if isinstance(error, MedsanitizeError | Stopped):
+    if isinstance(error, MedsanitizeError | Cancelled):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         return "Stopped on request"
@@ -71,7 +71,7 @@ def explain(error: BaseException) -> str:
 
 def failed_ending(error: BaseException) -> str:
     """``stopped`` by a signal, or ``failed``."""
-    return "stopped" if isinstance(error, Stopped | KeyboardInterrupt) else "failed"
+    return "stopped" if isinstance(error, Cancelled | KeyboardInterrupt) else "failed"
 
 
 def _where(error: BaseException) -> str:

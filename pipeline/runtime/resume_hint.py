@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.runtime.signals import Stopped
+from medsanitize.pipeline.runtime.signals import Cancelled
 from medsanitize.policies.model import Policy
 
 GOES_ON: Final = "it goes on where it stopped"
@@ -16,7 +16,7 @@ GOES_ON: Final = "it goes on where it stopped"
 
 
 @contextmanager
-def starting_again(policy: Policy) -> Iterator[None]:
+def restart_hint(policy: Policy) -> Iterator[None]:
     """Let what ends the block tell of a run that keeps nothing, where the policy is an anonymous one's."""
     if policy.release.mode != "anonymous":
         yield
@@ -31,6 +31,6 @@ def starting_again(policy: Policy) -> Iterator[None]:
         failure.remedy = remedy.replace(GOES_ON, told) if GOES_ON in remedy else f"{remedy}: {told}"
         failure.args = (failure.what, failure.remedy)
         raise
-    except Stopped as stopped:
+    except Cancelled as stopped:
         stopped.remedy = f"Run the same command again: {told}"
         raise

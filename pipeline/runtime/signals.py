@@ -12,7 +12,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
 """What asks a run to stop: Ctrl-C, a scheduler, the end of a session, the end of the CPU time it may use."""
 
 
-class Stopped(Exception):
+class Cancelled(Exception):
     """A signal asked a command to stop; whatever it keeps of its work is kept."""
 
     def __init__(self, number: int) -> None:
@@ -24,7 +24,7 @@ class Stopped(Exception):
         return f"Stopped on request. {self.remedy}"
 
 
-class Stop:
+class Cancellation:
     """Remembers that a signal arrived. ``check`` raises at a point where nothing is half done."""
 
     def __init__(self) -> None:
@@ -33,13 +33,13 @@ class Stop:
     def check(self) -> None:
         """Raise Stopped if a signal arrived."""
         if self.number:
-            raise Stopped(self.number)
+            raise Cancelled(self.number)
 
 
 @contextmanager
-def on_signals() -> Iterator[Stop]:
+def cancel_on_signals() -> Iterator[Cancellation]:
     """Catch `SIGNALS` while the block runs; what ``nohup`` ignores stays ignored."""
-    stop = Stop()
+    stop = Cancellation()
 
     def note(number: int, _frame: FrameType | None) -> None:
         stop.number = number

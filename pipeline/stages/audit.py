@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.engines.base import Died, Engine, batches
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.runtime.workspace import staging_folder
 from medsanitize.pipeline.state.database import State
@@ -28,8 +28,8 @@ from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.pipeline.state.patients import all_known, known_of, patient_of
 from medsanitize.pipeline.state.records import open_record
 from medsanitize.pipeline.state.reset import requeue
-from medsanitize.pipeline.storage.named_files import named
-from medsanitize.pipeline.storage.sources import SourceProblem, opened_all
+from medsanitize.pipeline.storage.named_files import named_files
+from medsanitize.pipeline.storage.sources import SourceProblem, open_source_files
 from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.sanitize.context import KnownValue
@@ -131,7 +131,7 @@ def audit_objects(
     gone: list[int] = []
     apart = any_slide_to_audit(state)
     for result in engine.map(audit_batch, batches(_targets(state, policy, subkeys), BATCH), isolate=apart):
-        audited = [_died(result.item)] if isinstance(result, Died) else result
+        audited = [_died(result.item)] if isinstance(result, WorkerCrashed) else result
         gone += [one.id for one in audited if one.gone]
         store_audit(state, audited)
         state.wrote(len(audited))
@@ -275,8 +275,8 @@ def _audit_slide(
     kept, part = rules.tile_metadata == "keep", _NOTHING if rules.macro == "drop" else rules.macro.keep
     try:
         with (
-            opened_all(slide.sources, worker.seal, slide.stamp) as contents,
-            named(slide.sources, contents) as sources,
+            open_source_files(slide.sources, worker.seal, slide.stamp) as contents,
+            named_files(slide.sources, contents) as sources,
         ):
             staged = StagedSlide(
                 staging / target.path, target.sha256, slide.stated, slide.parts, sources, kept, part

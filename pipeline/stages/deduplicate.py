@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, IntegrityError
-from medsanitize.pipeline.engines.base import Died, Engine, batches
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.duplicates import (
@@ -117,7 +117,7 @@ def digest_compressed(
         return
     for result in engine.map(pixels_batch, batches(objects_to_decode(state), BATCH), isolate=True):
         # A decoder that dies says nothing of the pixels: the check is not made.
-        digests = [PixelDigest(result.item.id, -1, None)] if isinstance(result, Died) else result
+        digests = [PixelDigest(result.item.id, -1, None)] if isinstance(result, WorkerCrashed) else result
         store_pixel_digests(state, digests)
         state.wrote(len(digests))
         on_objects(len(digests))

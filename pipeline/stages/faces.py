@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.engines.base import Died, Engine
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.state.database import State
@@ -30,7 +30,7 @@ from medsanitize.pipeline.state.series import (
     store_face,
 )
 from medsanitize.pipeline.state.stage_results import FACES_JUDGED, SMALL_SERIES_JOINED
-from medsanitize.pipeline.storage.sources import SourceProblem, opened
+from medsanitize.pipeline.storage.sources import SourceProblem, open_source
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import SeriesFace
 from medsanitize.sanitize.faces.slice_geometry import (
@@ -110,7 +110,7 @@ def judge_faces(
         return
     _join_small_series(state)
     for result in engine.map(judge_batch, _series_to_decode(state, on_objects), isolate=True):
-        if isinstance(result, Died):
+        if isinstance(result, WorkerCrashed):
             series: Series = result.item
             store_face(state, series.name, SeriesFace("uncut"))
             on_objects(len(series.slices))
@@ -289,7 +289,7 @@ class _Reader:
         if self._open is None or self._open[0] != number:
             self._open = None
             one = self._slices[number]
-            with opened(one.path, self._worker.seal, one.stamp) as content:
+            with open_source(one.path, self._worker.seal, one.stamp) as content:
                 source: Any = content if isinstance(content, mmap.mmap) else BytesIO(content)
                 try:
                     dataset = dcmread(source, force=True)

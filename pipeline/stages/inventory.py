@@ -9,7 +9,7 @@ from hashlib import sha256
 from itertools import islice
 
 from medsanitize.errors import MedsanitizeError
-from medsanitize.pipeline.engines.base import Died, Engine, batches
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.faces import looks_at_faces, slice_row
 from medsanitize.pipeline.state.database import State
@@ -26,8 +26,8 @@ from medsanitize.pipeline.state.patients import (
 from medsanitize.pipeline.state.result_types import Walk
 from medsanitize.pipeline.state.series import SliceRow, add_slices
 from medsanitize.pipeline.state.stage_results import PARTIAL_WALK, WALK
-from medsanitize.pipeline.storage.slide_files import is_slide_part, view_of
-from medsanitize.pipeline.storage.sources import Found, SourceProblem, first_sight, stamp_of, walk
+from medsanitize.pipeline.storage.slide_files import is_slide_part, slide_view
+from medsanitize.pipeline.storage.sources import SourceEntry, SourceProblem, open_new_source, stamp_of, walk
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Inspection, KnownValue
 
@@ -47,7 +47,7 @@ class Seen:
     slice: SliceRow | None = None
 
 
-Item = tuple[int, Found]
+Item = tuple[int, SourceEntry]
 
 
 def take_inventory(
@@ -62,7 +62,7 @@ def take_inventory(
     digest = _WalkDigest(state)
     walked = _numbered(items, digest, known_prefix)
     for result in engine.map(peek_batch, batches(walked, BATCH)):
-        seen = [_died(state, result.item)] if isinstance(result, Died) else result
+        seen = [_died(state, result.item)] if isinstance(result, WorkerCrashed) else result
         _store(state, seen)
         on_objects(len(seen))
         PARTIAL_WALK.store(state, Walk(seen[-1].row.id + 1, digest.at(seen[-1].row.id)))
@@ -91,7 +91,7 @@ class _WalkDigest:
         self._digest = hmac.new(state.seal.name("walk"), digestmod=sha256)
         self._marks: dict[int, str] = {}
 
-    def add(self, found: Found) -> None:
+    def add(self, found: SourceEntry) -> None:
         for one in found.files:
             head = f"{len(one.path)}:{one.sort}:{one.size}:{one.times}:{len(one.parts)}:".encode()
             self._digest.update(head + one.path)
@@ -110,7 +110,7 @@ class _WalkDigest:
         return self._digest.hexdigest()
 
 
-def _resume_point(state: State, policy: Policy) -> tuple[int, Iterator[Found]]:
+def _resume_point(state: State, policy: Policy) -> tuple[int, Iterator[SourceEntry]]:
     """How many leading objects of the walk are in the state already, unchanged."""
     stored = PARTIAL_WALK.load(state)
     if stored is not None:
@@ -123,7 +123,7 @@ def _resume_point(state: State, policy: Policy) -> tuple[int, Iterator[Found]]:
     return 0, walk(policy.inputs)
 
 
-def _numbered(items: Iterator[Found], digest: _WalkDigest, skip: int) -> Iterator[Item]:
+def _numbered(items: Iterator[SourceEntry], digest: _WalkDigest, skip: int) -> Iterator[Item]:
     for number, found in enumerate(items):
         digest.add(found)
         if number >= skip:
@@ -153,7 +153,7 @@ def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[Seen]:
     return [_peek_one(worker, number, found) for number, found in batch]
 
 
-def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
+def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
     from medsanitize.sanitize.dicom.inspect import inspect_dicom
     from medsanitize.sanitize.faces.read_header import read_slice
     from medsanitize.sanitize.raster.sanitizer import inspect_raster
@@ -174,8 +174,8 @@ def _peek_one(worker: Worker, number: int, found: Found) -> Seen:
     if found.sort in _UNREAD:
         return settled("unreadable", "quarantined", _UNREAD[found.sort])
     try:
-        with first_sight(found, seal) as (contents, size, mark):
-            content, view = contents[0], view_of(tuple(one.path for one in found.files), contents)
+        with open_new_source(found, seal) as (contents, size, mark):
+            content, view = contents[0], slide_view(tuple(one.path for one in found.files), contents)
             seen = (
                 inspect_slide(view) or inspect_raster(content) or inspect_dicom(content, limits, worker.kept)
             )

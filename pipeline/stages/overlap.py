@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.engines.base import Died, Engine, batches
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.deduplicate import registry_of
 from medsanitize.pipeline.state.database import State
@@ -113,7 +113,11 @@ def look_at_staged(
 
     _forget_other_models(state, open_models(paths_of(policy.overlap)).identity)
     for result in engine.map(look_batch, batches(objects_to_fingerprint(state), BATCH), isolate=True):
-        rows = [FingerprintRow(result.item.id, DIED, None, None)] if isinstance(result, Died) else result
+        rows = (
+            [FingerprintRow(result.item.id, DIED, None, None)]
+            if isinstance(result, WorkerCrashed)
+            else result
+        )
         store_fingerprints(state, rows)
         state.wrote(len(rows))
         on_objects(len(rows))
@@ -129,7 +133,7 @@ def _forget_other_models(state: State, identity: str) -> None:
 
 def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[FingerprintRow]:
     """Fingerprint staged objects; fingerprints are sealed."""
-    from medsanitize.pipeline.engines.fingerprint_workers import look_batch as look
+    from medsanitize.pipeline.engines.fingerprint_workers import fingerprint_batch as look
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.models import open_models
 

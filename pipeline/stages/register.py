@@ -12,7 +12,7 @@ from medsanitize.errors import IntegrityError
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra, check_release_extra
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.release.embeddings import PART, Embeddings, Vault
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.multi_file_objects import read_parts
@@ -56,7 +56,7 @@ def register_with_embeddings(
     paths: ModelPaths,
     vault: Vault,
     progress: Progress,
-    stop: Stop,
+    stop: Cancellation,
     *,
     workers: int,
 ) -> Added:
@@ -70,7 +70,7 @@ def register_with_embeddings(
         When the registry has embeddings under another key.
     """
     check_extra("verify")
-    from medsanitize.pipeline.engines.fingerprint_workers import Lookers, visit
+    from medsanitize.pipeline.engines.fingerprint_workers import FingerprintWorkers, fingerprint_in_workers
     from medsanitize.verifiers.reid.overlap.dataset import dataset_from_release
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import collect_fingerprints
     from medsanitize.verifiers.reid.overlap.models import open_models
@@ -80,10 +80,10 @@ def register_with_embeddings(
     entry = register(release, registry).entry
     side = dataset_from_release(release, "the release")
     images = iter(side.images)
-    with LocalEngine(Lookers(paths), workers, stop) as engine:
+    with LocalEngine(FingerprintWorkers(paths), workers, stop) as engine:
         progress.stage("embedding", len(side.images))
         batches = iter(lambda: tuple(islice(images, BATCH)), ())
-        looks = (look for found in visit(engine, progress, batches) for look in found)
+        looks = (look for found in fingerprint_in_workers(engine, progress, batches) for look in found)
         seen = collect_fingerprints(side.title, zip(side.images, looks, strict=True), side.unread)
     missing = sum(seen.unread.values())
     registry.add_embeddings(entry, identity, embeddings_of(seen), vault, missing=missing)

@@ -9,8 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medsanitize.errors import MedsanitizeError
-from medsanitize.pipeline.engines.base import Died, Engine
-from medsanitize.pipeline.engines.partial_files import Drafts, drafted, drop_drafts, open_drafts
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
+from medsanitize.pipeline.engines.partial_files import (
+    PartialFiles,
+    make_partial_folder,
+    partial_files,
+    remove_partial_files,
+)
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.resolve import Job, batches, is_safe_name, jobs
 from medsanitize.pipeline.stages.review_items import Room, seal_doubts, store_doubts
@@ -19,9 +24,9 @@ from medsanitize.pipeline.state.objects import count_pending
 from medsanitize.pipeline.state.records import seal_record
 from medsanitize.pipeline.state.review_queue import SealedDoubt
 from medsanitize.pipeline.state.sanitized import LinkRow, SanitizedRow, add_links, link_row, store_sanitized
-from medsanitize.pipeline.storage.sha256_writer import LARGE, Digest
-from medsanitize.pipeline.storage.slide_files import view_of
-from medsanitize.pipeline.storage.sources import SourceProblem, opened_all
+from medsanitize.pipeline.storage.sha256_writer import LARGE, Sha256Writer
+from medsanitize.pipeline.storage.slide_files import slide_view
+from medsanitize.pipeline.storage.sources import SourceProblem, open_source_files
 from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import contested_path, part_path, staged_path
@@ -64,14 +69,14 @@ def sanitize_objects(
     ``staging`` is where the workers of ``engine`` write, if they do.
     """
     if staging is not None:
-        open_drafts(staging)
+        make_partial_folder(staging)
     room = Room.left_in(state)
     decodes = policy.dicom.options.clean_pixel_data or policy.pixels.faces == "deface"
     size = objects_of_a_batch(count_pending(state), engine.workers, decodes=decodes)
     for result in engine.map(sanitize_batch, batches(jobs(state, policy), size), isolate=decodes):
-        if isinstance(result, Died) and staging is not None:
-            drop_drafts(staging, result.item.id)
-        done = [_died(result.item)] if isinstance(result, Died) else result
+        if isinstance(result, WorkerCrashed) and staging is not None:
+            remove_partial_files(staging, result.item.id)
+        done = [_died(result.item)] if isinstance(result, WorkerCrashed) else result
         store_sanitized(state, [one.row for one in done])
         add_links(state, [link for one in done for link in one.links])
         for one in done:
@@ -101,7 +106,7 @@ def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[Done]:
 
 def _sanitize_one(worker: Worker, job: Job) -> Done:
     try:
-        with opened_all(job.paths, worker.seal, job.stamp) as contents:
+        with open_source_files(job.paths, worker.seal, job.stamp) as contents:
             return _staged(worker, job, contents)
     except SourceProblem as problem:
         return _refused(worker, job, "unreadable", problem.rule)
@@ -123,7 +128,7 @@ def _staged(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> 
     suffix = sanitized.files[0].name[1:]
     main = staged_path(*names, suffix)
     parts = []
-    with drafted(worker, job.id) as drafts:
+    with partial_files(worker, job.id) as drafts:
         for file in sanitized.files:
             target = _target(worker, job, part_path(main, suffix, file.name))
             digest, size = _write(drafts, target, _blocks(file.pieces, contents))
@@ -142,7 +147,7 @@ def _staged(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> 
 
 def _sanitized(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Sanitized:
     if job.kind == "slide":
-        return worker.slide_sanitizer(view_of(job.paths, contents), job.context)
+        return worker.slide_sanitizer(slide_view(job.paths, contents), job.context)
     return worker.sanitize(contents[0], job.context)
 
 
@@ -169,10 +174,12 @@ def _target(worker: Worker, job: Job, path: str) -> str:
     return f"{worker.setup.staging}/{contested_path(path, job.id) if job.contested else path}"
 
 
-def _write(drafts: Drafts | None, target: str, blocks: Iterable[bytes | memoryview]) -> tuple[bytes, int]:
+def _write(
+    drafts: PartialFiles | None, target: str, blocks: Iterable[bytes | memoryview]
+) -> tuple[bytes, int]:
     """Write the blocks of what is to be ``target``, if anything is written; returns their digest and size."""
     size = 0
-    with Digest() as digest:
+    with Sha256Writer() as digest:
         if drafts is None:
             for block in blocks:
                 digest.update(block)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.runtime.optional_dependencies import missing
+from medsanitize.pipeline.runtime.optional_dependencies import is_missing
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.specimens import (
     LEVELS,
@@ -125,7 +125,7 @@ def check_slide_extra(state: State) -> None:
     UsageError
         Naming the extra to install.
     """
-    if missing("wsi") and count_pending_slides(state):
+    if is_missing("wsi") and count_pending_slides(state):
         raise UsageError(
             "The inputs hold whole-slide images, and the extra 'wsi' is not installed",
             "Install it with: pip install 'medsanitize[wsi]', or leave slides out (wsi: action: drop)",

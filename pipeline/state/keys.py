@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from medsanitize.pipeline.runtime.encryption import Seal
 
 if TYPE_CHECKING:
-    from medsanitize.pipeline.storage.sources import Found
+    from medsanitize.pipeline.storage.sources import SourceEntry
 
 
 def patient_key(issuer: str, identifier: str, study_uid: str, object_key: str) -> str:
@@ -17,7 +17,7 @@ def patient_key(issuer: str, identifier: str, study_uid: str, object_key: str) -
     return f"study:{study_uid}" if study_uid else f"object:{object_key}"
 
 
-def sealed_paths(seal: Seal, found: Found) -> bytes:
+def sealed_paths(seal: Seal, found: SourceEntry) -> bytes:
     """The paths of an object's files, sealed."""
     return seal.close(b"\0".join(one.path for one in found.files), b"path")
 

@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from medsanitize.pipeline.storage.filesystem import FileSystem
-from medsanitize.pipeline.storage.retry import Absent, Odd, entirely
+from medsanitize.pipeline.storage.retry import ObjectNotFound, UnexpectedResponse, with_retries_small
 
 Result = TypeVar("Result")
 _Info = dict[str, Any]
 
 
-def listed_in(store: FileSystem, address: str) -> list[_Info]:
+def list_folder(store: FileSystem, address: str) -> list[_Info]:
     """What lies directly below a folder, or the one object at an address, as `entries_of` takes it.
 
     Names are those of the service, folders with the slash at their end. An object without bytes whose
@@ -33,9 +33,9 @@ def listed_in(store: FileSystem, address: str) -> list[_Info]:
 
     Raises
     ------
-    Absent
+    ObjectNotFound
         There is no such folder or object; or not even the container.
-    Odd
+    UnexpectedResponse
         The service refuses to list there.
     EnvironmentFailure
         The service cannot be reached, lets nobody in, or answers with something else than a list.
@@ -45,13 +45,13 @@ def listed_in(store: FileSystem, address: str) -> list[_Info]:
         return _below(store, container, "")
     try:
         listed, refusal = _below(store, container, path + "/"), None
-    except Odd as odd:  # a hierarchical namespace does so below a file
+    except UnexpectedResponse as odd:  # a hierarchical namespace does so below a file
         listed, refusal = [], odd
     if listed:
         return listed
     try:
         info = _asked(store, _head, container, path)
-    except (Absent, Odd) as failure:
+    except (ObjectNotFound, UnexpectedResponse) as failure:
         raise refusal or failure from None
     if info["type"] == "file":
         return [info]
@@ -74,7 +74,7 @@ def _asked(store: FileSystem, ask: Callable[..., Awaitable[Result]], *what: str 
     from fsspec.asyn import sync
 
     call: Callable[[], Result] = partial(sync, store.fs.loop, ask, store.fs, *what)
-    return entirely(call, store.failures)
+    return with_retries_small(call, store.failures)
 
 
 async def _page(fs: Any, container: str, prefix: str, marker: str | None) -> tuple[list[_Info], str | None]:

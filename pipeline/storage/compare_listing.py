@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from medsanitize.pipeline.storage.filesystem import file_system
 from medsanitize.pipeline.storage.remote import RemoteReader
-from medsanitize.pipeline.storage.retry import entirely
+from medsanitize.pipeline.storage.retry import with_retries_small
 from medsanitize.release import layout
 from medsanitize.release.checksums import walk_files
 
@@ -64,7 +64,7 @@ def _keys(address: str, check: Callable[[], None]) -> _Listed:
     asked: dict[str, Any] = {"Bucket": bucket, "Prefix": below, "MaxKeys": PAGE}
     while True:
         check()
-        page = entirely(partial(store.fs.call_s3, "list_objects_v2", **asked), store.failures)
+        page = with_retries_small(partial(store.fs.call_s3, "list_objects_v2", **asked), store.failures)
         for one in page.get("Contents", ()):
             if one["Size"] or not one["Key"].endswith("/"):  # the empty objects that mark folders are nothing
                 yield one["Key"].removeprefix(below), one["Size"]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from medsanitize.pipeline.storage.filesystem import file_system
 from medsanitize.pipeline.storage.gcs import GONE, SESSION
-from medsanitize.pipeline.storage.retry import Lost, chain_of, entirely, status_of
+from medsanitize.pipeline.storage.retry import UploadExpired, chain_of, status_of, with_retries_small
 
 
-def put_in_a_session(path: Path, url: str, part: int, metadata: Mapping[str, str], *, mode: str) -> None:
+def upload_resumable(path: Path, url: str, part: int, metadata: Mapping[str, str], *, mode: str) -> None:
     """Put one file, in parts of so many bytes where it is large.
 
     Parameters
@@ -33,7 +33,7 @@ def put_in_a_session(path: Path, url: str, part: int, metadata: Mapping[str, str
     ------
     There
         An object of this name is there already.
-    Lost
+    UploadExpired
         The store knows nothing of the upload any more.
     Absent, Odd
         There is no such bucket; or the store refuses what it is sent.
@@ -47,10 +47,10 @@ def put_in_a_session(path: Path, url: str, part: int, metadata: Mapping[str, str
             store.fs.put_file(str(path), url, mode=mode, metadata=dict(metadata), chunksize=part)
         except store.failures as failure:
             if _is_lost(failure):
-                raise Lost from None
+                raise UploadExpired from None
             raise
 
-    entirely(ask, store.failures)
+    with_retries_small(ask, store.failures)
 
 
 def _is_lost(failure: BaseException) -> bool:

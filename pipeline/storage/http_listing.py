@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote_to_bytes, urljoin, urlsplit
 
 from medsanitize.pipeline.storage.entries import Entry, entry_named
-from medsanitize.pipeline.storage.retry import Odd
+from medsanitize.pipeline.storage.retry import UnexpectedResponse
 
 _ELSEWHERE: Final = ("data:", "javascript:", "mailto:", "tel:")
 _SORTING: Final = frozenset(["C", "O", "order", "sort"])
@@ -34,7 +34,7 @@ def entries_of_page(page: bytes, folder: str) -> list[Entry]:
 
     Raises
     ------
-    Odd
+    UnexpectedResponse
         No link of the page names a file or a folder of its own.
     """
     base = urlsplit(folder + "/")
@@ -44,7 +44,7 @@ def entries_of_page(page: bytes, folder: str) -> list[Entry]:
         if entry is not None:
             entries[entry.name, entry.sort] = entry
     if not any(one.sort != "unlisted" for one in entries.values()):
-        raise Odd
+        raise UnexpectedResponse
     return sorted(entries.values(), key=lambda one: (one.name, one.sort))
 
 
@@ -54,7 +54,7 @@ def _links_of(page: str) -> list[str]:
         links.feed(page)
         links.close()
     except AssertionError:  # what the parser makes of some that is no HTML
-        raise Odd from None
+        raise UnexpectedResponse from None
     return links.found
 
 

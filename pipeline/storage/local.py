@@ -17,8 +17,8 @@ from itertools import islice
 from typing import Final
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.storage.protocol import LARGE, Found, Opened, SourceProblem
-from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, companions
+from medsanitize.pipeline.storage.protocol import LARGE, OpenedSource, SourceEntry, SourceProblem
+from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, group_slide_files
 from medsanitize.release.atomic_io import AWAY, storage_errors
 
 _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
@@ -49,7 +49,7 @@ class Root:
 _held: tuple[Root, ...] = ()
 
 
-def root_at(path: bytes) -> Root:
+def local_root(path: bytes) -> Root:
     """A local input as it is now.
 
     Raises
@@ -65,13 +65,13 @@ def root_at(path: bytes) -> Root:
                 # Every ext4 has this folder, with one and the same inode.
                 names = [one.name for one in islice(found, _ENTRIES) if one.name != b"lost+found"]
     except OSError:
-        raise unreachable() from None
+        raise input_unreachable() from None
     inodes = [(name, _inode(path + b"/" + name)) for name in names]
     entries = tuple((name, inode) for name, inode in inodes if inode is not None)
     return Root(path, status.st_ino, entries, empty=stat.S_ISDIR(status.st_mode) and not names)
 
 
-def require_filled(roots: Sequence[Root]) -> None:
+def require_not_empty(roots: Sequence[Root]) -> None:
     """Make sure that no input is an empty folder, as a place is where nothing is mounted.
 
     Raises
@@ -85,7 +85,7 @@ def require_filled(roots: Sequence[Root]) -> None:
         )
 
 
-def is_same(root: Root) -> bool:
+def is_unchanged(root: Root) -> bool:
     """Whether an input is still what it was.
 
     The inode of a root says little where every file system begins with the same, so one of its entries must
@@ -100,23 +100,23 @@ def is_same(root: Root) -> bool:
     return same
 
 
-def hold_to(roots: Sequence[Root]) -> None:
+def pin_inputs(roots: Sequence[Root]) -> None:
     """Hold what this process reads from now on to the inputs as they were."""
     global _held
     _held = tuple(roots)
 
 
 @contextmanager
-def held_to(roots: Sequence[Root]) -> Iterator[None]:
+def pinned_inputs(roots: Sequence[Root]) -> Iterator[None]:
     """Hold what this process reads meanwhile to the inputs as they were taken."""
-    hold_to(roots)
+    pin_inputs(roots)
     try:
         yield
     finally:
-        hold_to(())
+        pin_inputs(())
 
 
-def require_held() -> None:
+def require_pinned() -> None:
     """Make sure that the inputs are what they were, before a source is to blame.
 
     Raises
@@ -127,11 +127,11 @@ def require_held() -> None:
 
 
 def _require_same(roots: Sequence[Root]) -> None:
-    if not all(map(is_same, roots)):
-        raise unreachable()
+    if not all(map(is_unchanged, roots)):
+        raise input_unreachable()
 
 
-def unreachable() -> EnvironmentFailure:
+def input_unreachable() -> EnvironmentFailure:
     """What is said where an input is not there, or not what it was."""
     return EnvironmentFailure(
         "An input cannot be reached, or is not what it was when the run began",
@@ -159,17 +159,17 @@ def _require_own(failure: OSError) -> None:
 class LocalReader:
     """The disks of this machine."""
 
-    def walk(self, root: bytes) -> Iterator[Found]:
+    def walk(self, root: bytes) -> Iterator[SourceEntry]:
         """Yield everything below a folder, or a file alone; an input that is held must be what it was."""
         path = os.path.realpath(root)
-        taken = next((one for one in _held if one.path == root), None) or root_at(path)
-        require_filled((taken,))
+        taken = next((one for one in _held if one.path == root), None) or local_root(path)
+        require_not_empty((taken,))
         _require_same((taken,))
         yield from _walk(path, replace(taken, path=path))
         _require_same((taken,))
 
     @contextmanager
-    def opened(self, path: bytes) -> Iterator[Opened]:
+    def opened(self, path: bytes) -> Iterator[OpenedSource]:
         """Give a file's content, mapped when it is large."""
         descriptor = _open(path)
         try:
@@ -177,12 +177,12 @@ class LocalReader:
             if not stat.S_ISREG(status.st_mode):
                 raise SourceProblem("changed-since-inventory")
             size = status.st_size
-            yield Opened(_content(descriptor, size), size, _times(status))
+            yield OpenedSource(_content(descriptor, size), size, _times(status))
         finally:
             os.close(descriptor)
 
 
-def _walk(path: bytes, root: Root, taken: frozenset[bytes] = frozenset()) -> Iterator[Found]:
+def _walk(path: bytes, root: Root, taken: frozenset[bytes] = frozenset()) -> Iterator[SourceEntry]:
     """``taken`` are paths, relative to ``path``, that belong to a slide met before."""
     times = (0, 0, 0)
     try:
@@ -191,22 +191,24 @@ def _walk(path: bytes, root: Root, taken: frozenset[bytes] = frozenset()) -> Ite
         names = os.listdir(path) if stat.S_ISDIR(status.st_mode) else None
     except OSError as failure:
         _require_own(failure)
-        if path == root.path or not is_same(root):
-            raise unreachable() from None
-        yield Found(path, "unlisted", 0, times)
+        if path == root.path or not is_unchanged(root):
+            raise input_unreachable() from None
+        yield SourceEntry(path, "unlisted", 0, times)
         return
     if names is None:
         yield _found(path, status)
         return
     if path == root.path and not names:
-        raise unreachable()
+        raise input_unreachable()
     yield from _walk_folder(path, sorted(names), root, taken)
 
 
-def _walk_folder(path: bytes, names: Sequence[bytes], root: Root, taken: frozenset[bytes]) -> Iterator[Found]:
+def _walk_folder(
+    path: bytes, names: Sequence[bytes], root: Root, taken: frozenset[bytes]
+) -> Iterator[SourceEntry]:
     slides, parts = _slides(path, names)
-    if slides.unread and not is_same(root):
-        raise unreachable()
+    if slides.unread and not is_unchanged(root):
+        raise input_unreachable()
     offset = len(path) + 1
     below: dict[bytes, set[bytes]] = {}
     for one in (*taken, *(part.path[offset:] for of_one in parts.values() for part in of_one)):
@@ -217,7 +219,7 @@ def _walk_folder(path: bytes, names: Sequence[bytes], root: Root, taken: frozens
         if b"" in inside:
             continue
         if name in slides.unread:
-            yield Found(path + b"/" + name, "unlisted")
+            yield SourceEntry(path + b"/" + name, "unlisted")
             continue
         found = _walk(path + b"/" + name, root, inside)
         if name in parts:
@@ -230,9 +232,9 @@ def _walk_folder(path: bytes, names: Sequence[bytes], root: Root, taken: frozens
         yield from found
 
 
-def _slides(folder: bytes, names: Sequence[bytes]) -> tuple[Slides, dict[bytes, tuple[Found, ...]]]:
+def _slides(folder: bytes, names: Sequence[bytes]) -> tuple[Slides, dict[bytes, tuple[SourceEntry, ...]]]:
     """The slides of a folder, and of each its further files."""
-    slides, found, failed = companions(folder, names, _Disk()), {}, set()
+    slides, found, failed = group_slide_files(folder, names, _Disk()), {}, set()
     for main, others in slides.parts.items():
         try:
             found[main] = _parts(folder, others)
@@ -241,7 +243,7 @@ def _slides(folder: bytes, names: Sequence[bytes]) -> tuple[Slides, dict[bytes, 
     return slides.less(failed), found
 
 
-def _parts(folder: bytes, names: Sequence[bytes]) -> tuple[Found, ...]:
+def _parts(folder: bytes, names: Sequence[bytes]) -> tuple[SourceEntry, ...]:
     """The regular files among a slide's companions; what is none has its own outcome."""
     parts = []
     for name in names:
@@ -291,10 +293,10 @@ def _require_absent(failure: OSError) -> None:
         raise SourceProblem("unreadable")
 
 
-def _found(path: bytes, status: os.stat_result) -> Found:
+def _found(path: bytes, status: os.stat_result) -> SourceEntry:
     mode = status.st_mode
     sort = "file" if stat.S_ISREG(mode) else "link" if stat.S_ISLNK(mode) else "special"
-    return Found(path, sort, status.st_size, _times(status))
+    return SourceEntry(path, sort, status.st_size, _times(status))
 
 
 def _times(status: os.stat_result) -> tuple[int, int, int]:

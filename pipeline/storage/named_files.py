@@ -15,7 +15,7 @@ from typing import Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.protocol import Content
-from medsanitize.pipeline.storage.spool import nameless, spool_folder
+from medsanitize.pipeline.storage.spool import spool_folder, unnamed_file
 from medsanitize.release.atomic_io import storage_errors
 
 PREFIX: Final = ".slide-"
@@ -24,7 +24,7 @@ _STEM: Final = b"slide"
 
 
 @contextmanager
-def named(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator[tuple[Path, ...]]:
+def named_files(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator[tuple[Path, ...]]:
     """Give every file of an opened slide a path while the block lasts; local ones have it.
 
     Raises
@@ -43,7 +43,7 @@ def named(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator[tuple
         folder = stack.enter_context(TemporaryDirectory(prefix=PREFIX, dir=spool_folder()))
         links = [Path(folder) / os.fsdecode(name) for name in _names(paths)]
         for link, content in zip(links, contents, strict=True):
-            file = stack.enter_context(nameless())
+            file = stack.enter_context(unnamed_file())
             file.write(content)
             file.flush()
             link.parent.mkdir(parents=True, exist_ok=True)

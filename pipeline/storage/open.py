@@ -13,7 +13,7 @@ from medsanitize.pipeline.storage.protocol import Reader
 from medsanitize.policies.inputs import STORES
 
 if TYPE_CHECKING:
-    from medsanitize.pipeline.storage.upload import Target
+    from medsanitize.pipeline.storage.upload import UploadTarget
 
 
 def reader_of(address: bytes) -> Reader:
@@ -58,11 +58,11 @@ def _remote(scheme: str) -> Reader:
     return RemoteReader(scheme)
 
 
-def target_of(address: str) -> Target:
+def target_of(address: str) -> UploadTarget:
     """The place in a store that a release goes to."""
-    from medsanitize.pipeline.storage.upload import Target
+    from medsanitize.pipeline.storage.upload import UploadTarget
 
-    return Target(address)
+    return UploadTarget(address)
 
 
 @cache

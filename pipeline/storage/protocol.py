@@ -19,7 +19,7 @@ store a digest of its ETag or version, its time of change in ns, and 0."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Found:
+class SourceEntry:
     """One thing found in the inputs.
 
     ``path`` is where it lies: a local path, or a URL. ``sort`` is ``file``, ``link``, ``special`` (never
@@ -34,11 +34,11 @@ class Found:
     sort: str
     size: int = 0
     times: Version = (0, 0, 0)
-    parts: tuple[Found, ...] = ()
+    parts: tuple[SourceEntry, ...] = ()
     near_slide: bool = False
 
     @property
-    def files(self) -> tuple[Found, ...]:
+    def files(self) -> tuple[SourceEntry, ...]:
         """The thing itself and its parts."""
         return (self, *self.parts)
 
@@ -47,7 +47,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Opened:
+class OpenedSource:
     """One source, open: its whole content, its size in bytes, and its version as the walk states it."""
 
     content: Content
@@ -73,7 +73,7 @@ class SourceProblem(Exception):
 class Reader(Protocol):
     """A place that sources are read from. One process has one reader a place."""
 
-    def walk(self, root: bytes) -> Iterator[Found]:
+    def walk(self, root: bytes) -> Iterator[SourceEntry]:
         """Yield everything below ``root``, in the byte order of names, folders not included.
 
         Raises
@@ -82,7 +82,7 @@ class Reader(Protocol):
             The place cannot be reached, after every retry.
         """
 
-    def opened(self, path: bytes) -> AbstractContextManager[Opened]:
+    def opened(self, path: bytes) -> AbstractContextManager[OpenedSource]:
         """Give one source's content while the context lasts.
 
         Raises

@@ -18,9 +18,17 @@ from medsanitize.pipeline.storage import azure
 from medsanitize.pipeline.storage.entries import Entry, entries_of, entry_named, size_of, version_of
 from medsanitize.pipeline.storage.filesystem import FileSystem, file_system
 from medsanitize.pipeline.storage.http_listing import entries_of_page
-from medsanitize.pipeline.storage.protocol import LARGE, Found, Opened, SourceProblem, Version
-from medsanitize.pipeline.storage.retry import FIRST_PAUSE, TRIES, Absent, Cut, Odd, entirely, patiently
-from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, beside_slide, companions
+from medsanitize.pipeline.storage.protocol import LARGE, OpenedSource, SourceEntry, SourceProblem, Version
+from medsanitize.pipeline.storage.retry import (
+    FIRST_PAUSE,
+    TRIES,
+    ObjectNotFound,
+    TruncatedBody,
+    UnexpectedResponse,
+    with_retries,
+    with_retries_small,
+)
+from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, group_slide_files, is_slide_companion
 from medsanitize.pipeline.storage.spool import Spool
 
 Result = TypeVar("Result")
@@ -40,7 +48,7 @@ class RemoteReader:
         self._scheme = scheme
         self._web = scheme in ("http", "https")
 
-    def walk(self, root: bytes) -> Iterator[Found]:
+    def walk(self, root: bytes) -> Iterator[SourceEntry]:
         """Yield everything below a prefix or a listing (an address that ends in a slash), or one object.
 
         Raises
@@ -54,29 +62,29 @@ class RemoteReader:
         try:
             if self._web and not address.endswith("/"):
                 info = self._ask(lambda: self._store.fs.info(address))
-                yield Found(root, "file", size_of(info), version_of(info))
+                yield SourceEntry(root, "file", size_of(info), version_of(info))
                 return
             yield from self._below(address.rstrip("/"), self._entries(address.rstrip("/")))
-        except Absent:
+        except ObjectNotFound:
             raise UsageError("inputs: nothing lies at an address", "Correct the address") from None
-        except Odd:
+        except UnexpectedResponse:
             raise EnvironmentFailure(
                 "inputs: an address cannot be listed: the store answers something else",
                 "Correct the address, and the endpoint in the environment",
             ) from None
 
     @contextmanager
-    def opened(self, path: bytes) -> Iterator[Opened]:
+    def opened(self, path: bytes) -> Iterator[OpenedSource]:
         """Give an object's content: small ones in memory, larger ones mapped from a file without a name."""
         address = path.decode("utf-8", "surrogateescape")
         try:
             spool, size, version = self._whole(address)
-        except Absent:
+        except ObjectNotFound:
             raise SourceProblem("changed-since-inventory") from None
-        except (Odd, Cut):
+        except (UnexpectedResponse, TruncatedBody):
             raise SourceProblem("unreadable") from None
         try:
-            yield Opened(spool.content(), size, version)
+            yield OpenedSource(spool.content(), size, version)
         finally:
             spool.close()
 
@@ -84,18 +92,18 @@ class RemoteReader:
         """The beginning of an object, or None; for the small files that describe slides."""
         try:
             return self._first(path.decode("utf-8", "surrogateescape"))[0][: MOST_BYTES + 1]
-        except Absent:
+        except ObjectNotFound:
             return None
-        except (Odd, Cut):
+        except (UnexpectedResponse, TruncatedBody):
             raise SourceProblem("unreadable") from None
 
     def names(self, folder: bytes) -> list[bytes]:
         """Names of what lies directly below a folder; none where there is no such folder."""
         try:
             return [one.name for one in self._entries(folder.decode("utf-8", "surrogateescape"))]
-        except Absent:
+        except ObjectNotFound:
             return []
-        except Odd:
+        except UnexpectedResponse:
             raise SourceProblem("unreadable") from None
 
     def names_below(self, folder: str, check: Callable[[], None]) -> Iterator[tuple[str, int]]:
@@ -105,7 +113,7 @@ class RemoteReader:
 
         Raises
         ------
-        Absent
+        ObjectNotFound
             There is no such folder.
         EnvironmentFailure
             The store cannot be reached, or lets nobody in.
@@ -124,11 +132,11 @@ class RemoteReader:
         return file_system(self._scheme)
 
     def _ask(self, call: Callable[[], Result]) -> Result:
-        return entirely(call, self._store.failures)
+        return with_retries_small(call, self._store.failures)
 
     def _ask_for_body(self, call: Callable[[], Result]) -> Result:
         """One object may be shorter or longer than stated each time: that costs it alone."""
-        return patiently(call, self._store.failures)
+        return with_retries(call, self._store.failures)
 
     # -- listing ------------------------------------------------------------------------------
 
@@ -138,7 +146,7 @@ class RemoteReader:
         if self._web:
             return entries_of_page(self._ask(lambda: bytes(fs.cat_file(folder + "/"))), folder)
         if self._scheme == "abfs":
-            return entries_of(azure.listed_in(self._store, folder), folder.removeprefix("abfs://"))
+            return entries_of(azure.list_folder(self._store, folder), folder.removeprefix("abfs://"))
         listed, own = self._ask(lambda: fs.ls(folder, detail=True)), fs._strip_protocol(folder)
         entries = entries_of(listed, own)
         marked = any((info["name"], info["type"]) == (own, "directory") for info in listed)
@@ -150,13 +158,13 @@ class RemoteReader:
         """Whether names go on with two slashes after a folder's: gcsfs gives them as it gives its mark."""
         try:
             listed = self._ask(lambda: self._store.fs.ls(folder, detail=True, prefix="/"))
-        except Absent:
+        except ObjectNotFound:
             return False
         return any((info["name"], info["type"]) != (folder, "file") for info in listed)
 
     def _below(
         self, folder: str, entries: list[Entry], taken: frozenset[bytes] = frozenset()
-    ) -> Iterator[Found]:
+    ) -> Iterator[SourceEntry]:
         """``taken`` are paths, relative to ``folder``, that belong to a slide met before."""
         base = folder.encode("utf-8", "surrogateescape")
         if [(one.name, one.sort) for one in entries] == [(b"", "file")]:  # the address of one object
@@ -172,49 +180,51 @@ class RemoteReader:
         for one in entries:
             path = base + b"/" + one.quoted
             if one.name in slides.unread:
-                yield Found(path, "unlisted")
+                yield SourceEntry(path, "unlisted")
             elif one.sort == "folder":
                 below = frozenset(inside.get(one.name, ())) - {b""}
                 yield from self._folder(path.decode("utf-8", "surrogateescape"), below)
             elif one.sort != "file":
-                yield Found(path, one.sort)
+                yield SourceEntry(path, one.sort)
             elif b"" not in inside.get(one.name, ()):
                 # Any picture may be a label where it cannot be told which files are a slide's.
-                near = bool(slides.unread) or beside_slide(one.name, names)
+                near = bool(slides.unread) or is_slide_companion(one.name, names)
                 yield replace(self._file(path, one), near_slide=near, parts=parts.get(one.name, ()))
 
-    def _folder(self, folder: str, taken: frozenset[bytes]) -> Iterator[Found]:
+    def _folder(self, folder: str, taken: frozenset[bytes]) -> Iterator[SourceEntry]:
         try:
             entries = self._entries(folder)
-        except (Absent, Odd):
-            yield Found(folder.encode("utf-8", "surrogateescape"), "unlisted")
+        except (ObjectNotFound, UnexpectedResponse):
+            yield SourceEntry(folder.encode("utf-8", "surrogateescape"), "unlisted")
             return
         yield from self._below(folder, entries, taken)
 
-    def _file(self, path: bytes, entry: Entry) -> Found:
+    def _file(self, path: bytes, entry: Entry) -> SourceEntry:
         """A listing of a web server says neither size nor version."""
         if not self._web:
-            return Found(path, "file", entry.size, entry.version)
+            return SourceEntry(path, "file", entry.size, entry.version)
         address = path.decode("utf-8", "surrogateescape")
         try:
             info = self._ask(lambda: self._store.fs.info(address))
-        except (Absent, Odd):
-            return Found(path, "unlisted")
-        return Found(path, "file", size_of(info), version_of(info))
+        except (ObjectNotFound, UnexpectedResponse):
+            return SourceEntry(path, "unlisted")
+        return SourceEntry(path, "file", size_of(info), version_of(info))
 
     def _slides(
         self, base: bytes, entries: list[Entry], files: dict[bytes, Entry]
-    ) -> tuple[Slides, dict[bytes, tuple[Found, ...]]]:
+    ) -> tuple[Slides, dict[bytes, tuple[SourceEntry, ...]]]:
         """The slides of a folder, and of each its further files."""
-        slides, found, failed = companions(base, [one.name for one in entries], self), {}, set()
+        slides, found, failed = group_slide_files(base, [one.name for one in entries], self), {}, set()
         for main, named in slides.parts.items():
             try:
                 found[main] = self._parts(base, named, files)
-            except (Absent, Odd):
+            except (ObjectNotFound, UnexpectedResponse):
                 failed.add(main)
         return slides.less(failed), found
 
-    def _parts(self, base: bytes, named: tuple[bytes, ...], files: dict[bytes, Entry]) -> tuple[Found, ...]:
+    def _parts(
+        self, base: bytes, named: tuple[bytes, ...], files: dict[bytes, Entry]
+    ) -> tuple[SourceEntry, ...]:
         """The files that a slide consists of beside its main one; those of MIRAX lie in a folder."""
         found, listed = [], {b"": files}
         for path in named:
@@ -242,13 +252,13 @@ class RemoteReader:
             size, version = size_of(info), version_of(info)
             if before and (size_of(before), version_of(before)) != (size, version):
                 spool.close()
-                raise Absent  # the object has changed while it was read
+                raise ObjectNotFound  # the object has changed while it was read
             if spool.size == size or (self._web and info.get("size") is None):
                 return spool, size, version
             spool.close()
             time.sleep(pause)
             pause *= 2
-        raise Cut
+        raise TruncatedBody
 
     def _in_blocks(self, address: str) -> _Fetched:
         """Ask for ranges, so that what fails is asked for again alone."""
@@ -278,7 +288,7 @@ class RemoteReader:
             if self._scheme == "s3":
                 return self._ask_for_body(partial(_answer_of_s3, fs, address))
             return self._ask_for_body(lambda: bytes(fs.cat_file(address, start=0, end=LARGE + 1))), None
-        except Odd:
+        except UnexpectedResponse:
             info = self._ask(lambda: fs.info(address))
             if size_of(info):
                 raise
@@ -329,7 +339,7 @@ class _Sink:
 
     def write(self, block: bytes) -> int:
         if self._most is not None and self._spool.size + len(block) > self._most:
-            raise Cut
+            raise TruncatedBody
         return self._spool.write(block)
 
     def tell(self) -> int:

@@ -18,7 +18,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra, check_release_extra
 from medsanitize.pipeline.storage.protocol import SourceProblem
 from medsanitize.pipeline.storage.remote import RemoteReader
-from medsanitize.pipeline.storage.retry import Absent, Odd
+from medsanitize.pipeline.storage.retry import ObjectNotFound, UnexpectedResponse
 from medsanitize.release import layout
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.checksums import Checksum, FolderEntry
@@ -77,7 +77,7 @@ def _release_at(address: str) -> Iterator[tuple[StoredRelease, Path]]:
     try:
         with storage_errors(), TemporaryDirectory(prefix="medsanitize-") as folder:
             yield StoredRelease(address.rstrip("/")), Path(folder)
-    except (Absent, Odd):
+    except (ObjectNotFound, UnexpectedResponse):
         raise UsageError(
             "No release can be listed at this address, or not all of its folders",
             "Name the place of RELEASE.json; remove empty folders from a web server, for they list nothing",
@@ -145,7 +145,7 @@ class StoredRelease:
         try:
             inside = self._reader.names_below(f"{self.address}/{layout.MANIFEST}", _go_on)
             return [*filter(layout.is_attested_file, (f"{layout.MANIFEST}/{name}" for name, _ in inside))]
-        except (Absent, Odd):
+        except (ObjectNotFound, UnexpectedResponse):
             return []
 
     @property

@@ -66,7 +66,7 @@ _CUT_TYPES: Final = frozenset(
 _ODD: Final = frozenset([errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENAMETOOLONG])
 
 
-class Absent(Exception):
+class ObjectNotFound(Exception):
     """The store has no such object; ``bucket``: not even the bucket."""
 
     def __init__(self, *, bucket: bool = False) -> None:
@@ -74,11 +74,11 @@ class Absent(Exception):
         super().__init__()
 
 
-class There(Exception):
+class ObjectExists(Exception):
     """The store has an object of this name already."""
 
 
-class Odd(Exception):
+class UnexpectedResponse(Exception):
     """The store answers, but not what this can be read from: a fault of the object, not of the store.
 
     ``unknown``: it says that it does not know what was asked of it.
@@ -89,15 +89,15 @@ class Odd(Exception):
         super().__init__()
 
 
-class Lost(Exception):
+class UploadExpired(Exception):
     """The store knows nothing of an upload in progress: to be begun anew."""
 
 
-class Cut(Exception):
+class TruncatedBody(Exception):
     """The store gives fewer or more bytes than it states, each time."""
 
 
-def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
+def with_retries(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
     """Call until it succeeds, with longer and longer pauses between.
 
     Time counts from the first failure. Of a try that takes longer than a store can keep silent the rest does
@@ -112,15 +112,15 @@ def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], .
 
     Raises
     ------
-    Absent, There, Odd, Lost
+    ObjectNotFound, ObjectExists, UnexpectedResponse, UploadExpired
         At once.
-    Cut
+    TruncatedBody
         After `TRIES` answers that were cut off.
     EnvironmentFailure
         Access is refused; or the store failed for `PATIENCE` seconds.
     """
     until, pause, cuts = 0.0, FIRST_PAUSE, 0
-    caught: tuple[type[BaseException], ...] = (Cut, *failures)
+    caught: tuple[type[BaseException], ...] = (TruncatedBody, *failures)
     while True:
         asked = time.monotonic()
         try:
@@ -129,43 +129,43 @@ def patiently(call: Callable[[], Result], failures: tuple[type[BaseException], .
             kind, codes = kind_of(failure), codes_of(failure)
             unknown = bool(codes & _UNKNOWN_CODES) or any(status_of(one) == 501 for one in chain_of(failure))
         if kind == "absent":
-            raise Absent(bucket=bool(codes & _NO_BUCKET)) from None
+            raise ObjectNotFound(bucket=bool(codes & _NO_BUCKET)) from None
         if kind == "there":
-            raise There from None
+            raise ObjectExists from None
         if kind == "odd":
-            raise Odd(unknown=unknown) from None
+            raise UnexpectedResponse(unknown=unknown) from None
         if kind == "lost":
-            raise Lost from None
+            raise UploadExpired from None
         if kind == "refused":
-            raise refused() from None
+            raise access_denied() from None
         cuts += kind == "cut"
         if cuts == TRIES:
-            raise Cut from None
+            raise TruncatedBody from None
         now = time.monotonic()
         until = until + max(0.0, now - asked - SILENCE) if until else now + PATIENCE
         if kind != "cut" and now + pause > until:
-            raise unreachable() from None
+            raise store_unreachable() from None
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def entirely(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
-    """`patiently`, for all but bodies of objects: where small answers are cut off, the store is to blame.
+def with_retries_small(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
+    """`with_retries`, for all but bodies of objects: where small answers are cut off, the store is to blame.
 
     Raises
     ------
-    Absent, There, Odd, Lost
+    ObjectNotFound, ObjectExists, UnexpectedResponse, UploadExpired
         At once.
     EnvironmentFailure
         Access is refused; or the store failed for too long, or cut every answer off.
     """
     try:
-        return patiently(call, failures)
-    except Cut:
-        raise unreachable() from None
+        return with_retries(call, failures)
+    except TruncatedBody:
+        raise store_unreachable() from None
 
 
-def refused() -> EnvironmentFailure:
+def access_denied() -> EnvironmentFailure:
     """What is said when a store lets nobody in."""
     return EnvironmentFailure(
         "A store refuses access: its credentials are missing, have expired or do not suffice",
@@ -173,7 +173,7 @@ def refused() -> EnvironmentFailure:
     )
 
 
-def unreachable() -> EnvironmentFailure:
+def store_unreachable() -> EnvironmentFailure:
     """What is said when a store has failed for too long."""
     return EnvironmentFailure(
         f"A store could not be reached, or kept failing, for {PATIENCE:.0f} seconds",

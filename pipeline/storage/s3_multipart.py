@@ -12,7 +12,13 @@ from typing import Any, Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.filesystem import file_system
-from medsanitize.pipeline.storage.retry import Absent, Lost, Odd, codes_of, entirely
+from medsanitize.pipeline.storage.retry import (
+    ObjectNotFound,
+    UnexpectedResponse,
+    UploadExpired,
+    codes_of,
+    with_retries_small,
+)
 
 AT_ONCE: Final = 4
 """Parts of one file on their way, and in memory, at one time."""
@@ -23,7 +29,7 @@ _Upload = dict[str, Any]
 """How S3 is told which upload is meant: bucket, key and id."""
 
 
-def put_in_parts(path: Path, url: str, part: int, metadata: Mapping[str, str], *, over: bool) -> None:
+def upload_multipart(path: Path, url: str, part: int, metadata: Mapping[str, str], *, over: bool) -> None:
     """Put one file.
 
     Parameters
@@ -43,9 +49,9 @@ def put_in_parts(path: Path, url: str, part: int, metadata: Mapping[str, str], *
     ------
     There
         An object of this name is there already.
-    Lost
+    UploadExpired
         The store knows nothing of the upload any more, or cannot complete it.
-    Absent, Odd
+    ObjectNotFound, UnexpectedResponse
         There is no such bucket; or the store refuses what it is sent.
     EnvironmentFailure
         The store cannot be reached, or lets nobody in.
@@ -62,7 +68,7 @@ def put_in_parts(path: Path, url: str, part: int, metadata: Mapping[str, str], *
         raise
 
 
-def abandon(address: str, paths: Iterable[str]) -> None:
+def abort_uploads(address: str, paths: Iterable[str]) -> None:
     """Let go of what is left of uploads of some files: nobody sees it, and it costs money.
 
     It is tried and no more: not everybody who may put objects may do this.
@@ -83,9 +89,9 @@ def abandon(address: str, paths: Iterable[str]) -> None:
         put = {upload["Key"] for upload in left}.intersection(below + path for path in paths)
         for upload in left:
             if upload["Key"] in put:
-                with suppress(Lost):
+                with suppress(UploadExpired):
                     _ask("abort_multipart_upload", **upload)
-    except (Absent, Odd, EnvironmentFailure):
+    except (ObjectNotFound, UnexpectedResponse, EnvironmentFailure):
         return
 
 
@@ -121,10 +127,10 @@ def _complete(upload: _Upload, parts: list[dict[str, Any]], *, over: bool) -> No
             )
         except store.failures as failure:
             if codes_of(failure) & _UNUSABLE_CODES:
-                raise Lost from None
+                raise UploadExpired from None
             raise
 
-    entirely(ask, store.failures)
+    with_retries_small(ask, store.failures)
 
 
 def _abort(upload: _Upload) -> None:
@@ -149,5 +155,5 @@ def _uploads(bucket: str, below: str) -> Iterator[_Upload]:
 
 def _ask(request: str, **asked: Any) -> dict[str, Any]:
     store = file_system("s3")
-    answer: dict[str, Any] = entirely(partial(store.fs.call_s3, request, **asked), store.failures)
+    answer: dict[str, Any] = with_retries_small(partial(store.fs.call_s3, request, **asked), store.failures)
     return answer

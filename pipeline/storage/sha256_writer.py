@@ -12,7 +12,7 @@ LARGE: Final = 4 << 20
 _BEHIND: Final = 2
 
 
-class Digest:
+class Sha256Writer:
     """SHA-256 of blocks in turn; large ones are taken in by a thread while their owner writes them.
 
     Neither holds the interpreter's lock. The digest may lag a block behind, so that they do not wait for each
@@ -24,7 +24,7 @@ class Digest:
         self._beside: ThreadPoolExecutor | None = None
         self._waiting: deque[Future[None]] = deque()
 
-    def __enter__(self) -> Digest:
+    def __enter__(self) -> Sha256Writer:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -59,7 +59,7 @@ class Slides:
         return Slides(parts, self.unread.union(*named.values()))
 
 
-def companions(folder: bytes, names: Sequence[bytes], where: Folders) -> Slides:
+def group_slide_files(folder: bytes, names: Sequence[bytes], where: Folders) -> Slides:
     """The main files of slides in a folder, each with the further files that it names.
 
     Parameters
@@ -145,7 +145,7 @@ def is_slide_part(path: bytes) -> bool:
     return path.startswith(b"/") and any(name.startswith(stem) for stem in _slides_in(folder))
 
 
-def beside_slide(name: bytes, names: frozenset[bytes]) -> bool:
+def is_slide_companion(name: bytes, names: frozenset[bytes]) -> bool:
     """Whether a file is named after a slide among ``names``, which lie in one folder of a store."""
     return any(name.lower().startswith(stem) for stem in _stems(names))
 
@@ -175,7 +175,7 @@ def _slides_in(folder: bytes) -> frozenset[bytes]:
     return _stems(frozenset(names))
 
 
-def view_of(paths: Sequence[bytes], contents: Sequence[bytes | mmap.mmap]) -> SlideView:
+def slide_view(paths: Sequence[bytes], contents: Sequence[bytes | mmap.mmap]) -> SlideView:
     """The files as a slide's vendor module wants them: names relative to the folder of the main one."""
     folder = paths[0].rpartition(b"/")[0] + b"/"
     names = (os.fsdecode(path.removeprefix(folder)) for path in paths)

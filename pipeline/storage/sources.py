@@ -9,18 +9,27 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from medsanitize.pipeline.runtime.encryption import Seal
-from medsanitize.pipeline.storage.local import require_held
+from medsanitize.pipeline.storage.local import require_pinned
 from medsanitize.pipeline.storage.open import reader_of
 from medsanitize.pipeline.storage.pacs.address import root_of
-from medsanitize.pipeline.storage.protocol import UNSEEN, Found, Opened, SourceProblem, Version
+from medsanitize.pipeline.storage.protocol import UNSEEN, OpenedSource, SourceEntry, SourceProblem, Version
 from medsanitize.policies.inputs import DicomWeb, Dimse
 
-__all__ = ["Found", "SourceProblem", "address_of", "opened", "opened_all", "stamp", "stamp_of", "walk"]
+__all__ = [
+    "SourceEntry",
+    "SourceProblem",
+    "address_of",
+    "open_source",
+    "open_source_files",
+    "stamp",
+    "stamp_of",
+    "walk",
+]
 
 Input = str | Path | DicomWeb | Dimse
 
 
-def walk(inputs: Sequence[Input]) -> Iterator[Found]:
+def walk(inputs: Sequence[Input]) -> Iterator[SourceEntry]:
     """Yield everything below the inputs, in the byte order of names, folders not included."""
     for root in inputs:
         address = address_of(root)
@@ -39,7 +48,7 @@ def stamp(seal: Seal, size: int, times: Version) -> bytes:
     return seal.mark(f"{size}:{times[0]}:{times[1]}:{times[2]}")
 
 
-def stamp_of(seal: Seal, found: Found) -> bytes:
+def stamp_of(seal: Seal, found: SourceEntry) -> bytes:
     """The stamp of a thing and all its parts."""
     return _stamp_of_all(seal, [(one.size, one.times) for one in found.files])
 
@@ -51,7 +60,7 @@ def _stamp_of_all(seal: Seal, files: Sequence[tuple[int, Version]]) -> bytes:
 
 
 @contextmanager
-def opened_all(
+def open_source_files(
     paths: Sequence[bytes], seal: Seal, expected: bytes
 ) -> Iterator[tuple[bytes | mmap.mmap, ...]]:
     """Give the bytes of all files of an object; together they must be what the walk found.
@@ -65,17 +74,19 @@ def opened_all(
     """
     with ExitStack() as stack:
         try:
-            files: list[Opened] = [stack.enter_context(reader_of(path).opened(path)) for path in paths]
+            files: list[OpenedSource] = [stack.enter_context(reader_of(path).opened(path)) for path in paths]
             if _stamp_of_all(seal, [(one.size, one.version) for one in files]) != expected:
                 raise SourceProblem("changed-since-inventory")
         except SourceProblem:
-            require_held()
+            require_pinned()
             raise
         yield tuple(one.content for one in files)
 
 
 @contextmanager
-def first_sight(found: Found, seal: Seal) -> Iterator[tuple[tuple[bytes | mmap.mmap, ...], int, bytes]]:
+def open_new_source(
+    found: SourceEntry, seal: Seal
+) -> Iterator[tuple[tuple[bytes | mmap.mmap, ...], int, bytes]]:
     """Give the bytes of a thing that the inventory meets, their size, and the stamp that it has from now on.
 
     Raises
@@ -90,12 +101,12 @@ def first_sight(found: Found, seal: Seal) -> Iterator[tuple[tuple[bytes | mmap.m
             yield (one.content,), one.size, stamp(seal, one.size, one.version)
         return
     mark = stamp_of(seal, found)
-    with opened_all([one.path for one in found.files], seal, mark) as contents:
+    with open_source_files([one.path for one in found.files], seal, mark) as contents:
         yield contents, sum(one.size for one in found.files), mark
 
 
 @contextmanager
-def opened(path: bytes, seal: Seal, expected: bytes) -> Iterator[bytes | mmap.mmap]:
+def open_source(path: bytes, seal: Seal, expected: bytes) -> Iterator[bytes | mmap.mmap]:
     """Give a source's bytes, mapped when it is large; it must still be what the walk found.
 
     Raises
@@ -105,5 +116,5 @@ def opened(path: bytes, seal: Seal, expected: bytes) -> Iterator[bytes | mmap.mm
     EnvironmentFailure
         The place it lies in cannot be reached.
     """
-    with opened_all((path,), seal, expected) as contents:
+    with open_source_files((path,), seal, expected) as contents:
         yield contents[0]

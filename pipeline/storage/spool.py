@@ -17,7 +17,7 @@ from medsanitize.release.atomic_io import storage_errors
 _folder: Path | None = None
 
 
-def spool_in(folder: Path) -> None:
+def set_spool_folder(folder: Path) -> None:
     """Keep what is too large for memory in this folder (the state's) from now on."""
     global _folder
     _folder = folder
@@ -29,7 +29,7 @@ def spool_folder() -> Path | None:
     return _folder if there else None
 
 
-def nameless() -> IO[bytes]:
+def unnamed_file() -> IO[bytes]:
     """A file that is gone once it is closed, and with the process."""
     return tempfile.TemporaryFile(dir=spool_folder())
 
@@ -59,7 +59,7 @@ class Spool:
             return len(block)
         with storage_errors():
             if self._file is None:
-                self._file = nameless()
+                self._file = unnamed_file()
                 self._file.writelines(self._blocks)
                 self._blocks.clear()
             self._file.write(block)

@@ -19,14 +19,20 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage import azure
 from medsanitize.pipeline.storage.compare_listing import lists_exactly
 from medsanitize.pipeline.storage.entries import size_of
 from medsanitize.pipeline.storage.filesystem import FileSystem, file_system
-from medsanitize.pipeline.storage.gcs_upload import put_in_a_session
-from medsanitize.pipeline.storage.retry import Absent, Lost, Odd, There, entirely
-from medsanitize.pipeline.storage.s3_multipart import abandon, put_in_parts
+from medsanitize.pipeline.storage.gcs_upload import upload_resumable
+from medsanitize.pipeline.storage.retry import (
+    ObjectExists,
+    ObjectNotFound,
+    UnexpectedResponse,
+    UploadExpired,
+    with_retries_small,
+)
+from medsanitize.pipeline.storage.s3_multipart import abort_uploads, upload_multipart
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file, read_checksums
 
@@ -52,7 +58,7 @@ class _File:
     sha256: str
 
 
-class Target:
+class UploadTarget:
     """A prefix of a bucket, or of a container."""
 
     def __init__(self, address: str) -> None:
@@ -71,13 +77,13 @@ class Target:
         """
         try:
             listed = self._listed()
-        except Absent as absent:
+        except ObjectNotFound as absent:
             if absent.bucket:
                 raise UsageError(
                     "output: there is no such bucket", "Make it, or correct the address"
                 ) from None
             return
-        except Odd:
+        except UnexpectedResponse:
             raise _not_a_store() from None
         if listed:
             raise UsageError(
@@ -87,21 +93,21 @@ class Target:
 
     def _listed(self) -> list[Any]:
         if self._scheme == "abfs":
-            return azure.listed_in(self._store, self._address)
+            return azure.list_folder(self._store, self._address)
         return list(self._ask(lambda: self._store.fs.ls(self._address, detail=False)))
 
     def is_finished(self) -> bool:
         """Whether a finished release lies there."""
         return self._info(layout.ROOT) is not None
 
-    def put(self, release: Path, stop: Stop, advance: Callable[[int], None]) -> None:
+    def put(self, release: Path, stop: Cancellation, advance: Callable[[int], None]) -> None:
         """Put a release, whose RELEASE.json is written, into the store.
 
         Parameters
         ----------
         release : Path
             The release folder.
-        stop : Stop
+        stop : Cancellation
             Asked between two files, two lists of what is there, and before the root.
         advance : callable
             Told of every file that is there.
@@ -121,9 +127,9 @@ class Target:
                 raise _not_exactly()
             stop.check()
             self._put(_stated(release, layout.ROOT), release)
-        except Absent:
+        except ObjectNotFound:
             raise UsageError("output: there is no such bucket", "Make it, or correct the address") from None
-        except Odd:
+        except UnexpectedResponse:
             raise _not_a_store() from None
 
     @property
@@ -131,7 +137,7 @@ class Target:
         return file_system(self._scheme)
 
     def _ask(self, call: Callable[[], Result]) -> Result:
-        return entirely(call, self._store.failures)
+        return with_retries_small(call, self._store.failures)
 
     def _url(self, path: str) -> str:
         return f"{self._address}/{path}"
@@ -139,15 +145,17 @@ class Target:
     def _info(self, path: str) -> dict[str, Any] | None:
         try:
             info: dict[str, Any] = self._ask(lambda: self._store.fs.info(self._url(path)))
-        except Absent:
+        except ObjectNotFound:
             return None
-        except Odd:
+        except UnexpectedResponse:
             raise _not_a_store() from None
         return info if info.get("type") == "file" else None
 
     # -- putting ------------------------------------------------------------------------------
 
-    def _put_all(self, release: Path, stop: Stop, advance: Callable[[int], None], *, begun: bool) -> None:
+    def _put_all(
+        self, release: Path, stop: Cancellation, advance: Callable[[int], None], *, begun: bool
+    ) -> None:
         """Put every file but the first and the last, a few at a time."""
         on_their_way: deque[Future[bool]] = deque()
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -177,7 +185,7 @@ class Target:
     def _put(self, file: _File, release: Path) -> bool:
         """Put a file if no object of this name is there; tell whether it was put, or found there."""
         for _ in range(BEGINNINGS):
-            with suppress(Lost):
+            with suppress(UploadExpired):
                 return self._put_once(file, release)
             if self._info(file.path) is not None:  # a store forgets an upload whose object it has stored, too
                 self._require_same(file)
@@ -188,11 +196,11 @@ class Target:
         send = partial(self._send, release / file.path, file)
         try:
             send(mode="create")
-        except There:
+        except ObjectExists:
             # An answer may have been lost on its way after the object was stored.
             self._require_same(file)
             return False
-        except Odd as odd:
+        except UnexpectedResponse as odd:
             if self._info(file.path) is not None:
                 self._require_same(file)
                 return False
@@ -208,10 +216,10 @@ class Target:
         url, stated = self._url(file.path), {_DIGEST: file.sha256}
         if self._scheme == "s3" and file.size >= 2 * PART:
             part = max(PART, -(-file.size // _MOST_PARTS))
-            put_in_parts(path, url, part, stated, over=mode == "overwrite")
+            upload_multipart(path, url, part, stated, over=mode == "overwrite")
             return
         if self._scheme == "gs":
-            put_in_a_session(path, url, PART, stated, mode=mode)
+            upload_resumable(path, url, PART, stated, mode=mode)
             return
         options = {"Metadata": stated, "chunksize": PART} if self._scheme == "s3" else {}
         self._ask(partial(self._store.fs.put_file, str(path), url, mode=mode, **options))
@@ -242,7 +250,7 @@ class Target:
         Not before all is put: another run's uploads would be lost to it while it still needs them.
         """
         if self._scheme == "s3":
-            abandon(self._address, chain((layout.SUMS,), (file.path for file in _files(release))))
+            abort_uploads(self._address, chain((layout.SUMS,), (file.path for file in _files(release))))
 
 
 def _files(release: Path) -> Iterator[_File]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.engines.base import Died, Engine, batches
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ MOST_AGAIN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class SampleRequest:
     """One image to draw: number of its class, place among the draws of the class, and seed."""
 
     label: int
@@ -41,7 +41,7 @@ class Draw:
     seed: int
 
 
-class Store(Protocol):
+class SampleStore(Protocol):
     """Keeps what was drawn until all of it is done."""
 
     def get(self, name: str) -> bytes | None:
@@ -52,7 +52,7 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Drawn:
+class SamplingResult:
     """What came of it.
 
     Attributes
@@ -68,10 +68,10 @@ class Drawn:
     """
 
     wanted: tuple[int, ...]
-    first: tuple[Draw, ...]
+    first: tuple[SampleRequest, ...]
     images: NDArray[np.uint8]
     judged: GateResult
-    chosen: tuple[Draw, ...]
+    chosen: tuple[SampleRequest, ...]
     pixels: NDArray[np.uint8]
     again: int
     refused: int
@@ -82,11 +82,11 @@ class Drawn:
         return sum(self.wanted) - len(self.chosen)
 
 
-Sampler = Callable[[Sequence[Draw]], "NDArray[np.uint8]"]
+Sampler = Callable[[Sequence[SampleRequest]], "NDArray[np.uint8]"]
 """Makes the images of some draws, ``(n, size, size)``, in their order."""
 
 
-def memory() -> int:
+def machine_memory() -> int:
     """Bytes of the machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -101,7 +101,7 @@ def require_memory(images: int, generator: Generator, finds: Retrieval, scores: 
     """
     # Vectors are 32 bits a number; those of all images are put together from parts.
     each = 2 * generator.size**2 + 2 * 4 * (finds.dimension + scores.dimension)
-    needed, there = images * each, memory()
+    needed, there = images * each, machine_memory()
     if needed > there:
         raise UsageError(
             f"{images:,} synthetic images take at least {needed / 1e9:.1f} GB of memory, and this machine has"
@@ -110,14 +110,14 @@ def require_memory(images: int, generator: Generator, finds: Retrieval, scores: 
         )
 
 
-def draw(
+def sample_images(
     wanted: Sequence[int],
     gate: PrivacyGate,
     sampler: Sampler,
     seed: Callable[[int, int], int],
     *,
     most: float,
-) -> Drawn:
+) -> SamplingResult:
     """Draw as many images of each class as are wanted, that match nobody.
 
     Parameters
@@ -138,7 +138,7 @@ def draw(
     first = _first(wanted, images_needed(most), seed)
     images = sampler(first)
     judged = gate.judge(images)
-    kept: list[list[tuple[Draw, Any]]] = [[] for _ in wanted]
+    kept: list[list[tuple[SampleRequest, Any]]] = [[] for _ in wanted]
     for one, image, keep in zip(first, images, judged.kept, strict=True):
         if keep and len(kept[one.label]) < wanted[one.label]:
             kept[one.label].append((one, image))
@@ -148,7 +148,7 @@ def draw(
     while judged.verdict.state != "failed" and not judged.verdict.threshold.needed:
         lacking = [number - len(held) for number, held in zip(wanted, kept, strict=True)]
         more = [
-            Draw(label, begun[label] + place, seed(label, begun[label] + place))
+            SampleRequest(label, begun[label] + place, seed(label, begun[label] + place))
             for label, lack in enumerate(lacking)
             for place in range(lack)
         ]
@@ -163,20 +163,22 @@ def draw(
         again += len(more)
     pairs = [pair for held in kept for pair in held]
     pixels = np.stack([image for _, image in pairs]) if pairs else images[:0]
-    return Drawn(tuple(wanted), first, images, judged, tuple(one for one, _ in pairs), pixels, again, refused)
+    return SamplingResult(
+        tuple(wanted), first, images, judged, tuple(one for one, _ in pairs), pixels, again, refused
+    )
 
 
-def _first(wanted: Sequence[int], least: int, seed: Callable[[int, int], int]) -> tuple[Draw, ...]:
+def _first(wanted: Sequence[int], least: int, seed: Callable[[int, int], int]) -> tuple[SampleRequest, ...]:
     """The draws that are judged: at least so many, in the shares that are wanted."""
-    counts = [max(pair) for pair in zip(wanted, apportioned(least, wanted), strict=True)]
+    counts = [max(pair) for pair in zip(wanted, apportion(least, wanted), strict=True)]
     return tuple(
-        Draw(label, index, seed(label, index))
+        SampleRequest(label, index, seed(label, index))
         for label, number in enumerate(counts)
         for index in range(number)
     )
 
 
-def apportioned(total: int, shares: Sequence[int]) -> list[int]:
+def apportion(total: int, shares: Sequence[int]) -> list[int]:
     """Whole numbers that add up to ``total``, in proportion to shares (largest remainders)."""
     whole = sum(shares)
     exact = [total * share / whole for share in shares]
@@ -187,7 +189,7 @@ def apportioned(total: int, shares: Sequence[int]) -> list[int]:
     return counts
 
 
-def counts_of(drawn: Drawn) -> tuple[tuple[str, str], ...]:
+def sampling_counts(drawn: SamplingResult) -> tuple[tuple[str, str], ...]:
     """The few numbers that come first on the holder's page."""
     verdict = drawn.judged.verdict
     return (
@@ -202,8 +204,8 @@ def counts_of(drawn: Drawn) -> tuple[tuple[str, str], ...]:
     )
 
 
-def quality_of(
-    drawn: Drawn,
+def measure_quality(
+    drawn: SamplingResult,
     holdout: Split,
     generator: Generator,
     hears: TrainingProgress,
@@ -230,32 +232,32 @@ def quality_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class SamplerWorkers:
     """What each process that makes images is equipped with."""
 
     folder: Path
     device: str
 
-    def worker(self) -> Maker:
+    def worker(self) -> SamplerWorkers:
         """Itself: the generator is opened when it is first asked for an image."""
         return self
 
 
-def sampler_of(
+def worker_sampler(
     engine: Engine,
-    task: Callable[[Any, Sequence[Draw]], bytes],
+    task: Callable[[Any, Sequence[SampleRequest]], bytes],
     generator: Generator,
-    store: Store,
+    store: SampleStore,
     on_images: Callable[[int], None],
 ) -> Sampler:
     """A sampler whose images are made by worker processes, and kept."""
     import numpy as np
 
-    def key(part: Sequence[Draw]) -> str:
+    def key(part: Sequence[SampleRequest]) -> str:
         text = "\n".join(f"{one.label} {one.seed}" for one in part)
         return hashlib.sha256(f"{generator.digest}\n{text}".encode()).hexdigest()
 
-    def sample(draws: Sequence[Draw]) -> NDArray[np.uint8]:
+    def sample(draws: Sequence[SampleRequest]) -> NDArray[np.uint8]:
         parts = list(batches(iter(draws), BATCH))
         missing = (part for part in parts if store.get(key(part)) is None)
         made = engine.map(task, missing)
@@ -273,12 +275,12 @@ def sampler_of(
     return sample
 
 
-def _made(results: Iterator[bytes | Died[Draw]], size: int) -> bytes:
+def _made(results: Iterator[bytes | WorkerCrashed[SampleRequest]], size: int) -> bytes:
     """Pixels of a batch, so many bytes; where its worker died, they come image by image."""
     content = b""
     while len(content) < size:
         one = next(results)
-        if isinstance(one, Died):
+        if isinstance(one, WorkerCrashed):
             raise EnvironmentFailure(
                 "A process that makes images died",
                 "Use fewer workers or more memory, then run the command again",
@@ -287,16 +289,16 @@ def _made(results: Iterator[bytes | Died[Draw]], size: int) -> bytes:
     return content
 
 
-def make_batch(maker: Maker, part: Sequence[Draw]) -> bytes:
+def sample_batch(maker: SamplerWorkers, part: Sequence[SampleRequest]) -> bytes:
     """Make images: their pixels, one after another."""
-    return pixels_of(maker.folder, maker.device, part)
+    return generate_pixels(maker.folder, maker.device, part)
 
 
-def pixels_of(folder: Path, device: str, part: Sequence[Draw]) -> bytes:
+def generate_pixels(folder: Path, device: str, part: Sequence[SampleRequest]) -> bytes:
     """Pixels of some draws by the generator in a folder, on one thread where a CPU makes them."""
     import torch
 
-    generator = open_once(folder, device)
+    generator = open_generator_once(folder, device)
     threads = torch.get_num_threads()
     if device == "cpu":
         torch.set_num_threads(1)
@@ -308,7 +310,7 @@ def pixels_of(folder: Path, device: str, part: Sequence[Draw]) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def open_once(folder: Path, device: str) -> Generator:
+def open_generator_once(folder: Path, device: str) -> Generator:
     """The generator in a folder, opened once a process; errors as ``open_generator``."""
     from medsanitize.generators.diffusion.generator import open_generator
 

@@ -22,7 +22,7 @@ NO_SUCH_CLASS = "of no class of the generator"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Table:
+class ReferenceTable:
     """Where it says which image is of whom, of which part and of which label.
 
     ``parts`` names the training part, the holdout and the calibration part.
@@ -36,7 +36,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sides:
+class ReferenceSplits:
     """The three parts, patients numbered alike over them; ``excluded`` counts rows left out by reason."""
 
     training: Split
@@ -45,7 +45,7 @@ class Sides:
     excluded: Mapping[str, int]
 
 
-class Pictures(Sequence["ImageArray"]):
+class LazyImages(Sequence["ImageArray"]):
     """Images that are read when they are looked at."""
 
     def __init__(self, examples: TrainingDataset) -> None:
@@ -63,19 +63,19 @@ class Pictures(Sequence["ImageArray"]):
         return (self._examples.picture(place) for place in range(len(self)))
 
 
-def sides_of(
-    table: Table,
+def reference_splits(
+    table: ReferenceTable,
     generator: Generator,
     training: Mapping[str, Any],
     seen: Collection[str],
     hears: TrainingProgress,
     stops: Cancellation,
-) -> Sides:
+) -> ReferenceSplits:
     """Read the table and look at every image once.
 
     Parameters
     ----------
-    table : Table
+    table : ReferenceTable
     generator : Generator
     training : mapping
         What `medsanitize.generators.diffusion.generator.training_of` says of it.
@@ -106,7 +106,7 @@ def sides_of(
         people = dict(zip(labels.paths, labels.patients, strict=True))
         patients = [numbers.setdefault(people[path], len(numbers)) for path in examples.paths]
         classes = [of_image.get(path, 0) for path in examples.paths]
-        sides.append(Split(Pictures(examples), np.array(patients, np.int64), np.array(classes, np.int64)))
+        sides.append(Split(LazyImages(examples), np.array(patients, np.int64), np.array(classes, np.int64)))
         digests.append(examples.digest)
         excluded.update(left_out)
     if training.get("images", digests[0]) != digests[0]:
@@ -115,7 +115,7 @@ def sides_of(
             "Name the table, folder, columns and part that train generator was given",
         )
     first, holdout, calibration = sides
-    return Sides(first, holdout, calibration, dict(sorted(excluded.items())))
+    return ReferenceSplits(first, holdout, calibration, dict(sorted(excluded.items())))
 
 
 def _require_unseen(part: str, digests: Collection[str], seen: Collection[str]) -> None:
@@ -126,7 +126,7 @@ def _require_unseen(part: str, digests: Collection[str], seen: Collection[str]) 
         )
 
 
-def rows_of(table: Table, part: str | None) -> Labels:
+def rows_of(table: ReferenceTable, part: str | None) -> Labels:
     """The rows of one part, or of all.
 
     Raises

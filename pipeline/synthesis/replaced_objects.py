@@ -16,21 +16,21 @@ from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.result_types import Replaced
 from medsanitize.pipeline.state.stage_results import REPLACED
 from medsanitize.pipeline.state.synthetics import originals
-from medsanitize.pipeline.synthesis.reference_images import Table, rows_of
+from medsanitize.pipeline.synthesis.reference_images import ReferenceTable, rows_of
 from medsanitize.policies.model import Policy, Synthesize
 from medsanitize.sanitize.result import CheckResult, ObjectRecord
 
 RULE: Final = "synthesize:replaced"
 
 
-def table_of(section: Synthesize) -> Table:
+def table_of(section: Synthesize) -> ReferenceTable:
     """The policy's table of reference images."""
     from medsanitize.verifiers.reid.labels import LabelColumns
 
     reference = section.reference
     columns = LabelColumns(file=reference.file, patient_id=reference.patient, split=reference.split)
     parts = (reference.training, reference.holdout, reference.calibration)
-    return Table(reference.images, reference.table, columns, reference.label, parts)
+    return ReferenceTable(reference.images, reference.table, columns, reference.label, parts)
 
 
 def labels_by_path(section: Synthesize) -> dict[bytes, str]:
@@ -76,10 +76,10 @@ def replace_originals(state: State, policy: Policy, staging: Path) -> Replaced:
             rule_out(state, [one.id for one in found], "dropped", RULE)
             REPLACED.store(state, replaced)
     remove_unreleased(state, staging)
-    return replaced_of(state)
+    return read_replaced(state)
 
 
-def replaced_of(state: State) -> Replaced:
+def read_replaced(state: State) -> Replaced:
     """What became of the originals, as the state remembers it."""
     return REPLACED.load(state) or Replaced()
 

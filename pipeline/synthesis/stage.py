@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.engines.base import Died, Engine, batches
+from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.stages.audit import audit_objects
 from medsanitize.pipeline.stages.deduplicate import digest_compressed
 from medsanitize.pipeline.state.database import State
@@ -29,22 +29,22 @@ from medsanitize.pipeline.state.result_types import Replaced
 from medsanitize.pipeline.state.stage_results import SYNTHETIC
 from medsanitize.pipeline.state.synthetics import SampledImages, SyntheticRow, add_synthetics
 from medsanitize.pipeline.synthesis.draw import (
-    Drawn,
-    apportioned,
-    counts_of,
-    draw,
-    open_once,
-    quality_of,
+    SamplingResult,
+    apportion,
+    measure_quality,
+    open_generator_once,
     require_memory,
-    sampler_of,
+    sample_images,
+    sampling_counts,
+    worker_sampler,
 )
-from medsanitize.pipeline.synthesis.reference_images import Sides, sides_of
+from medsanitize.pipeline.synthesis.reference_images import ReferenceSplits, reference_splits
 from medsanitize.pipeline.synthesis.replaced_objects import (
     labels_by_path,
     replace_originals,
     table_of,
 )
-from medsanitize.pipeline.synthesis.write_objects import Item, draw_batch, stage_batch
+from medsanitize.pipeline.synthesis.write_objects import ExportItem, generate_batch, stage_batch
 from medsanitize.policies.model import Policy, Synthesize
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.summary import FigureTable, SyntheticSummary
@@ -79,7 +79,7 @@ def check_synthesize(policy: Policy) -> None:
         return
     from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
 
-    generator = open_once(section.model, section.device)
+    generator = open_generator_once(section.model, section.device)
     open_verifiers(section.retrieval, section.verifier)
     images = trained_on_dataset(training_of(section.model))
     if images is None:
@@ -121,7 +121,7 @@ def open_verifiers(retrieval: Path | None, verifier: Path) -> tuple[Retrieval, V
     return models.retrieval[Modality.RADIOGRAPH], models.verification[Modality.RADIOGRAPH]
 
 
-def seen_by(retrieval: Path | None, verifier: Path) -> frozenset[str]:
+def training_digests_of(retrieval: Path | None, verifier: Path) -> frozenset[str]:
     """Digests of the images that the models were trained on, as far as their folders say it.
 
     Raises
@@ -138,7 +138,7 @@ def seen_by(retrieval: Path | None, verifier: Path) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class GateProgress:
     """Tells the run's progress of what the gate does."""
 
     progress: Progress
@@ -162,7 +162,7 @@ def replace_images(
     subkeys: SubKeys,
     engine: Engine,
     staging: Path,
-    told: tuple[Progress, Stop],
+    told: tuple[Progress, Cancellation],
     search: IdentifierSearch,
 ) -> IdentifierSearch:
     """Put synthetic images in place of originals, and audit them like all else; returns the audit's net."""
@@ -177,7 +177,12 @@ def replace_images(
 
 
 def synthesize(
-    state: State, policy: Policy, subkeys: SubKeys, engine: Engine, staging: Path, told: tuple[Progress, Stop]
+    state: State,
+    policy: Policy,
+    subkeys: SubKeys,
+    engine: Engine,
+    staging: Path,
+    told: tuple[Progress, Cancellation],
 ) -> None:
     """Drop what is replaced, draw, judge, and stage what the gate lets pass; what is done stays done."""
     section = policy.synthesize
@@ -190,8 +195,8 @@ def synthesize(
             return
         from medsanitize.generators.diffusion.generator import training_of
 
-        generator = open_once(section.model, section.device)
-        wanted = wanted_of(replaced, section.per_patient, generator, training_of(section.model))
+        generator = open_generator_once(section.model, section.device)
+        wanted = requested_counts(replaced, section.per_patient, generator, training_of(section.model))
         gate, sides = _prepared(section, generator, wanted, told)
         if gate.needed:
             _keep(state, _undrawn(gate, replaced, wanted), ())
@@ -205,7 +210,7 @@ def synthesize(
     remove_unreleased(state, staging)
 
 
-def wanted_of(
+def requested_counts(
     replaced: Replaced, per_patient: int | None, generator: Generator, training: Mapping[str, Any]
 ) -> list[int]:
     """Images to make by class: as what was replaced, else as what the generator learnt from."""
@@ -215,23 +220,23 @@ def wanted_of(
     known = [replaced.labels.get(name, 0) for name in generator.classes]
     if not any(known):
         known = [int(training.get("classes", {}).get(name, 0)) for name in generator.classes]
-    return apportioned(total, known if any(known) else [1] * len(known))
+    return apportion(total, known if any(known) else [1] * len(known))
 
 
 def _prepared(
-    section: Synthesize, generator: Generator, wanted: Sequence[int], told: tuple[Progress, Stop]
-) -> tuple[PrivacyGate, Sides]:
+    section: Synthesize, generator: Generator, wanted: Sequence[int], told: tuple[Progress, Cancellation]
+) -> tuple[PrivacyGate, ReferenceSplits]:
     """The gate, calibrated, and the images that it knows."""
     from medsanitize.generators.diffusion.generator import training_of
     from medsanitize.generators.privacy_gate.gate import calibrate_gate
     from medsanitize.generators.privacy_gate.parameters import GateParameters, images_needed
 
-    hears, stop = Hearing(told[0]), told[1]
+    hears, stop = GateProgress(told[0]), told[1]
     images = max(sum(wanted), images_needed(section.bound))
     retrieval, verification = open_verifiers(section.retrieval, section.verifier)
     require_memory(images, generator, retrieval, verification)
-    seen = seen_by(section.retrieval, section.verifier)
-    sides = sides_of(table_of(section), generator, training_of(section.model), seen, hears, stop)
+    seen = training_digests_of(section.retrieval, section.verifier)
+    sides = reference_splits(table_of(section), generator, training_of(section.model), seen, hears, stop)
     gate = calibrate_gate(
         sides.training,
         sides.holdout,
@@ -274,15 +279,15 @@ def _drawn(
     generator: Generator,
     gate: PrivacyGate,
     wanted: Sequence[int],
-    told: tuple[Progress, Stop],
-) -> Drawn:
+    told: tuple[Progress, Cancellation],
+) -> SamplingResult:
     from medsanitize.generators.export.provenance import seed_of
 
-    hears = Hearing(told[0])
+    hears = GateProgress(told[0])
     hears.stage("drawing", None)
-    sampler = sampler_of(engine, draw_batch, generator, SampledImages(state), hears.advance)
+    sampler = worker_sampler(engine, generate_batch, generator, SampledImages(state), hears.advance)
     seed = partial(seed_of, subkeys, generator.digest)
-    return draw(wanted, gate, sampler, seed, most=section.bound)
+    return sample_images(wanted, gate, sampler, seed, most=section.bound)
 
 
 def _has_page(policy: Policy) -> bool:
@@ -291,7 +296,11 @@ def _has_page(policy: Policy) -> bool:
 
 
 def _measured(
-    policy: Policy, generator: Generator, drawn: Drawn, sides: Sides, told: tuple[Progress, Stop]
+    policy: Policy,
+    generator: Generator,
+    drawn: SamplingResult,
+    sides: ReferenceSplits,
+    told: tuple[Progress, Cancellation],
 ) -> QualityResult:
     """How good the images are; what is neither released nor shown to the holder is not measured."""
     from medsanitize.generators.quality.evaluate import QualityResult
@@ -299,7 +308,7 @@ def _measured(
     shows = _has_page(policy)
     if not shows and not drawn.judged.verdict.passed:
         return QualityResult(None, _UNRELEASED, of_all=True)
-    return quality_of(drawn, sides.holdout, generator, Hearing(told[0]), told[1], nearest=shows)
+    return measure_quality(drawn, sides.holdout, generator, GateProgress(told[0]), told[1], nearest=shows)
 
 
 def page_path(policy: Policy) -> Path:
@@ -308,7 +317,11 @@ def page_path(policy: Policy) -> Path:
 
 
 def _write_page(
-    policy: Policy, generator: Generator, drawn: Drawn, sides: Sides, measured: QualityResult
+    policy: Policy,
+    generator: Generator,
+    drawn: SamplingResult,
+    sides: ReferenceSplits,
+    measured: QualityResult,
 ) -> None:
     from medsanitize.generators.export.report import ReportData, holder_page
     from medsanitize.generators.quality.evaluate import figures_section
@@ -317,7 +330,7 @@ def _write_page(
     more = (figures_section(measured, whose), measured.beside)
     shown = ReportData(
         f"{policy.release.name} {policy.release.version}: synthetic images",
-        counts_of(drawn),
+        sampling_counts(drawn),
         drawn.judged,
         drawn.images,
         sides.training,
@@ -334,7 +347,7 @@ def _settle(
     state: State,
     engine: Engine,
     generator: Generator,
-    drawn: Drawn,
+    drawn: SamplingResult,
     replaced: Replaced,
     measured: QualityResult,
 ) -> None:
@@ -395,7 +408,7 @@ def _keep(state: State, said: SyntheticSummary, rows: Sequence[SyntheticRow]) ->
         SYNTHETIC.store(state, said)
 
 
-def _staged(engine: Engine, generator: Generator, drawn: Drawn) -> Iterator[SyntheticRow]:
+def _staged(engine: Engine, generator: Generator, drawn: SamplingResult) -> Iterator[SyntheticRow]:
     """Write what was chosen to the staging folder."""
     from medsanitize.generators.export.provenance import SyntheticProvenance
 
@@ -405,11 +418,11 @@ def _staged(engine: Engine, generator: Generator, drawn: Drawn) -> Iterator[Synt
         SyntheticProvenance(name, generator.digest, verdict.state, bound, __version__) for name in classes
     ]
     items = (
-        Item(one, image.tobytes(), said[one.label])
+        ExportItem(one, image.tobytes(), said[one.label])
         for one, image in zip(drawn.chosen, drawn.pixels, strict=True)
     )
     for result in engine.map(stage_batch, batches(items, _BATCH)):
-        if isinstance(result, Died):
+        if isinstance(result, WorkerCrashed):
             raise EnvironmentFailure(
                 "A process that writes synthetic images died", "Use fewer workers, then run the command again"
             )

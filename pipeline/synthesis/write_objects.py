@@ -12,7 +12,7 @@ from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.state.patients import Patient
 from medsanitize.pipeline.state.records import seal_record
 from medsanitize.pipeline.state.synthetics import SyntheticRow
-from medsanitize.pipeline.synthesis.draw import Draw, pixels_of
+from medsanitize.pipeline.synthesis.draw import SampleRequest, generate_pixels
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import part_path, staged_path
 from medsanitize.release.multi_file_objects import parts_digest
@@ -27,10 +27,10 @@ _PLACES: Final = 2**24
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Item:
+class ExportItem:
     """One image to stage: its draw, its pixels, and what is said of it."""
 
-    draw: Draw
+    draw: SampleRequest
     pixels: bytes
     said: SyntheticProvenance
 
@@ -38,20 +38,20 @@ class Item:
         return f"Item({self.draw.label}, {self.draw.index})"
 
 
-def draw_batch(worker: Worker, part: Sequence[Draw]) -> bytes:
+def generate_batch(worker: Worker, part: Sequence[SampleRequest]) -> bytes:
     """Pixels of some draws, one after another."""
     section = worker.setup.policy.synthesize
     if section is None:
         raise RuntimeError("nothing is to be drawn")
-    return pixels_of(section.model, section.device, part)
+    return generate_pixels(section.model, section.device, part)
 
 
-def stage_batch(worker: Worker, items: Sequence[Item]) -> list[SyntheticRow]:
+def stage_batch(worker: Worker, items: Sequence[ExportItem]) -> list[SyntheticRow]:
     """Write synthetic images to the staging folder, each in the policy's form."""
     return [_stage(worker, item) for item in items]
 
 
-def _stage(worker: Worker, item: Item) -> SyntheticRow:
+def _stage(worker: Worker, item: ExportItem) -> SyntheticRow:
     import numpy as np
     from medsanitize.generators.export.dicom import MODALITIES, SOP_CLASSES, TRANSFER_SYNTAX, dicom_object
     from medsanitize.generators.export.png import png_object, sidecar

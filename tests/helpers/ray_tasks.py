@@ -15,12 +15,12 @@ from typing import Any
 
 from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.engines import ray
-from medsanitize.pipeline.engines.base import Died
+from medsanitize.pipeline.engines.base import WorkerCrashed
 from medsanitize.pipeline.engines.ray import RayEngine
 from medsanitize.pipeline.engines.shared_storage import inputs_of
 from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.stages import sanitize
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
@@ -83,15 +83,15 @@ def release(policy: Policy) -> dict[str, Any]:
 def calls(policy: Policy) -> dict[str, Any]:
     """What an engine says of tasks that work, of one that kills its worker, and of one that raises."""
     raised = ""
-    with RayEngine(setup_of(policy), 2, Stop()) as engine:
+    with RayEngine(setup_of(policy), 2, Cancellation()) as engine:
         ordered = [one for (one,) in engine.map(same, ([number] for number in range(12)))]
         after = list(engine.map(die_of_seven, ([number, number + 1] for number in range(0, 12, 2))))
         try:
             list(engine.map(quote_a_value, [[1]]))
         except RuntimeError as error:
             raised = str(error)
-    died = [one.item for one in after if isinstance(one, Died)]
-    lived = [number for one in after if not isinstance(one, Died) for number in one]
+    died = [one.item for one in after if isinstance(one, WorkerCrashed)]
+    lived = [number for one in after if not isinstance(one, WorkerCrashed) for number in one]
     return {"ordered": ordered, "died": died, "lived": lived, "raised": raised}
 
 
@@ -106,37 +106,39 @@ def loses_answers(policy: Policy) -> dict[str, Any]:
             take(engine, hand, said)
 
     RayEngine._take = lost  # type: ignore[method-assign]
-    with RayEngine(setup_of(policy), 1, Stop()) as engine:
+    with RayEngine(setup_of(policy), 1, Cancellation()) as engine:
         answers = list(engine.map(same, ([number] for number in range(6))))
-    return {"died": [one.item for one in answers if isinstance(one, Died)], "answers": len(answers)}
+    return {"died": [one.item for one in answers if isinstance(one, WorkerCrashed)], "answers": len(answers)}
 
 
 def shares(policy: Policy) -> dict[str, Any]:
     """Who works where every worker holds a part of a GPU."""
-    with RayEngine(setup_of(policy), None, Stop()) as engine:
+    with RayEngine(setup_of(policy), None, Cancellation()) as engine:
         told = [
-            one for one in engine.map(who, ([number] for number in range(8))) if not isinstance(one, Died)
+            one
+            for one in engine.map(who, ([number] for number in range(8)))
+            if not isinstance(one, WorkerCrashed)
         ]
     return {"workers": len({pid for pid, _ in told}), "gpus": sorted({gpu for _, gpu in told})}
 
 
 def dies(policy: Policy) -> dict[str, Any]:
     """Every item kills its worker, and two such are too many."""
-    ray.DEATHS_IN_A_ROW = 2  # type: ignore[misc]
-    with RayEngine(setup_of(policy), 2, Stop()) as engine:
+    ray.MAX_CONSECUTIVE_CRASHES = 2  # type: ignore[misc]
+    with RayEngine(setup_of(policy), 2, Cancellation()) as engine:
         return {"results": len(list(engine.map(die, ([number] for number in range(99)))))}
 
 
 def lingers(policy: Policy) -> dict[str, Any]:
     """Tasks that take longer than anybody waits for."""
-    with RayEngine(setup_of(policy), 1, Stop()) as engine:
+    with RayEngine(setup_of(policy), 1, Cancellation()) as engine:
         return {"results": len(list(engine.map(linger, ([policy.output.parent] for _ in range(999)))))}
 
 
 def finds_another_input(policy: Policy) -> dict[str, Any]:
     """Workers start when something else lies where the input was."""
     inputs, export = inputs_of(policy), policy.output.parent / "export"
-    with RayEngine(setup_of(policy), 1, Stop(), inputs) as engine:
+    with RayEngine(setup_of(policy), 1, Cancellation(), inputs) as engine:
         export.rename(export.with_name("hidden"))
         export.mkdir()
         (export / "below").touch()

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from medsanitize.pipeline.runtime.encryption import Seal
-from medsanitize.pipeline.storage.protocol import Found
-from medsanitize.pipeline.storage.sources import opened_all, stamp_of, walk
+from medsanitize.pipeline.storage.protocol import SourceEntry
+from medsanitize.pipeline.storage.sources import open_source_files, stamp_of, walk
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 from tests.helpers.hospital import CANARIES, KEY
@@ -54,12 +54,12 @@ def client_of(port: int) -> Any:
     ).client("s3", endpoint_url=facts["AWS_ENDPOINT_URL"])
 
 
-def found_in(address: str) -> dict[str, Found]:
+def found_in(address: str) -> dict[str, SourceEntry]:
     return {one.path.decode().removeprefix(address.rstrip("/") + "/"): one for one in walk((address,))}
 
 
-def content_of(found: Found) -> bytes:
-    with opened_all([one.path for one in found.files], SEAL, stamp_of(SEAL, found)) as contents:
+def content_of(found: SourceEntry) -> bytes:
+    with open_source_files([one.path for one in found.files], SEAL, stamp_of(SEAL, found)) as contents:
         return bytes(contents[0])
 
 

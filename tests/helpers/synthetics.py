@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pydicom
 from medsanitize.generators.diffusion.preprocess import to_image_array
-from medsanitize.pipeline.runtime.progress import Silent
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.progress import NoProgress
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.labels import read_labels
 from medsanitize.verifiers.reid.models.model_folder import CONFIG, GRAPH, TRAINING, WEIGHTS, write_folder
@@ -146,7 +146,7 @@ def write_table(path: Path, rows: Sequence[tuple[str, str, str, str]]) -> None:
 
 def digest_of(table: Path, part: str) -> str:
     """What a training of one part of the table writes of its images."""
-    return gather_images(read_labels(table, table.parent, split=part), Silent(), Stop())[0].digest
+    return gather_images(read_labels(table, table.parent, split=part), NoProgress(), Cancellation())[0].digest
 
 
 def write_verifier(folder: Path, images: str = "") -> None:

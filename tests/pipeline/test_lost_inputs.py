@@ -12,7 +12,7 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline import run as running
 from medsanitize.pipeline.engines import base
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.progress import Silent
+from medsanitize.pipeline.runtime.progress import NoProgress
 from medsanitize.pipeline.stages import sanitize
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
@@ -48,7 +48,7 @@ class Mount:
         self.hidden.rename(self.export)
 
 
-class Losing(Silent):
+class Losing(NoProgress):
     """Loses a mount once a stage has told of its first objects."""
 
     def __init__(self, mount: Mount, stage: str, *, wholly: bool = False) -> None:

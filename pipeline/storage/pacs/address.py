@@ -139,7 +139,7 @@ def service_in(address: bytes) -> bytes:
     return re.split(rb"[?#]", address, maxsplit=1)[0]
 
 
-def parsed(service: bytes, name: str = THE_PACS) -> WebService | DimsePeer:
+def parse_service(service: bytes, name: str = THE_PACS) -> WebService | DimsePeer:
     """What the address of a service says; ``name`` is what messages call it."""
     text = service.decode("ascii")
     if found := _WEB.fullmatch(text):
@@ -152,7 +152,7 @@ def parsed(service: bytes, name: str = THE_PACS) -> WebService | DimsePeer:
     return DimsePeer(title, host, int(number), calling, int(port) if port else None, name)
 
 
-def wanted_in(root: bytes) -> tuple[Path | None, Mapping[str, str]]:
+def selection_in(root: bytes) -> tuple[Path | None, Mapping[str, str]]:
     """The worklist and the query that an input's address names."""
     wanted = dict(parse_qsl(root.partition(b"?")[2].decode("ascii")))
     worklist = wanted.pop("", None)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.pacs.address import DimsePeer
-from medsanitize.pipeline.storage.pacs.retry import Passing
+from medsanitize.pipeline.storage.pacs.retry import TransientFailure
 
 ECHO: Final = "1.2.840.10008.1.1"
 _CONNECT_SECONDS: Final = 10
@@ -31,7 +31,7 @@ def associate(
     Parameters
     ----------
     peer : DimsePeer
-    contexts : sequence of (SOP class, transfer syntaxes)
+    contexts : sequence of (SOP class, transfer all_transfer_syntaxes)
         What is proposed, at most 128.
     takes : str
         SOP class of which the peer may send objects back over the association.
@@ -42,12 +42,12 @@ def associate(
     ------
     EnvironmentFailure
         The peer refuses us for good.
-    Passing
+    TransientFailure
         It cannot be reached, is busy or breaks off.
     """
     from pynetdicom import AE, build_role
 
-    silence()
+    silence_log()
     entity = AE(ae_title=peer.calling)
     entity.connection_timeout = entity.acse_timeout = _CONNECT_SECONDS
     entity.dimse_timeout = entity.network_timeout = _ANSWER_SECONDS
@@ -55,13 +55,13 @@ def associate(
     for syntax, transfer in contexts:
         entity.add_requested_context(syntax, list(transfer))
     roles: list[Any] = [build_role(takes, scp_role=True)] if takes else []
-    with quiet():
+    with suppress_warnings():
         association = entity.associate(
             peer.host,
             peer.number,
             ae_title=peer.title,
             ext_neg=roles,
-            evt_handlers=[*prompt(), *handlers],
+            evt_handlers=[*prompt_handlers(), *handlers],
         )
     if association.is_established:
         _serves_nobody(association)
@@ -74,8 +74,8 @@ def associate(
                 f"{peer} refuses us: {_REASONS.get(_reason(answer), 'no reason is given')}",
                 "Enter our AE title there, or correct AE titles, host and port here",
             )
-        raise Passing("it refuses associations for the time being")
-    raise Passing("no association could be made")
+        raise TransientFailure("it refuses associations for the time being")
+    raise TransientFailure("no association could be made")
 
 
 def _ends_with_process(association: Any) -> None:
@@ -102,7 +102,7 @@ def _serves_nobody(association: Any) -> None:
     association.dimse.get_msg = only_for_us
 
 
-def prompt() -> list[Any]:
+def prompt_handlers() -> list[Any]:
     """Handlers that neither wait for acknowledgements nor let the peer wait for ours (40 ms a message)."""
     from pynetdicom import evt
 
@@ -127,9 +127,9 @@ def _reason(answer: Any) -> tuple[int, int]:
     return int(answer.result_source), int(answer.diagnostic)
 
 
-def let_go(association: Any) -> None:
+def release_association(association: Any) -> None:
     """End an association, whatever state it is in."""
-    with quiet():
+    with suppress_warnings():
         try:
             if association.is_established:
                 association.release()
@@ -137,14 +137,14 @@ def let_go(association: Any) -> None:
             association.abort()
 
 
-def syntaxes() -> list[str]:
+def all_transfer_syntaxes() -> list[str]:
     """Every transfer syntax that there is."""
     from pynetdicom import ALL_TRANSFER_SYNTAXES
 
     return [str(one) for one in ALL_TRANSFER_SYNTAXES]
 
 
-def silence() -> None:
+def silence_log() -> None:
     """Its log quotes identifiers of requests and answers."""
     logger = logging.getLogger("pynetdicom")
     logger.setLevel(logging.CRITICAL + 1)
@@ -152,7 +152,7 @@ def silence() -> None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def suppress_warnings() -> Iterator[None]:
     """Keep libraries from warning of values that they find odd."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -8,10 +8,16 @@ from typing import Any, Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.pacs.address import DimsePeer, Instance
-from medsanitize.pipeline.storage.pacs.association import associate, let_go, quiet, silence, syntaxes
+from medsanitize.pipeline.storage.pacs.association import (
+    all_transfer_syntaxes,
+    associate,
+    release_association,
+    silence_log,
+    suppress_warnings,
+)
 from medsanitize.pipeline.storage.pacs.match_keys import Answer
-from medsanitize.pipeline.storage.pacs.retry import NotGiven, NotOffered, Passing
-from medsanitize.pipeline.storage.pacs.scp import Inbox, receiving
+from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, ServiceNotOffered, TransientFailure
+from medsanitize.pipeline.storage.pacs.scp import Inbox, receive_at_port
 
 _FIND: Final = "1.2.840.10008.5.1.4.1.2.2.1"
 _MOVE: Final = "1.2.840.10008.5.1.4.1.2.2.2"
@@ -40,7 +46,7 @@ class DimseConnection:
         self._who = peer
         self._kept: dict[str, Any] = {}
         self._inbox = Inbox()
-        silence()
+        silence_log()
 
     def __repr__(self) -> str:
         return "DimseConnection(...)"
@@ -48,7 +54,7 @@ class DimseConnection:
     def close(self) -> None:
         """Release every association."""
         while self._kept:
-            let_go(self._kept.popitem()[1])
+            release_association(self._kept.popitem()[1])
 
     def check(self) -> None:
         """Associate for what will be asked."""
@@ -61,7 +67,7 @@ class DimseConnection:
     def check_port(self) -> None:
         """With C-MOVE, make sure that our port is free."""
         if self._who.port is not None:
-            with receiving(self._who, Inbox(), _CHECK_SECONDS):
+            with receive_at_port(self._who, Inbox(), _CHECK_SECONDS):
                 pass
 
     # -- finding --------------------------------------------------------------------------
@@ -75,13 +81,13 @@ class DimseConnection:
         identifier = _identifier(_LEVELS[len(above)], values)
         wanted = (*values, "StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
         found: list[Answer] = []
-        with self._failing_safe("find"), quiet():
+        with self._failing_safe("find"), suppress_warnings():
             for status, answer in self._to_find().send_c_find(identifier, _FIND):
                 code = status.get("Status")
                 if code in _PENDING and answer is not None:
                     found.append({name: _values(answer, name) for name in wanted})
                 elif code != 0:
-                    raise Passing(_words("C-FIND", code))
+                    raise TransientFailure(_words("C-FIND", code))
         return found
 
     # -- fetching -------------------------------------------------------------------------
@@ -92,8 +98,8 @@ class DimseConnection:
 
     def _get(self, wanted: Instance) -> bytes:
         if not wanted.sop_class:
-            raise NotGiven("a peer that tells no SOP class")
-        with self._failing_safe(wanted.sop_class), quiet():
+            raise ObjectRefused("a peer that tells no SOP class")
+        with self._failing_safe(wanted.sop_class), suppress_warnings():
             association = self._to_get(wanted.sop_class)
             self._inbox = Inbox(wanted.instance)
             code = _final(association.send_c_get(_identifier("IMAGE", _place(wanted)), _GET))
@@ -104,7 +110,7 @@ class DimseConnection:
 
     def _move(self, wanted: Instance) -> bytes:
         inbox = Inbox(wanted.instance)
-        with self._failing_safe("move"), quiet(), receiving(self._who, inbox):
+        with self._failing_safe("move"), suppress_warnings(), receive_at_port(self._who, inbox):
             association = self._to_move()
             identifier = _identifier("IMAGE", _place(wanted))
             code = _final(association.send_c_move(identifier, self._who.calling, _MOVE))
@@ -132,7 +138,7 @@ class DimseConnection:
         """An association that takes objects of a class in each transfer syntax, so that none is converted."""
         from pynetdicom import evt
 
-        contexts = [(_GET, _plain()), *((sop_class, [syntax]) for syntax in syntaxes())]
+        contexts = [(_GET, _plain()), *((sop_class, [syntax]) for syntax in all_transfer_syntaxes())]
         handlers = [(evt.EVT_C_STORE, lambda event: self._inbox.take(event))]
         return self._association(sop_class, contexts, takes=sop_class, handlers=handlers)
 
@@ -143,12 +149,12 @@ class DimseConnection:
         kept = self._kept.pop(name, None)
         if kept is None or not kept.is_established:
             while len(self._kept) >= _KEPT:
-                let_go(self._kept.pop(next(iter(self._kept))))
+                release_association(self._kept.pop(next(iter(self._kept))))
             kept = associate(self._who, contexts, takes=takes, handlers=handlers)
             if not any(context.abstract_syntax == contexts[0][0] for context in kept.accepted_contexts):
-                let_go(kept)
+                release_association(kept)
                 offer = _OFFERS[contexts[0][0]]
-                raise NotOffered(
+                raise ServiceNotOffered(
                     f"{self._who} does not offer {offer} (study root) to us",
                     "Let it, or read it another way (retrieve: get or move, or DICOMweb)",
                 )
@@ -160,16 +166,16 @@ class DimseConnection:
         """After a failure the association is not used again; what the library raises says nothing."""
         try:
             yield
-        except (Passing, NotGiven, EnvironmentFailure):
+        except (TransientFailure, ObjectRefused, EnvironmentFailure):
             self._drop(name)
             raise
         except (RuntimeError, ValueError, OSError):
             self._drop(name)
-            raise Passing("the association was lost") from None
+            raise TransientFailure("the association was lost") from None
 
     def _drop(self, name: str) -> None:
         if name in self._kept:
-            let_go(self._kept.pop(name))
+            release_association(self._kept.pop(name))
 
 
 _OFFERS: Final = {_FIND: "C-FIND", _GET: "C-GET", _MOVE: "C-MOVE"}
@@ -218,10 +224,10 @@ def _final(answers: Any) -> int | None:
     return code
 
 
-def _failure(service: str, code: int | None) -> Passing | NotGiven:
+def _failure(service: str, code: int | None) -> TransientFailure | ObjectRefused:
     if code is None or code in _BUSY:
-        return Passing(_words(service, code))
-    return NotGiven(_words(service, code))
+        return TransientFailure(_words(service, code))
+    return ObjectRefused(_words(service, code))
 
 
 def _words(service: str, code: int | None) -> str:

@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from medsanitize.pipeline.storage.pacs.address import DimsePeer
-from medsanitize.pipeline.storage.pacs.association import ECHO, associate, let_go, quiet
+from medsanitize.pipeline.storage.pacs.association import (
+    ECHO,
+    associate,
+    release_association,
+    suppress_warnings,
+)
 from medsanitize.pipeline.storage.pacs.cfind_cget import DimseConnection
-from medsanitize.pipeline.storage.pacs.retry import NotGiven, Passing
+from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, TransientFailure
 
 _ROOM: Final = 127
 """Contexts beside that for C-ECHO, which keeps an association up where a peer takes none of them."""
@@ -44,25 +49,27 @@ class DimseReceiver:
         association = self._association(pack)
         accepted = ((one.abstract_syntax, one.transfer_syntax[0]) for one in association.accepted_contexts)
         if (sop_class, transfer_syntax) not in accepted:
-            raise NotGiven("class or transfer syntax not accepted")
+            raise ObjectRefused("class or transfer syntax not accepted")
         _config.STORE_SEND_CHUNKED_DATASET = True
         try:
-            with quiet():
+            with suppress_warnings():
                 code = association.send_c_store(file).get("Status")
         except (RuntimeError, ValueError, OSError):
             code = None
         if code is None or code in _BUSY:
-            let_go(self._open.pop(pack))
-            raise Passing("C-STORE was broken off" if code is None else f"C-STORE status 0x{code:04X}")
+            release_association(self._open.pop(pack))
+            raise TransientFailure(
+                "C-STORE was broken off" if code is None else f"C-STORE status 0x{code:04X}"
+            )
         if code != 0 and code not in _CHANGED:
-            raise NotGiven(f"C-STORE status 0x{code:04X}")
+            raise ObjectRefused(f"C-STORE status 0x{code:04X}")
         return bool(code == 0)
 
     def close(self) -> None:
         """Release every association."""
         self._asks.close()
         while self._open:
-            let_go(self._open.popitem()[1])
+            release_association(self._open.popitem()[1])
 
     def _association(self, pack: int) -> Any:
         kept = self._open.get(pack)

@@ -12,7 +12,12 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.storage.pacs.address import Instance, WebService
 from medsanitize.pipeline.storage.pacs.match_keys import Answer
 from medsanitize.pipeline.storage.pacs.multipart import single_part
-from medsanitize.pipeline.storage.pacs.retry import Absent, NotGiven, NotOffered, Passing
+from medsanitize.pipeline.storage.pacs.retry import (
+    ObjectNotFound,
+    ObjectRefused,
+    ServiceNotOffered,
+    TransientFailure,
+)
 from pydicom.datadict import keyword_for_tag
 
 Result = TypeVar("Result")
@@ -70,7 +75,7 @@ class WebConnection:
         while page := self._page(above, keys, offset):
             new = {_uids(one): one for one in page if _uids(one) not in found}
             if not new:
-                raise NotOffered(
+                raise ServiceNotOffered(
                     f"{self._who} answers with the same page again, so its lists cannot be read whole",
                     "Let it page by offset (QIDO-RS), or read it as a DICOM peer (dimse)",
                 )
@@ -90,12 +95,14 @@ class WebConnection:
                 lambda: search(*above, limit=_PAGE, offset=offset, fields=fields, search_filters=filters),
                 of_object=bool(above or offset),
             )
-        except NotGiven as failure:
-            if isinstance(failure, Absent) and not offset:  # some services say so of what they do not have
+        except ObjectRefused as failure:
+            if (
+                isinstance(failure, ObjectNotFound) and not offset
+            ):  # some services say so of what they do not have
                 return []
-            raise Passing(str(failure)) from None  # a list that breaks off is not the whole list
+            raise TransientFailure(str(failure)) from None  # a list that breaks off is not the whole list
         if not isinstance(page, list) or not all(isinstance(one, dict) for one in page):
-            raise Passing("an answer that cannot be read")
+            raise TransientFailure("an answer that cannot be read")
         return [_answer(one) for one in page]
 
     def fetch(self, wanted: Instance) -> bytes:
@@ -116,7 +123,7 @@ class WebConnection:
 
         Raises
         ------
-        NotGiven
+        ObjectRefused
             The service does not take it.
         """
 
@@ -144,12 +151,12 @@ class WebConnection:
         if status in (401, 403, 407) or kind == "SSLError":
             raise self._refused(status)
         if of_object and status is not None and status not in _BUSY:
-            raise (Absent if status in (404, 410) else NotGiven)(f"HTTP status {status}")
+            raise (ObjectNotFound if status in (404, 410) else ObjectRefused)(f"HTTP status {status}")
         if status is not None and 300 <= status < 500 and status not in _BUSY:
             raise EnvironmentFailure(
                 f"{self._who} answers with HTTP status {status}", "Correct its address in the policy"
             )
-        raise Passing(kind if status is None else f"HTTP status {status}")
+        raise TransientFailure(kind if status is None else f"HTTP status {status}")
 
     def _refused(self, status: int | None) -> EnvironmentFailure:
         if status is None:

@@ -15,7 +15,7 @@ Answer = Mapping[str, tuple[str, ...]]
 """What a PACS says of one study, series or instance: keyword to values, empty where it gives none."""
 
 
-def ignored(keys: Mapping[str, str], answer: Answer) -> str | None:
+def first_ignored_key(keys: Mapping[str, str], answer: Answer) -> str | None:
     """The first keyword that an answer does not match, or None; what cannot be compared does not match.
 
     As PS3.4 C.2.2.2 has it: names of persons are compared component by component, dates and times as ranges,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from email.message import Message
 
-from medsanitize.pipeline.storage.pacs.retry import NotGiven, Passing
+from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, TransientFailure
 
 
 def single_part(content_type: str, body: bytes) -> bytes:
@@ -12,9 +12,9 @@ def single_part(content_type: str, body: bytes) -> bytes:
 
     Raises
     ------
-    NotGiven
+    ObjectRefused
         The answer is no DICOM object, or several.
-    Passing
+    TransientFailure
         The answer was cut short.
     """
     header = Message()
@@ -23,13 +23,13 @@ def single_part(content_type: str, body: bytes) -> bytes:
         return body
     boundary = header.get_boundary()
     if header.get_content_type() != "multipart/related" or not boundary:
-        raise NotGiven("an answer of another media type")
+        raise ObjectRefused("an answer of another media type")
     delimiter = b"--" + boundary.encode("latin-1", "replace")
     start = body.find(delimiter)
     begin = body.find(b"\r\n\r\n", start)
     end = body.find(b"\r\n" + delimiter, begin + 4)
     if start < 0 or begin < 0 or end < 0:
-        raise Passing("an answer was cut short")
+        raise TransientFailure("an answer was cut short")
     if not body.startswith(b"--", end + 2 + len(delimiter)):
-        raise NotGiven("an answer of several objects")
+        raise ObjectRefused("an answer of several objects")
     return body[begin + 4 : end]

@@ -14,19 +14,19 @@ from medsanitize.pipeline.storage.pacs.address import (
     Instance,
     address_of,
     instance_in,
-    parsed,
-    wanted_in,
+    parse_service,
+    selection_in,
 )
-from medsanitize.pipeline.storage.pacs.match_keys import Answer, ignored
-from medsanitize.pipeline.storage.pacs.retry import FEW, PAUSES, NotGiven, Unreachable, patiently
+from medsanitize.pipeline.storage.pacs.match_keys import Answer, first_ignored_key
+from medsanitize.pipeline.storage.pacs.retry import FEW, PAUSES, ObjectRefused, PacsUnreachable, with_retries
 from medsanitize.pipeline.storage.pacs.worklist import read_worklist
-from medsanitize.pipeline.storage.protocol import UNSEEN, Found, Opened, SourceProblem
+from medsanitize.pipeline.storage.protocol import UNSEEN, OpenedSource, SourceEntry, SourceProblem
 from medsanitize.policies.inputs import SERIES_KEYS, STUDY_KEYS
 
 _SAFE = frozenset("0123456789.")
 
 
-class Peer(Protocol):
+class PacsConnection(Protocol):
     """A PACS, one try a call. Every call raises `Passing` where trying again may help."""
 
     def check(self) -> None:
@@ -39,7 +39,7 @@ class Peer(Protocol):
         """What lies in the service, in a study, or in a series of a study, and matches the keys."""
 
     def fetch(self, wanted: Instance) -> bytes:
-        """One object as DICOM Part 10, as it is stored; `NotGiven` where the peer says no."""
+        """One object as DICOM Part 10, as it is stored; `ObjectRefused` where the peer says no."""
 
     def close(self) -> None:
         """Let go of every connection; the next call makes new ones."""
@@ -52,7 +52,7 @@ _PROMISES = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances")
 class PacsReader:
     """Reads one service; connections are kept from call to call."""
 
-    def __init__(self, service: bytes, peer: Peer, name: str = THE_PACS) -> None:
+    def __init__(self, service: bytes, peer: PacsConnection, name: str = THE_PACS) -> None:
         self._service = service
         self._name = name
         self.peer = peer
@@ -68,7 +68,7 @@ class PacsReader:
         self._is_well()
         self.peer.check_port()
 
-    def walk(self, root: bytes) -> Iterator[Found]:
+    def walk(self, root: bytes) -> Iterator[SourceEntry]:
         """Yield every instance of the studies that a worklist or a query names.
 
         Studies come in the order of the worklist's sorted entries, else of their UIDs; series and instances
@@ -83,7 +83,7 @@ class PacsReader:
             The worklist cannot be read, or the service does not match by a key of the query.
         """
         try:
-            worklist, query = wanted_in(root)
+            worklist, query = selection_in(root)
             in_study = {key: value for key, value in query.items() if key in STUDY_KEYS}
             in_series = {key: value for key, value in query.items() if key in SERIES_KEYS}
             column, entries = read_worklist(worklist, query) if worklist else ("", [""])
@@ -91,7 +91,7 @@ class PacsReader:
             for entry in entries:
                 found = self._found((), {**in_study, column: entry} if column else in_study)
                 if column and not found:
-                    yield Found(address_of(self._service, f"{column}={entry}"), "absent")
+                    yield SourceEntry(address_of(self._service, f"{column}={entry}"), "absent")
                 for study, answer in found:
                     if study not in met:
                         met.add(study)
@@ -99,7 +99,7 @@ class PacsReader:
         finally:
             self.peer.close()
 
-    def _study(self, study: str, said: Answer, keys: Mapping[str, str]) -> Iterator[Found]:
+    def _study(self, study: str, said: Answer, keys: Mapping[str, str]) -> Iterator[SourceEntry]:
         promised = 0 if keys else _promised(said, 0)
         listed = self._found((study,), keys, promised)
         for series, answer in listed:
@@ -107,11 +107,11 @@ class PacsReader:
             for instance, what in instances:
                 sop_class = (what.get("SOPClassUID") or ("",))[0]
                 parts = (study, series, instance, sop_class if _SAFE.issuperset(sop_class) else "")
-                yield Found(address_of(self._service, *parts), "file", 0, UNSEEN)
+                yield SourceEntry(address_of(self._service, *parts), "file", 0, UNSEEN)
             if len(instances) < _promised(answer, 1):
-                yield Found(address_of(self._service, study, series), "short")
+                yield SourceEntry(address_of(self._service, study, series), "short")
         if len(listed) < promised:
-            yield Found(address_of(self._service, study), "short")
+            yield SourceEntry(address_of(self._service, study), "short")
 
     def _found(
         self, above: tuple[str, ...], keys: Mapping[str, str], promised: int = 0
@@ -122,17 +122,17 @@ class PacsReader:
         def ask() -> None:
             found.update(self._checked(_LEVELS[len(above)], keys, self.peer.find(above, keys)))
             if len(found) < promised:
-                raise NotGiven("a list in part")
+                raise ObjectRefused("a list in part")
 
-        with suppress(NotGiven):
-            patiently(self._name, ask)
+        with suppress(ObjectRefused):
+            with_retries(self._name, ask)
         return sorted(found.items())
 
     def _checked(
         self, level: str, keys: Mapping[str, str], answers: Sequence[Answer]
     ) -> Iterator[tuple[str, Answer]]:
         """Answers by UID; every one must be an answer to what was asked."""
-        met = [ignored(keys, answer) for answer in answers]
+        met = [first_ignored_key(keys, answer) for answer in answers]
         others = [key for key in met if key is not None]
         if others:
             raise UsageError(
@@ -149,7 +149,7 @@ class PacsReader:
             yield uid, answer
 
     @contextmanager
-    def opened(self, path: bytes) -> Iterator[Opened]:
+    def opened(self, path: bytes) -> Iterator[OpenedSource]:
         """Give one instance as Part 10, exactly as it was sent; its version is a digest of it.
 
         Raises
@@ -161,22 +161,22 @@ class PacsReader:
         """
         content = self._fetched(instance_in(path))
         digest = int.from_bytes(sha256(content).digest(), "big")
-        yield Opened(content, len(content), (digest, 0, 0))
+        yield OpenedSource(content, len(content), (digest, 0, 0))
 
     def _fetched(self, wanted: Instance) -> bytes:
         """An object is to blame only where the service is well before and after it failed a second time."""
         try:
-            return patiently(self._name, lambda: self.peer.fetch(wanted), PAUSES)
-        except (NotGiven, Unreachable):
+            return with_retries(self._name, lambda: self.peer.fetch(wanted), PAUSES)
+        except (ObjectRefused, PacsUnreachable):
             self._is_well()
         try:
-            return patiently(self._name, lambda: self.peer.fetch(wanted), FEW)
-        except (NotGiven, Unreachable):
+            return with_retries(self._name, lambda: self.peer.fetch(wanted), FEW)
+        except (ObjectRefused, PacsUnreachable):
             self._is_well()
         raise SourceProblem("not-given-by-peer")
 
     def _is_well(self) -> None:
-        patiently(self._name, self.peer.check, FEW)
+        with_retries(self._name, self.peer.check, FEW)
 
 
 def _promised(answer: Answer, level: int) -> int:
@@ -193,7 +193,7 @@ def reader(service: bytes, name: str = THE_PACS) -> PacsReader:
     UsageError
         An environment variable that holds a credential is not set.
     """
-    who = parsed(service, name)
+    who = parse_service(service, name)
     if isinstance(who, DimsePeer):
         from medsanitize.pipeline.storage.pacs.cfind_cget import DimseConnection
 

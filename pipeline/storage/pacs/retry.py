@@ -21,27 +21,27 @@ FEW: Final = PAUSES[1:4]
 """The same for one object that a peer which is well does not give."""
 
 
-class NotOffered(EnvironmentFailure):
+class ServiceNotOffered(EnvironmentFailure):
     """{what}. {remedy}."""
 
 
-class Unreachable(EnvironmentFailure):
+class PacsUnreachable(EnvironmentFailure):
     """{what}. {remedy}."""
 
 
-class Passing(Exception):
+class TransientFailure(Exception):
     """The peer failed in a way that may pass; says how, without names or values."""
 
 
-class NotGiven(Exception):
+class ObjectRefused(Exception):
     """The peer is well, and says that it cannot give this object or does not take it."""
 
 
-class Absent(NotGiven):
+class ObjectNotFound(ObjectRefused):
     """The peer is well, and says that there is no such thing."""
 
 
-def patiently(
+def with_retries(
     who: object, call: Callable[[], Result], pauses: Sequence[float] = PAUSES, few: Sequence[float] = FEW
 ) -> Result:
     """Call until it succeeds, with longer and longer pauses between.
@@ -57,9 +57,9 @@ def patiently(
 
     Raises
     ------
-    NotGiven
+    ObjectRefused
         After the few tries.
-    Unreachable
+    PacsUnreachable
         The service kept failing.
     EnvironmentFailure
         It refuses, which is not tried again.
@@ -68,20 +68,20 @@ def patiently(
     while True:
         try:
             return call()
-        except Passing as failure:
+        except TransientFailure as failure:
             pause = next(failures, None)
             if pause is None:
-                raise unreachable(who, str(failure)) from None
-        except NotGiven:
+                raise pacs_unreachable(who, str(failure)) from None
+        except ObjectRefused:
             pause = next(refusals, None)
             if pause is None:
                 raise
         time.sleep(pause)
 
 
-def unreachable(who: object, how: str) -> Unreachable:
+def pacs_unreachable(who: object, how: str) -> PacsUnreachable:
     """What is said of a service that keeps failing."""
-    return Unreachable(
+    return PacsUnreachable(
         f"{who} cannot be used: {how}",
         f"Check the network and the PACS, then run the same command again: {GOES_ON}",
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.pacs.address import DimsePeer
-from medsanitize.pipeline.storage.pacs.association import ECHO, prompt
+from medsanitize.pipeline.storage.pacs.association import ECHO, prompt_handlers
 
 _PORT_SECONDS: Final = 300.0
 
@@ -34,12 +34,12 @@ class Inbox:
 
 
 @contextmanager
-def receiving(peer: DimsePeer, inbox: Inbox, patience: float = _PORT_SECONDS) -> Iterator[None]:
+def receive_at_port(peer: DimsePeer, inbox: Inbox, patience: float = _PORT_SECONDS) -> Iterator[None]:
     """Listen at our port while one object is fetched: workers of one machine take turns at it."""
     from pynetdicom import evt
 
     entity, until = _receiver(peer.calling), time.monotonic() + patience
-    handlers = [(evt.EVT_C_STORE, inbox.take), *prompt()]
+    handlers = [(evt.EVT_C_STORE, inbox.take), *prompt_handlers()]
     while True:
         try:
             server = entity.make_server(("", peer.port), evt_handlers=handlers, server_class=_server())

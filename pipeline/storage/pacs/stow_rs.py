@@ -9,7 +9,7 @@ from typing import Any, Final
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.pacs.address import WebService
 from medsanitize.pipeline.storage.pacs.dicomweb import WebConnection
-from medsanitize.pipeline.storage.pacs.retry import NotGiven
+from medsanitize.pipeline.storage.pacs.retry import ObjectRefused
 
 _BOUNDARY: Final = "medsanitize-7d1f0c0e5b7a4f7f"
 _HEAD: Final = f"--{_BOUNDARY}\r\nContent-Type: application/dicom\r\n\r\n".encode()
@@ -49,11 +49,11 @@ class WebReceiver:
         }
         status, said = self._connection.post(_Body(file, size), headers)
         if _items(said, _FAILED):
-            raise NotGiven("listed as failed")
+            raise ObjectRefused("listed as failed")
         taken = _items(said, _REFERENCED)
         # 202: taken with a warning, which stands beside the object, or not at all
         if not taken and status != 200:
-            raise NotGiven(f"HTTP status {status}")
+            raise ObjectRefused(f"HTTP status {status}")
         return not any(_values(one, _WARNING) for one in taken)
 
     def close(self) -> None:

@@ -11,8 +11,8 @@ import torch
 from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.accelerator import AcceleratorHandle, open_accelerator
 from medsanitize.generators.diffusion.training_loop import Schedule, StageContext, run_stage
-from medsanitize.pipeline.runtime.progress import Silent
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.progress import NoProgress
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.verifiers.reid.training.checkpoint import Position, group, read_checkpoint
 from numpy.typing import NDArray
 from torch import Tensor
@@ -27,7 +27,7 @@ class Part:
 
     name, number, steps, batch = "part", 0, 30, 1
 
-    def __init__(self, stops: Stop, breaks: int = -1) -> None:
+    def __init__(self, stops: Cancellation, breaks: int = -1) -> None:
         self._stops, self._breaks = stops, breaks
         self._weights, self._held = torch.zeros(2), 100.0
 
@@ -64,8 +64,8 @@ class Several(AcceleratorHandle):
 
 
 def test_weights_that_are_no_numbers_never_replace_a_checkpoint(tmp_path: Path) -> None:
-    stops = Stop()
-    place = StageContext(tmp_path, "test", open_accelerator("no"), Silent(), stops)
+    stops = Cancellation()
+    place = StageContext(tmp_path, "test", open_accelerator("no"), NoProgress(), stops)
     with pytest.raises(UsageError, match="the training diverged") as told:
         run_stage(Part(stops, breaks=3), Position(), {}, PACE, place)
     stored = read_checkpoint(tmp_path, "test")
@@ -76,7 +76,7 @@ def test_weights_that_are_no_numbers_never_replace_a_checkpoint(tmp_path: Path) 
 
 
 def test_all_processes_end_a_part_by_the_mean_of_their_losses(tmp_path: Path) -> None:
-    stops = Stop()
-    place = StageContext(tmp_path, "test", Several(open_accelerator("no").accelerator), Silent(), stops)
+    stops = Cancellation()
+    place = StageContext(tmp_path, "test", Several(open_accelerator("no").accelerator), NoProgress(), stops)
     ended = run_stage(Part(stops), Position(), {}, PACE, place)
     assert [(entry["step"], entry["held"]) for entry in ended.log] == [(3, 1.0), (6, 1.0), (9, 1.0)]

@@ -19,7 +19,7 @@ from medsanitize.generators.diffusion.generator import open_generator, trained_o
 from medsanitize.generators.diffusion.recipes import Prediction, Recipe, recipe_for
 from medsanitize.generators.diffusion.train import GeneratorTrainingResult, train_generator
 from medsanitize.generators.phantoms.random_fields import stream
-from medsanitize.pipeline.synthesis.reference_images import Table, sides_of
+from medsanitize.pipeline.synthesis.reference_images import ReferenceTable, reference_splits
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from PIL import Image
 
@@ -180,11 +180,11 @@ def test_too_few_classes_are_left_when_patients_are_kept_back(
 def test_the_gate_takes_the_table_of_a_training_that_left_images_out(recipe: Recipe, tmp_path: Path) -> None:
     table_of(tmp_path, {"one": 8, "two": 8, "three": 5, "four": 2}, unreadable=("one", "three"))
     train(tmp_path, tmp_path / "model", recipe, split="train")
-    table = Table(
+    table = ReferenceTable(
         tmp_path, tmp_path / "labels.csv", LabelColumns(), "finding", ("train", "holdout", "calibration")
     )
     model = tmp_path / "model"
-    sides = sides_of(table, open_generator(model), training_of(model), frozenset(), Ear(), Ear())
+    sides = reference_splits(table, open_generator(model), training_of(model), frozenset(), Ear(), Ear())
     assert len(sides.training) == 15
 
 

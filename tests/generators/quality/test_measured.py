@@ -11,8 +11,8 @@ from medsanitize.generators.quality import metrics as quality_module
 from medsanitize.generators.quality import report as quality_page
 from medsanitize.generators.quality.evaluate import QualityResult, figures_section, measure
 from medsanitize.generators.quality.metrics import Sample
-from medsanitize.pipeline.runtime.progress import Silent
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.progress import NoProgress
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.verifiers.reid.images.image import ImageArray
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -55,7 +55,7 @@ def side(count: int) -> Split:
 
 def measured(synthetic: int, real: int, classes: NDArray[np.int64] | None = None) -> QualityResult:
     made = Sample(squares(synthetic, 1), classes)
-    return measure(made, side(real), Silent(), Stop(), of_all=False, nearest=False)
+    return measure(made, side(real), NoProgress(), Cancellation(), of_all=False, nearest=False)
 
 
 def test_of_more_images_than_are_compared_so_many_are_drawn_and_no_other_is_read(
@@ -63,7 +63,9 @@ def test_of_more_images_than_are_compared_so_many_are_drawn_and_no_other_is_read
 ) -> None:
     monkeypatch.setattr(measured_module, "MOST", 20)
     holdout = side(60)
-    found = measure(Sample(squares(50, 1)), holdout, Silent(), Stop(), of_all=False, nearest=False)
+    found = measure(
+        Sample(squares(50, 1)), holdout, NoProgress(), Cancellation(), of_all=False, nearest=False
+    )
     assert found.quality is not None
     assert (found.quality.real, found.quality.synthetic) == (20, 20)
     assert isinstance(holdout.pictures, Counted)
@@ -118,6 +120,8 @@ def test_a_figure_that_cannot_be_made_says_why_in_its_place() -> None:
 
 @pytest.mark.parametrize("nearest", [True, False])
 def test_real_images_are_shown_only_where_it_was_asked_for(nearest: bool) -> None:
-    found = measure(Sample(squares(12, 1)), side(24), Silent(), Stop(), of_all=False, nearest=nearest)
+    found = measure(
+        Sample(squares(12, 1)), side(24), NoProgress(), Cancellation(), of_all=False, nearest=nearest
+    )
     assert (found.beside is not None) == nearest
     assert figures_section(found, "some").pictures == ()

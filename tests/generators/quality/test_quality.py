@@ -16,7 +16,7 @@ from medsanitize.generators.quality.metrics import Quality, Sample, quality
 from medsanitize.generators.quality.precision_recall import closest, fidelity, reaches
 from medsanitize.generators.quality.report import neighbours_section, quality_section
 from medsanitize.generators.quality.ssim import ssim
-from medsanitize.pipeline.runtime.progress import Silent
+from medsanitize.pipeline.runtime.progress import NoProgress
 from medsanitize.verifiers.html.page import Page, render_page
 from numpy.typing import NDArray
 from scipy.linalg import sqrtm
@@ -245,13 +245,13 @@ def images(count: int, seed: int, size: int = 16) -> NDArray[np.uint8]:
 def found() -> Quality:
     classes = np.arange(12) % 2
     real = Sample(images(12, 0), classes, np.arange(12) // 2 + classes)
-    return quality(real, Sample(images(14, 1), np.arange(14) % 2), Silent(), Never())
+    return quality(real, Sample(images(14, 1), np.arange(14) % 2), NoProgress(), Never())
 
 
 def test_quality_is_plain_data_and_the_same_each_time(found: Quality) -> None:
     classes = np.arange(12) % 2
     real = Sample(images(12, 0), classes, np.arange(12) // 2 + classes)
-    again = quality(real, Sample(images(14, 1), np.arange(14) % 2), Silent(), Never())
+    again = quality(real, Sample(images(14, 1), np.arange(14) % 2), NoProgress(), Never())
     assert json.dumps(found.to_json(), allow_nan=False) == json.dumps(again.to_json(), allow_nan=False)
 
 
@@ -277,7 +277,9 @@ def test_quality_names_its_network_and_counts(found: Quality) -> None:
 def test_without_two_classes_agreement_is_not_made_and_it_is_said_why(
     classes: NDArray[np.int64] | None, reason: str
 ) -> None:
-    found = quality(Sample(images(8, 0), np.arange(8) % 2), Sample(images(8, 1), classes), Silent(), Never())
+    found = quality(
+        Sample(images(8, 0), np.arange(8) % 2), Sample(images(8, 1), classes), NoProgress(), Never()
+    )
     assert found.agreement == ()
     assert reason in found.agreement_not_run
 
@@ -295,7 +297,7 @@ def test_images_that_cannot_be_compared_are_an_error(
     real: NDArray[np.uint8], synthetic: NDArray[np.uint8], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        quality(Sample(real), Sample(synthetic), Silent(), Never())
+        quality(Sample(real), Sample(synthetic), NoProgress(), Never())
 
 
 def test_the_section_of_numbers_shows_nobody(found: Quality) -> None:
@@ -305,6 +307,6 @@ def test_the_section_of_numbers_shows_nobody(found: Quality) -> None:
 
 
 def test_the_section_of_neighbours_says_that_it_shows_patients() -> None:
-    section = neighbours_section(Sample(images(8, 0)), Sample(images(9, 1)), Silent(), Never())
+    section = neighbours_section(Sample(images(8, 0)), Sample(images(9, 1)), NoProgress(), Never())
     assert len(section.pictures) == 8
     assert "never publish" in section.text[0]

@@ -12,7 +12,12 @@ from pathlib import Path
 import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.engines.partial_files import DRAFTS, drafted, open_drafts, remove_drafts
+from medsanitize.pipeline.engines.partial_files import (
+    PARTIAL_FOLDER,
+    make_partial_folder,
+    partial_files,
+    remove_partial_folder,
+)
 from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.stages import sanitize
@@ -94,8 +99,8 @@ def test_an_object_that_fails_while_it_is_written_leaves_no_file(
 
 
 def test_files_get_their_names_together(worker: Worker, staging: Path) -> None:
-    open_drafts(staging)
-    with drafted(worker, 7) as drafts:
+    make_partial_folder(staging)
+    with partial_files(worker, 7) as drafts:
         assert drafts is not None
         for name in ("a", "b"):
             os.close(drafts.begin(f"{staging}/data/p/{name}"))
@@ -103,11 +108,11 @@ def test_files_get_their_names_together(worker: Worker, staging: Path) -> None:
         drafts.place()
 
     assert sorted(path.name for path in (staging / "data" / "p").iterdir()) == ["a", "b"]
-    assert not list((staging / DRAFTS).iterdir())
+    assert not list((staging / PARTIAL_FOLDER).iterdir())
 
 
 def late(worker: Worker, staging: Path) -> None:
-    with drafted(worker, 7) as drafts:
+    with partial_files(worker, 7) as drafts:
         assert drafts is not None
         os.close(drafts.begin(f"{staging}/data/p/a"))
 
@@ -120,8 +125,8 @@ def elsewhere(worker: Worker, staging: Path) -> None:
 def test_a_worker_that_comes_too_late_puts_nothing_anywhere(
     worker: Worker, staging: Path, deed: Callable[[Worker, Path], None], published: bool
 ) -> None:
-    open_drafts(staging)
-    remove_drafts(staging)
+    make_partial_folder(staging)
+    remove_partial_folder(staging)
     if published:
         staging.rmdir()
 

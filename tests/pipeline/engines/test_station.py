@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from cryptography.exceptions import InvalidTag
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.engines.encrypted_channel import Channel, Invitation
-from medsanitize.pipeline.engines.ray_worker import Answer, Kit, Station
+from medsanitize.pipeline.engines.encrypted_channel import EncryptedChannel, WorkerKeyPair
+from medsanitize.pipeline.engines.ray_worker import Answer, RayWorker, WorkerPayload
 from medsanitize.pipeline.engines.shared_storage import SEEN, inputs_of
 from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.preflight import ensure_staging
@@ -39,7 +39,7 @@ def root_of(worker: Worker, batch: Sequence[int]) -> tuple[str, int]:
 @pytest.fixture(autouse=True)
 def heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker is silent for good; here it runs in the process of the tests."""
-    monkeypatch.setattr("medsanitize.pipeline.engines.base.silence", lambda: None)
+    monkeypatch.setattr("medsanitize.pipeline.engines.base.silence_output", lambda: None)
 
 
 @pytest.fixture
@@ -49,14 +49,14 @@ def setup(workplace: Workplace) -> Setup:
     return Setup(policy, derive_sub_keys(KEY, scope="project"), ensure_staging(policy), keep_links=False)
 
 
-def equipped(setup: Setup, inputs: tuple[Root, ...]) -> tuple[Station, Channel, Answer]:
-    station, channel = Station(), Channel.new()
+def equipped(setup: Setup, inputs: tuple[Root, ...]) -> tuple[RayWorker, EncryptedChannel, Answer]:
+    station, channel = RayWorker(), EncryptedChannel.new()
     public, _ = station.hello()
-    kit = channel.close(Kit(setup, inputs))
+    kit = channel.close(WorkerPayload(setup, inputs))
     return station, channel, channel.open(station.equip(channel.key_for(public), kit, MARK))
 
 
-def call(station: Station, channel: Channel, task: Callable[..., Any]) -> Answer:
+def call(station: RayWorker, channel: EncryptedChannel, task: Callable[..., Any]) -> Answer:
     answer: Answer = channel.open(station.call(channel.close((task, [1, 2]))))
     return answer
 
@@ -139,7 +139,7 @@ def test_errors_of_ours_come_back_and_words_of_others_do_not(setup: Setup) -> No
 
 
 def test_what_travels_shows_nothing_and_opens_for_nobody_else() -> None:
-    channel, other = Channel.new(), Channel.new()
+    channel, other = EncryptedChannel.new(), EncryptedChannel.new()
     sealed = channel.close(CANARIES)
 
     assert CANARIES[0].encode() not in sealed
@@ -149,7 +149,7 @@ def test_what_travels_shows_nothing_and_opens_for_nobody_else() -> None:
 
 
 def test_the_session_key_reaches_the_worker_that_it_was_sealed_for_alone() -> None:
-    channel, guest, other = Channel.new(), Invitation(), Invitation()
+    channel, guest, other = EncryptedChannel.new(), WorkerKeyPair(), WorkerKeyPair()
     wrapped = channel.key_for(guest.public)
 
     assert guest.channel(wrapped).open(channel.close(1)) == 1

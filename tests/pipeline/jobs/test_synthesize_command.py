@@ -17,7 +17,7 @@ from medsanitize.generators.privacy_gate import gate as gate_module
 from medsanitize.generators.quality.evaluate import QualityResult
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.jobs import synthesize as command
-from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.synthesis import draw
 
 from tests.helpers.hospital import tree
@@ -52,8 +52,8 @@ def gates() -> dict[Any, Any]:
 def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[str, Maker]:
     """A generator and verifiers without weights, and gates that are calibrated once."""
     held = {"now": Maker()}
-    monkeypatch.setattr(command, "open_once", lambda *_: held["now"])
-    monkeypatch.setattr(draw, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(command, "open_generator_once", lambda *_: held["now"])
+    monkeypatch.setattr(draw, "open_generator_once", lambda *_: held["now"])
     monkeypatch.setattr(command, "open_verifiers", lambda *_: (Coarse(), Coarse()))
     monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: {})
     calibrated = gate_module.calibrate_gate
@@ -73,7 +73,7 @@ def call(people: Path, tmp_path: Path, generator: dict[str, Maker], monkeypatch:
     """Run the command in this process; the quality of such images is not measured."""
     assert generator
     unmeasured = QualityResult(None, "They are patterns.", of_all=False)
-    monkeypatch.setattr(command, "quality_of", lambda *_, **__: unmeasured)
+    monkeypatch.setattr(command, "measure_quality", lambda *_, **__: unmeasured)
     write_verifier(tmp_path / "verifier")
 
     def run(
@@ -160,15 +160,15 @@ def test_a_stopped_command_goes_on_where_it_was(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     call(output="whole", count=64)
-    real, made = draw.pixels_of, list[Any]()
+    real, made = draw.generate_pixels, list[Any]()
 
     def counted(folder: Path, device: str, part: Any) -> bytes:
         made.append(part)
         if len(made) == 3:
-            raise Stopped(2)
+            raise Cancelled(2)
         return real(folder, device, part)
 
-    monkeypatch.setattr(draw, "pixels_of", counted)
+    monkeypatch.setattr(draw, "generate_pixels", counted)
     assert call(output="cut", count=64).exit_code == 130
     assert call(output="cut", count=64).exit_code == 0
     assert len(made) == 5
@@ -237,8 +237,8 @@ def test_a_model_that_learned_from_the_holdout_is_refused(call: Call, people: Pa
 def test_more_images_than_the_memory_holds_are_refused_before_anything_is_read(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draw, "memory", lambda: 10**9)
-    monkeypatch.setattr(command, "sides_of", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr(draw, "machine_memory", lambda: 10**9)
+    monkeypatch.setattr(command, "reference_splits", lambda *_: pytest.fail("read"))
     result = call(count=1_000_000)
     assert result.exit_code == 2
     assert "GB of memory, and this machine has 1.0 GB" in told(result)["message"]
@@ -256,9 +256,9 @@ class Shelf:
 
 
 def test_drawn_images_are_held_once() -> None:
-    draws = [draw.Draw(0, place, place) for place in range(16 * draw.BATCH)]
-    with LocalEngine(draw.Maker(Path(), "cpu"), 1, Stop()) as engine:
-        sampler = draw.sampler_of(engine, draw.make_batch, Maker(size=256), Shelf(), lambda _: None)
+    draws = [draw.SampleRequest(0, place, place) for place in range(16 * draw.BATCH)]
+    with LocalEngine(draw.SamplerWorkers(Path(), "cpu"), 1, Cancellation()) as engine:
+        sampler = draw.worker_sampler(engine, draw.sample_batch, Maker(size=256), Shelf(), lambda _: None)
         tracemalloc.start()
         try:
             images = sampler(draws)
@@ -271,18 +271,18 @@ def test_drawn_images_are_held_once() -> None:
 class Broken:
     """An engine whose worker died once: results come image by image."""
 
-    def map(self, task: Any, parts: Iterable[Sequence[draw.Draw]]) -> Iterator[bytes]:
+    def map(self, task: Any, parts: Iterable[Sequence[draw.SampleRequest]]) -> Iterator[bytes]:
         for part in parts:
             yield from (task(None, [one]) for one in part)
 
 
 def test_images_of_a_batch_that_killed_its_worker_are_put_together(tmp_path: Path) -> None:
-    def one(_worker: object, part: Sequence[draw.Draw]) -> bytes:
+    def one(_worker: object, part: Sequence[draw.SampleRequest]) -> bytes:
         return Maker().sample([0], [part[0].seed]).tobytes()
 
-    draws = [draw.Draw(0, place, place) for place in range(20)]
+    draws = [draw.SampleRequest(0, place, place) for place in range(20)]
     engine: Any = Broken()
-    sampler = draw.sampler_of(engine, one, Maker(), command.Kept(tmp_path), lambda _: None)
+    sampler = draw.worker_sampler(engine, one, Maker(), command.FolderSampleStore(tmp_path), lambda _: None)
     assert np.array_equal(sampler(draws), Maker().sample([0] * 20, range(20)))
 
 

@@ -17,7 +17,7 @@ from medsanitize.errors import FoldersInUse, KeyMaterialError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline import run as running
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from prometheus_client.parser import text_string_to_metric_families
@@ -136,9 +136,9 @@ def test_a_defect_is_told_without_its_text(small: Policy, monkeypatch: pytest.Mo
 
 
 def test_a_signal_is_told_with_how_far_the_run_came(small: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop = Stop()
+    stop = Cancellation()
     monkeypatch.setattr(running, "digest_compressed", lambda *_: setattr(stop, "number", 15))
-    with pytest.raises(Stopped):
+    with pytest.raises(Cancelled):
         run(small, ONE, stop=stop)
     facts = told(small)
     assert (facts["ending"], facts["exit_code"], facts["may_be_repeated"]) == ("stopped", 143, True)
@@ -149,14 +149,14 @@ def test_a_signal_is_told_with_how_far_the_run_came(small: Policy, monkeypatch: 
 def test_a_signal_while_evidence_is_written_publishes_nothing_and_the_next_run_does(
     small: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop, write_evidence = Stop(), running.write_evidence
+    stop, write_evidence = Cancellation(), running.write_evidence
 
     def signalled(*arguments: Any, **settings: Any) -> None:
         stop.number = 15
         write_evidence(*arguments, **settings)
 
     monkeypatch.setattr(running, "write_evidence", signalled)
-    with pytest.raises(Stopped):
+    with pytest.raises(Cancelled):
         run(small, ONE, stop=stop)
     assert not (small.output / "RELEASE.json").exists()
     assert run(small, ONE).ending == "published"

@@ -16,7 +16,7 @@ from medsanitize.errors import PolicyError, UsageError
 from medsanitize.pipeline.resume import page_path, state_path
 from medsanitize.pipeline.review import pages as review_module
 from medsanitize.pipeline.review.decisions import read_decisions
-from medsanitize.pipeline.review.pages import make_review, take_decisions
+from medsanitize.pipeline.review.pages import apply_decisions, make_review
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.stages import review_items as doubts_module
 from medsanitize.pipeline.state.shards import Shard
@@ -88,7 +88,7 @@ class Desk:
         return path
 
     def hand_in(self, decisions: dict[str, str], approve: bool = False) -> Any:
-        return take_decisions(self.policy, self.file(approve, decisions=decisions))
+        return apply_decisions(self.policy, self.file(approve, decisions=decisions))
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_published_release_can_be_looked_at_but_not_decided_on(workplace: Work
     assert (made.ending, made.sampled) == ("published", 15)
     assert 'type="radio"' not in page
     with pytest.raises(UsageError, match="published"):
-        take_decisions(policy, Desk(policy).file())
+        apply_decisions(policy, Desk(policy).file())
 
 
 # -- decisions --------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def test_an_object_that_refused_the_release_can_be_quarantined(
     make_review(policy)
     page = page_path(policy).read_text()
     finding = re.findall(r'name="(finding-[0-9a-f]{32})"', page)[0]
-    take_decisions(policy, Desk(policy).file(decisions={finding: "quarantine"}))
+    apply_decisions(policy, Desk(policy).file(decisions={finding: "quarantine"}))
     done = run(policy, ONE)
     assert (refused.ending, done.ending, done.quarantined["review"]) == ("refused", "published", 1)
 
@@ -363,7 +363,7 @@ def test_decisions_of_another_page_are_refused_and_nothing_is_kept(desk: Callabl
         ({"decisions": {one.doubts[0]: "quarantine", "f" * 32: "keep"}}, "about nothing"),
     ):
         with pytest.raises(UsageError, match=told):
-            take_decisions(one.policy, one.file(**changes))
+            apply_decisions(one.policy, one.file(**changes))
     after = run(one.policy, ONE)
     assert (after.digest, after.quarantined.get("review")) == (before, None)
 
@@ -374,7 +374,7 @@ def test_decisions_wait_for_a_run_of_the_policy_they_were_made_on(
     one = desk()
     changed = workplace(release=APPROVED, deduplicate="{pixels: ignore}")
     with pytest.raises(UsageError, match="policy or one of its lists has changed"):
-        take_decisions(changed, one.file())
+        apply_decisions(changed, one.file())
 
 
 def test_decisions_may_be_handed_in_page_by_page_and_corrected(desk: Callable[..., Desk]) -> None:
@@ -426,7 +426,7 @@ def test_in_a_browser_decisions_are_clicked_saved_and_followed(
     found = json.loads(saved.read_text())
     assert found["decisions"][one.doubts[0]] == "quarantine"
     assert len(found["decisions"]) == 2
-    assert take_decisions(one.policy, saved).objects > 0
+    assert apply_decisions(one.policy, saved).objects > 0
     assert run(one.policy, ONE).quarantined["review"] >= 4
 
 

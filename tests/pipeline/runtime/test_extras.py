@@ -18,8 +18,8 @@ from medsanitize.pipeline.runtime.optional_dependencies import (
     INCLUDED,
     MODULES,
     check_extras,
-    missing,
-    needed,
+    is_missing,
+    required_extras,
 )
 from medsanitize.pipeline.spark import session
 from medsanitize.policies.model import Policy
@@ -66,7 +66,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
 def test_decisions_of_the_policy_tell_which_extras_it_needs(
     preset: str, sections: Mapping[str, Any], extras: tuple[str, ...], make_policy: MakePolicy
 ) -> None:
-    assert needed(make_policy(preset, **sections)) == extras
+    assert required_extras(make_policy(preset, **sections)) == extras
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_policy_on_headers_alone_needs_nothing_more(
 
     check_extras(policy)
 
-    assert needed(policy) == ()
+    assert required_extras(policy) == ()
 
 
 def test_a_transformers_model_needs_its_own_libraries(
@@ -122,9 +122,9 @@ def test_a_transformers_model_needs_its_own_libraries(
 
 
 def test_addresses_need_the_extra_stores(workplace: Callable[..., Policy]) -> None:
-    assert "stores" in needed(workplace(inputs="[s3://a/b]"))
-    assert "stores" in needed(workplace(output="gs://a/b"))
-    assert "stores" not in needed(workplace())
+    assert "stores" in required_extras(workplace(inputs="[s3://a/b]"))
+    assert "stores" in required_extras(workplace(output="gs://a/b"))
+    assert "stores" not in required_extras(workplace())
 
 
 def test_what_is_looked_for_is_what_the_package_declares() -> None:
@@ -143,9 +143,9 @@ def test_what_is_looked_for_is_what_the_package_declares() -> None:
 def test_an_extra_is_missing_where_one_that_it_includes_is(monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, "tifffile")
 
-    assert missing("wsi")
-    assert missing("verify")
-    assert missing("generate")
+    assert is_missing("wsi")
+    assert is_missing("verify")
+    assert is_missing("generate")
 
 
 def test_the_demo_is_refused_before_it_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

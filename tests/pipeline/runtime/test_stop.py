@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from medsanitize.pipeline.runtime.signals import Stopped, on_signals
+from medsanitize.pipeline.runtime.signals import Cancelled, cancel_on_signals
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def hangups() -> Iterator[None]:
 @pytest.mark.usefixtures("hangups")
 def test_a_signal_asks_for_a_stop_by_its_number(number: signal.Signals) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    with on_signals() as stop:
+    with cancel_on_signals() as stop:
         signal.raise_signal(number)
-        with pytest.raises(Stopped) as stopped:
+        with pytest.raises(Cancelled) as stopped:
             stop.check()
     assert stopped.value.number == number
 
@@ -31,7 +31,7 @@ def test_a_signal_asks_for_a_stop_by_its_number(number: signal.Signals) -> None:
 @pytest.mark.usefixtures("hangups")
 def test_the_end_of_a_session_that_nohup_ignores_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with on_signals() as stop:
+    with cancel_on_signals() as stop:
         signal.raise_signal(signal.SIGHUP)
         stop.check()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -43,6 +43,6 @@ def test_handlers_are_what_they_were_afterwards() -> None:
         pass
 
     signal.signal(signal.SIGHUP, theirs)
-    with on_signals():
+    with cancel_on_signals():
         pass
     assert signal.getsignal(signal.SIGHUP) is theirs

@@ -15,7 +15,7 @@ from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.plan import plan
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.stages.faces import faces_of, judge_faces
 from medsanitize.pipeline.stages.inventory import take_inventory
 from medsanitize.pipeline.state.database import State
@@ -166,7 +166,7 @@ def test_an_anonymous_run_looks_as_well(place: Place) -> None:
 
 def test_series_that_are_judged_are_not_judged_again(place: Place) -> None:
     policy = place("deface")
-    with LocalEngine(Setup(policy, KEYS, None, keep_links=False), 1, Stop()) as engine:
+    with LocalEngine(Setup(policy, KEYS, None, keep_links=False), 1, Cancellation()) as engine:
         state = State(None, KEYS)
         take_inventory(state, policy, engine)
         seen: list[int] = []

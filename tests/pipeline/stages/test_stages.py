@@ -24,17 +24,17 @@ import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
 from medsanitize.pipeline import run as run_module
-from medsanitize.pipeline.engines.base import Died, LocalEngine
+from medsanitize.pipeline.engines.base import LocalEngine, WorkerCrashed
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.encryption import Seal
-from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.stages import audit
 from medsanitize.pipeline.stages.sanitize import objects_of_a_batch
 from medsanitize.pipeline.stages.tables import SMALL_ZIP_PREFIXES, write_ordered
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.shards import Shard
-from medsanitize.pipeline.storage.sources import SourceProblem, opened, stamp, walk
+from medsanitize.pipeline.storage.sources import SourceProblem, open_source, stamp, walk
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
@@ -63,7 +63,7 @@ def setup(workplace: Workplace) -> Setup:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_come_in_the_order_of_the_batches(setup: Setup, tasks: ModuleType, workers: int) -> None:
-    with LocalEngine(setup, workers, Stop()) as engine:
+    with LocalEngine(setup, workers, Cancellation()) as engine:
         found = list(engine.map(tasks.double, ([number] for number in range(20))))
     assert found == [[2 * number] for number in range(20)]
 
@@ -85,10 +85,10 @@ def test_workers_do_linear_algebra_on_one_thread_unless_told_otherwise(
 
 
 def test_a_worker_that_dies_costs_its_own_item_alone(setup: Setup, tasks: ModuleType) -> None:
-    with LocalEngine(setup, 2, Stop()) as engine:
+    with LocalEngine(setup, 2, Cancellation()) as engine:
         found = list(engine.map(tasks.die_of_seven, ([number, number + 1] for number in range(0, 12, 2))))
-    died = [one.item for one in found if isinstance(one, Died)]
-    lived = sorted(number for one in found if not isinstance(one, Died) for number in one)
+    died = [one.item for one in found if isinstance(one, WorkerCrashed)]
+    lived = sorted(number for one in found if not isinstance(one, WorkerCrashed) for number in one)
     assert (died, lived) == ([7], [number for number in range(12) if number != 7])
 
 
@@ -96,7 +96,7 @@ def test_a_worker_that_dies_costs_its_own_item_alone(setup: Setup, tasks: Module
 def test_workers_that_are_killed_while_they_wait_leave_nobody_waiting_for_them(
     setup: Setup, tasks: ModuleType, tmp_path: Path
 ) -> None:
-    with LocalEngine(setup, 3, Stop()) as engine:
+    with LocalEngine(setup, 3, Cancellation()) as engine:
         list(engine.map(tasks.linger, ([tmp_path / str(number)] for number in range(6))))
         found = list(engine.map(tasks.kill_the_others, [[1]]))
     assert found == [[1]]
@@ -106,10 +106,10 @@ def test_a_worker_that_is_killed_in_the_middle_of_its_answer_costs_its_own_item_
     setup: Setup, tasks: ModuleType
 ) -> None:
     batches = [[number, number + 1] for number in range(0, 12, 2)]
-    with LocalEngine(setup, 2, Stop()) as engine:
+    with LocalEngine(setup, 2, Cancellation()) as engine:
         found = list(engine.map(tasks.die_in_the_middle_of_an_answer, batches))
-    died = [one.item for one in found if isinstance(one, Died)]
-    lived = sorted(number for one in found if not isinstance(one, Died) for number in one)
+    died = [one.item for one in found if isinstance(one, WorkerCrashed)]
+    lived = sorted(number for one in found if not isinstance(one, WorkerCrashed) for number in one)
     assert (died, lived) == ([7], [number for number in range(12) if number != 7])
 
 
@@ -124,24 +124,27 @@ def test_the_queue_of_a_pool_that_broke_is_closed_once(
         close(connection)
 
     monkeypatch.setattr(Connection, "_close", slowly)
-    with LocalEngine(setup, 2, Stop()) as engine:
+    with LocalEngine(setup, 2, Cancellation()) as engine:
         found = list(engine.map(tasks.die_of_seven, [[6], [7], [8]]))
-    assert [one.item if isinstance(one, Died) else one for one in found] == [[6], 7, [8]]
+    assert [one.item if isinstance(one, WorkerCrashed) else one for one in found] == [[6], 7, [8]]
 
 
 def test_workers_that_keep_dying_stop_the_run(setup: Setup, tasks: ModuleType) -> None:
-    with LocalEngine(setup, 1, Stop()) as engine, pytest.raises(EnvironmentFailure, match="keep dying"):
+    with (
+        LocalEngine(setup, 1, Cancellation()) as engine,
+        pytest.raises(EnvironmentFailure, match="keep dying"),
+    ):
         list(engine.map(tasks.die, ([number] for number in range(99)), isolate=True))
 
 
 def test_a_stop_is_obeyed_between_two_batches(setup: Setup, tasks: ModuleType) -> None:
-    stop = Stop()
+    stop = Cancellation()
     seen = []
     with LocalEngine(setup, 1, stop) as engine:
         results = engine.map(tasks.double, ([number] for number in range(9)))
         seen.append(next(results))
         stop.number = 15
-        with pytest.raises(Stopped):
+        with pytest.raises(Cancelled):
             next(results)
     assert seen == [[0]]
 
@@ -150,7 +153,7 @@ def test_a_stop_is_obeyed_between_two_batches(setup: Setup, tasks: ModuleType) -
 def test_a_stop_is_obeyed_between_two_items_of_a_batch(
     setup: Setup, tasks: ModuleType, tmp_path: Path, workers: int
 ) -> None:
-    stop, items = Stop(), [tmp_path / f"item{number}" for number in range(100)]
+    stop, items = Cancellation(), [tmp_path / f"item{number}" for number in range(100)]
 
     def ask_when_begun() -> None:
         while not items[1].exists():
@@ -159,14 +162,14 @@ def test_a_stop_is_obeyed_between_two_items_of_a_batch(
 
     asking = Thread(target=ask_when_begun)
     asking.start()
-    with pytest.raises(Stopped), LocalEngine(setup, workers, stop) as engine:
+    with pytest.raises(Cancelled), LocalEngine(setup, workers, stop) as engine:
         list(engine.map(tasks.linger, [items[place : place + 10] for place in range(0, 100, 10)]))
     asking.join()
 
     assert len([one for one in items if one.exists()]) <= 8 * workers
 
 
-@pytest.mark.parametrize(("number", "expected"), [(15, Stopped), (0, EnvironmentFailure)])
+@pytest.mark.parametrize(("number", "expected"), [(15, Cancelled), (0, EnvironmentFailure)])
 @pytest.mark.parametrize("step", ["__init__", "submit"])
 def test_a_worker_that_cannot_be_started_stops_the_run(
     setup: Setup,
@@ -177,7 +180,7 @@ def test_a_worker_that_cannot_be_started_stops_the_run(
     expected: type[Exception],
 ) -> None:
     # A signal may have ended the process that workers are forked from before the run notices.
-    stop = Stop()
+    stop = Cancellation()
 
     def fails(*_: object, **__: object) -> None:
         stop.number = number
@@ -195,7 +198,7 @@ def test_what_is_used_up_when_workers_start_is_told(
         raise OSError(errno.EMFILE, "")
 
     monkeypatch.setattr("medsanitize.pipeline.engines.base.ProcessPoolExecutor.__init__", fails)
-    with LocalEngine(setup, 2, Stop()) as engine, pytest.raises(EnvironmentFailure, match="ulimit"):
+    with LocalEngine(setup, 2, Cancellation()) as engine, pytest.raises(EnvironmentFailure, match="ulimit"):
         next(engine.map(tasks.double, iter([[1]])))
 
 
@@ -236,7 +239,7 @@ def test_a_source_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     seal = Seal(KEYS)
     os.mkfifo(tmp_path / "pipe")
     path = os.fsencode(tmp_path / "pipe")
-    with pytest.raises(SourceProblem), opened(path, seal, stamp(seal, 0, (0, 0, 0))):
+    with pytest.raises(SourceProblem), open_source(path, seal, stamp(seal, 0, (0, 0, 0))):
         pass
 
 

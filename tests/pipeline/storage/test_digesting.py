@@ -11,29 +11,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.pipeline.storage import sha256_writer
-from medsanitize.pipeline.storage.sha256_writer import Digest
+from medsanitize.pipeline.storage.sha256_writer import Sha256Writer
 
 
 @given(st.lists(st.binary(max_size=12)))
 def test_the_digest_is_that_of_all_blocks_in_their_order(blocks: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sha256_writer, "LARGE", 5)
-        with Digest() as digest:
+        with Sha256Writer() as digest:
             for block in blocks:
                 digest.update(block)
             assert digest.digest() == sha256(b"".join(blocks)).digest()
 
 
 def test_a_block_waits_for_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    take, delays = Digest._take, iter((0.2, 0, 0))
+    take, delays = Sha256Writer._take, iter((0.2, 0, 0))
 
-    def slowly(digest: Digest, block: memoryview) -> None:
+    def slowly(digest: Sha256Writer, block: memoryview) -> None:
         time.sleep(next(delays))
         take(digest, block)
 
     monkeypatch.setattr(sha256_writer, "LARGE", 1)
-    monkeypatch.setattr(Digest, "_take", slowly)
-    with Digest() as digest:
+    monkeypatch.setattr(Sha256Writer, "_take", slowly)
+    with Sha256Writer() as digest:
         for block in (b"a", b"b", b"c"):
             digest.update(block)
         assert digest.digest() == sha256(b"abc").digest()
@@ -50,7 +50,7 @@ def test_windows_on_a_file_are_let_go_although_the_writing_failed(tmp_path: Path
 
 
 def _digest_and_fail(data: mmap.mmap) -> None:
-    with Digest() as digest:
+    with Sha256Writer() as digest:
         for start in range(0, len(data), sha256_writer.LARGE):
             with memoryview(data) as view, view[start : start + sha256_writer.LARGE] as window:
                 digest.update(window)

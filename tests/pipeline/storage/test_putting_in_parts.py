@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.storage import retry, upload
-from medsanitize.pipeline.storage.upload import Target
+from medsanitize.pipeline.storage.upload import UploadTarget
 from medsanitize.release.layout import ROOT, SUMS
 
 from tests.helpers.s3_server import Answer, Front, Instead, Process, free_port, s3_server, s3_server_on_disk
@@ -60,8 +60,8 @@ def release(tmp_path: Path) -> Path:
     return make_release(tmp_path / "release")
 
 
-def put(store: Store, release: Path, stop: Stop | None = None) -> None:
-    Target(f"s3://{store.bucket}/out").put(release, stop or Stop(), lambda _: None)
+def put(store: Store, release: Path, stop: Cancellation | None = None) -> None:
+    UploadTarget(f"s3://{store.bucket}/out").put(release, stop or Cancellation(), lambda _: None)
 
 
 def parts_put(front: Front) -> list[int]:
@@ -243,9 +243,9 @@ def test_a_second_run_of_the_same_bytes_that_ends_early_leaves_the_parts_of_the_
     ended: list[bool] = []
 
     def second() -> None:
-        stop = Stop()
+        stop = Cancellation()
         stop.number = signal.SIGTERM
-        with pytest.raises(Stopped):
+        with pytest.raises(Cancelled):
             put(store, release, stop)
         ended.append(True)
 
@@ -294,7 +294,7 @@ def test_an_upload_whose_beginning_went_unheard_is_abandoned_in_the_end(
 def test_only_uploads_of_files_of_the_release_are_abandoned(store: Store, release: Path, prefix: str) -> None:
     for key in (f"{prefix}{SLIDE}", f"{prefix}{SUMS}", f"{prefix}data/of-another", f"x{prefix}{SLIDE}"):
         store.client.create_multipart_upload(Bucket=store.bucket, Key=key)
-    Target(f"s3://{store.bucket}/{prefix}").put(release, Stop(), lambda _: None)
+    UploadTarget(f"s3://{store.bucket}/{prefix}").put(release, Cancellation(), lambda _: None)
     assert left(store) == sorted([f"{prefix}data/of-another", f"x{prefix}{SLIDE}"])
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from fsspec.config import conf
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError, UsageError
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage import retry, upload
 from medsanitize.pipeline.storage.filesystem import file_system
-from medsanitize.pipeline.storage.gcs_upload import put_in_a_session
-from medsanitize.pipeline.storage.retry import Absent
-from medsanitize.pipeline.storage.upload import Target
+from medsanitize.pipeline.storage.gcs_upload import upload_resumable
+from medsanitize.pipeline.storage.retry import ObjectNotFound
+from medsanitize.pipeline.storage.upload import UploadTarget
 from medsanitize.release.layout import ROOT, SUMS
 
 from tests.helpers.gcs_server import BUCKET, Bucket, GcsServer
@@ -62,7 +62,7 @@ def release(tmp_path: Path) -> Path:
 
 
 def put(release: Path) -> None:
-    Target(f"gs://{BUCKET}/out").put(release, Stop(), lambda _: None)
+    UploadTarget(f"gs://{BUCKET}/out").put(release, Cancellation(), lambda _: None)
 
 
 def test_a_release_is_put_as_it_is(bucket: Bucket, release: Path) -> None:
@@ -114,5 +114,5 @@ def test_a_bucket_that_is_removed_before_a_large_file_is_begun_is_told_of_as_suc
 ) -> None:
     """The name of a file may look like the address of an upload: it is quoted in what is asked."""
     bucket.gone = True
-    with pytest.raises(Absent):
-        put_in_a_session(release / SLIDE, f"gs://{BUCKET}/upload_id=7", 2**22, {}, mode="create")
+    with pytest.raises(ObjectNotFound):
+        upload_resumable(release / SLIDE, f"gs://{BUCKET}/upload_id=7", 2**22, {}, mode="create")

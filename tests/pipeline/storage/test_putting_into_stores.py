@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.storage import compare_listing, retry
-from medsanitize.pipeline.storage.upload import Target
+from medsanitize.pipeline.storage.upload import UploadTarget
 from medsanitize.release.layout import ROOT, SUMS
 
 from tests.helpers.s3_server import Answer, Front, Instead
@@ -42,8 +42,8 @@ def release(tmp_path: Path) -> Path:
     return folder
 
 
-def put(store: Store, release: Path, stop: Stop | None = None) -> None:
-    Target(f"s3://{store.bucket}/out").put(release, stop or Stop(), lambda _: None)
+def put(store: Store, release: Path, stop: Cancellation | None = None) -> None:
+    UploadTarget(f"s3://{store.bucket}/out").put(release, stop or Cancellation(), lambda _: None)
 
 
 def refusing(status: int, code: str, where: str, times: int, seen: list[str]) -> Instead:
@@ -172,7 +172,7 @@ def test_marks_of_folders_do_not_keep_a_release_from_becoming_one(
 def test_a_signal_while_the_store_is_listed_stops_the_run_before_the_root_is_put(
     store: Store, front: Front, release: Path, after: int
 ) -> None:
-    stop, pages = Stop(), []
+    stop, pages = Cancellation(), []
 
     def ask(_method: str, path: str) -> None:
         if "list-type" in path:
@@ -181,13 +181,13 @@ def test_a_signal_while_the_store_is_listed_stops_the_run_before_the_root_is_put
                 stop.number = signal.SIGTERM
 
     front.before = ask
-    with pytest.raises(Stopped):
+    with pytest.raises(Cancelled):
         put(store, release, stop)
     assert (len(pages), f"out/{ROOT}" in store.keys("out/")) == (after, False)
 
 
 def test_a_release_may_be_all_that_a_bucket_holds(store: Store, release: Path) -> None:
-    Target(f"s3://{store.bucket}").put(release, Stop(), lambda _: None)
+    UploadTarget(f"s3://{store.bucket}").put(release, Cancellation(), lambda _: None)
     assert store.keys("") == sorted((*DATA, SUMS, ROOT))
 
 

@@ -14,9 +14,9 @@ from medsanitize.pipeline.storage.compare_listing import lists_exactly
 from medsanitize.pipeline.storage.filesystem import file_system
 from medsanitize.pipeline.storage.open import reader_of
 from medsanitize.pipeline.storage.remote import RemoteReader
-from medsanitize.pipeline.storage.retry import Absent
-from medsanitize.pipeline.storage.sources import SourceProblem, opened_all, stamp_of, walk
-from medsanitize.pipeline.storage.upload import Target
+from medsanitize.pipeline.storage.retry import ObjectNotFound
+from medsanitize.pipeline.storage.sources import SourceProblem, open_source_files, stamp_of, walk
+from medsanitize.pipeline.storage.upload import UploadTarget
 from medsanitize.release import layout
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
@@ -143,7 +143,7 @@ def test_a_name_that_adlfs_takes_for_another_is_not_read(azure: BlobServer) -> N
     read = {}
     for found in walk(("abfs://c/in",)):
         try:
-            with opened_all([found.path], SEAL, stamp_of(SEAL, found)) as contents:
+            with open_source_files([found.path], SEAL, stamp_of(SEAL, found)) as contents:
                 read[found.path] = bytes(contents[0])
         except SourceProblem as problem:
             read[found.path] = problem.rule.encode()
@@ -158,9 +158,9 @@ def test_a_name_that_adlfs_takes_for_another_is_not_read(azure: BlobServer) -> N
 def test_an_archived_object_costs_itself_alone(azure: BlobServer) -> None:
     azure.blobs = Blobs({"in/a": b"x", "in/b": b"y"}, archived={"in/a"})
     archived, other = walk(("abfs://c/in",))
-    with pytest.raises(SourceProblem), opened_all([archived.path], SEAL, stamp_of(SEAL, archived)):
+    with pytest.raises(SourceProblem), open_source_files([archived.path], SEAL, stamp_of(SEAL, archived)):
         pass
-    with opened_all([other.path], SEAL, stamp_of(SEAL, other)) as contents:
+    with open_source_files([other.path], SEAL, stamp_of(SEAL, other)) as contents:
         assert bytes(contents[0]) == b"y"
 
 
@@ -198,12 +198,12 @@ def test_a_page_that_fails_for_a_moment_is_asked_for_again_alone(
 
 def test_a_place_beside_another_is_empty_and_one_with_anything_below_is_not(azure: BlobServer) -> None:
     azure.blobs = Blobs({"out2/a": b"x", "out": b""}, folders={"out"})
-    Target("abfs://c/out").require_empty()
+    UploadTarget("abfs://c/out").require_empty()
     azure.blobs = Blobs({"out//a": b"x"})
     with pytest.raises(UsageError, match="something lies"):
-        Target("abfs://c/out").require_empty()
+        UploadTarget("abfs://c/out").require_empty()
     with pytest.raises(UsageError, match="no such bucket"):
-        Target("abfs://none/out").require_empty()
+        UploadTarget("abfs://none/out").require_empty()
 
 
 @pytest.mark.parametrize("more", ["out//x", "out/data//x", "out/data/x", "out/data/a/x", "out/a /x"])
@@ -221,7 +221,7 @@ def test_a_place_that_holds_more_than_the_release_is_noticed(
 
 
 def test_what_lies_below_no_folder_is_absent() -> None:
-    with pytest.raises(Absent):
+    with pytest.raises(ObjectNotFound):
         list(RemoteReader("abfs").names_below("abfs://c/none", lambda: None))
 
 

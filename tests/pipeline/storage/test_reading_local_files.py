@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.runtime.encryption import Seal
-from medsanitize.pipeline.storage.local import root_at
+from medsanitize.pipeline.storage.local import local_root
 from medsanitize.pipeline.storage.protocol import LARGE
 from medsanitize.pipeline.storage.slide_files import is_slide_part
-from medsanitize.pipeline.storage.sources import SourceProblem, opened, stamp_of, walk
+from medsanitize.pipeline.storage.sources import SourceProblem, open_source, stamp_of, walk
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 SEAL = Seal(derive_sub_keys(bytes(range(64)), scope="project"))
@@ -53,7 +53,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, number: int, en
 def read(export: Path) -> bytes:
     """Read the file of the folder p as the walk finds it."""
     found = next(one for one in walk([export]) if one.path.endswith(b"/p/a"))
-    with opened(found.path, SEAL, stamp_of(SEAL, found)) as content:
+    with open_source(found.path, SEAL, stamp_of(SEAL, found)) as content:
         return bytes(content)
 
 
@@ -142,7 +142,7 @@ def test_a_folder_that_can_no_longer_be_listed_hides_no_slide_beside_a_label(
 def test_what_every_file_system_holds_tells_no_input_from_another(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "a").mkdir()
-    assert [name for name, _ in root_at(os.fsencode(tmp_path)).entries] == [b"a"]
+    assert [name for name, _ in local_root(os.fsencode(tmp_path)).entries] == [b"a"]
 
 
 # -- slides of several files --------------------------------------------------------------

@@ -15,7 +15,7 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.storage import retry, spool
 from medsanitize.pipeline.storage.filesystem import file_system
 from medsanitize.pipeline.storage.open import reader_of
-from medsanitize.pipeline.storage.protocol import LARGE, Found
+from medsanitize.pipeline.storage.protocol import LARGE, SourceEntry
 from medsanitize.pipeline.storage.sources import SourceProblem, walk
 
 from tests.helpers import slides
@@ -310,5 +310,5 @@ def test_a_web_server_that_lies_about_a_size_costs_that_file_alone(
 
 
 def test_found_things_do_not_show_their_names() -> None:
-    found = Found(NAME.encode(), "file")
+    found = SourceEntry(NAME.encode(), "file")
     assert NAME not in repr(found) + repr(dataclasses.replace(found, parts=(found,)))

@@ -17,9 +17,9 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.plan import plan
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Stop
+from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage import retry
-from medsanitize.pipeline.storage.upload import PART, Target
+from medsanitize.pipeline.storage.upload import PART, UploadTarget
 from medsanitize.policies.model import Policy
 from medsanitize.release.layout import ROOT, SUMS
 from medsanitize.release.registry import Registry
@@ -355,11 +355,11 @@ def large(tmp_path: Path) -> Path:
 
 
 def test_large_files_are_put_in_parts_and_not_again(store: Store, front: Front, large: Path) -> None:
-    target = Target(f"s3://{store.bucket}/out")
-    target.put(large, Stop(), lambda _: None)
+    target = UploadTarget(f"s3://{store.bucket}/out")
+    target.put(large, Cancellation(), lambda _: None)
     parts = [path for method, path in front.asked if method == "PUT" and "partNumber" in path]
     front.behave()
-    target.put(large, Stop(), lambda _: None)
+    target.put(large, Cancellation(), lambda _: None)
     assert (len(parts), stored(store)) == (3, digests_of(large))
     assert not [path for method, path in front.asked if "partNumber" in path]
 
@@ -368,7 +368,7 @@ def test_parts_that_a_killed_run_left_are_abandoned(store: Store, large: Path) -
     store.put(f"out/{SUMS}", (large / SUMS).read_bytes())
     store.client.create_multipart_upload(Bucket=store.bucket, Key="out/data/a.svs")
     elsewhere = store.client.create_multipart_upload(Bucket=store.bucket, Key="elsewhere/x")
-    Target(f"s3://{store.bucket}/out").put(large, Stop(), lambda _: None)
+    UploadTarget(f"s3://{store.bucket}/out").put(large, Cancellation(), lambda _: None)
     left = store.client.list_multipart_uploads(Bucket=store.bucket)["Uploads"]
     assert [one["UploadId"] for one in left] == [elsewhere["UploadId"]]
 
@@ -377,4 +377,4 @@ def test_a_stored_file_of_other_bytes_is_never_taken_for_its_own(store: Store, l
     store.put(f"out/{SUMS}", (large / SUMS).read_bytes())
     store.put("out/data/a.svs", b"x" * (large / "data" / "a.svs").stat().st_size)
     with pytest.raises(UsageError, match="another release"):
-        Target(f"s3://{store.bucket}/out").put(large, Stop(), lambda _: None)
+        UploadTarget(f"s3://{store.bucket}/out").put(large, Cancellation(), lambda _: None)

@@ -10,7 +10,7 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.pipeline.reporting.exit_report import RETURN_FILE
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.runtime.workspace import release_folder
 from medsanitize.pipeline.storage import retry
 from medsanitize.policies.model import Policy
@@ -73,14 +73,14 @@ def test_an_anonymous_run_that_failed_while_it_put_says_that_it_starts_again_and
 def test_an_anonymous_run_that_is_stopped_while_it_puts_says_that_it_starts_again(
     store: Store, front: Front, tmp_path: Path
 ) -> None:
-    policy, stop = into_store(store, tmp_path, "anonymous"), Stop()
+    policy, stop = into_store(store, tmp_path, "anonymous"), Cancellation()
 
     def ask(method: str, _path: str) -> None:
         if method == "PUT":
             stop.number = signal.SIGTERM
 
     front.before = ask
-    with pytest.raises(Stopped, match="it starts again"):
+    with pytest.raises(Cancelled, match="it starts again"):
         run(policy, ONE, stop=stop)
     assert "resumes" not in told_in(policy)
 

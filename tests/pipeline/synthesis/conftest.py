@@ -59,8 +59,8 @@ def generator(
 ) -> dict[str, Maker]:
     """Models that need no weights, in this process; tests may put another generator in its place."""
     held = {"now": Maker()}
-    monkeypatch.setattr(draw, "open_once", lambda *_: held["now"])
-    monkeypatch.setattr(stage, "open_once", lambda *_: held["now"])
+    monkeypatch.setattr(draw, "open_generator_once", lambda *_: held["now"])
+    monkeypatch.setattr(stage, "open_generator_once", lambda *_: held["now"])
     monkeypatch.setattr(stage, "open_verifiers", lambda *_: (Coarse(), Coarse()))
     monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: known)
     for module in (quality_module, quality_page):

@@ -72,7 +72,7 @@ def test_a_model_that_learned_from_a_part_is_found_where_the_generator_knows_few
 def test_more_images_than_the_memory_holds_are_refused_before_anything_is_drawn(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draw, "memory", lambda: 1 << 20)
-    monkeypatch.setattr(write_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(draw, "machine_memory", lambda: 1 << 20)
+    monkeypatch.setattr(write_objects, "generate_pixels", lambda *_: pytest.fail("drawn"))
     with pytest.raises(UsageError, match="GB of memory"):
         done(make(per_patient="1000"))

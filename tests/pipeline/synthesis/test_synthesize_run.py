@@ -11,12 +11,12 @@ import numpy as np
 import pydicom
 import pytest
 from medsanitize.pipeline.resume import page_path as review_page
-from medsanitize.pipeline.review.pages import make_review, take_decisions
+from medsanitize.pipeline.review.pages import apply_decisions, make_review
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.synthesis import write_objects
-from medsanitize.pipeline.synthesis.draw import Draw, apportioned
+from medsanitize.pipeline.synthesis.draw import SampleRequest, apportion
 from medsanitize.pipeline.synthesis.stage import page_path
 from medsanitize.pipeline.synthesis.write_objects import FIRST_ROW
 from medsanitize.policies.model import Policy
@@ -101,7 +101,7 @@ def test_too_few_patients_release_nothing_synthetic_and_originals_stay_dropped(
 def test_with_too_few_patients_nothing_is_drawn_and_what_it_takes_is_said(
     make: Make, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(write_objects, "generate_pixels", lambda *_: pytest.fail("drawn"))
     policy = make(table=people / "few.csv")
     done(policy)
     report = (policy.output / "report.html").read_text()
@@ -148,7 +148,7 @@ def test_only_flagged_images_are_replaced_where_the_policy_says_so(make: Make) -
 
 
 def test_with_nothing_to_replace_nothing_is_drawn(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_objects, "pixels_of", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(write_objects, "generate_pixels", lambda *_: pytest.fail("drawn"))
     assert gate(done(make(replace="flagged"))).result == "passed"
 
 
@@ -171,18 +171,18 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
 ) -> None:
     whole, cut = make("whole", form=form), make("cut", form=form)
     done(whole)
-    stop = Stop()
-    batches: list[tuple[Draw, ...]] = []
-    real = write_objects.pixels_of
+    stop = Cancellation()
+    batches: list[tuple[SampleRequest, ...]] = []
+    real = write_objects.generate_pixels
 
-    def counted(folder: Path, device: str, part: Sequence[Draw]) -> bytes:
+    def counted(folder: Path, device: str, part: Sequence[SampleRequest]) -> bytes:
         batches.append(tuple(part))
         made = real(folder, device, part)
         stop.number = 15 if len(batches) == 2 else 0
         return made
 
-    monkeypatch.setattr(write_objects, "pixels_of", counted)
-    with pytest.raises(Stopped):
+    monkeypatch.setattr(write_objects, "generate_pixels", counted)
+    with pytest.raises(Cancelled):
         done(cut, stop=stop)
     done(cut)
     assert len(batches) == len(set(batches))
@@ -205,7 +205,7 @@ def test_what_a_person_refuses_in_a_review_is_not_released(make: Make) -> None:
         "decisions": {synthetic[0]: "quarantine"},
     }
     (policy.state / "decisions.json").write_text(json.dumps(facts))
-    take_decisions(policy, policy.state / "decisions.json")
+    apply_decisions(policy, policy.state / "decisions.json")
     again = done(policy)
     result = run(policy, Options(workers=1, approve=again.digest))
     rows = list(read_rows(policy.output))
@@ -220,7 +220,7 @@ def test_what_a_person_refuses_in_a_review_is_not_released(make: Make) -> None:
     [(5, (1, 1), [3, 2]), (7, (5, 0, 2), [5, 0, 2]), (3, (1, 1, 1, 1), [1, 1, 1, 0])],
 )
 def test_numbers_are_shared_out_whole(total: int, shares: tuple[int, ...], counts: list[int]) -> None:
-    assert apportioned(total, shares) == counts
+    assert apportion(total, shares) == counts
 
 
 def test_people_are_told_apart() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from medsanitize.generators.quality import metrics as quality_module
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.stages.evidence import synthetic_of
 from medsanitize.pipeline.synthesis.stage import page_path
 from medsanitize.policies.model import Policy
@@ -145,7 +145,7 @@ def test_a_run_that_was_stopped_while_it_measured_ends_with_the_same_bytes(
 ) -> None:
     whole, cut = make("whole"), make("cut")
     done(whole)
-    stop = Stop()
+    stop = Cancellation()
     measured: list[int] = []
 
     def stopping(images: Any, *_: object) -> Any:
@@ -155,7 +155,7 @@ def test_a_run_that_was_stopped_while_it_measured_ends_with_the_same_bytes(
         return coarse_features(images)
 
     monkeypatch.setattr(quality_module, "features_of", stopping)
-    with pytest.raises(Stopped):
+    with pytest.raises(Cancelled):
         done(cut, stop=stop)
     assert not (cut.output / "RELEASE.json").exists()
     done(cut)

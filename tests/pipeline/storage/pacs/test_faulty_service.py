@@ -14,7 +14,7 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.storage.pacs.address import Instance, WebService, address_of
 from medsanitize.pipeline.storage.pacs.dicomweb import WebConnection
 from medsanitize.pipeline.storage.pacs.reader import PacsReader
-from medsanitize.pipeline.storage.pacs.retry import NotGiven, NotOffered, Passing
+from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, ServiceNotOffered, TransientFailure
 from medsanitize.pipeline.storage.pacs.stow_rs import WebReceiver
 
 WANTED = Instance("1.2", "3.4", "5.6")
@@ -87,7 +87,7 @@ def test_an_address_that_is_no_service_is_told(status: int, answering: Answering
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_service_that_is_busy_is_asked_again(status: int, answering: Answering) -> None:
-    with pytest.raises(Passing):
+    with pytest.raises(TransientFailure):
         answering(status).check()
 
 
@@ -97,7 +97,7 @@ def test_a_list_that_is_no_list_holds_nothing_or_is_asked_for_again(
 ) -> None:
     try:
         found = answering(200, body, kind="application/dicom+json").find((), {})
-    except (Passing, NotOffered):
+    except (TransientFailure, ServiceNotOffered):
         return
     assert not [one for one in found if one.get("StudyInstanceUID")]
 
@@ -129,7 +129,7 @@ def test_a_list_ends_with_a_page_that_is_empty(end: Told, listening: Answering) 
 def test_a_list_that_breaks_off_is_asked_for_again_and_not_taken_for_the_whole(
     status: int, above: tuple[str, ...], listening: Answering
 ) -> None:
-    with pytest.raises(Passing, match=f"HTTP status {status}"):
+    with pytest.raises(TransientFailure, match=f"HTTP status {status}"):
         pages(listening, FIRST, (status, b"")).find(above, {})
 
 
@@ -141,7 +141,7 @@ def test_access_that_is_refused_in_the_middle_of_a_list_is_told(status: int, lis
 
 @pytest.mark.parametrize("status", [400, 406, 500])
 def test_a_service_that_fails_does_not_say_that_nothing_is_there(status: int, answering: Answering) -> None:
-    with pytest.raises(Passing):
+    with pytest.raises(TransientFailure):
         answering(status).find(("1", "2"), {})
 
 
@@ -151,13 +151,13 @@ def test_a_service_may_say_that_nothing_is_there(status: int, answering: Answeri
 
 
 def test_a_service_that_does_not_page_is_not_read_in_part(listening: Answering) -> None:
-    with pytest.raises(NotOffered, match="same page again"):
+    with pytest.raises(ServiceNotOffered, match="same page again"):
         pages(listening, FIRST).find(("1", "2"), {})
 
 
 @pytest.mark.parametrize("status", [404, 406, 410, 500])
 def test_an_object_that_a_service_does_not_give_is_not_given(status: int, answering: Answering) -> None:
-    with pytest.raises(NotGiven):
+    with pytest.raises(ObjectRefused):
         answering(status).fetch(WANTED)
 
 
@@ -174,12 +174,12 @@ def test_access_refused_to_an_object_is_no_fault_of_the_object(status: int, answ
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_an_object_is_asked_for_again_where_the_service_is_busy(status: int, answering: Answering) -> None:
-    with pytest.raises(Passing):
+    with pytest.raises(TransientFailure):
         answering(status).fetch(WANTED)
 
 
 def test_an_object_that_was_cut_short_is_asked_for_again(answering: Answering) -> None:
-    with pytest.raises(Passing):
+    with pytest.raises(TransientFailure):
         answering(200, b"DICM" * 100, kind="application/dicom", promised=1000).fetch(WANTED)
 
 
@@ -270,5 +270,5 @@ def test_an_object_that_a_service_lists_is_taken_and_a_warning_says_changed(
 def test_an_object_that_a_service_lists_as_failed_or_not_at_all_is_refused(
     status: int, said: object, stores: Sends
 ) -> None:
-    with pytest.raises(NotGiven):
+    with pytest.raises(ObjectRefused):
         stores(status, said)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from medsanitize.pipeline.storage.pacs import cfind_cget
-from medsanitize.pipeline.storage.pacs.match_keys import Answer, ignored
+from medsanitize.pipeline.storage.pacs.match_keys import Answer, first_ignored_key
 from pydicom import Dataset
 
 
@@ -54,7 +54,7 @@ from pydicom import Dataset
 def test_an_answer_to_another_question_is_noticed(
     asked: Mapping[str, str], answer: Answer, key: str | None
 ) -> None:
-    assert ignored(asked, answer) == key
+    assert first_ignored_key(asked, answer) == key
 
 
 def test_an_answer_of_a_peer_gives_a_name_whole() -> None:

@@ -19,17 +19,17 @@ from medsanitize.pipeline.storage.pacs.address import (
     WebService,
     address_of,
     instance_in,
-    parsed,
+    parse_service,
     root_of,
+    selection_in,
     service_in,
     service_of,
-    wanted_in,
 )
 from medsanitize.pipeline.storage.pacs.check import check_pacs
 from medsanitize.pipeline.storage.pacs.match_keys import Answer
 from medsanitize.pipeline.storage.pacs.multipart import single_part
 from medsanitize.pipeline.storage.pacs.reader import PacsReader, reader
-from medsanitize.pipeline.storage.pacs.retry import NotGiven, Passing
+from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, TransientFailure
 from medsanitize.pipeline.storage.pacs.worklist import read_worklist
 from medsanitize.pipeline.storage.protocol import SourceProblem
 from medsanitize.policies.inputs import DicomWeb, Dimse
@@ -64,13 +64,13 @@ SERVICE = b"dimse://PACS@host:104/US/get"
 def test_an_address_says_what_the_policy_said_of_the_service(
     one: DicomWeb | Dimse, service: WebService | DimsePeer
 ) -> None:
-    assert parsed(service_in(root_of(one))) == service
+    assert parse_service(service_in(root_of(one))) == service
 
 
 @given(st.dictionaries(st.sampled_from(["StudyDate", "PatientName"]), st.text(min_size=1)))
 def test_an_address_says_what_is_wanted(query: dict[str, str]) -> None:
     one = Dimse(dimse="PACS@host:104", worklist=Path("/a folder/list?#.csv"), query=query)
-    assert wanted_in(root_of(one)) == (one.worklist, query)
+    assert selection_in(root_of(one)) == (one.worklist, query)
 
 
 def test_an_address_of_an_object_says_its_uids() -> None:
@@ -140,17 +140,17 @@ def test_the_one_part_of_an_answer_is_taken_out_byte_for_byte(content: bytes) ->
 
 @pytest.mark.parametrize("cut", [1, 2, 10, 30])
 def test_an_answer_that_was_cut_short_is_asked_for_again(cut: int) -> None:
-    with pytest.raises((Passing, NotGiven)):
+    with pytest.raises((TransientFailure, ObjectRefused)):
         single_part(TYPE, multipart(b"DICM" * 5)[:-cut])
 
 
 def test_an_answer_of_several_objects_is_none() -> None:
-    with pytest.raises(NotGiven):
+    with pytest.raises(ObjectRefused):
         single_part(TYPE, multipart(b"one", b"two"))
 
 
 def test_a_page_in_place_of_an_object_is_none() -> None:
-    with pytest.raises(NotGiven):
+    with pytest.raises(ObjectRefused):
         single_part("text/html", b"<html>sign in</html>")
 
 
@@ -195,7 +195,7 @@ class Plain:
 
     def check(self) -> None:
         if not self.up:
-            raise Passing("it is down")
+            raise TransientFailure("it is down")
 
     def check_port(self) -> None:
         pass
@@ -231,7 +231,8 @@ def opened(peer: Plain) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("times", "failure"), [(len(retry.PAUSES), Passing("busy")), (len(retry.FEW), NotGiven("no"))]
+    ("times", "failure"),
+    [(len(retry.PAUSES), TransientFailure("busy")), (len(retry.FEW), ObjectRefused("no"))],
 )
 def test_a_peer_that_fails_for_a_while_is_asked_again(times: int, failure: Exception) -> None:
     assert opened(Plain(fetch=failing(times, failure))) == b"object"
@@ -239,15 +240,15 @@ def test_a_peer_that_fails_for_a_while_is_asked_again(times: int, failure: Excep
 
 def test_an_object_that_a_peer_does_not_give_is_its_own_fault() -> None:
     with pytest.raises(SourceProblem, match="not-given-by-peer"):
-        opened(Plain(fetch=failing(99, NotGiven("no"))))
+        opened(Plain(fetch=failing(99, ObjectRefused("no"))))
 
 
 def test_an_object_that_brings_the_peer_down_each_time_is_its_own_fault() -> None:
     with pytest.raises(SourceProblem, match="not-given-by-peer"):
-        opened(Plain(fetch=failing(99, Passing("aborted"))))
+        opened(Plain(fetch=failing(99, TransientFailure("aborted"))))
 
 
-@pytest.mark.parametrize("failure", [Passing("busy"), NotGiven("HTTP status 500")])
+@pytest.mark.parametrize("failure", [TransientFailure("busy"), ObjectRefused("HTTP status 500")])
 def test_a_peer_that_stays_down_is_exit_5(failure: Exception) -> None:
     with pytest.raises(EnvironmentFailure, match="cannot be used: it is down"):
         opened(Plain(fetch=failing(99, failure), up=False))
@@ -255,7 +256,7 @@ def test_a_peer_that_stays_down_is_exit_5(failure: Exception) -> None:
 
 @pytest.mark.parametrize(
     ("times", "failure"),
-    [(len(retry.PAUSES) + 1, Passing("busy")), (len(retry.FEW) + 1, NotGiven("no"))],
+    [(len(retry.PAUSES) + 1, TransientFailure("busy")), (len(retry.FEW) + 1, ObjectRefused("no"))],
 )
 def test_an_object_is_asked_for_once_more_where_the_peer_is_well_again(
     times: int, failure: Exception
@@ -268,7 +269,7 @@ def test_a_peer_that_falls_again_over_an_object_and_stays_down_is_exit_5() -> No
 
     def fetch(asked: int) -> bytes:
         peer.up = asked <= len(retry.PAUSES) + 1
-        raise Passing("aborted")
+        raise TransientFailure("aborted")
 
     peer._fetch = fetch
     with pytest.raises(EnvironmentFailure, match="it is down"):
@@ -281,10 +282,11 @@ def test_a_refusal_ends_the_run_and_is_not_the_fault_of_an_object() -> None:
 
 
 @pytest.mark.parametrize(
-    "who", [parsed(SERVICE), parsed(b"dicomweb+https://token:VARIABLE@pacs.example.org/dicom-web")]
+    "who",
+    [parse_service(SERVICE), parse_service(b"dicomweb+https://token:VARIABLE@pacs.example.org/dicom-web")],
 )
 def test_what_is_said_of_a_service_names_neither_it_nor_its_credential(who: WebService | DimsePeer) -> None:
-    said = f"{who} {who!r} {retry.unreachable(who, 'busy')}"
+    said = f"{who} {who!r} {retry.pacs_unreachable(who, 'busy')}"
     assert not [one for one in ("PACS@", "host", "104", "US/", "example", "VARIABLE") if one in said]
 
 

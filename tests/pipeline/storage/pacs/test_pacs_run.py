@@ -16,7 +16,7 @@ import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.progress import Silent
+from medsanitize.pipeline.runtime.progress import NoProgress
 from medsanitize.pipeline.storage.open import reader_of
 from medsanitize.pipeline.storage.pacs import dicomweb
 from medsanitize.pipeline.storage.sources import address_of
@@ -37,7 +37,7 @@ reader_of(root).peer.find((), {"StudyDate": "20200101"})
 """
 
 
-class When(Silent):
+class When(NoProgress):
     """Does something once, as a stage begins."""
 
     def __init__(self, stage: str, deed: Callable[[], None]) -> None:

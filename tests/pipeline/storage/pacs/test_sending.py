@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
-from medsanitize.pipeline.jobs.send_to_pacs import Sent, send
+from medsanitize.pipeline.jobs.send_to_pacs import SendResult, send
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.progress import Silent
-from medsanitize.pipeline.runtime.signals import Stop, Stopped
+from medsanitize.pipeline.runtime.progress import NoProgress
+from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.release.manifest import read_rows
 
 from tests.helpers.hospital import prepare
@@ -42,14 +42,14 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orthanc]:
 
 
 @pytest.fixture
-def sends(release: Path, archive: Orthanc) -> Callable[..., Sent]:
+def sends(release: Path, archive: Orthanc) -> Callable[..., SendResult]:
     """Send the release one way, web or dimse, to the emptied archive."""
     archive.empty()
 
-    def way(how: str, stop: Stop | None = None) -> Sent:
+    def way(how: str, stop: Cancellation | None = None) -> SendResult:
         if how == "web":
-            return send(release, archive.web, Silent(), stop or Stop(), credential=LOGIN)
-        return send(release, archive.peer, Silent(), stop or Stop())
+            return send(release, archive.web, NoProgress(), stop or Cancellation(), credential=LOGIN)
+        return send(release, archive.peer, NoProgress(), stop or Cancellation())
 
     return way
 
@@ -60,14 +60,14 @@ def instances(release: Path) -> set[str]:
 
 @pytest.mark.parametrize("how", ["web", "dimse"])
 def test_every_object_of_a_release_arrives(
-    how: str, sends: Callable[..., Sent], release: Path, archive: Orthanc
+    how: str, sends: Callable[..., SendResult], release: Path, archive: Orthanc
 ) -> None:
     sent = sends(how)
     assert (sent.sent, set(archive.objects())) == (sent.objects, instances(release))
 
 
 def test_what_arrives_by_web_is_the_released_file_byte_for_byte(
-    sends: Callable[..., Sent], release: Path, archive: Orthanc
+    sends: Callable[..., SendResult], release: Path, archive: Orthanc
 ) -> None:
     sends("web")
     assert set(archive.objects().values()) == {
@@ -76,7 +76,7 @@ def test_what_arrives_by_web_is_the_released_file_byte_for_byte(
 
 
 def test_what_arrives_by_dimse_keeps_its_transfer_syntax(
-    sends: Callable[..., Sent], release: Path, archive: Orthanc
+    sends: Callable[..., SendResult], release: Path, archive: Orthanc
 ) -> None:
     sends("dimse")
     arrived = {
@@ -88,7 +88,7 @@ def test_what_arrives_by_dimse_keeps_its_transfer_syntax(
 
 @pytest.mark.parametrize("how", ["web", "dimse"])
 def test_sending_again_sends_what_is_missing_and_doubles_nothing(
-    how: str, sends: Callable[..., Sent], release: Path, archive: Orthanc
+    how: str, sends: Callable[..., SendResult], release: Path, archive: Orthanc
 ) -> None:
     first = sends(how)
     archive.remove(min(instances(release)))
@@ -97,16 +97,18 @@ def test_sending_again_sends_what_is_missing_and_doubles_nothing(
     assert len(archive.objects()) == first.objects
 
 
-def test_a_signal_stops_sending_between_two_objects(sends: Callable[..., Sent], archive: Orthanc) -> None:
-    stop = Stop()
+def test_a_signal_stops_sending_between_two_objects(
+    sends: Callable[..., SendResult], archive: Orthanc
+) -> None:
+    stop = Cancellation()
     stop.number = 15
-    with pytest.raises(Stopped):
+    with pytest.raises(Cancelled):
         sends("web", stop)
     assert archive.objects() == {}
 
 
 def test_what_a_peer_refuses_is_counted_and_said(
-    release: Path, archive: Orthanc, sends: Callable[..., Sent]
+    release: Path, archive: Orthanc, sends: Callable[..., SendResult]
 ) -> None:
     archive.kill()
     archive.set(Jpeg2000TransferSyntaxAccepted=False)
@@ -128,11 +130,11 @@ def test_a_release_that_was_changed_is_not_sent(tmp_path: Path, release: Path, a
     shutil.copytree(release, changed)
     (changed / "report.html").write_text("other")
     with pytest.raises(IntegrityError, match="nothing was sent"):
-        send(changed, archive.web, Silent(), Stop(), credential=LOGIN)
+        send(changed, archive.web, NoProgress(), Cancellation(), credential=LOGIN)
     assert archive.objects() == {}
 
 
-def test_an_archive_that_is_down_is_exit_5(archive: Orthanc, sends: Callable[..., Sent]) -> None:
+def test_an_archive_that_is_down_is_exit_5(archive: Orthanc, sends: Callable[..., SendResult]) -> None:
     archive.kill()
     try:
         with pytest.raises(EnvironmentFailure, match="cannot be used"):
@@ -144,12 +146,12 @@ def test_an_archive_that_is_down_is_exit_5(archive: Orthanc, sends: Callable[...
 @pytest.mark.parametrize("target", ["pacs.example.org", "A@b", "https://user:word@host/x", "A@b:99999"])
 def test_what_is_no_target_is_refused(target: str, release: Path) -> None:
     with pytest.raises(UsageError):
-        send(release, target, Silent(), Stop())
+        send(release, target, NoProgress(), Cancellation())
 
 
 def test_credentials_do_not_travel_in_the_clear(release: Path) -> None:
     with pytest.raises(UsageError, match="in the clear"):
-        send(release, "http://pacs.example.org/dicom-web", Silent(), Stop(), credential=LOGIN)
+        send(release, "http://pacs.example.org/dicom-web", NoProgress(), Cancellation(), credential=LOGIN)
 
 
 @pytest.mark.parametrize("option", ["--token", "--login"])
@@ -162,7 +164,13 @@ def test_a_secret_in_place_of_a_name_is_not_repeated(option: str, tmp_path: Path
 @pytest.mark.parametrize("name", ["a.b", "1A", "A B", "steward:word", "A" * 129])
 def test_what_no_variable_is_called_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no name of an environment variable"):
-        send(tmp_path, "https://pacs.example.org/dicom-web", Silent(), Stop(), credential=("token", name))
+        send(
+            tmp_path,
+            "https://pacs.example.org/dicom-web",
+            NoProgress(),
+            Cancellation(),
+            credential=("token", name),
+        )
 
 
 @pytest.mark.usefixtures("sends")

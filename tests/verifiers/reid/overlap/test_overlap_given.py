@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of, unseen_by
+from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of, unused_models
 from medsanitize.verifiers.reid.calibration import Calibration, calibrate
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile, read_calibration_file
@@ -77,7 +77,7 @@ def outcome(result: str, *held: Modality) -> Any:
 
 def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named() -> None:
     named: Any = {CHEST: Named("r")}
-    assert unseen_by(ModelPaths((Path("model"),)), Models(named), outcome("exclusive", SLIDE)) == (CHEST,)
+    assert unused_models(ModelPaths((Path("model"),)), Models(named), outcome("exclusive", SLIDE)) == (CHEST,)
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named(
 )
 def test_what_is_found_all_the_same_is_told(found: Any) -> None:
     named: Any = {CHEST: Named("r")}
-    assert unseen_by(ModelPaths((Path("model"),)), Models(named), found) == ()
+    assert unused_models(ModelPaths((Path("model"),)), Models(named), found) == ()

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from medsanitize.cli import cli
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.pipeline.runtime.progress import Silent
+from medsanitize.pipeline.runtime.progress import NoProgress
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from PIL import Image
 
@@ -148,7 +148,7 @@ def test_an_interrupted_training_ends_as_an_uninterrupted_one(tmp_path: Path) ->
 
     def train(name: str, stops: Any) -> None:
         classes = (LabelColumns(), "finding")
-        train_classification(rows, classes, recipe, None, tmp_path / name, Silent(), stops)
+        train_classification(rows, classes, recipe, None, tmp_path / name, NoProgress(), stops)
 
     train("whole", NEVER)
     with pytest.raises(InterruptedError):
