@@ -1,1 +1,1 @@
-"""Synthetic images: phantoms, a diffusion model, the gate that judges privacy, quality, explanations."""
+"""Synthetic images: phantoms, a diffusion model, the privacy gate, quality metrics, export, explanations."""

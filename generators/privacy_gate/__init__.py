@@ -1,1 +1,1 @@
-"""The anonymity gate: may these synthetic images be called verified-anonymous?"""
+"""The privacy gate: may synthetic images be released under the label of the gate?"""

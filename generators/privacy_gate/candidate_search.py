@@ -1,8 +1,8 @@
-"""Who is most alike: near images by the retrieval model, pairs scored by the verification model.
+"""Find the most similar image: candidates by the retrieval model, scores by the verification model.
 
-Where all pairs are too many, each image is compared with its nearest ones only. What that overlooks is not
-guessed: real pairs and controls that the same search would have missed get the lowest score when the
-threshold is calibrated, so that the share missed by search and score together is what is bounded.
+If there are too many pairs, each image is compared with its nearest candidates only. Calibration accounts
+for what the search misses: real pairs and positive controls that it would not have compared get the lowest
+score, so that the bound covers search and score together.
 """
 
 from __future__ import annotations
@@ -19,37 +19,40 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Up to this number all pairs are scored, so that the search misses nothing in small cohorts.
 EVERY_PAIR_UP_TO: Final = 1 << 21
-"""So many pairs are all scored; of more, each image's nearest ones."""
+# Fewer candidates would make the search, not the score, decide what is missed.
 FEWEST_CANDIDATES: Final = 64
+# Pairs per batch: bounds memory, and the time until a cancellation takes effect.
 _AT_ONCE: Final = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CandidateScores:
-    """Scores of images with those of the other split that they were compared with.
+    """Scores of images with their candidates in another split.
 
     Attributes
     ----------
     rows, scores
-        ``(n, candidates)``: rows of the other split and the scores with them.
+        Candidate rows of the other split and the scores with them, ``(n, candidates)``.
     """
 
     rows: NDArray[np.int64]
     scores: NDArray[np.float64]
 
     def best(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The highest score of each image and whose row it is, the lowest row of equal ones; -1 if none."""
+        """Highest score of each image and its row: the lowest row of equal scores, -1 without candidates."""
         import numpy as np
 
         if self.rows.shape[1] == 0:
             return np.full(len(self.rows), FLOOR), np.full(len(self.rows), -1, np.int64)
+        # Ties are broken by row: the order of candidates depends on the search library.
         place = np.lexsort((self.rows, -self.scores), axis=1)[:, :1]
         pick = np.take_along_axis
         return pick(self.scores, place, 1)[:, 0], pick(self.rows, place, 1)[:, 0]
 
     def best_among(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The highest score of each image with some rows, ``FLOOR`` where it was compared with none."""
+        """Highest score of each image with the given rows; ``FLOOR`` if it was compared with none of them."""
         import numpy as np
 
         among = np.isin(self.rows, rows)
@@ -57,7 +60,7 @@ class CandidateScores:
 
 
 def candidates_for(images: int, others: int) -> int:
-    """How many of the others each image is compared with: all of them where that is affordable."""
+    """Number of candidates per image; all images of the other split if the number of pairs allows it."""
     if images * others <= EVERY_PAIR_UP_TO:
         return others
     return min(others, max(FEWEST_CANDIDATES, EVERY_PAIR_UP_TO // images))
@@ -66,7 +69,19 @@ def candidates_for(images: int, others: int) -> int:
 def search_candidates(
     images: PairedEmbeddings, others: PairedEmbeddings, candidates: int, verifiers: Verifiers, stage: str
 ) -> CandidateScores:
-    """Compare every image with its nearest others."""
+    """Score every image with its nearest candidates.
+
+    Parameters
+    ----------
+    images, others
+        Embeddings of the probes and of the gallery.
+    candidates
+        Number of candidates per image, from `candidates_for`.
+    verifiers
+        The models.
+    stage
+        Name of the stage in the progress display.
+    """
     import numpy as np
 
     if candidates >= len(others):
@@ -82,7 +97,7 @@ def search_candidates(
 
 
 def search_radius(images: PairedEmbeddings, others: PairedEmbeddings, candidates: int) -> NDArray[np.float64]:
-    """Distance up to which the search compares each image with others, ``(n,)``."""
+    """Distance up to which the search finds candidates of each image, ``(n,)``; infinite for all pairs."""
     import numpy as np
 
     if candidates >= len(others):
@@ -99,9 +114,12 @@ def score_pairs(
     second: NDArray[np.int64],
     verifiers: Verifiers,
 ) -> NDArray[np.float64]:
-    """Scores of rows ``first`` of one split with rows ``second`` of the other, to seven places.
+    """Score rows ``first`` of one split with rows ``second`` of the other, rounded to seven decimal places.
 
-    It is the resolution of 32 bits near 1: the last bits depend on how a library blocks its sums.
+    Raises
+    ------
+    IntegrityError
+        If the model returns a score that is not finite.
     """
     import numpy as np
 
@@ -113,18 +131,20 @@ def score_pairs(
         verifiers.hears.advance(len(first[part]))
     if not np.isfinite(found).all():
         raise IntegrityError("The verification model gave a score that is no number", "Train it again")
+    # Float32 resolution near 1; lower bits depend on how a BLAS library blocks its sums.
     return found.round(7)
 
 
 def retrieval_distances(
     one: PairedEmbeddings, first: NDArray[np.int64], other: PairedEmbeddings, second: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Distances of the retrieval model, as the search measures them."""
+    """Distances of the retrieval model between pairs of rows, ``(pairs,)``."""
     import numpy as np
 
     found = np.empty(len(first), np.float64)
     for start in range(0, len(first), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
         difference = one.first[first[part]].astype(np.float64) - other.first[second[part]]
+        # Float32 like the distances of the index: calibration compares them with `search_radius`.
         found[part] = np.sqrt((difference * difference).sum(1)).astype(np.float32)
     return found

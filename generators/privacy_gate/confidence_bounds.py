@@ -1,8 +1,8 @@
-"""The threshold and what follows from it, by exact bounds.
+"""Match threshold and exact bounds of matches and copies.
 
-The threshold is an order statistic of one score a patient, so that at most a share of patients lies below it
-whatever the scores are distributed like (Wilks 1941). The share of images that reach it is bounded after
-Clopper and Pearson. The two together bound how many images are copies.
+The threshold is an order statistic of one score per patient, so that the share of patients below it is
+bounded for any distribution of scores (Wilks 1941). The share of images that reach it is bounded after
+Clopper and Pearson. Together they bound the share of copies.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MatchThreshold:
-    """From which score on two images count as a match.
+    """Score from which on two images match.
 
     Attributes
     ----------
     value
-        The score; at or above it is a match.
+        Scores at or above it are matches.
     patients
-        Who calibrated it, one score each.
+        Number of calibration patients, one score each.
     overlooked
-        How many of their scores may lie below it, so that at most the share asked for is missed.
+        Number of their scores that may be below it while the false non-match rate is kept.
     missed
-        Upper bound of the share of patients who are missed, with the confidence of a claim of two bounds.
+        Upper bound of the share of missed patients, at the confidence `CLAIMED`.
     needed
-        Empty, or what it would take to calibrate it; the value is then an estimate that promises nothing.
+        Data missing for a calibration, or empty. If not empty, `value` is an estimate without a guarantee.
     """
 
     value: float
@@ -46,19 +46,20 @@ class MatchThreshold:
 
 @dataclass(frozen=True, slots=True)
 class MatchBound:
-    """What so many matches among so many images mean.
+    """Bounds that follow from the number of matches among the generated images.
 
     Attributes
     ----------
     images, matches
-        Drawn, and those among them that match a patient.
+        Number of generated images and of those that match a patient.
     lower, upper
-        One-sided 95 % bounds of the share of images that match.
+        One-sided 95 % bounds of the share of matching images.
     copy_rate
-        Upper bound of the share of images that are copies of somebody's, of all that the generator makes.
+        Upper bound of the share of copies among all images that the generator makes.
     residual
-        The same of those that are left when matches are removed. Both hold together with what the threshold
-        misses in 95 % of cases, as far as copies are found as often as the controls are.
+        Upper bound of the share of copies among the images left after matches are removed. Both bounds hold
+        jointly with the miss rate of the threshold in 95 % of cases, provided that copies are found as often
+        as the positive controls.
     """
 
     images: int
@@ -72,9 +73,9 @@ class MatchBound:
 def lowest_scores(
     genuine: NDArray[np.float64], controls: Mapping[str, NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """The lowest score of each patient, over real pairs and every kind of control, ``(patients,)``.
+    """Lowest score of each patient over real pairs and all positive controls, ``(patients,)``.
 
-    A threshold that keeps to a rate for these keeps to it for each kind, and no bound is paid for a kind.
+    A threshold that holds for the minimum holds for each kind, without a multiple-testing correction.
     """
     import numpy as np
 
@@ -82,10 +83,17 @@ def lowest_scores(
 
 
 def threshold(scores: NDArray[np.float64], missed: float) -> MatchThreshold:
-    """The highest score that overlooks at most a share of patients, at 95 %, from one score a patient.
+    """Highest score that misses at most a share of patients, at 95 % confidence.
 
-    With ``r`` scores of ``n`` below it the share below is a Beta(r + 1, n - r) variable for any distribution
-    without ties, and with ties it is smaller.
+    With ``r`` of ``n`` scores below it, the share of the population below is Beta(r + 1, n - r) distributed
+    for any continuous distribution; ties make it smaller.
+
+    Parameters
+    ----------
+    scores
+        One score per patient, from `lowest_scores`.
+    missed
+        Permitted share of missed patients.
     """
     import numpy as np
 
@@ -93,24 +101,28 @@ def threshold(scores: NDArray[np.float64], missed: float) -> MatchThreshold:
     overlooked = max_errors(count, missed)
     ascending = np.sort(scores)
     if overlooked < 0:
+        # Too few patients for a guarantee: the estimate serves the report, `needed` blocks a pass.
         estimate = float(ascending[int(missed * count)]) if count else FLOOR
         needed = (
             f"{patients_needed(missed):,} patients to calibrate on with two images or more, and there are"
             f" {count:,}"
         )
         return MatchThreshold(estimate, count, 0, 1.0, needed)
+    # max_errors() may allow every score to be below; the threshold must remain one of the scores.
     overlooked = min(overlooked, count - 1)
     bound = clopper_pearson(overlooked, count, CLAIMED)[1]
     return MatchThreshold(float(ascending[overlooked]), count, overlooked, bound)
 
 
 def bound(images: int, matches: int, missed: float) -> MatchBound:
-    """Bound the share of matches, of copies and of copies that removing the matches leaves.
+    """Bound the share of matches, of copies, and of copies left after matches are removed.
 
-    Of a share ``c`` of copies at least ``c (1 - missed)`` match, so ``c`` is at most the bound of matches
-    over ``1 - missed``; ``c missed`` copies stay among at least ``1 - matches`` of the images.
+    Of a share ``c`` of copies, at least ``c (1 - missed)`` match: ``c`` is at most the bound of matches
+    divided by ``1 - missed``. A share ``c missed`` of copies remains among at least ``1 - matches`` of the
+    images.
     """
     lower, upper = clopper_pearson(matches, images)
+    # Each of the two bounds behind a claim takes half of alpha (Bonferroni).
     claimed = clopper_pearson(matches, images, CLAIMED)[1]
     copies = claimed / (1 - missed) if missed < 1 else 1.0
     left = claimed * missed / ((1 - missed) * (1 - claimed)) if missed < 1 and claimed < 1 else 1.0

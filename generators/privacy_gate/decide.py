@@ -1,4 +1,4 @@
-"""How the verdict is reached; what cannot be said is never said in favour of the images."""
+"""Decide the verdict of the privacy gate; missing data never counts in favor of the images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,24 @@ from medsanitize.verifiers.reid.calibration import Rate, clopper_pearson
 def decide_verdict(
     scores: Scores, linked: Rate, attacks: Attacks, subject: GateSubject, terms: GateParameters
 ) -> GateVerdict:
-    """Put everything together. What cannot be said is never said in the images' favour."""
+    """Combine threshold, bound and attacks to a verdict.
+
+    Parameters
+    ----------
+    scores
+        Scores of all splits and of the positive controls.
+    linked
+        Share of training patients to whom an image links.
+    attacks
+        Results of the alarm and of the two vetoes.
+    subject, terms
+        What is judged, and by which parameters.
+
+    Returns
+    -------
+    GateVerdict
+        ``failed`` needs evidence, ``passed`` needs all data; anything else is ``insufficient_data``.
+    """
     limit = scores.threshold(terms)
     images = len(scores.training)
     found = bound(images, int((scores.training >= limit.value).sum()), limit.missed)
@@ -24,8 +41,10 @@ def decide_verdict(
     needed = tuple(one for one in lacks if one)
     vetoed = attacks.membership.veto or attacks.extraction.veto
     state: GateState = "passed"
+    # Without a threshold there are no matches, so neither a pass nor a failure has a basis.
     if limit.needed:
         state = "insufficient_data"
+    # The lower bound fails a generator even with few images: more images could not make it pass.
     elif vetoed or found.lower > terms.most or (enough and found.upper > terms.most):
         state = "failed"
     elif needed:
@@ -49,7 +68,7 @@ def decide_verdict(
 
 
 def rate(errors: int, of: int) -> Rate:
-    """A share with its exact one-sided bounds; of nothing, all that is possible."""
+    """A share with exact one-sided bounds; with ``of`` 0 the bounds are 0 and 1."""
     if not of:
         return Rate(0.0, 0, 0, 0.0, 1.0)
     return Rate(errors / of, errors, of, *clopper_pearson(errors, of))

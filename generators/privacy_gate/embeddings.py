@@ -1,4 +1,4 @@
-"""What the verifiers see of images: preprocessed images of one size on every split, and their vectors."""
+"""Preprocess images of all splits alike and embed them with both models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT_ONCE: Final = 64
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PairedEmbeddings:
-    """Vectors of images: ``first`` of the retrieval model, ``second`` of the verification model."""
+    """Embeddings of images: ``first`` by the retrieval model, ``second`` by the verification model."""
 
     first: NDArray[np.float32]
     second: NDArray[np.float32]
@@ -29,13 +29,13 @@ class PairedEmbeddings:
         return len(self.first)
 
     def part(self, rows: NDArray[np.int64]) -> PairedEmbeddings:
-        """Those of some rows."""
+        """Select rows."""
         return PairedEmbeddings(self.first[rows], self.second[rows])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verifiers:
-    """The models that look, and who hears how far they are."""
+    """The retrieval and verification models, with progress and cancellation."""
 
     retrieval: Retrieval
     verification: Verification
@@ -43,7 +43,7 @@ class Verifiers:
     stops: Cancellation
 
     def see(self, squares: NDArray[np.uint8], stage: str) -> PairedEmbeddings:
-        """Look at preprocessed images, ``(n, size, size)``."""
+        """Embed preprocessed images, ``(n, size, size)``, with both models."""
         self.hears.stage(stage, len(squares))
         first, second = [], []
         for start in range(0, len(squares), AT_ONCE):
@@ -58,6 +58,7 @@ class Verifiers:
 def _joined(parts: Sequence[NDArray[np.float32]], model: Encoder) -> NDArray[np.float32]:
     import numpy as np
 
+    # concatenate() rejects an empty list: a split may have no images.
     empty = np.empty((0, model.dimension), np.float32)
     return np.ascontiguousarray(np.concatenate([empty, *parts]), np.float32)
 
@@ -70,8 +71,9 @@ def preprocess_images(
     stops: Cancellation,
     rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
-    """Pictures, or those of some rows, as the generator's preprocessed images, ``(n, size, size)``,
-    one at a time.
+    """Preprocess pictures, or the given rows of them, to ``(n, size, size)``.
+
+    Pictures are read one at a time, so that only the preprocessed images are in memory.
     """
     import numpy as np
 

@@ -1,9 +1,8 @@
-"""The extraction attempt: can somebody's image be got out of the generator?
+"""Extraction attack: can training images be obtained from the generator?
 
-Blind, after Carlini et al. 2023: what comes out of a generator again and again is taken for memorised. A
-patient counts as extracted when two draws match each other and both match the patient. With a hint: an image
-under much noise is given to the generator; who is restored more often of the training patients than of the
-holdout's was remembered.
+Blind, after Carlini et al. 2023: an image that a generator repeats is taken for memorized. A patient counts
+as extracted if two samples match each other and the patient. With hints: the generator restores heavily
+noised images; more restored patients in training than in the holdout are evidence of memorization.
 """
 
 from __future__ import annotations
@@ -20,29 +19,30 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Share of the noise schedule applied to a hint: leaves little of the layout and none of the detail.
 STRENGTH: Final = 0.6
-"""Of the noise on the hint: of the look little is left, of the detail nothing."""
+# Each hint takes a sampling run.
 MOST_HINTS: Final = 256
+# Bounds the pairs per patient (190); two matching samples are already an extraction.
 _MOST_DRAWS: Final = 20
-"""Draws of one patient that are compared with each other; more would show nothing new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What the attempt got out.
+    """Result of the extraction attack.
 
     Attributes
     ----------
     extracted
-        Training patients who came out of blind draws twice.
+        Training patients extracted by blind sampling.
     hints
-        Patients of either split whose noised image was given to the generator.
+        Patients per split whose noised image was given to the generator.
     restored, restored_others
-        Those of training and of holdout who came out as themselves.
+        Patients of training and of holdout whose restored image matches the original.
     chance
-        How often the two differ so where nothing was remembered (Fisher's exact test).
+        p-value of the difference (Fisher's exact test, one-sided).
     needed
-        Empty, or what it would take to make the attempt.
+        Data missing for the attack, or empty.
     """
 
     extracted: int
@@ -54,7 +54,7 @@ class Extraction:
 
     @property
     def veto(self) -> bool:
-        """Whether anybody was extracted, or training patients are restored more than chance explains."""
+        """Whether a patient was extracted, or training patients are restored significantly more often."""
         return self.extracted > 0 or self.chance <= 1 - TESTED
 
 
@@ -65,14 +65,18 @@ def extracted_patients(
     threshold: float,
     verifiers: Verifiers,
 ) -> int:
-    """How many patients have two draws that match them and each other.
+    """Number of patients with two samples that match them and each other.
 
     Parameters
     ----------
     draws : PairedEmbeddings
         The synthetic images.
     scores, patients : array, shape (images,)
-        Of each image its highest score with a training image, and whose that is.
+        Highest score of each image with a training image, and the patient of that image.
+    threshold : float
+        Score from which on images match.
+    verifiers : Verifiers
+        The models.
     """
     import numpy as np
 
@@ -90,7 +94,17 @@ def extracted_patients(
 def extraction(
     extracted: int, members: NDArray[np.float64], others: NDArray[np.float64], threshold: float
 ) -> Extraction:
-    """Judge the attempt; ``members`` and ``others`` are scores of restored images with their originals."""
+    """Evaluate the attack.
+
+    Parameters
+    ----------
+    extracted
+        Result of `extracted_patients`.
+    members, others
+        Scores of restored images with their originals, training and holdout.
+    threshold
+        Score from which on images match.
+    """
     count = min(len(members), len(others))
     if count < FEWEST_MEMBERS:
         needed = f"{FEWEST_MEMBERS} patients in training and in holdout each, and the smaller has {count:,}"
@@ -99,5 +113,6 @@ def extraction(
 
     restored, not_members = int((members >= threshold).sum()), int((others >= threshold).sum())
     everybody = len(members) + len(others)
+    # sf(k - 1) is P(X >= k): the tail of Fisher's exact test includes the observed count.
     chance = float(hypergeom.sf(restored - 1, everybody, restored + not_members, len(members)))
     return Extraction(extracted, count, restored, not_members, chance)

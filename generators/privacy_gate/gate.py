@@ -1,8 +1,8 @@
-"""The gate: may images of a generator be called verified-anonymous, and which of them match a patient?
+"""The privacy gate: calibrate on three splits, then judge images of a generator.
 
-Three splits that share no patient: what the generator was trained on, a holdout, and a calibration.
-Everything is seen as the generator's preprocessed images by a retrieval and a verification model that were
-trained on none of them.
+The splits share no patient: the training data of the generator, a holdout and a calibration split. All
+images are preprocessed as for the generator and compared by a retrieval and a verification model that were
+trained on none of these patients.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TrainingMatches:
-    """Who synthetic images are most like.
+    """Most similar training images of synthetic images. Contains PHI.
 
     Attributes
     ----------
     score, row
-        Highest score of each image, and which training image it is with.
+        Highest score of each image, and the row of that training image.
     matched
-        Whether it reaches the threshold: such an image must go.
+        Whether the score reaches the threshold; such an image must be removed.
     """
 
     score: NDArray[np.float64]
@@ -68,18 +68,18 @@ class TrainingMatches:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GateResult:
-    """What became of images; everything except the verdict contains PHI.
+    """Result of the gate; everything except the verdict contains PHI.
 
     Attributes
     ----------
     kept
-        Which images match no patient, ``(n,)``.
+        Whether each image matches no patient, ``(n,)``.
     nearest, score
-        The training image that each is most like, and the score.
+        Most similar training image of each image, and the score.
     verdict
-        On the generator's images as they were drawn.
+        On the generator, from all images before removal.
     scores
-        For figures.
+        Input of the score plot.
     """
 
     kept: NDArray[np.bool_]
@@ -91,12 +91,24 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrivacyGate:
-    """A gate that is calibrated for one generator.
+    """A gate calibrated for one generator.
 
     Attributes
     ----------
     threshold
-        From which score on images match.
+        Score from which on images match.
+    verifiers
+        The models, with progress and cancellation.
+    terms, subject
+        Parameters, and models and sizes of the splits.
+    patients, training
+        Patient and embeddings of each training image.
+    compared
+        Equal samples of training and holdout.
+    genuine, controls
+        Lowest score of each calibration patient: of real pairs, and of each kind of positive control.
+    size
+        Width and height of the generator's images in pixels.
     """
 
     threshold: MatchThreshold
@@ -112,14 +124,15 @@ class PrivacyGate:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """What it would take where no threshold could be calibrated: no image can pass then; else empty."""
+        """Data missing for a calibration; empty if the gate is calibrated. Otherwise no image can pass."""
         if not self.threshold.needed:
             return ()
+        # Reported together, so that the user learns everything that is missing before sampling.
         attempt = extraction(0, *self.compared.restored, self.threshold.value)
         return tuple(one for one in (self.threshold.needed, attempt.needed) if one)
 
     def match(self, synthetic: NDArray[np.uint8]) -> TrainingMatches:
-        """Find who images are most like, ``(n, size, size)``: for those drawn after the verdict."""
+        """Find the most similar training images of images ``(n, size, size)`` generated after the verdict."""
         seen = self._see(synthetic)
         found = search_candidates(
             seen, self.training, self.subject.candidates, self.verifiers, "search training images"
@@ -128,10 +141,10 @@ class PrivacyGate:
         return TrainingMatches(score, row, score >= self.threshold.value)
 
     def judge(self, synthetic: NDArray[np.uint8]) -> GateResult:
-        """Judge the generator by images it drew, ``(n, size, size)``.
+        """Judge the generator by a sample of its images, ``(n, size, size)``.
 
-        How many was settled before anything was known of them, and all that were drawn are here: a bound of
-        what was chosen to be judged would bound nothing.
+        The number of images must be fixed before any is compared, and all of them must be given: a bound from
+        selected images would be invalid.
         """
         seen = self._see(synthetic)
         candidates = self.subject.candidates
@@ -155,8 +168,9 @@ class PrivacyGate:
         return self.verifiers.see(synthetic, "look at synthetic images")
 
     def _scores(self, seen: PairedEmbeddings, found: CandidateScores, score: NDArray[np.float64]) -> Scores:
-        """The holdout's share of candidates is the training's, so that neither is searched more deeply."""
+        """Scores with equal samples of training and holdout, which are searched equally deeply."""
         own, everybody = len(self.compared.rows.holdout), max(len(self.training), 1)
+        # Rounded up: the holdout's share of candidates is at least the one of training.
         candidates = min(own, -(-self.subject.candidates * own // everybody))
         others = search_candidates(
             seen, self.compared.holdout, candidates, self.verifiers, "search holdout images"
@@ -214,7 +228,7 @@ def evaluate_privacy(
     stops: Cancellation,
     terms: GateParameters | None = None,
 ) -> GateResult:
-    """Calibrate a gate and judge images by it; see `calibrate_gate` and `PrivacyGate.judge`."""
+    """Calibrate a gate and judge images; see `calibrate_gate` and `PrivacyGate.judge`."""
     gate = calibrate_gate(
         training, holdout, calibration, generator, retrieval, verification,
         images=len(synthetic), hears=hears, stops=stops, terms=terms,
@@ -235,23 +249,31 @@ def calibrate_gate(
     stops: Cancellation,
     terms: GateParameters | None = None,
 ) -> PrivacyGate:
-    """Calibrate a gate: look at all splits, send controls through the generator, set the threshold.
+    """Calibrate a gate: embed all splits, make positive controls with the generator, set the threshold.
 
     Parameters
     ----------
     training, holdout, calibration : Split
-        What the generator was trained on, all of it, and two splits of other patients. Only patients of two
-        images or more calibrate.
+        All images that the generator was trained on, and two splits of other patients. Only calibration
+        patients with at least two images are used.
+    generator : Generator
+        The generator to be judged.
+    retrieval, verification
+        Models for images of the same modality, trained on none of the patients.
     images : int
-        How many images are to be judged: of very many, each is compared with near training images only.
+        Number of images to be judged; determines the number of candidates per image.
+    hears, stops
+        Progress and cancellation.
+    terms : GateParameters, optional
+        Parameters of the verdict.
 
     Raises
     ------
     UsageError
-        If splits share a patient or an image, one is of another length than its patients, there is no
-        training image, or the models are made for different images.
+        If splits share a patient or an image, the lengths within a split differ, there is no training image,
+        or the models are for different modalities.
     IntegrityError
-        If a model gives what is no image or no number.
+        If a model returns an invalid image or a score that is not finite.
     """
     _check_models(generator, retrieval, verification)
     splits = {"training": training, "holdout": holdout, "calibration": calibration}

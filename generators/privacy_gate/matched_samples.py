@@ -1,8 +1,7 @@
-"""Two splits made equal: as many patients, and as many images of each, so that only training tells them
-apart.
+"""Equal samples of two splits: equally many patients, and equally many images of each pair of patients.
 
-If the generator kept nothing of its training patients, they and the holdout's could be exchanged. Every test
-that compares the two leans on that alone, and so on patients, never on images.
+If the generator memorized nothing, training and holdout patients are exchangeable. The tests that compare
+the splits rely on this exchangeability only, and therefore count patients instead of images.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MatchedSamples:
-    """Rows of either split in pairs of patients.
+    """Rows of both splits, grouped by pairs of patients.
 
     Attributes
     ----------
     training, holdout
         Rows of the splits, of equal length.
     pairs
-        Number of the pair of patients that a row belongs to, from 0; of both splits alike.
+        Pair of patients of each row, numbered from 0; the same for both splits.
     """
 
     training: NDArray[np.int64]
@@ -33,11 +32,11 @@ class MatchedSamples:
 
     @property
     def patients(self) -> int:
-        """Patients of either split."""
+        """Number of patients per split."""
         return int(self.pairs[-1]) + 1 if len(self.pairs) else 0
 
     def highest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The highest value of each patient, ``(patients,)``, of one for each row."""
+        """Highest value of each patient, ``(patients,)``, from one value per row."""
         import numpy as np
 
         found = np.full(self.patients, -np.inf)
@@ -45,14 +44,14 @@ class MatchedSamples:
         return found
 
     def first_of_each(self) -> NDArray[np.int64]:
-        """Places of the first row of each pair."""
+        """Index of the first row of each pair."""
         import numpy as np
 
         return np.asarray(np.unique(self.pairs, return_index=True)[1], np.int64)
 
 
 def match_samples(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> MatchedSamples:
-    """Choose as many patients of either split by chance, pair those with about as many images, cut to equal.
+    """Select equally many random patients per split, pair them by number of images and cut to equal numbers.
 
     Parameters
     ----------
@@ -61,6 +60,7 @@ def match_samples(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> Ma
     """
     import numpy as np
 
+    # Fixed seed: a verdict must be reproducible, not repeatable until it is favorable.
     draw = np.random.default_rng(0)
     splits = [np.unique(one) for one in (training, holdout)]
     count = min(len(one) for one in splits)
@@ -71,6 +71,7 @@ def match_samples(training: NDArray[np.int64], holdout: NDArray[np.int64]) -> Ma
         begins = np.searchsorted(patients[order], chosen)
         ends = np.searchsorted(patients[order], chosen, side="right")
         own = [order[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        # Pairing in order of size loses the fewest images to the cut.
         rows.append(sorted(own, key=len, reverse=True))
     kept = [min(len(one), len(other)) for one, other in zip(*rows, strict=True)]
     first, second = (

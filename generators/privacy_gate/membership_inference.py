@@ -1,9 +1,9 @@
-"""The membership attack: whose images were trained on, told from the synthetic images alone.
+"""Membership inference attack: which patients were in the training data, from the synthetic images only?
 
-After RMIA (Zarifzadeh, Liu and Shokri 2024) with the images in place of the model's likelihood: how much
-nearer somebody's image is to a synthetic one than to one of other real people. What is near to everything is
-no member for that. RMIA then counts the people whose ratio is smaller; that keeps the order, and the order is
-all that a rate needs, so the ratio itself is used.
+After RMIA (Zarifzadeh, Liu and Shokri 2024), with distances to the synthetic images instead of the model's
+likelihood: how much nearer an image is to a synthetic image than to images of other patients. An image that
+is near to everything is thus not called a member. RMIA ranks the ratio among a population, which preserves
+the order; a rate depends on the order only, so the ratio is used directly.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Stands for the distance 0 of an exact copy, which has no logarithm.
 _NEAREST: Final = 1e-6
-"""A copy is at no distance; this stands for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipInference:
-    """What the attack reaches at one false positive in a hundred.
+    """Result of the attack at a false positive rate of 1 %.
 
     Attributes
     ----------
     patients
-        Of either split, members and others.
+        Number of patients per split.
     recognised
-        Members called members, with at most 1 % of the others called so.
+        Training patients called members while at most 1 % of the holdout patients are.
     rate, lower, upper
-        Their share (the true positive rate), and one-sided exact bounds of it, split among the tests.
+        True positive rate, with exact one-sided bounds at the confidence `TESTED`.
     chance
-        How often as many are recognised where nothing was learned of anybody, exactly.
+        Exact p-value: probability of this many if nothing was memorized.
     needed
-        Empty, or what it would take to make the attack.
+        Data missing for the attack, or empty.
     """
 
     patients: int
@@ -50,22 +50,29 @@ class MembershipInference:
 
     @property
     def veto(self) -> bool:
-        """Whether it recognises more members than chance."""
+        """Whether more members are recognized than chance explains."""
         return self.chance <= 1 - TESTED
 
 
 def likelihood_ratio(synthetic: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How much nearer the nearest synthetic image is than the nearest of other people, as a logarithm."""
+    """Log ratio of the distance to the nearest other patient and to the nearest synthetic image."""
     import numpy as np
 
     return np.asarray(np.log(np.maximum(others, _NEAREST)) - np.log(np.maximum(synthetic, _NEAREST)))
 
 
 def membership_inference(members: NDArray[np.float64], others: NDArray[np.float64]) -> MembershipInference:
-    """Attack with one number a patient: members are called who exceed all but 1 % of the others.
+    """Call those members whose value exceeds all but 1 % of the holdout's; one value per patient.
 
-    Without any learning, of ``n`` others the share of people above the (r + 1)-th highest is a
-    Beta(r + 1, n - r) variable, and so the number of members above it beta-binomial.
+    Parameters
+    ----------
+    members, others
+        Highest log ratio of each patient of training and holdout.
+
+    Notes
+    -----
+    Without memorization the share of people above the (r + 1)-th highest of ``n`` holdout values is
+    Beta(r + 1, n - r) distributed, so the number of members above it is beta-binomial.
     """
     import numpy as np
 
@@ -75,8 +82,10 @@ def membership_inference(members: NDArray[np.float64], others: NDArray[np.float6
         return MembershipInference(count, 0, 0.0, 0.0, 1.0, 1.0, needed)
     from scipy.stats import betabinom  # type: ignore[import-untyped]
 
+    # The epsilon keeps 0.01 * 100 from being truncated to 0.
     allowed = int(FALSE_POSITIVE * len(others) + 1e-9)
     limit = np.sort(others)[::-1][allowed]
+    # Strictly above: tied members are not recognized, so that ties do not inflate the rate.
     recognised = int((members > limit).sum())
     lower, upper = clopper_pearson(recognised, len(members), TESTED)
     chance = float(betabinom.sf(recognised - 1, len(members), allowed + 1, len(others) - allowed))

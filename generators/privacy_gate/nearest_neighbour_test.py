@@ -1,7 +1,7 @@
-"""Are the images nearer to the patients who were trained on than to those who were not?
+"""Nearest neighbor test: are synthetic images nearer to training patients than to holdout patients?
 
-An alarm and no more: images of no one are as near to both, but a generator that copies one time in a hundred
-hardly moves the share.
+An alarm only. A generator that memorized nothing gives a share of one half, but one that copies every
+hundredth image hardly changes it.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# With the observed value 10,000 in total, so that the quantile is an integer rank.
 _DRAWS: Final = 9_999
+# Permutations per block: bounds memory.
 _AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class NearestNeighborTest:
-    """How many images are nearer to training than to holdout.
+    """Share of images that are nearer to training than to holdout.
 
     Attributes
     ----------
     share
-        Of the images.
+        Of all images.
     lower
-        One-sided bound of it; 0.5 or less says nothing.
+        One-sided lower bound; above 0.5 it raises the alarm.
     images, patients
-        Images, and patients of either split.
+        Number of images, and of patients per split.
     """
 
     share: float
@@ -40,26 +42,26 @@ class NearestNeighborTest:
 
     @property
     def alarm(self) -> bool:
-        """Whether more are nearer to training than chance explains."""
+        """Whether significantly more images are nearer to training."""
         return self.lower > 0.5
 
 
 def nearest_neighbor_test(
     nearest: NDArray[np.int64], in_training: NDArray[np.bool_], patients: int
 ) -> NearestNeighborTest:
-    """Judge where images have their nearest image.
+    """Test where images have their nearest neighbor, with a permutation test by patient pairs.
 
-    Images that are near one patient are not independent. Which patient of a pair was trained on is exchanged
-    by chance, 9,999 times, and the bound is what that leaves of the share.
+    Images near one patient are not independent. The null distribution therefore exchanges, 9,999 times, which
+    patient of each pair was trained on.
 
     Parameters
     ----------
     nearest : array of int, shape (images,)
         Pair of patients, from 0, that the nearest image belongs to.
     in_training : array of bool, shape (images,)
-        Whether it is of the pair's training patient.
+        Whether that is the training patient of the pair.
     patients : int
-        Pairs.
+        Number of pairs.
     """
     import numpy as np
 
@@ -74,6 +76,6 @@ def nearest_neighbor_test(
         for start in range(0, _DRAWS, _AT_ONCE)
     ]
     by_chance = np.sort(np.concatenate(moved)) / (2 * images)
-    # Of as many draws and the one that happened, this one is the rank that the confidence asks for.
+    # Rank of the confidence among the permutations and the observed value.
     rank = int(np.ceil(TESTED * (_DRAWS + 1))) - 1
     return NearestNeighborTest(float(share), float(max(share - by_chance[rank], 0.0)), images, patients)

@@ -1,4 +1,4 @@
-"""What the gate promises, and what it is judged by."""
+"""Parameters and error budget of the privacy gate."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from typing import Final
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.calibration import CONFIDENCE, samples_needed
 
+# The label of images that pass. It describes the tests and makes no statement of law.
 LABEL: Final = "no match found by these attacks at this bound"
-"""What a set of images that passes is called. It is no statement of law."""
 
+# Total error probability of a claim; the bounds behind one claim share it (Bonferroni).
 ALPHA: Final = round(1 - CONFIDENCE, 9)
-"""How often what is claimed may be wrong, in all: the bounds behind one claim share it (Bonferroni)."""
+# Two bounds are behind the copy rate and the residual: that of misses and that of matches.
 CLAIMED: Final = 1 - ALPHA / 2
-"""Confidence of either bound behind the copy rate and the residual: of what is missed, and of matches."""
+# Nearest neighbor, membership and restoration test: those that could reject an honest generator.
 TESTS: Final = 3
-"""Tests that may turn on an honest generator: closeness, membership, restoration. They share ALPHA too."""
 TESTED: Final = 1 - ALPHA / TESTS
+# False positive rate at which membership inference is measured.
 FALSE_POSITIVE: Final = 0.01
-"""Share of people not trained on whom the membership attack may call members."""
+# Patients per split below which this false positive rate cannot be measured.
 FEWEST_MEMBERS: Final = round(1 / FALSE_POSITIVE)
-"""Patients on either split without whom such a share cannot be seen."""
 MISSED: Final = 0.01
 MOST: Final = 0.001
+# Lowest possible score; used for pairs that the search did not compare.
 FLOOR: Final = 0.0
-"""Score of a pair that the search overlooks: the lowest there is."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateParameters:
-    """What may be chosen.
+    """Parameters that a policy may set.
 
     Attributes
     ----------
     missed
-        Share of patients whose images the threshold may overlook (the false non-match rate, beta).
+        Permitted false non-match rate of the threshold, by patient (beta).
     most
-        Highest upper bound of the share of images that match a patient (u*).
+        Permitted upper bound of the share of images that match a patient (u*).
     strength
-        Of the image-to-image copies among the positive controls.
+        Strength of the image-to-image positive controls.
 
     Raises
     ------
     UsageError
-        If one of them is not between 0 and 1.
+        If a value is not between 0 and 1, exclusive.
     """
 
     missed: float = MISSED
@@ -59,10 +59,10 @@ class GateParameters:
 
 
 def images_needed(most: float = MOST) -> int:
-    """How many images without a match it takes for an upper bound of ``most``: 2,995 for 0.1 %."""
+    """Images without a match needed for an upper bound of ``most``: 2,995 for 0.1 %."""
     return samples_needed(most)
 
 
 def patients_needed(missed: float = MISSED) -> int:
-    """How many patients without a miss it takes to calibrate a threshold: 299 for 1 %."""
+    """Patients without a miss needed to calibrate a threshold: 299 for 1 %."""
     return samples_needed(missed)

@@ -1,8 +1,8 @@
-"""Positive controls: copies that are known to be copies, and what the verifiers score them.
+"""Positive controls: altered copies of real images that the gate must recognize, and their scores.
 
-A threshold that finds real images of one patient need not find a copy that went through an autoencoder. So
-images of the calibration's patients go through the generator's own pipeline, and through what a copy meets on
-its way in any case, and the threshold has to find these too.
+A threshold that matches real images of one patient may miss a copy that passed through an autoencoder.
+Calibration images are therefore altered by the generator's own pipeline and by common image operations, and
+the threshold must match these copies too.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 RECONSTRUCTED: Final = "reconstructed"
 VARIED: Final = "varied"
+# The largest rotation in degrees; shifts, scales and contrasts are shares. As in training augmentation.
 TURN: Final = 4.0
 SHIFT: Final = 0.04
 SCALE: Final = 0.06
 CONTRAST: Final = 0.1
-"""Degrees, shares of the split, of the size and of the contrast that a copy may be changed by."""
 _QUALITY: Final = 40
+# Standard deviation in pixels. Removes the finest detail only: the autoencoder is a control of its own.
 _BLUR: Final = 1.0
-"""Deviation of the blur, pixels: what softens the finest detail. The autoencoder is a control of its own."""
-# Far from the seeds that people give: a control is no image of the set.
+# Outside the range of usual seeds, so that no control equals a generated image.
 _SEEDS: Final = 1 << 61
 
 
@@ -44,9 +44,20 @@ def copies(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> Mapping[str, NDArray[np.uint8]]:
-    """Copies of images by what was done to them, each ``(n, size, size)``.
+    """Make all positive controls, by name, each ``(n, size, size)``.
 
-    Through the autoencoder; image to image at a low strength; blurred; moved; written as JPEG.
+    Parameters
+    ----------
+    squares
+        Preprocessed calibration images, ``(n, size, size)``.
+    classes
+        Class of each image, ``(n,)``.
+    generator
+        Makes the first two: autoencoder round trip and image-to-image.
+    strength
+        Of image-to-image, between 0 and 1.
+    hears, stops
+        Progress and cancellation.
     """
     hears.stage("make controls", 2 * len(squares))
     return {
@@ -68,7 +79,7 @@ def image_to_image(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> NDArray[np.uint8]:
-    """Images made again from images by the generator, by seeds of their own."""
+    """Noise images to a strength and let the generator restore them, with seeds that no sample uses."""
 
     def make(part: slice) -> NDArray[np.uint8]:
         seeds = [_SEEDS + number for number in range(part.start, part.stop)]
@@ -83,12 +94,12 @@ def generate_in_batches(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> NDArray[np.uint8]:
-    """What a generator makes of images, a few at a time.
+    """Apply a generator to images batch by batch.
 
     Raises
     ------
     IntegrityError
-        If it gives back something else than as many images of the same size.
+        If the result differs from the input in number, size or type of the images.
     """
     import numpy as np
 
@@ -104,7 +115,7 @@ def generate_in_batches(
 
 
 def gaussian_blur(squares: NDArray[np.uint8], deviation: float) -> NDArray[np.uint8]:
-    """Images under a Gaussian of so many pixels."""
+    """Blur images with a Gaussian; ``deviation`` in pixels."""
     import numpy as np
     from scipy.ndimage import gaussian_filter  # type: ignore[import-untyped]
 
@@ -113,10 +124,10 @@ def gaussian_blur(squares: NDArray[np.uint8], deviation: float) -> NDArray[np.ui
 
 
 def transform_geometry(squares: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Images turned, scaled, shifted and of other contrast, at random, as far as training changes them.
+    """Rotate, scale, shift and change the contrast of images at random, within the range of training.
 
-    A generator that learned from changed images remembers those. Edges are repeated; each image has a
-    change of its own by its place alone.
+    A generator trained on augmented images memorizes augmented images. Edges are repeated. The change depends
+    on the index of the image only.
     """
     import numpy as np
     from scipy.ndimage import affine_transform
@@ -136,7 +147,7 @@ def transform_geometry(squares: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def jpeg_round_trip(squares: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """Images written as JPEG and read again."""
+    """Encode images as JPEG and decode them."""
     import numpy as np
     from PIL import Image
 
@@ -151,9 +162,18 @@ def jpeg_round_trip(squares: NDArray[np.uint8], quality: int) -> NDArray[np.uint
 def genuine_scores(
     seen: PairedEmbeddings, patients: NDArray[np.int64], within: NDArray[np.float64], verifiers: Verifiers
 ) -> NDArray[np.float64]:
-    """The lowest score of any two images of a patient, ``(patients,)`` in the order of their numbers.
+    """Lowest score of any two images of each patient, ``(patients,)``, sorted by patient number.
 
-    A pair that lies beyond ``within``, of either image, would not have been compared: it gets ``FLOOR``.
+    Parameters
+    ----------
+    seen
+        Embeddings of the calibration images.
+    patients
+        Patient of each image, ``(n,)``.
+    within
+        Search radius of each image, ``(n,)``. Pairs beyond it would not be compared and get ``FLOOR``.
+    verifiers
+        The models.
     """
     import numpy as np
 
@@ -178,7 +198,7 @@ def control_scores(
     within: NDArray[np.float64],
     verifiers: Verifiers,
 ) -> NDArray[np.float64]:
-    """The lowest score of any copy of a patient's images with its original; beyond ``within``, ``FLOOR``."""
+    """Lowest score of any copy of each patient with its original, ``(patients,)``; see `genuine_scores`."""
     import numpy as np
 
     rows = np.arange(len(originals), dtype=np.int64)
@@ -189,7 +209,7 @@ def control_scores(
 
 
 def lowest(scores: NDArray[np.float64], patients: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The lowest score of each patient, in the order of their numbers."""
+    """Lowest score of each patient, sorted by patient number."""
     import numpy as np
 
     order = np.lexsort((scores, patients))

@@ -1,4 +1,4 @@
-"""The curves of scores behind a verdict: how far apart copies, patients and synthetic images lie."""
+"""Plot of the score distributions behind a verdict."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+# Percentiles instead of values: the plot is published and must not show the score of an individual.
 _STEPS: Final = 101
-"""Percentiles: a curve shows how scores lie, not what anybody's is."""
+# Scores of exactly 0 and 1 have no log-odds.
 _EDGE: Final = 1e-7
 
 
 def score_curves(scores: Scores, threshold: float) -> str:
-    """Draw the share of patients or images that reach each score, as an SVG element.
+    """Plot the share of patients or images that reach each score, as an SVG element.
 
-    Solid: synthetic images by their closest image of training and of the holdout. Dashed: what the threshold
-    must find, the worst real pair and the worst copy of each patient. The upright line is the threshold.
+    Solid: synthetic images with training and with holdout. Dashed: real pairs and positive controls, which
+    the threshold must match. Vertical line: the threshold.
     """
 
     def paint(axes: Axes) -> None:
@@ -53,7 +54,7 @@ def _curve(axes: Axes, scores: NDArray[np.float64], label: str, **style: Any) ->
 
 
 def _stretched(scores: Any) -> Any:
-    """Scores crowd at 0 and 1; their log-odds do not."""
+    """Log-odds: they separate scores that crowd at 0 and 1."""
     import numpy as np
 
     inside = np.clip(scores, _EDGE, 1 - _EDGE)

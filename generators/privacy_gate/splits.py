@@ -1,4 +1,4 @@
-"""Three splits that share no patient: what the generator was trained on, a holdout, a calibration."""
+"""The three splits of the gate, which share no patient: training, holdout and calibration."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Split:
     Attributes
     ----------
     pictures
-        Read when they are asked for, one after the other, each once.
+        Read on access, in order, each once.
     patients
-        Number of each image's patient, ``(n,)``; one numbering for all three splits.
+        Patient of each image, ``(n,)``; one numbering for all three splits.
     classes
-        Number of each image's class to the generator, ``(n,)``; zeros where it takes none.
+        Class of each image for the generator, ``(n,)``; zeros for a generator without classes.
     """
 
     pictures: Sequence[ImageArray]
@@ -37,7 +37,13 @@ class Split:
 
 
 def check_splits(splits: Mapping[str, Split]) -> None:
-    """Raise UsageError unless every image has a patient and a class, and no patient is in two splits."""
+    """Check that every image has a patient and a class, and that splits share no patient.
+
+    Raises
+    ------
+    UsageError
+        If they do not, or there is no training image.
+    """
     import numpy as np
 
     for name, split in splits.items():
@@ -55,7 +61,14 @@ def check_splits(splits: Mapping[str, Split]) -> None:
 
 
 def check_shared_images(squares: Mapping[str, NDArray[np.uint8]]) -> None:
-    """An image that is in two splits is of one person, whatever the table calls them."""
+    """Check that splits share no preprocessed image.
+
+    Raises
+    ------
+    UsageError
+        If an image is in two splits.
+    """
+    # Equal pixels show one patient, even if the table gives them different patients.
     found = [{one.tobytes() for one in split} for split in squares.values()]
     if len(set().union(*found)) < sum(map(len, found)):
         raise UsageError(
@@ -64,7 +77,7 @@ def check_shared_images(squares: Mapping[str, NDArray[np.uint8]]) -> None:
 
 
 def paired(patients: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of patients who have two images or more."""
+    """Rows of patients with at least two images."""
     import numpy as np
 
     _, inverse, counts = np.unique(patients, return_inverse=True, return_counts=True)
@@ -72,7 +85,7 @@ def paired(patients: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def sizes(splits: Mapping[str, Split]) -> dict[str, int]:
-    """Images and patients of every split."""
+    """Number of images and patients by split."""
     import numpy as np
 
     found = {}

@@ -1,4 +1,4 @@
-"""The statement: every number behind a verdict, in words. It shows and names nobody."""
+"""The statement: every number behind a verdict, as sentences. It contains no PHI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIMITS = (
 
 
 def statement(verdict: GateVerdict) -> tuple[str, ...]:
-    """Lines that print everything: verdict, clauses, models, sizes, limits."""
+    """Lines of the verdict, its clauses, the models, the sizes and the limits of the tests."""
     told = {
         "passed": f"Passed: {LABEL}.",
         "failed": "Failed: the images must not be released under the label.",
@@ -42,7 +42,7 @@ def statement(verdict: GateVerdict) -> tuple[str, ...]:
 
 
 def undrawn(subject: GateSubject, needed: Sequence[str]) -> tuple[str, ...]:
-    """Lines on a generator of which nothing was drawn, since no threshold could be calibrated."""
+    """Lines for a generator that was not sampled because no threshold could be calibrated."""
     return (
         _not_calibratable(needed),
         "No image was drawn: none could have passed.",
@@ -61,7 +61,7 @@ def _subject(subject: GateSubject) -> tuple[str, str]:
 
 
 def clauses_of(verdict: GateVerdict) -> tuple[Clause, ...]:
-    """The seven clauses, in the order of the manual."""
+    """Return the seven clauses in the order of the manual."""
     return (
         _threshold(verdict),
         _controls(verdict),
@@ -114,6 +114,7 @@ def _decision(verdict: GateVerdict) -> Clause:
         state, said = "not_run", f"{most:.3%} takes {needed:,} images without a match"
     else:
         state, said = "not_met", f"the bound {verdict.upper:.3%} is more than {most:.3%}"
+    # Last: without a threshold the number of matches means nothing, whatever the bound.
     if verdict.threshold.needed:
         state = "not_run"
     return Clause("Bound", state, said)

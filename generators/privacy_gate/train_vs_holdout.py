@@ -1,4 +1,4 @@
-"""Training and holdout compared: how images of either lie to other people, and what noise restores."""
+"""Compare equal samples of training and holdout: distances to other patients, and restoration from noise."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TrainHoldoutComparison:
-    """Training and holdout, made equal, before any synthetic image is seen.
+    """Equal samples of training and holdout, measured before any synthetic image is compared.
 
     Attributes
     ----------
     rows
-        Which images of either split.
+        The selected images of both splits.
     training, holdout
-        Their vectors, in the order of the rows.
+        Their embeddings, in the order of the rows.
     others
-        Distance of each to its nearest image of the calibration: training's, then holdout's.
+        Distance of each image to the nearest calibration image; training, then holdout.
     restored
-        Scores of restored images with their originals: training's, then holdout's.
+        Scores of restored images with their originals; training, then holdout.
     """
 
     rows: MatchedSamples
@@ -50,12 +50,25 @@ def compare_train_holdout(
     generator: Generator,
     verifiers: Verifiers,
 ) -> TrainHoldoutComparison:
-    """Compare training and holdout where they are equal: distances to others, and restoration from noise."""
+    """Measure distances to other patients and restoration from noise on equal samples.
+
+    Parameters
+    ----------
+    splits, squares
+        The splits by name, and their preprocessed images.
+    training, calibration
+        Embeddings of these splits.
+    generator
+        Restores noised images.
+    verifiers
+        The models.
+    """
     import numpy as np
 
     rows = match_samples(splits["training"].patients, splits["holdout"].patients)
     own = training.part(rows.training)
     other = verifiers.see(squares["holdout"][rows.holdout], "look at holdout images")
+    # One hint per patient: the test counts patients.
     hints = rows.first_of_each()[:MOST_HINTS]
     restored = []
     for name, chosen, split in (("training", rows.training, own), ("holdout", rows.holdout, other)):
@@ -78,7 +91,7 @@ def compare_train_holdout(
 
 
 def nearest_of(among: PairedEmbeddings, of: PairedEmbeddings) -> NDArray[np.float64]:
-    """Distance of each image to the nearest among others, 1 where there are none."""
+    """Distance of each image to its nearest image among others, ``(n,)``; 1 if there are none."""
     import numpy as np
     from medsanitize.verifiers.reid.index.exact import nearest
 

@@ -1,4 +1,4 @@
-"""The verdict: what was measured, clause by clause, and whether the images may carry the label."""
+"""The verdict: measurements, clauses, and whether the images may carry the label."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GateState = Literal["passed", "failed", "insufficient_data"]
+# Version of the JSON form.
 _FORMAT: Final = 1
 ClauseState = Literal["met", "not_met", "not_run", "alarm"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Scores:
-    """One number a patient or an image, in no order that names anybody; for figures and for the verdict.
+    """One score per patient or image, without identifiers.
 
     Attributes
     ----------
     genuine
-        Lowest score of two images of one patient, ``(patients of the calibration,)``.
+        Lowest score of two images of each calibration patient, ``(patients,)``.
     controls
-        Lowest score of a copy with its original by what was done to it, each of the same patients.
+        Lowest score of each patient's copies with their originals, by kind of control.
     training
         Highest score of each synthetic image with a training image, ``(images,)``.
     equal, holdout
-        The same with the holdout, and with as many training patients of as many images.
+        The same with an equal sample of training patients, and with the holdout.
     """
 
     genuine: NDArray[np.float64]
@@ -51,13 +52,13 @@ class Scores:
     holdout: NDArray[np.float64]
 
     def threshold(self, terms: GateParameters) -> MatchThreshold:
-        """The threshold that the real pairs and the controls ask for."""
+        """The threshold that real pairs and positive controls require."""
         return threshold(lowest_scores(self.genuine, self.controls), terms.missed)
 
 
 @dataclass(frozen=True, slots=True)
 class Attacks:
-    """What stands beside the bound: an alarm and two vetoes."""
+    """Tests in addition to the bound: an alarm and two vetoes."""
 
     closeness: NearestNeighborTest
     membership: MembershipInference
@@ -66,14 +67,14 @@ class Attacks:
 
 @dataclass(frozen=True, slots=True)
 class GateSubject:
-    """What the verdict is about.
+    """What is judged.
 
     Attributes
     ----------
     digests
-        Of the models: ``generator``, ``retrieval``, ``verification``.
+        Digests of the models: ``generator``, ``retrieval``, ``verification``.
     sizes
-        Images and patients of each split by name.
+        Number of images and patients by split.
     candidates
         Training images that each synthetic image was compared with.
     """
@@ -85,30 +86,30 @@ class GateSubject:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """Whether the images may be called verified-anonymous, and everything behind it.
+    """Verdict of the gate with everything it is based on. Contains no PHI.
 
     Attributes
     ----------
     state
-        ``passed``, ``failed``, or ``insufficient_data`` where there are too few patients or images to say.
+        ``passed``, ``failed``, or ``insufficient_data`` if there are too few patients or images.
     clauses
         In the order of the manual.
     threshold, bound
-        From which score on images match; what so many matches mean.
+        The match threshold, and the bounds that follow from the matches.
     terms, subject
-        What was asked for, and of what.
+        Parameters, and what was judged.
     false_match
-        Share of the images that match a patient of an equally large holdout, who cannot have been copied.
+        Share of the images that match a holdout patient, who cannot have been copied.
     equal_match
-        The same of as many training patients.
+        Share of the images that match a patient of an equal sample of training.
     controls
-        Share of the calibration's patients of whom every copy is found, by kind.
+        Share of calibration patients all of whose copies are found, by kind of control.
     linked
-        Rs: the share of training patients to whom an image links, before matches are removed.
+        Rs: share of training patients to whom an image links, before matches are removed.
     attacks
         The alarm and the vetoes.
     needed
-        What it would take where it is not calibratable.
+        Data missing for a verdict.
     """
 
     state: GateState
@@ -131,36 +132,36 @@ class GateVerdict:
 
     @property
     def images(self) -> int:
-        """Images drawn (n)."""
+        """Number of generated images (n)."""
         return self.bound.images
 
     @property
     def matches(self) -> int:
-        """Images that match a training patient (k)."""
+        """Number of images that match a training patient (k)."""
         return self.bound.matches
 
     @property
     def upper(self) -> float:
-        """One-sided 95 % bound of the share of images that match (U)."""
+        """One-sided 95 % upper bound of the share of matching images (U)."""
         return self.bound.upper
 
     @property
     def copy_rate(self) -> float:
-        """Bound of the share of copies among what the generator makes."""
+        """Upper bound of the share of copies among the generator's images."""
         return self.bound.copy_rate
 
     @property
     def residual(self) -> float:
-        """Bound of the share of copies among what is left when matches are removed."""
+        """Upper bound of the share of copies after matches are removed."""
         return self.bound.residual
 
     @property
     def label(self) -> str:
-        """What the images may be called; empty unless the verdict is ``passed``."""
+        """The label of the images; empty unless the verdict is ``passed``."""
         return LABEL if self.passed else ""
 
     def to_json(self) -> str:
-        """Strict JSON: keys sorted, no NaN; no image, no patient, no score of anybody."""
+        """Return strict JSON: sorted keys, no NaN, no images and no individual scores."""
         facts = {"format": _FORMAT, "passed": self.passed, "label": self.label, **asdict(self)}
         return json.dumps(facts, sort_keys=True, allow_nan=False)
 
@@ -172,11 +173,11 @@ class Clause:
     Attributes
     ----------
     name
-        What it is about.
+        Subject of the clause.
     state
-        ``not_run`` is never as good as ``met``; an ``alarm`` is reported but does not change the verdict.
+        ``not_run`` never counts as ``met``; an ``alarm`` is reported but does not change the verdict.
     sentence
-        What was found, with the numbers.
+        The finding, with its numbers.
     """
 
     name: str

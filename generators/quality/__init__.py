@@ -1,1 +1,1 @@
-"""How good synthetic images are: like the real ones, as varied, as useful; all figures with intervals."""
+"""Quality of synthetic images: fidelity, diversity and class agreement, each with a 95 % interval."""

@@ -1,4 +1,4 @@
-"""Do synthetic images teach the classes of real ones? A classifier of one side, tested on the other."""
+"""Class agreement: a classifier trained on real or synthetic features is tested on the other."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Five parts keep 80 % of the patients for training in each.
 FOLDS: Final = 5
+# The seeds of this package differ, so that the metrics do not share their random draws.
 _SEED: Final = 20_241_021
 Side = Literal["real", "synthetic"]
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often a classifier says the class that an image was labelled with or made for.
+    """How often a classifier predicts the class that an image is labeled with or was sampled for.
 
     Attributes
     ----------
     trained_on, tested_on
-        Real on real is cross-fitted over five parts of the patients: what is to be reached.
+        ``real`` on ``real`` is cross-fitted by patient, over `FOLDS` parts: the level to be reached.
     images
-        Tested.
+        Number of test images.
     accuracy
-        Share of images.
+        Share of correctly classified images.
     balanced
-        Mean over the classes of the share of their images.
+        Mean recall over the classes.
     f1
-        Mean over the classes of F1.
+        Mean F1 over the classes.
     """
 
     trained_on: Side
@@ -46,7 +48,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class LabeledFeatures:
-    """Features ``(n, d)``, classes ``(n,)`` from 0 and groups ``(n,)`` from 0 of images that have a class."""
+    """Features ``(n, d)``, classes ``(n,)`` and groups ``(n,)`` of labeled images; numbers start at 0."""
 
     features: NDArray[np.float32]
     classes: NDArray[np.int64]
@@ -54,7 +56,15 @@ class LabeledFeatures:
 
 
 def agreements(real: LabeledFeatures, synthetic: LabeledFeatures, count: int) -> tuple[Agreement, ...]:
-    """Real on real, synthetic on real, real on synthetic; both sides have every one of ``count`` classes."""
+    """Measure agreement for real on real, synthetic on real and real on synthetic.
+
+    Parameters
+    ----------
+    real, synthetic
+        Every one of the classes occurs in both.
+    count
+        Number of classes.
+    """
     ours = fit_softmax(real.features, real.classes, count)
     theirs = fit_softmax(synthetic.features, synthetic.classes, count)
     return (
@@ -65,7 +75,7 @@ def agreements(real: LabeledFeatures, synthetic: LabeledFeatures, count: int) ->
 
 
 def cross_fitted(images: LabeledFeatures, count: int) -> NDArray[np.int64]:
-    """The class of each image by a classifier that saw no image of its group."""
+    """Predict the class of each image with a classifier that was trained on other groups only."""
     import numpy as np
 
     groups = np.random.default_rng(_SEED).permutation(int(images.groups.max()) + 1)
@@ -82,13 +92,25 @@ def cross_fitted(images: LabeledFeatures, count: int) -> NDArray[np.int64]:
 def score(
     trained_on: Side, tested_on: Side, images: LabeledFeatures, said: NDArray[np.int64], count: int
 ) -> Agreement:
-    """Compare what a classifier said with the classes; groups are drawn as wholes."""
+    """Compare predicted classes with the labels.
+
+    Parameters
+    ----------
+    trained_on, tested_on
+        Copied to the result.
+    images
+        The test images. Whole groups are resampled for the intervals.
+    said
+        Predicted classes, ``(n,)``.
+    count
+        Number of classes.
+    """
     import numpy as np
 
     groups = int(images.groups.max()) + 1
 
     def counts(classes: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Images of each group and class, ``(groups, count)``."""
+        """Number of images by group and class, ``(groups, count)``."""
         cells = images.groups[kept] * count + classes[kept]
         return np.bincount(cells, minlength=groups * count).reshape(groups, count).astype(np.float64)
 
@@ -111,8 +133,9 @@ def score(
 
 
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over the classes that a draw has."""
+    """Mean over the classes that occur in a resample."""
     import numpy as np
 
+    # A resample of few groups may lack a class, whose ratio is then 0 / 0.
     there = np.isfinite(values)
     return ratio(np.where(there, values, 0).sum(1), there.sum(1))

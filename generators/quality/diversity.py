@@ -1,4 +1,4 @@
-"""How much images of one side differ from each other."""
+"""Diversity of a set of images: structural similarity and feature distance over all pairs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# At most 64 images are compared: SSIM is computed for each of the 2,016 pairs.
 IMAGES: Final = 64
-"""Images of a side that are compared at most: every pair of them."""
 _SEED: Final = 20_241_020
 
 
@@ -25,11 +25,11 @@ class Diversity:
     Attributes
     ----------
     images
-        How many were compared, drawn at random.
+        Number of images compared, selected at random.
     ssim
-        Structural similarity: lower is more varied.
+        Mean structural similarity; lower is more varied.
     distance
-        Euclidean distance of features: higher is more varied.
+        Mean Euclidean distance of features; higher is more varied.
     """
 
     images: int
@@ -40,20 +40,21 @@ class Diversity:
 def diversity(
     squares: NDArray[np.float32], features: NDArray[np.float32], groups: NDArray[np.int64]
 ) -> Diversity:
-    """Compare every pair of up to ``IMAGES`` images, one a group.
+    """Compare every pair of up to ``IMAGES`` images, one image per group.
 
     Parameters
     ----------
     squares
-        ``(n, s, s)`` in [0, 1].
+        Preprocessed images, ``(n, s, s)``, in [0, 1].
     features
         ``(n, d)``.
     groups
-        ``(n,)``; images of one group are never compared.
+        ``(n,)``. Images of one group are never compared.
     """
     import numpy as np
 
     order = np.random.default_rng(_SEED).permutation(len(squares))
+    # One image per patient: images of one patient are similar and would lower the measured diversity.
     _, first = np.unique(groups[order], return_index=True)
     chosen = order[np.sort(first)][:IMAGES]
     seen = [structure(squares[place]) for place in chosen]
@@ -67,7 +68,7 @@ def diversity(
 
 
 def mean_of_pairs(values: NDArray[np.float64]) -> Estimate:
-    """Mean over the pairs of a symmetric ``(n, n)`` matrix without its diagonal; what is paired is drawn."""
+    """Mean of the off-diagonal entries of a symmetric ``(n, n)`` matrix; images are resampled, not pairs."""
     import numpy as np
 
     others = 1 - np.eye(len(values))

@@ -1,4 +1,4 @@
-"""Synthetic images measured beside patients the generator never saw: figures, or why there are none."""
+"""Measure the quality of synthetic images against a holdout, or report why it was not measured."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
+# Images per set at most: the number of distances grows with the product of both sizes.
 MOST: Final = 1_000
-"""Images of either side that are compared at most: distances grow with the product of the sides."""
 _SEED: Final = 20_241_023
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QualityResult:
-    """How good synthetic images are.
+    """Quality of synthetic images, or the reason why it was not measured.
 
     Attributes
     ----------
     quality, unmeasured
-        None where it was not measured, and why not.
+        The metrics, and an empty string; or None, and the reason.
     of_all
-        Whether it is that of all that were drawn, as none or too few of them are given.
+        True if all generated images were measured, rejected ones included, because too few were accepted.
     beside
-        Some of them beside the nearest real images: it shows patients. None where it was not asked for, or
-        nothing was measured.
+        Report section with synthetic images next to the nearest real ones. Contains PHI. None if it was not
+        requested or nothing was measured.
     """
 
     quality: Quality | None
@@ -46,21 +46,27 @@ class QualityResult:
 def measure(
     made: Sample, holdout: Split, hears: TrainingProgress, stops: Cancellation, *, of_all: bool, nearest: bool
 ) -> QualityResult:
-    """Measure synthetic images beside those of a holdout, of the same classes where they have any.
+    """Measure synthetic images against those holdout images that have the same classes.
 
-    The same images give the same figures, on one thread. Of more than `MOST` of a side, so many are drawn at
-    random.
+    The result is deterministic. Of more than `MOST` images in a set, that many are selected at random.
 
     Parameters
     ----------
     made : Sample
-        The synthetic images; their size is that of the comparison.
+        The synthetic images. Real images are preprocessed to their size.
     holdout : Split
-        Patients whom the generator never saw.
+        Patients that the generator did not learn from.
+    hears, stops
+        Progress and cancellation.
     of_all : bool
         See `QualityResult`.
     nearest : bool
-        Whether to find the nearest real images too, for the holder's page.
+        Whether to add the section with the nearest real images, which contains PHI.
+
+    Returns
+    -------
+    QualityResult
+        `QualityResult.quality` is None if the images do not allow a measurement.
     """
     import numpy as np
     from threadpoolctl import threadpool_limits
@@ -74,7 +80,7 @@ def measure(
     real = Sample(squares, None if of_class is None else holdout.classes[rows], holdout.patients[rows])
     kept = _some(len(made.images))
     ours = Sample(made.images[kept], None if of_class is None else of_class[kept])
-    # A product of matrices rounds otherwise on another number of threads.
+    # BLAS sums in an order that depends on the number of threads; one thread makes results reproducible.
     with threadpool_limits(1, "blas"):
         try:
             found = quality(real, ours, hears, stops)
@@ -86,9 +92,14 @@ def measure(
 
 
 def figures_section(found: QualityResult, whose: str) -> Section:
-    """The figures, or why there are none; it shows nobody, so it may be published.
+    """Report section with the metrics, or with the reason for their absence. Contains no PHI.
 
-    ``whose`` says which synthetic images were measured, where it was not all that were drawn.
+    Parameters
+    ----------
+    found : QualityResult
+        The result of `measure`.
+    whose : str
+        Description of the measured images, used if they are not all that were generated.
     """
     if found.quality is None:
         return Section("Quality", (f"Not measured: {found.unmeasured}",))
@@ -103,7 +114,7 @@ def figures_section(found: QualityResult, whose: str) -> Section:
 
 
 def _some(count: int) -> NDArray[np.intp]:
-    """Places of ``MOST`` of so many, or of all of them, in their order."""
+    """Sorted indices of ``MOST`` random items, or of all of them."""
     import numpy as np
 
     return np.sort(np.random.default_rng(_SEED).permutation(count)[:MOST])

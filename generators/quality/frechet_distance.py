@@ -1,7 +1,7 @@
-"""The Fréchet distance of two clouds of points, each taken for a Gaussian (Dowson and Landau 1982).
+"""Fréchet distance of two point sets, each approximated by a Gaussian (Dowson and Landau 1982).
 
-The distance of few points in many dimensions is too large, whatever they show. It is therefore given beside
-that of two halves of the real images, and that of one such half and as many synthetic images.
+The estimate is biased upwards for few points in many dimensions. It is therefore reported together with the
+distance of two halves of the real images, and of one half and equally many synthetic images.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Fewer resamples than elsewhere: each takes a singular value decomposition. They give a deviation only.
 DRAWS: Final = 100
 HALVINGS: Final = 10
 _SEED: Final = 20_241_019
-# Half the width of a 95 % interval in deviations.
+# 0.975 quantile of the standard normal distribution: half the width of a 95 % interval.
 _WIDE: Final = 1.96
 
 
 @dataclass(frozen=True, slots=True)
 class Frechet:
-    """The distance, and what it is to be held against.
+    """The Fréchet distance with its interval and two reference distances.
 
     Attributes
     ----------
     distance
-        Of all real and all synthetic images. The interval is 1.96 deviations of 100 draws to either side:
-        drawing with replacement makes the distance itself larger, so its percentiles would mislead.
+        Of all real and all synthetic images. The interval is the value plus and minus 1.96 bootstrap standard
+        deviations.
     size
-        Images of either side in the two figures that follow, means over ten random halvings.
+        Number of images per set in `matched` and `real`, which are means over ten random halvings.
     matched
-        Of a half of the real images and as many synthetic ones.
+        Distance of a half of the real images and equally many synthetic ones.
     real
-        Of two halves of the real images, no patient in both: what perfect images would have.
+        Distance of two halves of the real images that share no patient: the value of perfect images.
     """
 
     distance: Estimate
@@ -52,7 +53,7 @@ def frechet_distance(
     one_weights: NDArray[np.float64] | None = None,
     other_weights: NDArray[np.float64] | None = None,
 ) -> float:
-    """The squared Fréchet distance of two Gaussians with the points' means and covariances.
+    """Squared Fréchet distance of two Gaussians with the weighted means and covariances of the points.
 
     ``|m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2))``.
 
@@ -61,13 +62,13 @@ def frechet_distance(
     one, other
         ``(n, d)`` and ``(m, d)``.
     one_weights, other_weights
-        How often each point counts; once where not given.
+        Multiplicity of each point, ``(n,)`` and ``(m,)``; 1 by default.
     """
     import numpy as np
 
     first_mean, first = _centred(one, one_weights)
     second_mean, second = _centred(other, other_weights)
-    # With S1 = A'A and S2 = B'B the trace of the root is the sum of the singular values of A B'.
+    # With S1 = A'A and S2 = B'B, tr((S1 S2)^(1/2)) is the sum of the singular values of A B'.
     shared = np.linalg.svd(_short(first) @ _short(second).T, compute_uv=False).sum()
     between = ((first_mean - second_mean) ** 2).sum()
     return float(between + (first**2).sum() + (second**2).sum() - 2 * shared)
@@ -79,14 +80,14 @@ def frechet(
     real_groups: NDArray[np.int64],
     synthetic_groups: NDArray[np.int64],
 ) -> Frechet:
-    """The distance of two sets of features with its interval and its references.
+    """Compute the distance of two sets of features with its interval and references.
 
     Parameters
     ----------
     real, synthetic
         ``(n, d)`` and ``(m, d)``.
     real_groups, synthetic_groups
-        Number of each image's group, from 0 without a gap; groups are drawn and divided as wholes.
+        Group of each image, numbered from 0 without gaps. Whole groups are resampled and halved.
     """
     import numpy as np
 
@@ -96,9 +97,10 @@ def frechet(
         np.concatenate(list(draws(int(groups.max()) + 1, DRAWS)))[:, groups]
         for groups in (real_groups, synthetic_groups)
     )
-    # Rows of one side are not those of the other: the seed is the same.
+    # draws() is seeded: reversed, so that both sets do not get the same resamples.
     pairs = zip(next(blocks), next(blocks)[::-1], strict=True)
     drawn = [frechet_distance(ours, theirs, *weights) for weights in pairs]
+    # Not percentiles: resampling with replacement repeats points, which increases the distance itself.
     wide = _WIDE * float(np.std(drawn, ddof=1))
     size, matched, apart = _references(ours, theirs, real_groups)
     return Frechet(Estimate(value, max(value - wide, 0.0), value + wide), size, matched, apart)
@@ -107,7 +109,7 @@ def frechet(
 def _references(
     real: NDArray[np.float64], synthetic: NDArray[np.float64], groups: NDArray[np.int64]
 ) -> tuple[int, float, float]:
-    """Images of a side, and the mean distances of half to synthetic and of half to half."""
+    """Size of a set, mean distance of half to synthetic, and mean distance of half to half."""
     import numpy as np
 
     draw = np.random.default_rng(_SEED)
@@ -129,7 +131,7 @@ def _references(
 def _halves(
     groups: NDArray[np.int64], draw: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Places of the images of two random halves; no group is cut."""
+    """Indices of the images of two random halves; no group is split."""
     import numpy as np
 
     counts = np.bincount(groups)
@@ -142,7 +144,7 @@ def _halves(
 def _centred(
     points: NDArray[np.float64], weights: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean, and the points less the mean so that the product with itself is the covariance."""
+    """Mean, and centered points ``P`` scaled so that ``P'P`` is the covariance."""
     import numpy as np
 
     counted = np.ones(len(points)) if weights is None else weights
@@ -153,10 +155,11 @@ def _centred(
 
 
 def _short(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """As few rows as columns with the same product ``P'P``."""
+    """Reduce to at most ``d`` rows with the same product ``P'P``."""
     import numpy as np
 
     if len(points) <= points.shape[1]:
         return points
+    # P = QR with orthogonal Q gives P'P = R'R; the singular value decomposition is then d x d at most.
     short: NDArray[np.float64] = np.linalg.qr(points, mode="r")  # type: ignore[assignment]
     return short

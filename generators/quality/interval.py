@@ -1,4 +1,4 @@
-"""A figure with its interval, from draws of whole patients."""
+"""Estimates with 95 % bootstrap intervals; whole patients are resampled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure and the ends of its 95 % interval."""
+    """A value with its 95 % interval."""
 
     value: float
     low: float
@@ -22,14 +22,14 @@ class Estimate:
 
 
 def mean_of(values: NDArray[np.float64], groups: NDArray[np.int64]) -> Estimate:
-    """The mean of one value an image; groups of images are drawn as wholes.
+    """Mean of one value per image; whole groups are resampled.
 
     Parameters
     ----------
     values
         ``(n,)``.
     groups
-        Number of each image's group, ``(n,)``, from 0 without a gap.
+        Group of each image, ``(n,)``, numbered from 0 without gaps.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression on features, every class weighing the same."""
+"""Multinomial logistic regression with balanced class weights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# L2 penalty, relative to the mean loss per image on standardized features.
 DECAY: Final = 1.0
-"""Of the squared weights, on features of deviation 1 and the mean loss of an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +21,23 @@ class Softmax:
     bias: NDArray[np.float64]
 
     def predict(self, features: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The likeliest class of each row."""
+        """Return the most probable class of each row, ``(n,)``."""
         import numpy as np
 
         return np.asarray((features @ self.weight.T + self.bias).argmax(1), np.int64)
 
 
 def fit_softmax(features: NDArray[np.float32], classes: NDArray[np.int64], count: int) -> Softmax:
-    """Fit by L-BFGS, from zero: the same input gives the same classifier.
+    """Fit by L-BFGS, starting from zero, so that the result is deterministic.
 
     Parameters
     ----------
     features
         ``(n, d)``.
     classes
-        ``(n,)``, from 0 to ``count - 1``; a class without an image is never predicted.
+        ``(n,)``, from 0 to ``count - 1``.
+    count
+        Number of classes. A class without images is never predicted.
     """
     import numpy as np
     from scipy.optimize import minimize  # type: ignore[import-untyped]
@@ -43,10 +45,11 @@ def fit_softmax(features: NDArray[np.float32], classes: NDArray[np.int64], count
 
     present, wanted = np.unique(classes, return_inverse=True)
     mean, deviation = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
-    # What hardly varies says nothing, and would say much if it were divided by its deviation.
+    # The floor keeps nearly constant features, which are mostly noise, from being scaled up.
     deviation = np.maximum(deviation, 1e-3 * max(float(deviation.max()), 1e-12))
     inputs = (features - mean) / deviation
     answers = np.eye(len(present))[wanted]
+    # Each class has the same total weight, however many images it has.
     share = (1 / (len(present) * np.bincount(wanted)))[wanted]
 
     def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -62,6 +65,7 @@ def fit_softmax(features: NDArray[np.float32], classes: NDArray[np.int64], count
     table = minimize(loss, start, jac=True, method="L-BFGS-B").x.reshape(len(present), -1)
     weight = np.zeros((count, features.shape[1]))
     bias = np.full(count, -np.inf)
+    # Undo the standardization, so that predict() takes raw features.
     weight[present] = table[:, :-1] / deviation
     bias[present] = table[:, -1] - weight[present] @ mean
     return Softmax(weight, bias)

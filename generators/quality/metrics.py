@@ -1,4 +1,4 @@
-"""All figures of synthetic images beside the real ones that they stand for."""
+"""All quality metrics of a set of synthetic images against real ones."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
+# Not a class number: those start at 0.
 NO_CLASS: Final = -1
+# SSIM is computed at 128 px at most; its fixed 11 px window would see only texture in larger images.
 LARGEST: Final = 128
-"""Pixels of a side at which structure is compared, at most."""
+# A k-th nearest neighbor needs k + 1 points.
 FEWEST: Final = NEAREST_DENSE + 1
 _LABELS_MISSING: Final = "the images of one side have no classes"
 _ONE_CLASS: Final = "fewer than two classes have images of two groups or more on both sides"
@@ -29,47 +31,47 @@ _ONE_CLASS: Final = "fewer than two classes have images of two groups or more on
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sample:
-    """Images of one side.
+    """A set of real or synthetic images.
 
     Attributes
     ----------
     images
-        Grey, ``(n, s, s)``.
+        Grayscale, ``(n, s, s)``.
     classes
-        Number of each image's class, ``(n,)``, `NO_CLASS` where it has none; None where none has one.
+        Class of each image, ``(n,)``, `NO_CLASS` where it has none; None if no image has one.
     groups
-        Number of each image's patient, ``(n,)``: patients are drawn as wholes. None: each image is alone.
+        Patient of each image, ``(n,)``: whole patients are resampled. None: each image is a group.
     """
 
     images: NDArray[np.uint8]
     classes: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None
 
+    # The default repr would print pixels.
     def __repr__(self) -> str:
         return f"Sample({len(self.images)} images)"
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How good synthetic images are; every interval is one of 95 %.
+    """Quality metrics of synthetic images. All intervals are 95 % intervals.
 
     Attributes
     ----------
     features, features_digest
-        Name of the network whose features are compared, and its digest. Figures in the features of one
-        network say nothing beside those in another's.
+        Name and digest of the feature network. Metrics of different networks are not comparable.
     real, patients, synthetic
-        Images, groups of the real ones, images.
+        Number of real images, of their groups, and of synthetic images.
     size
-        Side of the images, pixels.
+        Width and height of the images in pixels.
     frechet, fidelity
-        See there.
+        See `Frechet` and `Fidelity`.
     diversity_real, diversity_synthetic
-        See there; the real ones say how varied the images should be.
+        See `Diversity`; that of the real images is the reference.
     agreement
-        See there; empty where it was not made.
+        See `Agreement`; empty if it was not measured.
     agreement_not_run
-        Why not; empty where it was made.
+        Why agreement was not measured; empty if it was.
     """
 
     features: str
@@ -86,22 +88,29 @@ class Quality:
     agreement_not_run: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the metrics as plain JSON data."""
         return asdict(self)
 
 
 def quality(real: Sample, synthetic: Sample, hears: TrainingProgress, stops: Cancellation) -> Quality:
-    """Measure synthetic images against real ones, which should not be those the generator was trained on.
+    """Measure synthetic images against real ones, which should not be training images of the generator.
 
-    The same images give the same figures: every draw is seeded.
+    The result is deterministic: all random draws are seeded.
+
+    Parameters
+    ----------
+    real, synthetic
+        Images of one size.
+    hears, stops
+        Progress and cancellation.
 
     Raises
     ------
     UsageError
-        If the images are not squares of one size and at least as large as the window of the structural
-        similarity, or one side has fewer than six groups of images.
+        If the images are not squares of one size that is at least the window of the structural similarity,
+        or a set has fewer than six groups.
     EnvironmentFailure
-        If the packaged network is not installed.
+        If the package with the network weights is not installed.
     """
     import numpy as np
 
@@ -162,7 +171,7 @@ def _check(real: Sample, synthetic: Sample) -> None:
 
 
 def _groups(sample: Sample) -> NDArray[np.int64]:
-    """Numbers of the groups from 0 without a gap."""
+    """Group of each image, numbered from 0 without gaps."""
     import numpy as np
 
     if sample.groups is None:
@@ -171,7 +180,7 @@ def _groups(sample: Sample) -> NDArray[np.int64]:
 
 
 def _squares(sample: Sample) -> NDArray[np.float32]:
-    """The images in [0, 1], scaled down where they are larger than structure is compared at."""
+    """The images in [0, 1], scaled down to `LARGEST` pixels."""
     import numpy as np
 
     side = min(sample.images.shape[1], LARGEST)
@@ -182,7 +191,7 @@ def _squares(sample: Sample) -> NDArray[np.float32]:
 def _agreement(
     real: Sample, synthetic: Sample, ours: NDArray[np.float32], theirs: NDArray[np.float32]
 ) -> tuple[tuple[Agreement, ...], str]:
-    """Agreement over the classes that both sides have, or why there is none."""
+    """Agreement over the classes that both sets have, or the reason why it was not measured."""
     import numpy as np
 
     if real.classes is None or synthetic.classes is None:
@@ -194,13 +203,14 @@ def _agreement(
     for sample, features in ((real, ours), (synthetic, theirs)):
         classes = np.asarray(sample.classes)
         kept = np.isin(classes, shared)
+        # Renumbered: the bootstrap expects groups without gaps.
         groups = np.unique(_groups(sample)[kept], return_inverse=True)[1].astype(np.int64)
         sides.append(LabeledFeatures(features[kept], np.searchsorted(shared, classes[kept]), groups))
     return agreements(sides[0], sides[1], len(shared)), ""
 
 
 def _usable(sample: Sample) -> NDArray[np.int64]:
-    """Classes with images of two groups or more: one to learn from and another to be asked about."""
+    """Classes with images of at least two groups, so that one can train and another test."""
     import numpy as np
 
     pairs = np.unique(np.column_stack([np.asarray(sample.classes), _groups(sample)]), axis=0)

@@ -1,7 +1,7 @@
-"""Is each image where the others are? Precision and recall, density and coverage of two clouds of points.
+"""Precision, recall, density and coverage of two point sets.
 
-Precision and recall after Kynkäänniemi et al. 2019, density and coverage after Naeem et al. 2020: around each
-point lies a ball that reaches to its k-th nearest neighbour of its own side.
+Precision and recall after Kynkäänniemi et al. 2019, density and coverage after Naeem et al. 2020: each point
+has a ball whose radius is the distance to the k-th nearest neighbor within its own set.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# k of precision and recall (Kynkäänniemi et al. 2019, section 2).
 NEAREST: Final = 3
-"""k of precision and recall."""
+# k of density and coverage (Naeem et al. 2020).
 NEAREST_DENSE: Final = 5
-"""k of density and coverage."""
+# Rows per block: bounds the memory of the distance matrix.
 _BLOCK: Final = 512
-# What rounding may put a point outside of a ball whose edge it lies on.
+# Tolerance for points on the surface of a ball, which rounding may put outside.
 _SLACK: Final = 1 + 1e-9
 _EQUAL: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """Shares of images that lie among those of the other side.
+    """Shares of images that lie within the distribution of the other set.
 
-    Intervals draw the images that are asked about; those they are held against stay as they are.
+    Intervals resample the tested images and keep the reference images fixed.
 
     Attributes
     ----------
     precision
-        Of synthetic images within the ball of a real one: are they realistic?
+        Share of synthetic images within a ball of a real image: realism.
     recall
-        Of real images within the ball of a synthetic one: is everything there?
+        Share of real images within a ball of a synthetic image: completeness.
     density
-        In how many balls of real images a synthetic one lies, by k: 1 is as dense as the real ones.
+        Mean number of real balls that contain a synthetic image, divided by k; 1 is as dense as real images.
     coverage
-        Of real images with a synthetic one in their ball.
+        Share of real images that have a synthetic image in their ball.
     """
 
     precision: Estimate
@@ -56,14 +57,14 @@ def fidelity(
     real_groups: NDArray[np.int64],
     synthetic_groups: NDArray[np.int64],
 ) -> Fidelity:
-    """Measure all four.
+    """Compute the four metrics.
 
     Parameters
     ----------
     real, synthetic
-        Features, ``(n, d)`` and ``(m, d)``; more than five of either.
+        Features, ``(n, d)`` and ``(m, d)``, with more than five rows each.
     real_groups, synthetic_groups
-        Number of each image's group, from 0 without a gap; groups are drawn as wholes.
+        Group of each image, numbered from 0 without gaps. Whole groups are resampled.
     """
     import numpy as np
 
@@ -88,18 +89,19 @@ def fidelity(
 
 
 def reaches(points: NDArray[np.float32], nearest: tuple[int, ...]) -> list[NDArray[np.float64]]:
-    """For each k, the distance of each point to its k-th nearest other, ``(n,)``."""
+    """For each k, the distance of each point to its k-th nearest other point, ``(n,)``."""
     import numpy as np
 
     found = np.empty((len(points), len(nearest)))
     for rows, apart in _distances(points, points):
+        # -1 sorts the point itself first even among duplicates, so that index k is the k-th other point.
         apart[np.arange(len(apart)), np.arange(rows.start, rows.start + len(apart))] = -1
         found[rows] = np.partition(apart, nearest, axis=1)[:, list(nearest)]
     return list(found.T)
 
 
 def closest(points: NDArray[np.float32], among: NDArray[np.float32], count: int) -> NDArray[np.intp]:
-    """Places of the ``count`` nearest of ``among`` to each point, the nearest first, ``(n, count)``."""
+    """Indices of the ``count`` nearest points of ``among``, nearest first, ``(n, count)``."""
     import numpy as np
 
     parts = [np.argsort(apart, axis=1, kind="stable")[:, :count] for _, apart in _distances(points, among)]
@@ -109,7 +111,7 @@ def closest(points: NDArray[np.float32], among: NDArray[np.float32], count: int)
 def _distances(
     points: NDArray[np.float32], among: NDArray[np.float32]
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Euclidean distances of blocks of points to all the others."""
+    """Yield Euclidean distances of blocks of points to all others."""
     import numpy as np
 
     others = among.astype(np.float64)
@@ -117,6 +119,6 @@ def _distances(
     for start in range(0, len(points), _BLOCK):
         part = points[start : start + _BLOCK].astype(np.float64)
         squared = (part**2).sum(1)[:, None] + lengths - 2 * part @ others.T
-        # The difference of large numbers: what rounding leaves of equal points is nothing.
+        # Cancellation leaves a small remainder for equal points; their distance must be exactly 0.
         squared[squared < _EQUAL * lengths.max()] = 0
         yield slice(start, start + len(part)), np.sqrt(squared)

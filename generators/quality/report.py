@@ -1,4 +1,4 @@
-"""The figures of quality on a page, and grids of images to look at."""
+"""Report sections of the quality metrics and of nearest neighbors."""
 
 from __future__ import annotations
 
@@ -25,9 +25,14 @@ _TRAINED: Final = {"real": "real images", "synthetic": "synthetic images"}
 
 
 def quality_section(found: Quality, whose: str = "") -> Section:
-    """The figures with their intervals; nobody's image is on it, so it may be published.
+    """Report section of the metrics with intervals. Contains no images and no PHI.
 
-    ``whose`` says which synthetic images were measured.
+    Parameters
+    ----------
+    found : Quality
+        The metrics.
+    whose : str
+        Description of the measured synthetic images.
     """
     near = found.fidelity
     rows = [
@@ -61,7 +66,7 @@ def quality_section(found: Quality, whose: str = "") -> Section:
 def neighbours_section(
     real: Sample, synthetic: Sample, hears: TrainingProgress, stops: Cancellation
 ) -> Section:
-    """Some synthetic images, each beside the real ones that are most alike in features.
+    """Report section of random synthetic images with the most similar real images.
 
     Contains PHI.
     """
@@ -89,7 +94,7 @@ def neighbours_section(
 
 
 def png_of(image: NDArray[np.uint8]) -> bytes:
-    """A grey image as PNG; the same image gives the same bytes."""
+    """Encode a grayscale image as PNG, deterministically."""
     from PIL import Image
 
     stream = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Structural similarity of two grey images (Wang et al. 2004)."""
+"""Structural similarity (SSIM) of two grayscale images (Wang et al. 2004)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Width of the Gaussian window in pixels; with DEVIATION as in section III-B of the paper.
 WINDOW: Final = 11
-"""Side of the Gaussian window, pixels."""
 DEVIATION: Final = 1.5
+# C1 = (K1 L)^2 and C2 = (K2 L)^2 of the paper, for a range L of 1.
 _LUMINANCE: Final = 0.01**2
 _CONTRAST: Final = 0.03**2
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """One image with what every comparison of it needs: local mean and variance."""
+    """An image with its local mean and variance, which all comparisons of it share."""
 
     pixels: NDArray[np.float64]
     mean: NDArray[np.float64]
@@ -28,7 +29,7 @@ class Structure:
 
 
 def structure(pixels: NDArray[np.float32]) -> Structure:
-    """Prepare an image for comparisons.
+    """Precompute local statistics of an image.
 
     Parameters
     ----------
@@ -52,15 +53,15 @@ def structure(pixels: NDArray[np.float32]) -> Structure:
 
 
 def similarity(one: Structure, other: Structure) -> float:
-    """SSIM of two images of one size, from -1 to 1; 1 is the same image.
+    """SSIM of two images, from -1 to 1; 1 for identical images.
 
-    The mean over all places at which the whole window lies within the image, with the constants of the
-    paper (K1 = 0.01, K2 = 0.03, a range of 1, a Gaussian window of 11 x 11 with deviation 1.5).
+    The mean over all positions where the window is inside the image, with the constants of the paper
+    (K1 = 0.01, K2 = 0.03, range 1, Gaussian window of 11 x 11 px with deviation 1.5).
 
     Raises
     ------
     UsageError
-        If the images are not of one size.
+        If the images differ in size.
     """
     if one.pixels.shape != other.pixels.shape:
         raise UsageError("Images of two sizes cannot be compared by structure", "Scale them to one size")
@@ -72,17 +73,18 @@ def similarity(one: Structure, other: Structure) -> float:
 
 
 def ssim(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    """SSIM of two grey images; see `structure` and `similarity`."""
+    """SSIM of two grayscale images in [0, 1]; see `structure` and `similarity`."""
     return similarity(structure(one), structure(other))
 
 
 def _local(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean under the window, where it lies within the image."""
+    """Weighted mean under the window at each position where it is inside the image."""
     import numpy as np
     from scipy.ndimage import correlate1d  # type: ignore[import-untyped]
 
     half = WINDOW // 2
     window = np.exp(-0.5 * (np.arange(-half, half + 1) / DEVIATION) ** 2)
     window /= window.sum()
+    # The Gaussian is separable: two passes of 11 taps instead of 121.
     rows = correlate1d(pixels, window, axis=0)[half:-half]
     return np.asarray(correlate1d(rows, window, axis=1)[:, half:-half])
