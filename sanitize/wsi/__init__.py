@@ -1,1 +1,1 @@
-"""Whole-slide images: what a vendor's readers need is copied, everything else is left behind."""
+"""De-identification of whole-slide images: only what readers of the format need is copied."""

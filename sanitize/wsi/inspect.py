@@ -1,4 +1,4 @@
-"""Is a file a slide, which slide is it, and what does it say of people?"""
+"""Inventory of slides: recognition, identity and identifiers that the files contain."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from medsanitize.sanitize.wsi.source import SlideView
 _OF_SEVERAL = frozenset(["mirax", "hamamatsu", "trestle", "aperio-afi"])
 _ENDS, _WINDOWS, _WINDOW = 1 << 16, 256, 1 << 10
 _MOST_TEXT = 1 << 18
+# BYTE and UNDEFINED as well as ASCII: vendors store XML in all three field types.
 _TEXTS = frozenset([1, 2, 7])
 _KEYED = re.compile(
     r"(?i)\b(?:user(?:name)?|operator|patient(?:[ _]?name)?|technician|lastname|firstname|title|barcode\w*"
@@ -25,12 +26,22 @@ _HARMLESS = re.compile(r"(?i)(?:jpe?g|j2k|rgb|q=|aperio|openslide|level|tile|ima
 
 
 def inspect_slide(view: SlideView) -> Inspection | None:
-    """What inventory needs of a slide; None for what is none.
+    """Inspect a file for the inventory.
 
-    The kind is ``slide``, or ``unreadable`` with the rule why it cannot be one.
+    Parameters
+    ----------
+    view : SlideView
+        The candidate with its companion files.
+
+    Returns
+    -------
+    Inspection or None
+        Kind ``slide`` with the identifiers found, or ``unreadable`` with the rule that applies;
+        None if it is not a slide.
     """
     data = view.data
     named = view.files[0].name.lower().endswith(".mrxs")
+    # The preamble of a DICOM file may hold a TIFF header (PS3.10 section 7.1): it is still a DICOM object.
     if bytes(data[128:132]) == b"DICM":
         return None
     try:
@@ -45,10 +56,14 @@ def inspect_slide(view: SlideView) -> Inspection | None:
 
 
 def slide_key(view: SlideView) -> str:
-    """A digest that tells slides apart: sizes, both ends and many windows of every file.
+    """Return a digest that identifies a slide: size, both ends and sampled windows of every file.
 
-    A file of many gigabytes is not read whole for a name. Two files that agree in all of that are held to
-    be one slide, and must give the same released bytes.
+    Slides of many gigabytes are not read in full. Two slides with equal digests are treated as one.
+
+    Returns
+    -------
+    str
+        SHA-256 in hexadecimal.
     """
     digest = sha256()
     for file in view.files:
@@ -64,10 +79,11 @@ def slide_key(view: SlideView) -> str:
 
 
 def _known(view: SlideView) -> Iterator[KnownValue]:
-    """Its file names, and the values of keys that name people and numbers; as many as are plainly such."""
+    """Yield identifiers: file names, and the values of keys for persons and numbers."""
     for file in view.files:
         if file is view.files[0] or file.name.lower().endswith(".svs"):
             stem = file.name.rpartition("/")[2].rpartition(".")[0]
+            # The audit searches all released bytes for these values: short ones would match by chance.
             if len(stem) > 5 and any(map(str.isdigit, stem)):
                 yield KnownValue("id", stem)
     for text in _texts(view):
@@ -85,7 +101,8 @@ def _texts(view: SlideView) -> Iterator[str]:
         if looks_like_czi(view.data):
             yield _decoded(read_czi(view.data).xml)
     except Quarantined:
-        return  # the object function reads it again and names the rule
+        # The sanitizer parses the same bytes later and reports the rule; nothing is released unread.
+        return
     for file in view.files:
         if file.name.lower().endswith((".ini", ".vms", ".vmu", ".afi")):
             yield _decoded(bytes(file.data[:_MOST_TEXT]))
@@ -100,6 +117,7 @@ def _tiff_texts(tiff: PyramidTiff) -> Iterator[str]:
 
 def _decoded(raw: bytes) -> str:
     raw = raw[:_MOST_TEXT]
+    # Every second byte of Latin text in UTF-16 is zero; in UTF-8 none is.
     if raw.count(b"\0") * 3 > len(raw):
         return raw.decode("utf-16-le", "replace")
     return raw.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""A label made anew: a picture that shows what the release calls the slide, and nothing else."""
+"""Replacement label: an image that shows the pseudonym of the slide and nothing else."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION
 from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values
 from medsanitize.sanitize.formats.tiff_directory import Dialect
 
+# Characters per line: a UID of 44 characters fills four lines.
 _LINE = 11
-"""Characters a line, so that a UID of 44 makes four lines."""
 _MARGIN, _SPACING, _SCALE = 4, 3, 3
 
 
 def label_page(dialect: Dialect, instance: str, described: str) -> OutputPage:
-    """A page in one strip of uncompressed RGB that shows the slide's name, marked as a label.
+    """Create a TIFF page, one strip of uncompressed RGB, that shows the slide's pseudonym.
 
     Parameters
     ----------
     dialect : Dialect
-        The file's byte order and kind.
+        Byte order and TIFF variant of the file.
     instance : str
-        What the release calls the slide: printable ASCII.
+        Pseudonym of the slide, in printable ASCII.
     described : str
-        ImageDescription by which the vendor's readers take the page for a label.
+        ImageDescription by which readers of the format recognize the label.
+
+    Returns
+    -------
+    OutputPage
     """
     width, height, pixels = _drawn(instance)
     shorts = {254: [1], 258: [8, 8, 8], 259: [1], 262: [2], 277: [3], 284: [1]}
@@ -33,15 +37,16 @@ def label_page(dialect: Dialect, instance: str, described: str) -> OutputPage:
 
 
 def label_size(instance: str) -> tuple[int, int]:
-    """Width and height in pixels of the picture of a name."""
+    """Return width and height, in pixels, of the label image for a pseudonym."""
     return _drawn(instance)[:2]
 
 
 def _drawn(instance: str) -> tuple[int, int, bytes]:
-    """Width, height and RGB samples: black letters of Pillow's own bitmap font, enlarged, on white."""
+    """Return width, height and RGB samples of the pseudonym in black on white."""
     from PIL import Image, ImageDraw, ImageFont
 
     lines = "\n".join(instance[at : at + _LINE] for at in range(0, len(instance), _LINE))
+    # Pillow's built-in bitmap font: the bytes must not depend on the fonts of the machine.
     font = ImageFont.load_default_imagefont()
     box = ImageDraw.Draw(Image.new("L", (1, 1))).multiline_textbbox((0, 0), lines, font, spacing=_SPACING)
     small = Image.new("L", (int(box[2]) + 2 * _MARGIN, int(box[3]) + 2 * _MARGIN), 255)

@@ -1,7 +1,7 @@
-"""The picture of the whole glass (macro): the part that the policy names stays, all else is one value.
+"""Macro images (overview of the whole glass slide): the region that the policy keeps, everything else black.
 
-It is decoded, blanked and encoded anew, so that no byte of the scanner's own picture is in the release.
-Nothing here knows where the label is: the policy does.
+The image is decoded, blanked and re-encoded, so the release contains no byte of the scanner's encoding.
+The policy, not this module, decides where the label is.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ _ORIENTATION, _SUBSAMPLING = 274, 530
 _CHANNELS, _RGB, _YCC = 3, 2, 6
 _READABLE = frozenset([NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD])
 _MOST_PIXELS, _MOST_BYTES = 1 << 24, 1 << 26
+# Side of a JPEG block: only areas blanked in whole blocks decode to exactly one value, without ringing.
 _CELL = 8
-"""Side of a block of JPEG: what is blanked in whole blocks decodes to exactly one value."""
 _QUALITY = 90
 _READINGS = 4
 _BLACK = (64, 64)
 KEPT, _LEFT_OUT = "C:slide-macro", "X:slide-macro"
 TEXT = "C:burned-in-text"
-"""Counted once an area of text that was blanked."""
+"""Rule counted once per area of text that was blanked."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MacroImage:
-    """A picture made anew: a JPEG of its own, its size in pixels."""
+    """Re-encoded macro image: a JPEG file and its size in pixels."""
 
     data: bytes
     width: int
@@ -66,7 +66,7 @@ class MacroImage:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the JPEG, in hexadecimal: the audit lets no other picture pass."""
+        """SHA-256 of the JPEG, in hexadecimal; the audit accepts no other macro image."""
         return sha256(self.data).hexdigest()
 
 
@@ -79,30 +79,37 @@ def keep_macro(
     *,
     fits: bool = True,
 ) -> MacroImage | None:
-    """The macro as the policy keeps it; None where it is to go, or is not what it should be.
+    """Prepare the macro image that the policy keeps.
 
     Parameters
     ----------
-    tiff : Tiff
+    tiff : PyramidTiff
     sources : sequence of Directory or bytes
-        What the file holds for its macro: directories, or JPEG files. Of several, none is taken.
+        Macro images of the source: directories, or JPEG files. If there are several, none is kept.
     rules : WholeSlides
-        The policy's section.
+        The policy's section ``wsi``.
     levels : sequence of (int, int)
-        Width and height of the levels; no macro has more pixels than the largest.
+        Width and height of the levels, in pixels; a macro with more pixels than the largest is not kept.
     counts : dict
-        ``C:slide-macro`` is counted here, and ``C:burned-in-text`` an area of text; or ``X:slide-macro``
-        where the policy keeps a macro, and that of the slide cannot be.
+        Rule counts, updated in place: ``C:slide-macro`` and ``C:burned-in-text`` (once per area of text),
+        or ``X:slide-macro`` if the policy keeps a macro and that of the slide cannot be kept.
     fits : bool
-        Whether readers of the file would take another page for what it is.
+        Whether readers of the format will recognize the page as a macro; if False, it is not kept.
+
+    Returns
+    -------
+    MacroImage or None
+        None if the policy drops the macro, the slide has none or it cannot be kept.
 
     Raises
     ------
-    Refused
-        ``burned-in-text-remains``: text can be read in it even after it was blanked.
+    Quarantined
+        ``burned-in-text-remains`` if text is still found after repeated blanking;
+        ``pixels-not-rewritten`` if a blanked area does not decode to black.
     """
     if rules.macro == "drop" or not sources:
         return None
+    # An "overview" larger than the slide itself is tissue under a wrong name, or a decompression bomb.
     most = min(_MOST_PIXELS, max(width * height for width, height in levels))
     picture = _decoded(tiff, sources[0], most) if fits and len(sources) == 1 else None
     area = _area(picture.shape, rules.macro) if picture is not None else None
@@ -117,7 +124,7 @@ def keep_macro(
 
 
 def blank_macro() -> MacroImage:
-    """A black picture in place of a macro without which viewers do not open the slide."""
+    """Create a black macro image, for slides that viewers do not open without one."""
     import numpy as np
 
     picture = np.zeros((*_BLACK, _CHANNELS), np.uint8)
@@ -125,15 +132,19 @@ def blank_macro() -> MacroImage:
 
 
 def macro_page(dialect: Dialect, macro: MacroImage, also: dict[int, FieldValue]) -> OutputPage:
-    """A page in one JPEG strip.
+    """Create a TIFF page that holds the macro image in one JPEG strip.
 
     Parameters
     ----------
     dialect : Dialect
-        The file's byte order and kind.
-    macro : Macro
-    also : dict
-        Values by which the vendor's readers take the page for the macro.
+        Byte order and TIFF variant of the file.
+    macro : MacroImage
+    also : dict of int to FieldValue
+        Tags by which readers of the format recognize the macro.
+
+    Returns
+    -------
+    OutputPage
     """
     shorts = {BITS: [8, 8, 8], SAMPLES: [_CHANNELS], _SUBSAMPLING: [1, 1]}
     shorts |= {COMPRESSION: [JPEG], PHOTOMETRIC: [_YCC], PLANAR: [1]}
@@ -147,7 +158,7 @@ def macro_page(dialect: Dialect, macro: MacroImage, also: dict[int, FieldValue])
 
 
 def _decoded(tiff: PyramidTiff, source: Directory | bytes, most: int) -> Colours | None:
-    """The picture's colours; None where it is too large, of an unexpected form or cannot be decoded."""
+    """Decode an image to RGB; None if it is too large, of an unexpected form or not decodable."""
     try:
         if isinstance(source, bytes):
             parse_jpeg_header(source)
@@ -158,7 +169,7 @@ def _decoded(tiff: PyramidTiff, source: Directory | bytes, most: int) -> Colours
 
 
 def _alone(tiff: PyramidTiff, directory: Directory) -> bytes:
-    """A TIFF of that page alone, with nothing but what decoding needs; nothing for an unexpected page."""
+    """Return a TIFF of only that page with the tags that decoding needs; empty for an unexpected page."""
     shape = read_shape(tiff, directory)
     bits = [int(one) for one in tiff.numbers(directory, BITS)]
     samples, photometric = tiff.number(directory, SAMPLES, 1), tiff.number(directory, PHOTOMETRIC, 0)
@@ -169,6 +180,7 @@ def _alone(tiff: PyramidTiff, directory: Directory) -> bytes:
         or shape.compression not in _READABLE
         or set(bits) != {8}
         or photometric not in forms.get(samples or 0, ())
+        # Before anything is decoded: the header alone decides how much memory the decoder takes.
         or shape.width * shape.height > _MOST_PIXELS
     ):
         return b""
@@ -177,6 +189,7 @@ def _alone(tiff: PyramidTiff, directory: Directory) -> bytes:
     if sum(len(piece) for segment in segments for piece in segment) > _MOST_BYTES:
         return b""
     whole = OutputPage(page.values, [*segments], page.tiled)
+    # Pillow does not read the NDPI variant; one page always fits the 4 GiB of a classic TIFF.
     pieces = write_tiff(replace(tiff.dialect, kind="classic"), [whole])
     return b"".join(piece for piece in pieces if isinstance(piece, bytes))
 
@@ -188,7 +201,7 @@ def _bytes(data: Buffer, piece: bytes | Copy) -> bytes:
 
 
 def _colours(data: bytes, form: str, most: int = _MOST_PIXELS) -> Colours | None:
-    """What a decoder shows; None where that is nothing, or of more than ``most`` pixels."""
+    """Decode an image file to RGB; None if that fails or it has more than ``most`` pixels."""
     import numpy as np
     from PIL import Image
 
@@ -197,6 +210,7 @@ def _colours(data: bytes, form: str, most: int = _MOST_PIXELS) -> Colours | None
             if image.mode not in ("L", "RGB") or image.width * image.height > most:
                 return None
             return np.array(image.convert("RGB"))
+    # What Pillow raises for damaged files: a macro that cannot be decoded is left out, not an error.
     except (OSError, SyntaxError, ValueError, LookupError, TypeError, Image.DecompressionBombError):
         return None
 
@@ -205,7 +219,7 @@ def _colours(data: bytes, form: str, most: int = _MOST_PIXELS) -> Colours | None
 
 
 def _area(shape: tuple[int, ...], part: KeptMacro) -> Area | None:
-    """The part in whole blocks, none of which reaches out of it; None where there is no such block."""
+    """Return the kept region, rounded inward to whole JPEG blocks; None if no block fits."""
     rows, columns = shape[:2]
     left, top = (_begin(share, side) for share, side in zip(part.keep[:2], (columns, rows), strict=True))
     right, bottom = (_end(share, side) for share, side in zip(part.keep[2:], (columns, rows), strict=True))
@@ -217,11 +231,12 @@ def _begin(share: float, side: int) -> int:
 
 
 def _end(share: float, side: int) -> int:
+    # The last block of an image may be partial; rounding down would cut an edge that the policy keeps.
     return side if share == 1 else floor(share * side / _CELL) * _CELL
 
 
 def _without_text(picture: Colours, kept: Area) -> tuple[bytes, int]:
-    """The kept part as a JPEG, and the number of areas in it that were blanked: none of it can be read."""
+    """Return the kept region as a JPEG without legible text, and the number of areas that were blanked."""
     import numpy as np
     from medsanitize.sanitize.formats.dicom.image_pixel import snap_area
     from medsanitize.sanitize.wsi.macro_ocr import text_areas
@@ -229,6 +244,7 @@ def _without_text(picture: Colours, kept: Area) -> tuple[bytes, int]:
     mask = np.zeros(picture.shape[:2], bool)
     mask[kept[1] : kept[3], kept[0] : kept[2]] = True
     blanked: list[Area] = []
+    # Text is searched in what was encoded, until none is found: lossy coding and blanking change the result.
     for _ in range(_READINGS):
         data = _encoded(picture, mask)
         found = text_areas(_shown(data, mask), kept, blanked)
@@ -242,18 +258,19 @@ def _without_text(picture: Colours, kept: Area) -> tuple[bytes, int]:
 
 
 def _encoded(picture: Colours, mask: NDArray[np.bool_]) -> bytes:
-    """A JPEG of what the mask keeps, black elsewhere; full colour resolution, so that blocks stand alone."""
+    """Return a JPEG of what the mask keeps, black elsewhere."""
     import numpy as np
     from PIL import Image
 
     out = BytesIO()
     kept = np.where(mask[:, :, None], picture, np.uint8(0))
+    # No chroma subsampling: its blocks cover 16 x 16 pixels, and color would leak into blanked neighbors.
     Image.fromarray(kept).save(out, "JPEG", quality=_QUALITY, subsampling=0)
     return out.getvalue()
 
 
 def _shown(data: bytes, mask: NDArray[np.bool_]) -> Colours:
-    """What a viewer will see of a JPEG, which must be black where the mask keeps nothing."""
+    """Decode a JPEG as a viewer will and require that it is black where the mask keeps nothing."""
     shown = _colours(data, "JPEG")
     if shown is None or shown.shape[:2] != mask.shape or shown[~mask].any():
         raise Quarantined("pixels-not-rewritten", "pixels")

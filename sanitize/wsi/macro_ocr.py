@@ -1,4 +1,4 @@
-"""Text on the glass: where a machine reads letters in the part of a macro that stays."""
+"""Detection of text in the kept region of a macro image."""
 
 from __future__ import annotations
 
@@ -21,18 +21,23 @@ _SURE = 0.9
 
 
 def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> list[Area]:
-    """Areas of text in a part of a picture, each with a margin; those of ``blanked`` are not told again.
+    """Find areas of text in a region of an image.
 
-    Every line counts, whether it identifies or not. A large patch in which next to nothing was read, or a few
-    letters not for sure, is tissue.
+    All text counts, identifying or not. A large box with almost no text, or with a few letters of low
+    confidence, is taken for tissue.
 
     Parameters
     ----------
     picture : array of uint8, shape (rows, columns, 3)
     part : Area
-        Where to look.
+        The region to search.
     blanked : sequence of Area
-        What was blanked before; text that is found all the same gets a margin twice as wide.
+        Areas that were blanked before; they are not reported again.
+
+    Returns
+    -------
+    list of Area
+        Bounds in pixels of the whole image, each with a margin, overlapping ones merged.
     """
     left, top, right, bottom = part
     crop = np.ascontiguousarray(picture[top:bottom, left:right])
@@ -42,6 +47,7 @@ def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> li
     for shown in render_frame(crop, geometry, "RGB", None):
         for box in _reader().read(shown):
             one = area_to_blank(box, (rows, columns))
+            # Text found after blanking is usually the edge of a box that was too tight: double the margin.
             one = area_to_blank(one, (rows, columns)) if blanked else one
             area = (one.left + left, one.top + top, one.right + left, one.bottom + top)
             bounds = (box.left + left, box.top + top, box.right + left, box.bottom + top)
@@ -53,8 +59,9 @@ def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> li
 
 
 def _is_text(box: TextBox, side: int) -> bool:
-    """Whether letters were read; large ones legibly, and none of them over half of the glass (``side``)."""
+    """Return whether a box holds text; ``side`` is the shorter side of the image, in pixels."""
     letters = sum(char.isalnum() for char in box.text)
+    # Small boxes count with a single letter; in large ones the reader sees "letters" in tissue.
     if box.height <= _LARGE:
         return letters > 0
     if letters > _FEW:
@@ -64,5 +71,5 @@ def _is_text(box: TextBox, side: int) -> bool:
 
 @cache
 def _reader() -> TextReader:
-    """One for the process: it holds nothing but the models."""
+
     return TextReader()

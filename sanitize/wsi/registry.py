@@ -1,4 +1,4 @@
-"""Whole-slide images: what a vendor's readers need is copied, everything else is left behind."""
+"""Detection of the slide format and dispatch to its module in ``vendors``."""
 
 from __future__ import annotations
 
@@ -12,47 +12,53 @@ from medsanitize.sanitize.wsi.source import SlideName, SlideView
 
 
 class SlideFormat(Protocol):
-    """What a module of ``vendors`` provides: one format of slides."""
+    """Protocol of the modules in ``vendors``: one slide format each."""
 
     @property
     def NAME(self) -> str:
-        """The vendor, as the manifest names the format."""
+        """Name of the format in the manifest."""
 
     def recognises(self, view: SlideView, /) -> bool:
-        """Whether the slide is of this format; cheap, and asked of every format in turn."""
+        """Return whether the slide has this format; must be cheap, as every format is tried in turn."""
 
     def plan_edits(self, view: SlideView, rules: WholeSlides, name: SlideName, /) -> EditPlan:
-        """What of the slide is copied and what is written anew."""
+        """Plan the released files of the slide; see the function `plan_edits`."""
 
 
 def vendor_of(view: SlideView) -> str:
-    """Name of the vendor's format, or nothing: then it is no slide that is known here.
+    """Return the name of the slide's format, empty if no supported format recognizes it.
 
     Raises
     ------
-    Refused
-        The structure contradicts itself.
+    Quarantined
+        The file structure is inconsistent.
     """
     slide_format = _format_of(view)
     return slide_format.NAME if slide_format else ""
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """What of a slide is copied and what is written anew.
+    """Plan the released files of a slide: which bytes are copied and which are written new.
 
     Parameters
     ----------
     view : SlideView
-        All files of the slide, the main one first.
+        All files of the slide, the main file first.
     rules : WholeSlides
         The policy's section ``wsi``.
     name : SlideName
-        What the release calls the slide.
+        Name of the slide in the release.
+
+    Returns
+    -------
+    EditPlan
+        Released files, technical facts for the manifest and counts of the rules that applied.
 
     Raises
     ------
-    Refused
-        ``slide-not-supported``: no vendor's format is recognised; or what the vendor's module names.
+    Quarantined
+        ``slide-not-supported`` if no format recognizes the slide; otherwise as documented in the
+        module of the format.
     """
     slide_format = _format_of(view)
     if slide_format is None:
@@ -66,7 +72,7 @@ def _format_of(view: SlideView) -> SlideFormat | None:
 
 @cache
 def _formats() -> tuple[SlideFormat, ...]:
-    """In the order in which they are asked: last the generic pyramid, which most of their TIFFs are too."""
+
     from medsanitize.sanitize.wsi.vendors import (
         akoya,
         aperio,
@@ -85,4 +91,5 @@ def _formats() -> tuple[SlideFormat, ...]:
 
     tiff: tuple[SlideFormat, ...]
     tiff = (aperio, aperio_afi, hamamatsu, leica, philips, ventana, trestle, akoya, ome)
+    # The generic pyramid is last: it accepts any tiled TIFF, so also those of the vendors.
     return (*tiff, zeiss, hamamatsu_vms, mirax, generic)

@@ -1,4 +1,4 @@
-"""The object function for whole-slide images: the files of a slide in, edit script and record out."""
+"""Sanitizer for whole-slide images: takes the files of a slide, returns an edit plan and a record."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.stains import known_stain
 
 MODALITY = "SM"
+# Any program writes these formats: the image may be something else than tissue, so text is not ruled out.
 _OF_ANYTHING = frozenset(["generic-tiff", "ome-tiff"])
-"""Formats that any program writes, so that nobody can say what the picture shows."""
 _NAME_BYTES = 8
 
 
 class SlideSanitizer(Sanitizer[SlideView]):
-    """The object function for whole-slide images; see `Sanitizer`.
+    """Sanitizer for whole-slide images; see `Sanitizer`.
 
-    But for a macro that stays, only headers and the limits of tiles are read. ``place`` of the context says
-    where the slide stands, where the policy's table does.
+    Pixels are decoded only for a macro image that is kept; of tiles, only headers and boundaries are read.
+    ``place`` of the context holds the specimen identifiers that the policy's table assigns to the slide.
     """
 
     kind = "slide"
@@ -51,14 +51,16 @@ class SlideSanitizer(Sanitizer[SlideView]):
             pixel_regions_cleaned=plan.rules.get(TEXT, 0),
             slide=slide,
         )
+        # The names of source files may identify the patient: they are links for the encrypted ledger only.
         main = source.files[0].name.rpartition("/")[2]
         if context.place is not None and context.place.patient:
             links = (*links, (context.place.patient, patient))
         return Sanitized(record, plan.files, (*links, (main, instance), *plan.names))
 
     def _placed(self, facts: SlideFacts, context: Context) -> tuple[SlideRecord, tuple[tuple[str, str], ...]]:
-        """The slide's facts with its place as pseudonyms, which name nothing beyond their own patient."""
+        """Return the slide's facts with pseudonyms of its specimen ids, and (source, pseudonym) pairs."""
         place = context.place or SpecimenIds()
+        # Each pseudonym depends on the patient and the levels above: block "1" of two patients must differ.
         above: tuple[str, ...] = (context.patient,)
         new: dict[str, str] = {}
         for level in ("sample", "block", "section"):
@@ -80,7 +82,7 @@ class SlideSanitizer(Sanitizer[SlideView]):
 
 
 def _read(vendor: str, macro: bool) -> CheckResult:
-    """Whether text was looked for: in a macro that stays, in no tissue."""
+    """Result of the pixel check: text is searched in a kept macro only, never in tissue."""
     if macro:
         return CheckResult.PASSED
     return CheckResult.NOT_RUN if vendor in _OF_ANYTHING else CheckResult.NOT_APPLICABLE

@@ -1,4 +1,4 @@
-"""What a vendor's module is given: the files of one slide, and what the release calls it."""
+"""Input of the vendor modules: the files of one slide and its name in the release."""
 
 from __future__ import annotations
 
@@ -12,30 +12,49 @@ from medsanitize.sanitize.wsi.tiles import TileCleaner
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SourceFile:
-    """One file of a slide: its path relative to the folder of the slide's main file, and its bytes."""
+    """One file of a slide.
+
+    Attributes
+    ----------
+    name : str
+        Path relative to the folder of the slide's main file.
+    data : Buffer
+        Content of the file, usually memory-mapped.
+    """
 
     name: str
     data: Buffer
 
+    # File names often contain accession numbers; they must not reach logs.
     def __repr__(self) -> str:
         return f"SourceFile({len(self.data)} bytes)"
 
 
 @dataclass(frozen=True, slots=True)
 class SlideView:
-    """All files of one slide, the main one first. ``untouched``: its tiles are not to be read."""
+    """All files of one slide.
+
+    Attributes
+    ----------
+    files : tuple of SourceFile
+        The main file is first.
+    untouched : bool
+        Tiles are kept as they are, without being read. Only for wiping in place
+        (`medsanitize.sanitize.wsi.wipe`), never for a release.
+    """
 
     files: tuple[SourceFile, ...]
     untouched: bool = False
+    # A list, because the class is frozen and the parsed file is cached on first use.
     _tiff: list[PyramidTiff] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def data(self) -> Buffer:
-        """The bytes of the main file."""
+        """Content of the main file."""
         return self.files[0].data
 
     def cleaner(self, rules: WholeSlides, file: int = 0) -> TileCleaner:
-        """What cleans the tiles of one of the files, the main one unless told, as the policy says."""
+        """Create a tile cleaner for the file with index ``file``, configured by the policy."""
         return TileCleaner(
             self.files[file].data,
             file,
@@ -46,11 +65,11 @@ class SlideView:
 
     @property
     def tiff(self) -> PyramidTiff:
-        """The main file's directories, read once however many vendors ask.
+        """TIFF directories of the main file, parsed once and cached.
 
         Raises
         ------
-        Refused
+        Quarantined
             See `medsanitize.sanitize.formats.tiff.pyramid.read_pyramid`.
         """
         if not self._tiff:
@@ -58,23 +77,27 @@ class SlideView:
         return self._tiff[0]
 
     def said(self, tag: int) -> str:
-        """A text of the main file's first directory; nothing where there is none, or the file is no TIFF."""
+        """Return a text tag of the main file's first directory, empty if absent or if it is not a TIFF."""
         return self.tiff.text(self.tiff.directories[0], tag) if looks_like_tiff(self.data) else ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SlideName:
-    """What the release calls a slide.
+    """Name of a slide in the release.
 
-    ``instance`` is its pseudonym, also the stem of its files. ``token`` gives keyed bytes for a
-    purpose, where a vendor's format demands an identifier of a certain length.
+    Attributes
+    ----------
+    instance : str
+        Pseudonym of the slide; also the stem of its file names.
+    key : bytes
+        Sub-key from which `token` derives further identifiers.
     """
 
     instance: str
     key: bytes
 
     def token(self, purpose: str, length: int) -> bytes:
-        """``length`` keyed bytes (at most 32)."""
+        """Derive ``length`` bytes (at most 32), for formats that require an identifier of a fixed length."""
         import hmac
         from hashlib import sha256
 

@@ -1,4 +1,4 @@
-"""Stains and channels that a release may name: common ones; any other text is none."""
+"""Allow lists of stains and channels: a release names no other, as free text may identify."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _CHANNELS = re.compile(
 
 
 def known_channel(text: str) -> str:
-    """The channel of a fluorescence scan as it is spelled, less its blank, or nothing."""
+    """Return the name of a fluorescence channel without its blanks, or an empty string if not allowed."""
     return text.replace(" ", "") if _CHANNELS.fullmatch(text) else ""
 
 
 def known_stain(text: str) -> str:
-    """The stain in its one spelling, or nothing."""
+    """Return the stain in its canonical spelling, or an empty string if not allowed."""
     return _KNOWN.get(_folded(text), "")
