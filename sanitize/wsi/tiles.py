@@ -1,4 +1,4 @@
-"""Encoded tiles: image data copied as it is, what no decoder needs left out, nothing hidden."""
+"""Cleaning of encoded tiles: image data is copied unchanged, bytes that no decoder needs are removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from medsanitize.sanitize.quarantine import Quarantined
 NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD, J2K_YCC, J2K_RGB, J2K = 1, 5, 7, 8, 32946, 33003, 33005, 34712
 """Compression (tag 259); 33003 and 33005 are Aperio's JPEG 2000."""
 _SOI, _EOI, _SOS, _DRI, _COM, _ADOBE = b"\xff\xd8", b"\xff\xd9", 0xDA, 0xDD, 0xFE, 0xEE
+# Baseline, extended and progressive DCT with Huffman coding; others are refused.
 _FRAMES = frozenset([0xC0, 0xC1, 0xC2])
+# At most this much of a tile is parsed: a segment has at most 65,535 bytes, whole headers far fewer.
 _HEADER = 1 << 17
 _REMEMBERED = 4096
 _OVERRUN = 4096
@@ -26,7 +28,7 @@ _FORGET = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """Where a JPEG's header ends, and the runs of it that go (relative to the start of the stream)."""
+    """Parsed JPEG header: its end and the runs to remove, relative to the start of the stream."""
 
     end: int
     cuts: tuple[tuple[int, int], ...]
@@ -35,11 +37,23 @@ class _Header:
 
 @dataclass(slots=True)
 class TileCleaner:
-    """Cleans the tiles of one file; headers that recur are judged once.
+    """Cleaner for the tiles of one file; a JPEG header that recurs is parsed once.
 
-    ``metadata``: COM and APPn segments of JPEG tiles stay; ``profiles``: so do the numbers of a page's colour
-    profile. ``untouched``: tiles are taken as they are, unread. ``rules`` counts what was cut:
-    ``C:tile-metadata`` and ``C:tile-slack``; and tiles that keep segments, ``K:tile-metadata``.
+    Attributes
+    ----------
+    data : Buffer
+        Content of the file.
+    file : int
+        Index of the file in the slide, for the copies that refer to it.
+    untouched : bool
+        Keep tiles as they are, without reading them.
+    metadata : bool
+        Keep COM and APPn segments of JPEG tiles.
+    profiles : bool
+        Keep the numeric part of a page's ICC profile.
+    rules : dict of str to int
+        Counts of the rules that applied: ``C:tile-metadata``, ``C:tile-slack`` and, for tiles that keep
+        their metadata, ``K:tile-metadata``.
     """
 
     data: Buffer
@@ -57,23 +71,30 @@ class TileCleaner:
         self._markers = MarkerIndex(self.data)
 
     def clean(self, offset: int, length: int, compression: int, size: int | None = None) -> tuple[Piece, ...]:
-        """The pieces of one encoded tile or strip.
+        """Clean one encoded tile or strip.
 
         Parameters
         ----------
         offset, length : int
-            Where it lies in the file, in bytes.
+            Position in the file, in bytes.
         compression : int
-            Value of tag 259.
+            Value of Compression (tag 259).
         size : int, optional
-            Bytes of the decoded tile, which an uncompressed one must have exactly.
+            Size of the decoded tile in bytes; required for uncompressed, Deflate and LZW data.
+
+        Returns
+        -------
+        tuple of Piece
+            Copies of runs of the file, or new bytes; empty for a missing tile.
 
         Raises
         ------
-        Refused
-            ``slide-tile-structure``: bytes that no decoder needs could hide in it;
-            ``slide-compression``: how it is compressed is not known here.
+        Quarantined
+            ``slide-tile-structure`` if bytes that no decoder reads cannot be ruled out;
+            ``slide-compression`` if the compression is not supported;
+            ``tiff-structure`` if the tile exceeds the file.
         """
+        # Sparse pyramids store no bytes for background tiles.
         if length == 0:
             return ()
         if offset + length > len(self.data):
@@ -82,13 +103,15 @@ class TileCleaner:
             return (Copy(offset, length, self.file),)
         self._looked_at += length
         if self._looked_at > _FORGET and isinstance(self.data, mmap.mmap):
-            self.data.madvise(mmap.MADV_DONTNEED)  # pages that were looked at need not stay in memory
+            # Otherwise the resident memory of a worker grows to the size of the slide.
+            self.data.madvise(mmap.MADV_DONTNEED)
             self._looked_at = 0
         if compression == JPEG:
             return self._jpeg(offset, length)
         if compression in (J2K_YCC, J2K_RGB, J2K):
             return self._jpeg2000(offset, length)
         if compression == NONE:
+            # Some readers decode JPEG under any declared compression; its segments would stay unchecked.
             if size is None or length < size or starts_as_jpeg(bytes(self.data[offset : offset + 4])):
                 raise _refused()
             return self._up_to(offset, size, length)
@@ -128,6 +151,7 @@ class TileCleaner:
 
     def _jpeg_header(self, offset: int, length: int) -> _Header:
         last = self._last
+        # Neighboring tiles nearly always have identical headers; one comparison replaces the parsing.
         if last and length >= len(last) and self.data[offset : offset + len(last)] == last:
             return self._headers[last]
         near = self.data.find(b"\xff\xda", offset, offset + min(length, _HEADER))
@@ -136,6 +160,7 @@ class TileCleaner:
         found = self._headers.get(key)
         if found is None:
             found = parse_jpeg_header(bytes(self.data[offset : offset + min(length, _HEADER)]))
+            # The first FF DA may be data inside a segment: then the key is not the header, and is not cached.
             if len(self._headers) < _REMEMBERED and found.end == len(key):
                 self._headers[key] = found
         if key in self._headers:
@@ -143,8 +168,9 @@ class TileCleaner:
         return found
 
     def _entropy_end(self, start: int, stop: int, progressive: bool) -> int:
-        """Where End Of Image ends; between the scan's header and it only image data may lie."""
+        """Return the end of End Of Image; only entropy-coded data may precede it."""
         end = self._markers.first(start, stop)
+        # Further scans of a progressive JPEG come with segments that were not checked.
         if end is None or progressive or self.data[end : end + 2] != _EOI:
             raise _refused()
         return end + 2
@@ -160,6 +186,7 @@ class TileCleaner:
     def _deflated(self, offset: int, length: int, size: int | None) -> int:
         inflater = zlib.decompressobj()
         try:
+            # One byte more than expected reveals surplus pixels; the limit stops decompression bombs.
             pixels = inflater.decompress(bytes(self.data[offset : offset + length]), (size or 0) + 1)
         except zlib.error:
             raise _refused() from None
@@ -169,12 +196,18 @@ class TileCleaner:
 
 
 def parse_jpeg_header(head: bytes) -> _Header:
-    """Judge the segments of a JPEG up to its first scan's header.
+    """Check the segments of a JPEG up to the header of its first scan.
+
+    Parameters
+    ----------
+    head : bytes
+        Beginning of the stream, at least as long as its header.
 
     Raises
     ------
-    Refused
-        ``slide-tile-structure``.
+    Quarantined
+        ``slide-tile-structure`` if a segment is malformed or of an unexpected kind; ``jpeg-structure``
+        if a table is malformed.
     """
     if head[:2] != _SOI:
         raise _refused()
@@ -188,9 +221,11 @@ def parse_jpeg_header(head: bytes) -> _Header:
         if stop > len(head) or stop < pos + 4:
             raise _refused()
         if marker == _COM or 0xE0 <= marker <= 0xEF:
+            # Adobe's APP14 stays: it says whether the samples are RGB or YCbCr.
             if marker != _ADOBE or not _is_adobe(body):
                 cuts.append((pos, stop))
         elif marker in (HUFFMAN, QUANTISATION):
+            # Parsed only for its checks: a table longer than its content could hide bytes.
             parse_tables(marker, body)
         elif marker in _FRAMES:
             if frame or len(body) < 6 or len(body) != 6 + 3 * body[5]:
@@ -206,12 +241,13 @@ def parse_jpeg_header(head: bytes) -> _Header:
 
 
 def clean_tables(tables: bytes) -> bytes:
-    """JPEGTables (tag 347) without COM and APPn segments: an abbreviated stream of tables alone.
+    """Remove COM and APPn segments from JPEGTables (tag 347), a JPEG stream of only tables.
 
     Raises
     ------
-    Refused
-        ``slide-tile-structure``.
+    Quarantined
+        ``slide-tile-structure`` if a segment is malformed or of an unexpected kind; ``jpeg-structure``
+        if a table is malformed.
     """
     if tables[:2] != _SOI:
         raise _refused()
@@ -235,15 +271,19 @@ def clean_tables(tables: bytes) -> bytes:
 
 
 def check_lzw(strip: bytes, size: int | None) -> None:
-    """Prove that an LZW strip (TIFF 6.0 section 13) ends where its data does.
+    """Check that an LZW strip (TIFF 6.0 section 13) has no bytes after its last code.
 
-    A decoder ignores what follows the last code, so the strip without its last four bytes must decode to
-    less. Some writers let the last code run over the picture's end by a few bytes.
+    Parameters
+    ----------
+    strip : bytes
+        The encoded strip.
+    size : int or None
+        Size of the decoded strip in bytes; without it the strip is refused.
 
     Raises
     ------
-    Refused
-        ``slide-tile-structure``.
+    Quarantined
+        ``slide-tile-structure`` if the strip does not decode or has surplus bytes.
     """
     import imagecodecs
 
@@ -251,10 +291,12 @@ def check_lzw(strip: bytes, size: int | None) -> None:
         whole = len(imagecodecs.lzw_decode(strip))
     except (imagecodecs.LzwError, RuntimeError, ValueError):
         raise _refused() from None
+    # Decoders ignore what follows the last code: if four bytes fewer decode to as much, bytes were hidden.
     try:
         shorter = len(imagecodecs.lzw_decode(strip[:-4]))
     except (imagecodecs.LzwError, RuntimeError, ValueError):
         shorter = 0
+    # Some writers let the last code run past the end of the strip, hence the tolerance.
     if size is None or not size <= whole <= size + _OVERRUN or shorter == whole:
         raise _refused()
 

@@ -1,6 +1,6 @@
-"""Wiping a TIFF slide in place: tiles stay where they are, everything else is written anew or zeroed.
+"""In-place wiping of TIFF slides: tiles stay where they are, everything else is rewritten or zeroed.
 
-Comments inside tiles stay as well, since no tile is read: what is wiped is no release.
+Tiles are not read, so metadata inside them stays as well: a wiped slide is not a release.
 """
 
 from __future__ import annotations
@@ -29,9 +29,20 @@ _FORMS = {3: "u2", 4: "u4", 16: "u8"}
 
 @dataclass(frozen=True, slots=True)
 class Wipe:
-    """What to do, in this order: write ``behind`` at ``end``, write ``head`` at 0, zero the ``gaps``.
+    """Changes to a file, to be applied in this order: ``behind``, ``head``, ``gaps``.
 
-    Killed in between, the file can still be read, and wiping it again finishes.
+    The file is readable after each step, so an interrupted wipe can be repeated.
+
+    Attributes
+    ----------
+    end : int
+        Offset at which ``behind`` is written.
+    behind : bytes
+        New data and directories, appended to the file.
+    head : bytes
+        New file header, written at offset 0.
+    gaps : tuple of (int, int)
+        Begin and end of the runs to be overwritten with zeros.
     """
 
     end: int
@@ -41,17 +52,24 @@ class Wipe:
 
 
 def plan_wipe(view: SlideView, rules: WholeSlides) -> Wipe:
-    """What makes a TIFF slide forget all but its tissue.
+    """Plan the in-place removal of everything but the tissue from a TIFF slide.
 
     Parameters
     ----------
     view : SlideView
         The slide, with ``untouched`` set.
+    rules : WholeSlides
+        The policy's section ``wsi``.
+
+    Returns
+    -------
+    Wipe
 
     Raises
     ------
-    Refused
-        ``slide-not-supported``: it is no TIFF; or what the vendor's module names.
+    Quarantined
+        ``slide-not-supported`` if the slide is not a TIFF; ``tiff-overlapping-data`` if tiles overlap each
+        other or the header; otherwise as documented in the module of the format.
     """
     plan = plan_edits(view, rules, SlideName("slide", b""))
     file = plan.files[0]
@@ -59,6 +77,7 @@ def plan_wipe(view: SlideView, rules: WholeSlides) -> Wipe:
         raise Quarantined("slide-not-supported", "structure")
     placed: dict[tuple[Piece, ...], int] = {}
     new = bytearray()
+    # TIFF 6.0 section 2: directories begin on a word boundary.
     end = len(view.data) + len(view.data) % 2
     for segment in _segments(file.pages):
         first = segment[0] if segment else None
@@ -85,7 +104,7 @@ def _length(segment: tuple[Piece, ...]) -> int:
 
 
 def _tiles(dialect: Dialect, pages: Sequence[OutputPage]) -> Iterator[NDArray[np.int64]]:
-    """Offsets and lengths of tiles that stay, a row each."""
+    """Yield the offsets and lengths of each page's kept tiles, shape (n, 2)."""
     import numpy as np
 
     for page in pages:
@@ -104,9 +123,10 @@ def _tiles(dialect: Dialect, pages: Sequence[OutputPage]) -> Iterator[NDArray[np
 def _gaps(
     kept: Sequence[tuple[int, int]], tiles: list[NDArray[np.int64]], start: int, size: int
 ) -> tuple[tuple[int, int], ...]:
-    """What lies between the runs that are kept, from ``start`` to the end of the file."""
+    """Return the runs between those that are kept, from ``start`` to ``size``, as (begin, end)."""
     import numpy as np
 
+    # Unique, because several blank tiles may share one run.
     runs = np.unique(np.concatenate([np.array(kept, np.int64).reshape(-1, 2), *tiles]), axis=0)
     begins = np.concatenate([runs[:, 0], [size]])
     ends = np.concatenate([[start], runs[:, 0] + runs[:, 1]])
