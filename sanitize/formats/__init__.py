@@ -1,1 +1,1 @@
-"""File formats, by bytes and limits alone: no policy and no patient is known here."""
+"""Readers and writers of file formats. They know bytes and limits, but neither policies nor patients."""

@@ -1,4 +1,7 @@
-"""ZISRAW, the container of CZI: segments, directory entries and sub-blocks (ZEISS, CZI file format 1.2)."""
+"""ZISRAW, the container format of CZI: segments, directory entries and sub-blocks.
+
+Source: ZEISS, *CZI file format* 1.2.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,19 @@ from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.quarantine import Quarantined
 
 SEGMENT, FIXED, ENTRY, DIMENSION = 32, 256, 32, 20
-"""Bytes of a segment's header, of the fixed part of what follows, of an entry, of a dimension."""
+"""Sizes in bytes: segment header, fixed part of a segment's body, directory entry, dimension of an entry."""
 _FILE = struct.Struct("<4i16s16siqqiq")
 _ENTRY = struct.Struct("<2siqiiB5xi")
 _DIMENSION = struct.Struct("<4siifi")
 _HEADER_BYTES = 512
+# Bounds memory; far more than the tiles of a slide at full resolution.
 _MOST_BLOCKS = 1 << 21
 _NAMES = frozenset(b"XYCZTRSIHMBV")
 
 
 @dataclass(frozen=True, slots=True)
 class DimensionEntry:
-    """One dimension of a sub-block: where it starts, its size, and its size as stored (X, Y: pixels)."""
+    """One dimension of a sub-block: start, size, and stored size (for X and Y in pixels)."""
 
     name: bytes
     start: int
@@ -31,7 +35,7 @@ class DimensionEntry:
 
 @dataclass(frozen=True, slots=True)
 class SubBlock:
-    """One sub-block: its place in the file, pixel type, compression, pyramid level type, and extents."""
+    """One sub-block: file position, pixel type, compression, pyramid type and extents."""
 
     position: int
     pixel_type: int
@@ -40,13 +44,13 @@ class SubBlock:
     extents: tuple[DimensionEntry, ...]
 
     def extent(self, name: bytes) -> DimensionEntry | None:
-        """The extent of a dimension."""
+        """Return the extent of the dimension ``name``, or None if there is none."""
         return next((one for one in self.extents if one.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CziFile:
-    """What a CZI says of itself: its sub-blocks in the order of the directory, and its XML."""
+    """Contents of a CZI: sub-blocks in directory order, metadata XML, number of attachment directories."""
 
     blocks: tuple[SubBlock, ...]
     xml: bytes
@@ -54,17 +58,17 @@ class CziFile:
 
 
 def looks_like_czi(data: Buffer) -> bool:
-    """Whether the first segment is a CZI's."""
+    """Return whether the file starts with a CZI file header."""
     return bytes(data[:10]) == b"ZISRAWFILE"
 
 
 def read_czi(data: Buffer) -> CziFile:
-    """Read header, directory and metadata.
+    """Read file header, directory and metadata.
 
     Raises
     ------
-    Refused
-        ``czi-structure``; ``slide-several-files``: the image goes on in another file.
+    Quarantined
+        ``czi-structure``; ``slide-several-files`` if the image continues in another file.
     """
     start, size = _segment(data, 0, b"ZISRAWFILE")
     if size < _FILE.size:
@@ -72,18 +76,26 @@ def read_czi(data: Buffer) -> CziFile:
     *_, part, directory, metadata, pending, attachments = _FILE.unpack_from(data, start)
     if part:
         raise Quarantined("slide-several-files", "structure")
+    # A pending update means that writing was interrupted: the directory may not match the sub-blocks.
     if pending or not directory:
         raise _refused()
     return CziFile(_blocks(data, directory), _xml(data, metadata), int(bool(attachments)))
 
 
 def pixel_range(data: Buffer, block: SubBlock) -> tuple[int, int]:
-    """Offset and length of a sub-block's encoded pixels; its own entry must be the directory's."""
+    """Return offset and length of a sub-block's encoded pixels.
+
+    Raises
+    ------
+    Quarantined
+        ``czi-structure`` if the sub-block's own entry contradicts the directory.
+    """
     start, size = _segment(data, block.position, b"ZISRAWSUBBLOCK")
     if size < 16 + ENTRY:
         raise _refused()
     metadata, attachment, length = struct.unpack_from("<iiq", data, start)
     own, end = _entry(data, start + 16, start + size)
+    # An entry of more than ten dimensions is longer than the fixed part and moves what follows.
     at = start + max(FIXED, end - start) + metadata
     if own.extents != block.extents or (own.pixel_type, own.compression) != (
         block.pixel_type,
@@ -96,20 +108,20 @@ def pixel_range(data: Buffer, block: SubBlock) -> tuple[int, int]:
 
 
 def file_segment(guid: bytes, directory: int, metadata: int) -> bytes:
-    """The first segment of a new file."""
+    """Build the first segment of a new file; ``directory`` and ``metadata`` are file positions."""
     body = _FILE.pack(1, 0, 0, 0, guid, guid, 0, directory, metadata, 0, 0)
     return write_segment(b"ZISRAWFILE", body.ljust(_HEADER_BYTES, b"\0"))
 
 
 def subblock_header(block: SubBlock, position: int, length: int) -> bytes:
-    """All of a sub-block's segment before its ``length`` bytes of pixels: no metadata, no attachment."""
+    """Build a sub-block's segment up to its ``length`` bytes of pixels, without metadata and attachment."""
     entry = entry_bytes(block, position)
     fixed = (struct.pack("<iiq", 0, 0, length) + entry).ljust(FIXED, b"\0")
     return _head(b"ZISRAWSUBBLOCK", len(fixed) + length) + fixed
 
 
 def entry_bytes(block: SubBlock, position: int) -> bytes:
-    """A directory entry of schema DV."""
+    """Build a directory entry of schema DV."""
     head = _ENTRY.pack(
         b"DV", block.pixel_type, position, 0, block.compression, block.pyramid, len(block.extents)
     )
@@ -119,23 +131,23 @@ def entry_bytes(block: SubBlock, position: int) -> bytes:
 
 
 def directory_segment(blocks: list[tuple[SubBlock, int]]) -> bytes:
-    """The directory of a new file: sub-blocks and their positions."""
+    """Build the directory of a new file from sub-blocks and their positions."""
     body = struct.pack("<i", len(blocks)).ljust(128, b"\0")
     return write_segment(b"ZISRAWDIRECTORY", body + b"".join(entry_bytes(block, at) for block, at in blocks))
 
 
 def metadata_segment(xml: bytes) -> bytes:
-    """The XML of a new file."""
+    """Build the metadata segment of a new file."""
     return write_segment(b"ZISRAWMETADATA", struct.pack("<ii", len(xml), 0).ljust(FIXED, b"\0") + xml)
 
 
 def write_segment(name: bytes, body: bytes) -> bytes:
-    """A whole segment, padded to 32 bytes."""
+    """Build a segment, padded to a multiple of 32 bytes."""
     return (_head(name, len(body)) + body).ljust(SEGMENT + -(-len(body) // 32) * 32, b"\0")
 
 
 def padding(length: int) -> bytes:
-    """What follows ``length`` bytes of a segment's body, so that the next one begins at a multiple of 32."""
+    """Return the padding after ``length`` bytes of a body; segments start at multiples of 32."""
     return bytes(-length % 32)
 
 
@@ -144,7 +156,7 @@ def _head(name: bytes, used: int) -> bytes:
 
 
 def _segment(data: Buffer, at: int, name: bytes) -> tuple[int, int]:
-    """Where a segment's body begins, and how many bytes of it are used."""
+    """Return the offset of a segment's body and the number of bytes in use."""
     if at < 0 or at + SEGMENT > len(data):
         raise _refused()
     found, allocated, used = struct.unpack_from("<16sqq", data, at)
@@ -165,6 +177,7 @@ def _blocks(data: Buffer, position: int) -> tuple[SubBlock, ...]:
     for _ in range(count):
         block, at = _entry(data, at, start + size)
         blocks.append(block)
+    # Each entry has its own sub-block; two entries that share one contradict each other or repeat pixels.
     if len({block.position for block in blocks}) != count:
         raise _refused()
     return tuple(blocks)
@@ -173,6 +186,7 @@ def _blocks(data: Buffer, position: int) -> tuple[SubBlock, ...]:
 def _entry(data: Buffer, at: int, end: int) -> tuple[SubBlock, int]:
     if at + ENTRY > end:
         raise _refused()
+    # Schema DV only: the older DE entry has another layout and is rejected below.
     schema, pixel, position, part, compression, pyramid, count = _ENTRY.unpack_from(data, at)
     stop = at + ENTRY + DIMENSION * count
     if schema != b"DV" or part or not 0 < count <= 16 or stop > end:

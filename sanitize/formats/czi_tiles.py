@@ -1,4 +1,4 @@
-"""Tiles of CZI: JPEG XR containers and Zstandard frames, checked to hold a picture and nothing else."""
+"""Tiles of CZI, JPEG XR containers and Zstandard frames, checked to contain an image and nothing else."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 
+# Tags of the container that decoding needs (ITU-T T.832 Annex A) and the largest count of each: pixel
+# format, size, resolution, position. All other tags are dropped, among them descriptions and dates.
 _XR_TAGS = {
     0xBC01: 16,
     0xBC02: 1,
@@ -21,18 +23,29 @@ _XR_TAGS = {
     0xBCC2: 1,
     0xBCC3: 1,
 }
-"""Tags of the container (ITU-T T.832 Annex A) that decoding needs: form, size, resolution, place."""
 _XR_OFFSET, _XR_COUNT, _XR_ALPHA = 0xBCC0, 0xBCC1, 0xBCC2
 _XR_SIZES = {1: 1, 3: 2, 4: 4, 11: 4}
 _WHOLE = struct.Struct("<I")
 
 
 def clean_jpegxr(data: Buffer, offset: int, length: int) -> tuple[Piece, ...]:
-    """A JPEG XR file with the tags that decoding needs and its code stream, nothing else.
+    """Rebuild a JPEG XR file from the tags that decoding needs and its code stream.
+
+    Parameters
+    ----------
+    data : bytes or mmap
+        The slide file.
+    offset, length : int
+        Position of the tile in ``data``.
+
+    Returns
+    -------
+    tuple of Piece
+        New header and directory, and a copy of the code stream.
 
     Raises
     ------
-    Refused
+    Quarantined
         ``slide-tile-structure``; ``slide-compression`` for a separate alpha plane.
     """
     head = bytes(data[offset : offset + 8])
@@ -57,6 +70,7 @@ def clean_jpegxr(data: Buffer, offset: int, length: int) -> tuple[Piece, ...]:
     if _XR_OFFSET not in values or _XR_COUNT not in values:
         raise _refused()
     if _XR_ALPHA in values:
+        # A second code stream that would have to be checked and moved too.
         raise Quarantined("slide-compression", "structure")
     begin = offset + _WHOLE.unpack(values[_XR_OFFSET][2])[0]
     size = _WHOLE.unpack(values[_XR_COUNT][2])[0]
@@ -66,7 +80,8 @@ def clean_jpegxr(data: Buffer, offset: int, length: int) -> tuple[Piece, ...]:
 
 
 def _container(mark: bytes, values: dict[int, tuple[int, int, bytes]], size: int) -> bytes:
-    """Header, directory and long values, behind which the code stream follows at once."""
+    """Build header, directory and long values; the code stream follows directly."""
+    # Files with an alpha plane are quarantined, so the byte count of one (0xBCC3) has nothing to count.
     ordered = sorted(tag for tag in values if tag != _XR_ALPHA + 1)
     after = 8 + 2 + 12 * len(ordered) + 4
     long_values = b"".join(values[tag][2] for tag in ordered if len(values[tag][2]) > 4)
@@ -88,11 +103,20 @@ def _container(mark: bytes, values: dict[int, tuple[int, int, bytes]], size: int
 
 
 def zstd_length(data: Buffer, offset: int, length: int, *, headed: bool) -> int:
-    """Bytes that one Zstandard frame uses (RFC 8878 section 3.1.1); ``headed``: CZI's own header first.
+    """Return the number of bytes that one Zstandard frame uses (RFC 8878 section 3.1.1).
+
+    Parameters
+    ----------
+    data : bytes or mmap
+        The slide file.
+    offset, length : int
+        Position of the tile in ``data``.
+    headed : bool
+        Whether CZI's own header precedes the frame (compression "Zstd1").
 
     Raises
     ------
-    Refused
+    Quarantined
         ``slide-tile-structure``.
     """
     frame = bytes(data[offset : offset + length])
@@ -112,6 +136,7 @@ def zstd_length(data: Buffer, offset: int, length: int, *, headed: bool) -> int:
             raise _refused()
         block = int.from_bytes(frame[at : at + 3], "little")
         last, kind, size = block & 1, block >> 1 & 3, block >> 3
+        # Block type 3 is reserved (RFC 8878 section 3.1.1.2.2).
         if kind == 3:
             raise _refused()
         at += 3 + (1 if kind == 1 else size)

@@ -1,4 +1,4 @@
-"""What a slide becomes: files made of literal bytes and of runs copied from the source's files."""
+"""Edit plans of slides: released files made of literal bytes and of ranges copied from the source files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TiffFile(OutFile):
-    """A released TIFF; ``pages`` are what its pieces were made from."""
+    """A released TIFF, with the pages that its pieces were made from."""
 
     pages: tuple[OutputPage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SlideFacts:
-    """What the manifest and the report say of a slide: nothing that came from free text.
+    """Facts about a slide for manifest and report. No free text.
 
-    ``mpp`` is micrometres a pixel, ``objective`` the magnification; None where the file does not say.
-    ``macros`` are digests of the pictures of the whole glass that stay, of an AFI one a channel (empty where
-    none does).
+    Attributes
+    ----------
+    vendor : str
+        Vendor of the file format.
+    levels : tuple of (int, int)
+        Size of each pyramid level, in pixels.
+    mpp : float or None
+        Resolution in micrometers per pixel; None if the file does not state it.
+    objective : float or None
+        Magnification; None if the file does not state it.
+    scanner, stain : str
+        Empty if not known.
+    macros : tuple of str
+        Digests of the macro images that are kept; one per channel for AFI.
     """
 
     vendor: str
@@ -38,9 +49,9 @@ class SlideFacts:
 
 @dataclass(frozen=True, slots=True)
 class EditPlan:
-    """The edit script of one slide, the facts about it, and how often each rule applied.
+    """The files to write for one slide, its facts, and the number of applications of each rule.
 
-    ``names`` are (name in the source, name in the release) of further files that people know by name.
+    ``names`` are pairs (name in the source, name in the release) of further files that users know.
     """
 
     files: tuple[OutFile, ...]

@@ -1,4 +1,4 @@
-"""Which sort of picture the bytes are, by their first bytes alone, and what bytes are read from."""
+"""Detection of image formats by their first bytes, and the type of buffer that readers accept."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Buffer = bytes | mmap.mmap
 Format = Literal["png", "jpeg", "tiff"]
 
 SUFFIXES: dict[Format, str] = {"png": "png", "jpeg": "jpg", "tiff": "tif"}
-"""File name endings of released pictures."""
+"""File name extensions of released images."""
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 def detect_format(data: Buffer) -> Format | None:
-    """The format of a picture, whatever it is called; ``None`` for anything else."""
+    """Return the format of an image, or None for anything else. File names are not used."""
     head = bytes(data[:8])
     if head == b"\x89PNG\r\n\x1a\n":
         return "png"

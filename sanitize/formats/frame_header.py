@@ -1,4 +1,4 @@
-"""What an encoded frame says of itself, read from its header before anything is decoded."""
+"""Frame headers of encoded frames, read before anything is decoded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from medsanitize.sanitize.quarantine import Quarantined
 
+# Markers without a length field: TEM, RSTn and SOI (T.81 table B.1).
 _NO_SEGMENT = frozenset([0x01, *range(0xD0, 0xD9)])
+# Start-of-frame markers, among them SOF55 of JPEG-LS (0xF7); DHT, JPG and DAC share their range.
 _SOF = frozenset([*range(0xC0, 0xD0), 0xF7]) - {0xC4, 0xC8, 0xCC}
 _SOS, _APP14 = 0xDA, 0xEE
 _SIZ = b"\xff\x4f\xff\x51"
@@ -16,8 +18,8 @@ _SIZ = b"\xff\x4f\xff\x51"
 class FrameHeader:
     """Size and precision of an encoded frame.
 
-    ``process`` is the second byte of JPEG's frame marker (T.81 table B.1), 0 for other codecs;
-    ``transform`` Adobe's colour transform, ``None`` without its segment.
+    ``process`` is the second byte of the JPEG frame marker (T.81 table B.1), 0 for other codecs;
+    ``transform`` is Adobe's color transform, None without an Adobe segment.
     """
 
     rows: int
@@ -30,19 +32,24 @@ class FrameHeader:
 
 
 def read_frame_header(frame: bytes, codec: str) -> FrameHeader | None:
-    """Size and precision as the code stream states them; ``None`` where its codec states none.
+    """Read size and precision as the code stream states them.
 
     Parameters
     ----------
     frame : bytes
         One encoded frame.
     codec : str
-        As in ``TransferSyntax.codec``.
+        Codec name as in ``TransferSyntax.codec``.
+
+    Returns
+    -------
+    FrameHeader or None
+        None for codecs whose header is not read here.
 
     Raises
     ------
-    Refused
-        ``pixels-undecodable`` when there is no such header.
+    Quarantined
+        ``pixels-undecodable`` if the header is missing.
     """
     if codec in ("jpeg", "jpeg-ls"):
         return _jpeg(frame)
@@ -52,12 +59,13 @@ def read_frame_header(frame: bytes, codec: str) -> FrameHeader | None:
 
 
 def _jpeg(frame: bytes) -> FrameHeader:
-    """The frame header of T.81 B.2.2, which T.87 shares."""
+    """Read the frame header of T.81 B.2.2, which T.87 shares."""
     transform: int | None = None
     pos = 2
     while pos + 4 <= len(frame) and frame[pos] == 0xFF:
         marker = frame[pos + 1]
         if marker == 0xFF:
+            # Fill bytes: any number of 0xFF may precede a marker (T.81 B.1.1.2).
             pos += 1
             continue
         if marker in _NO_SEGMENT:
@@ -77,7 +85,7 @@ def _jpeg(frame: bytes) -> FrameHeader:
 
 
 def _jpeg2000(stream: bytes) -> FrameHeader:
-    """The SIZ segment (T.800 A.5.1), first of every code stream."""
+    """Read the SIZ segment (T.800 A.5.1), the first of every code stream."""
     if stream[:4] != _SIZ or len(stream) < 45:
         raise Quarantined("pixels-undecodable", "pixels")
     right, bottom, left, top = (int.from_bytes(stream[i : i + 4], "big") for i in (8, 12, 16, 20))

@@ -1,4 +1,7 @@
-"""ICC profiles (ICC.1): numbers that describe colours stay; texts, dates, identifiers and unused bytes go."""
+"""ICC profiles (ICC.1) reduced to the numbers that describe colors.
+
+Texts, dates, identifiers and unused bytes are set to zero.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from math import prod
 from struct import unpack_from
 
 _HEADER, _ENTRY = 128, 12
+# 15 is the most channels of a color space that the ICC defines (FCLR).
 _MOST_TAGS, _MOST_CHANNELS = 200, 15
+# SHA-256 of profiles that are distributed with systems and libraries: equal everywhere, they identify nobody.
 _PUBLIC = frozenset(
     [
         "20b2861ed86bfc80a86a58866f800c2652418c2e492173c0d54f8cd85f22c971",  # sRGB IEC61966-2.1 of palettes
         "2b3aa1645779a9e634744faf9b01e9102b0c9b88fd6deced7934df86b949af7e",  # sRGB IEC61966-2.1, 1998
     ]
 )
-"""SHA-256 of profiles that are the same everywhere and so say nothing of anybody."""
 _CLASSES = frozenset(b"scnr mntr prtr link spac abst nmcl".split())
 _SPACES = frozenset(
     name.ljust(4).encode() for name in "XYZ Lab Luv YCbr Yxy RGB GRAY HSV HLS CMYK CMY 2CLR 3CLR 4CLR".split()
@@ -24,21 +28,29 @@ _TAGS = frozenset(
     b"A2B0 A2B1 A2B2 B2A0 B2A1 B2A2 B2D0 D2B0 rXYZ gXYZ bXYZ rTRC gTRC bTRC kTRC wtpt bkpt lumi chad chrm "
     b"gamt pre0 pre1 pre2 meas view tech desc cprt dmnd dmdd vued calt targ".split()
 )
+# Parameters of a parametric curve, by function type 0 to 4 (ICC.1 parametricCurveType).
 _PARAMETERS = (1, 3, 4, 5, 7)
+# CMM, reserved bytes of the version, date, platform, device and attributes, creator, profile ID and reserved.
 _BLANKED_HEADER = ((4, 8), (10, 12), (24, 36), (40, 44), (48, 64), (80, 128))
+# The illuminant of every profile is D50.
 _WHITE = bytes.fromhex("0000f6d6000100000000d32d")
-"""The illuminant of every profile: D50."""
 
 
 def clean_profile(profile: bytes) -> bytes | None:
-    """A public profile as it is, any other as `numbers_of_profile` leaves it."""
+    """Return a well-known profile unchanged, any other as `reduce_profile` leaves it."""
     return profile if sha256(profile).hexdigest() in _PUBLIC else reduce_profile(profile)
 
 
 def reduce_profile(profile: bytes) -> bytes | None:
-    """The profile with only the numbers that its registered tags declare; ``None`` if it is not well formed.
+    """Reduce a profile to the numbers that its registered tags declare.
 
-    What goes is zeroed in place; tags that the ICC does not register leave the table of tags.
+    Removed bytes are set to zero in place, so offsets stay valid. Tags that the ICC has not registered are
+    removed from the tag table.
+
+    Returns
+    -------
+    bytes or None
+        None if the profile is not well-formed.
     """
     if len(profile) < _HEADER + 4 or profile[36:40] != b"acsp":
         return None
@@ -46,6 +58,7 @@ def reduce_profile(profile: bytes) -> bytes | None:
     table_end = _HEADER + 4 + _ENTRY * count
     if not table_end <= size <= len(profile) or count > _MOST_TAGS or not _plain_header(profile):
         return None
+    # Copying into zeros, instead of clearing, leaves nothing in gaps between tags.
     out = bytearray(size)
     out[:_HEADER] = profile[:_HEADER]
     out[68:80] = _WHITE
@@ -54,6 +67,7 @@ def reduce_profile(profile: bytes) -> bytes | None:
     table = [unpack_from(">4sII", profile, _HEADER + 4 + _ENTRY * index) for index in range(count)]
     kept = [entry for entry in table if entry[0] in _TAGS]
     names = [entry[0] for entry in kept]
+    # Readers use one of two equal tags; the other would be unchecked content.
     if len(set(names)) != len(names):
         return None
     out[_HEADER : _HEADER + 4] = len(kept).to_bytes(4, "big")
@@ -69,14 +83,15 @@ def reduce_profile(profile: bytes) -> bytes | None:
 
 
 def _plain_header(profile: bytes) -> bool:
-    """Whether the header's names are those that the ICC gives, its flags and intent among the defined."""
+    """Return whether class and color spaces are names of the ICC, and flags and intent are defined values."""
     named = profile[12:16] in _CLASSES and {profile[16:20], profile[20:24]} <= _SPACES
     return named and all(int.from_bytes(profile[at : at + 4], "big") < 4 for at in (44, 64))
 
 
 def _used(data: bytes) -> Iterator[tuple[int, int]]:
-    """Ranges of a tag's data that hold its type and the numbers it declares."""
+    """Yield the ranges of a tag's data that contain its type and the numbers that it declares."""
     kind = data[:4]
+    # ICC.1 requires text tags such as desc and cprt in every profile, so they stay with their type only.
     yield 0, 4
     if kind in (b"mAB ", b"mBA "):
         yield from _transform(data)
@@ -88,7 +103,7 @@ def _used(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _curve(data: bytes) -> int:
-    """Length of a sampled or parametric curve; 0 if it is neither."""
+    """Return the length of a sampled or parametric curve; 0 if it is neither."""
     if data[:4] == b"curv" and len(data) >= 12:
         return 12 + 2 * int.from_bytes(data[8:12], "big")
     if data[:4] == b"para" and len(data) >= 12 and int.from_bytes(data[8:10], "big") < len(_PARAMETERS):
@@ -97,10 +112,11 @@ def _curve(data: bytes) -> int:
 
 
 def _table(data: bytes) -> int:
-    """Length of a transform by input tables, grid and output tables of 1 or 2 bytes an entry."""
+    """Return the length of a lut8 or lut16 table: input tables, grid and output tables."""
     if len(data) < 52:
         return 0
     inputs, outputs, grid = data[8:11]
+    # grid**inputs must stay computable.
     if inputs > _MOST_CHANNELS:
         return 0
     before, after = (256, 256) if data[:4] == b"mft1" else unpack_from(">HH", data, 48)
@@ -109,7 +125,7 @@ def _table(data: bytes) -> int:
 
 
 def _transform(data: bytes) -> Iterator[tuple[int, int]]:
-    """Ranges of a transform whose curves, matrix and grid lie where its offsets say (ICC.1 10.12)."""
+    """Yield the ranges of a lutAToB or lutBToA transform: curves, matrix and grid (ICC.1 10.12)."""
     if len(data) < 32:
         return
     yield 8, 10
@@ -124,6 +140,7 @@ def _transform(data: bytes) -> Iterator[tuple[int, int]]:
         yield grid + 16, grid + 17
         if grid + 20 + entries <= len(data):
             yield grid + 20, grid + 20 + entries
+    # B and M curves are on the side of the connection space, A curves on the side of the device.
     colours, channels = (outputs, inputs) if data[:4] == b"mAB " else (inputs, outputs)
     for at, curves in ((b_curves, colours), (m_curves, colours), (a_curves, channels)):
         for _ in range(curves if at else 0):
@@ -132,6 +149,7 @@ def _transform(data: bytes) -> Iterator[tuple[int, int]]:
                 return
             yield at, at + 4
             yield at + 8, at + length
+            # Curves start at multiples of 4 bytes.
             at += length + -length % 4
 
 
@@ -139,6 +157,7 @@ def _numbers(most: int, width: int) -> Callable[[bytes], int]:
     return lambda data: 8 + min(len(data) - 8, most) // width * width
 
 
+# Type -> length of a tag's data. Of any other type only the type signature is kept.
 _LENGTHS: Mapping[bytes, Callable[[bytes], int]] = {
     b"XYZ ": _numbers(12, 12),
     b"curv": _curve,
@@ -151,4 +170,3 @@ _LENGTHS: Mapping[bytes, Callable[[bytes], int]] = {
     b"view": _numbers(28, 4),
     b"meas": _numbers(28, 4),
 }
-"""Type -> how long the data of a tag of it are; any other type keeps its name alone."""

@@ -1,4 +1,4 @@
-"""Entries of TIFF 6.0, BigTIFF and EXIF with their values at hand, as pictures and EXIF need them."""
+"""Entries of TIFF 6.0, BigTIFF and EXIF with their values in memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from medsanitize.sanitize.formats.tiff_directory import RATIONAL, Dialect, read_
 from medsanitize.sanitize.quarantine import Quarantined
 
 _NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
+# Values are copied into memory, so their size is limited (256 MiB).
 _MOST_VALUE = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
 class TiffHeader:
-    """Byte order (``<`` or ``>``), whether offsets have 8 bytes, and where the first directory is."""
+    """Byte order (``<`` or ``>``), whether offsets have 8 bytes, and the offset of the first directory."""
 
     order: Literal["<", ">"]
     big: bool
@@ -25,7 +26,7 @@ class TiffHeader:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IfdEntry:
-    """One entry: its type, number of values, the bytes of the values and where they begin."""
+    """One entry: field type, number of values, their bytes and the offset of these bytes in the file."""
 
     type: int
     count: int
@@ -33,12 +34,12 @@ class IfdEntry:
     start: int
 
     def numbers(self, header: TiffHeader) -> tuple[int, ...]:
-        """Unsigned integers; empty for other types."""
+        """Return the values as unsigned integers; empty for other types."""
         code = _NUMBERS.get(self.type)
         return () if code is None else unpack(f"{header.order}{self.count}{code}", self.value)
 
     def rationals(self, header: TiffHeader) -> tuple[tuple[int, int], ...]:
-        """Pairs of numerator and denominator; empty for other types."""
+        """Return the values as pairs of numerator and denominator; empty for other types."""
         if self.type != RATIONAL:
             return ()
         numbers = unpack(f"{header.order}{2 * self.count}I", self.value)
@@ -49,12 +50,12 @@ Directory = dict[int, IfdEntry]
 
 
 def read_tiff_header(data: Buffer) -> TiffHeader:
-    """The header of a TIFF file or an EXIF block.
+    """Read the header of a TIFF file or an EXIF block.
 
     Raises
     ------
-    Refused
-        ``tiff-structure``.
+    Quarantined
+        ``tiff-structure`` if it is neither.
     """
     order: Literal["<", ">"] = "<" if data[:2] == b"II" else ">"
     try:
@@ -69,12 +70,12 @@ def read_tiff_header(data: Buffer) -> TiffHeader:
 
 
 def read_directory(data: Buffer, header: TiffHeader, pos: int) -> tuple[Directory, int]:
-    """The directory at ``pos`` and the place of the next one (0 after the last).
+    """Read the directory at ``pos``; also return the offset of the next one (0 after the last).
 
     Raises
     ------
-    Refused
-        See `medsanitize.sanitize.formats.tiff_directory.read_directory_at`.
+    Quarantined
+        ``tiff-structure``, see `medsanitize.sanitize.formats.tiff_directory.read_directory_at`.
     """
     found, following = read_directory_at(data, pos, Dialect(header.order, "big" if header.big else "classic"))
     if any(field.size > _MOST_VALUE for field in found.fields.values()):

@@ -1,4 +1,4 @@
-"""INI files of slides: sections of plain keys, read strictly and written from what is known alone."""
+"""INI files of slides, read strictly and written from known keys and values only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Sections = dict[str, dict[str, str]]
 
 
 def read_ini(data: bytes) -> Sections:
-    """Sections and their keys; of a key written twice the first counts.
+    """Read sections and their keys; of a repeated key the first value counts.
 
     Raises
     ------
-    Refused
-        ``slide-description-too-large``.
+    Quarantined
+        ``slide-description-too-large`` above 4 MiB.
     """
     if len(data) > _MOST_BYTES:
         raise Quarantined("slide-description-too-large", "description")
@@ -36,25 +36,26 @@ def read_ini(data: bytes) -> Sections:
 
 
 def write_ini(sections: Mapping[str, Mapping[str, object]]) -> bytes:
-    """The text of an INI file, with a byte order mark, as 3DHISTECH writes it."""
+    """Write an INI file with byte order mark and CRLF, as 3DHISTECH's programs do."""
     lines: list[str] = []
     for name, pairs in sections.items():
         lines += [f"[{name}]", *(f"{key} = {value}" for key, value in pairs.items())]
+    # Values are numbers and known words; a value that is not ASCII is a defect and must fail.
     return b"\xef\xbb\xbf" + "\r\n".join([*lines, ""]).encode("ascii")
 
 
 def select_pairs(pairs: Mapping[str, str], forms: Mapping[str, re.Pattern[str]]) -> dict[str, object]:
-    """The pairs whose key is known and whose value has the form it must have."""
+    """Return the pairs whose key is in ``forms`` and whose value matches its pattern."""
     return {key: pairs[key] for key, form in forms.items() if form.fullmatch(pairs.get(key, ""))}
 
 
 def read_whole_number(pairs: Mapping[str, str], key: str, most: int) -> int:
-    """A number from 0 to ``most`` that must be there.
+    """Return the required number of ``key``, from 0 to ``most``.
 
     Raises
     ------
-    Refused
-        ``slide-description``.
+    Quarantined
+        ``slide-description`` if it is missing or out of range.
     """
     value = pairs.get(key, "")
     if not re.fullmatch(r"\d{1,9}", value) or int(value) > most:

@@ -1,4 +1,4 @@
-"""JPEG XL frames (ISO/IEC 18181-2): only code stream boxes stay, Exif, XML and JUMBF boxes go."""
+"""JPEG XL frames (ISO/IEC 18181-2), reduced to code stream boxes; Exif, XML and JUMBF boxes are removed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from medsanitize.sanitize.quarantine import Quarantined
 
 _SIGNATURE = b"\0\0\0\x0cJXL \x0d\x0a\x87\x0a"
 _KEPT = frozenset([b"JXL ", b"jxlc", b"jxlp"])
+# The file type box is replaced by this one: brands could be added to the original.
 _TYPE = b"\0\0\0\x14ftypjxl \0\0\0\0jxl "
 
 
 def strip_jpegxl_metadata(frame: bytes) -> bytes:
-    """One frame without metadata boxes; a naked code stream has none.
+    """Remove the metadata boxes of one frame; a bare code stream has none and is returned unchanged.
 
     Raises
     ------
-    Refused
-        ``jpegxl-structure``, also for a frame that carries JPEG reconstruction data, which holds
-        the original file's application segments.
+    Quarantined
+        ``jpegxl-structure``, also for a frame with JPEG reconstruction data (box ``jbrd``), which
+        contains the application segments of the original JPEG file.
     """
     if frame[:2] == b"\xff\x0a":
         return frame
@@ -34,6 +35,7 @@ def strip_jpegxl_metadata(frame: bytes) -> bytes:
             raise Quarantined("jpegxl-structure", "pixels")
         if kind == b"ftyp":
             pieces.append(_TYPE)
+        # jxll, the level, is one byte; a longer one could contain anything.
         elif kind in _KEPT or (kind == b"jxll" and length == 9):
             pieces.append(frame[pos : pos + length])
         pos += length

@@ -1,4 +1,4 @@
-"""Index.dat of a MIRAX slide: linked pages of entries, under a root of levels and a root of others."""
+"""Index.dat of a MIRAX slide: linked pages of entries, in a hierarchy of levels and one of other records."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from medsanitize.sanitize.quarantine import Quarantined
 
+# Bounds memory for crafted files.
 _MOST_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
 class DataRange:
-    """One run of bytes: the number of the image, offset and length in the data file of that number."""
+    """A byte range: image number, offset, length, and number of the data file."""
 
     image: int
     offset: int
@@ -23,31 +24,33 @@ class DataRange:
 
 @dataclass(frozen=True, slots=True)
 class MiraxIndex:
-    """The entries of each level, and the first entry of every other record (None where it has none)."""
+    """Entries of each level, and the first entry of every other record (None if it is empty)."""
 
     levels: tuple[tuple[DataRange, ...], ...]
     layers: tuple[DataRange | None, ...]
 
     @property
     def layers_in_use(self) -> list[bool]:
-        """Which of the other records hold anything."""
+        """For each other record, whether it has an entry."""
         return [layer is not None for layer in self.layers]
 
 
 def read_index(data: bytes, head: bytes, levels: int, layers: int) -> MiraxIndex:
-    """Follow every link.
+    """Read the index, following every link.
 
     Parameters
     ----------
+    data : bytes
+        Contents of Index.dat.
     head : bytes
-        Version and slide identifier, with which the file must begin.
+        Version and slide identifier, with which the file must start.
     levels, layers : int
-        How many of each Slidedat.ini announces.
+        Number of levels and of other records that Slidedat.ini announces.
 
     Raises
     ------
-    Refused
-        ``mirax-index``: a link leads nowhere or in a circle, or a number is impossible.
+    Quarantined
+        ``mirax-index`` if a link points outside the file or forms a cycle, or a number is impossible.
     """
     if not data.startswith(head):
         raise _refused()
@@ -63,7 +66,17 @@ def write_index(
     levels: Sequence[Sequence[tuple[int, int, int, int]]],
     layers: Sequence[tuple[int, int, int]],
 ) -> bytes:
-    """An index anew: ``levels`` of (image, offset, length, file), ``layers`` of (offset, length, file)."""
+    """Build an index.
+
+    Parameters
+    ----------
+    head : bytes
+        Version and slide identifier.
+    levels : sequence of sequence of (int, int, int, int)
+        For each level, (image, offset, length, file) of its entries.
+    layers : sequence of (int, int, int)
+        (offset, length, file) of every other record.
+    """
     out = bytearray(head + bytes(8))
 
     def record(body: bytes) -> int:
@@ -92,6 +105,7 @@ def _entries(data: bytes, start: int) -> list[DataRange]:
     seen: set[int] = set()
     while page:
         count, following = _ints(data, page, 2)
+        # A record starts with a zero; pages that link in a circle would never end.
         if zero or page in seen or not 0 <= count <= _MOST_ENTRIES - len(found):
             raise _refused()
         seen.add(page)
@@ -112,6 +126,7 @@ def _first(data: bytes, start: int) -> DataRange | None:
     count, _, one, two, offset, length, file = _ints(data, page, 7)
     if count < 1 or one or two:
         raise _refused()
+    # Only the first entry is read, and write_index writes one: further entries are dropped.
     return DataRange(0, offset, length, file) if length else None
 
 

@@ -1,4 +1,4 @@
-"""PDF as pictures: pages rendered, and a file written that holds nothing but pictures (ISO 32000-1)."""
+"""PDF documents as images: renders pages, and writes files that contain nothing but images (ISO 32000-1)."""
 
 from __future__ import annotations
 
@@ -18,45 +18,47 @@ from numpy.typing import NDArray
 Page = NDArray[np.uint8]
 """One page as RGB, shape (rows, columns, 3)."""
 
+# Pixels per point (144 dpi). A whole number, so that written pages render pixel by pixel.
 _DOTS = 2
-"""Dots a point, so 144 an inch: a whole number, so that written pages render dot by dot."""
 _MOST_PAGES = 100
 _MOST_PIXELS = 8_000_000
+# Largest page side in user space units (ISO 32000-1 Annex C).
 _MOST_POINTS = 14_400
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextLine:
-    """A line of the text layer of a page: where it stands in the picture, and what it says."""
+    """A line of the text layer of a page: its area in the image (pixels) and its text."""
 
     area: Area
     text: str
 
     def __repr__(self) -> str:
+        # The text can be PHI, so that no repr may show it.
         return f"Line({self.area})"
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedPage:
-    """A page's picture and the lines of its text layer."""
+    """The image of a page and the lines of its text layer."""
 
     picture: Page
     lines: tuple[TextLine, ...]
 
 
 def render_pdf(document: bytes, most_bytes: int) -> list[RenderedPage]:
-    """Render every page at 144 dots an inch, large ones at fewer. No script runs, no link is followed.
+    """Render every page at 144 dpi, large pages at less. No script is run, no link followed.
 
     Parameters
     ----------
     document : bytes
         A PDF file.
     most_bytes : int
-        Largest sum of all pictures.
+        Largest total size of all images.
 
     Raises
     ------
-    Refused
+    Quarantined
         ``document-unreadable``, ``document-encrypted`` or ``document-too-large``.
     """
     with _opened(document) as pdf:
@@ -73,7 +75,15 @@ def render_pdf(document: bytes, most_bytes: int) -> list[RenderedPage]:
 
 
 def is_pictures_only(document: bytes, pages: Sequence[Page]) -> bool:
-    """Whether a written file opens again, shows these pages dot by dot, and holds no text or attachment."""
+    """Return whether a written file renders to exactly these pages and has no text, attachment or metadata.
+
+    Parameters
+    ----------
+    document : bytes
+        A PDF file.
+    pages : sequence of ndarray of uint8, shape (rows, columns, 3)
+        The expected pages.
+    """
     with _opened(document) as pdf:
         if len(pdf) != len(pages) or pdf.count_attachments() or any(pdf.get_metadata_dict().values()):
             return False
@@ -86,9 +96,17 @@ def is_pictures_only(document: bytes, pages: Sequence[Page]) -> bool:
 
 
 def write_pdf(pages: Sequence[Page]) -> bytes:
-    """A PDF whose pages are these pictures: no text, font, link, script, attachment, date or identifier.
+    """Build a PDF whose pages are these images.
 
-    Equal pages give equal bytes.
+    It has no text, font, link, script, attachment, date or identifier; equal pages give equal bytes.
+
+    Parameters
+    ----------
+    pages : sequence of ndarray of uint8, shape (rows, columns, 3)
+
+    Returns
+    -------
+    bytes
     """
     kids = " ".join(f"{3 + 3 * number} 0 R" for number in range(len(pages)))
     objects = [
@@ -97,6 +115,7 @@ def write_pdf(pages: Sequence[Page]) -> bytes:
     ]
     for number, page in enumerate(pages):
         objects += _page_objects(page, 3 + 3 * number)
+    # Bytes above 127 in the second line mark the file as binary (ISO 32000-1 7.5.2). No /Info and no /ID.
     out = bytearray(b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n")
     places = []
     for number, body in enumerate(objects, 1):
@@ -110,7 +129,7 @@ def write_pdf(pages: Sequence[Page]) -> bytes:
 
 
 def _page_objects(page: Page, first: int) -> list[bytes]:
-    """A page, its content and its picture, numbered from ``first``."""
+    """Return the objects of a page, its content and its image, numbered from ``first``."""
     rows, columns = page.shape[:2]
     grey = bool((page == page[..., :1]).all())
     samples = page[..., 0] if grey else page
@@ -145,9 +164,11 @@ def _opened(document: bytes) -> Iterator[Any]:
     try:
         pdf = pypdfium2.PdfDocument(document)
     except pypdfium2.PdfiumError as error:
+        # The error message is dropped ("from None"): it may quote the document.
         locked = getattr(error, "err_code", None) == raw.FPDF_ERR_PASSWORD
         raise Quarantined("document-encrypted" if locked else "document-unreadable", "document") from None
     with _closing(pdf):
+        # Documents with an empty user password open without an error, but are encrypted.
         if raw.FPDF_GetSecurityHandlerRevision(pdf) >= 0:
             raise Quarantined("document-encrypted", "document")
         try:
@@ -178,7 +199,7 @@ def _picture(page: Any, scale: float) -> RenderedPage:
 
 
 def _lines(page: Any, columns: int, rows: int) -> Iterator[TextLine]:
-    """The text layer, runs that stand side by side joined to lines."""
+    """Yield the lines of the text layer, adjacent runs joined."""
     from pypdfium2 import raw
 
     with _closing(page.get_textpage()) as text:
@@ -192,6 +213,7 @@ def _lines(page: Any, columns: int, rows: int) -> Iterator[TextLine]:
                 runs.append(((min(x, u), min(y, v), max(x, u), max(y, v)), said))
     line: list[tuple[Area, str]] = []
     for run in sorted(runs, key=lambda one: (one[0][1], one[0][0])):
+        # A run whose top is below the vertical middle of the line's first run starts a new line.
         if line and run[0][1] * 2 >= line[0][0][1] + line[0][0][3]:
             yield _joined(line)
             line = []
@@ -212,7 +234,7 @@ def _joined(runs: list[tuple[Area, str]]) -> TextLine:
 
 
 def _dot(raw: Any, page: Any, columns: int, rows: int, x: float, y: float) -> tuple[int, int]:
-    """A point of the page as a dot of its picture, rotation and crop included."""
+    """Convert a point of the page to a pixel of its image, including rotation and crop box."""
     across, down = ctypes.c_int(), ctypes.c_int()
     raw.FPDF_PageToDevice(page, 0, 0, columns, rows, 0, x, y, ctypes.byref(across), ctypes.byref(down))
     return min(max(across.value, 0), columns), min(max(down.value, 0), rows)

@@ -1,8 +1,8 @@
-"""One image file directory of TIFF 6.0, BigTIFF, EXIF or Hamamatsu NDPI: offsets held against the file.
+"""Image file directories of TIFF 6.0, BigTIFF, EXIF and Hamamatsu NDPI, with checked offsets.
 
 Sources: TIFF 6.0 (Adobe, 1992) section 2; the BigTIFF design (offsets and counts of 8 bytes, version 43).
-NDPI is little endian, with an offset of 8 bytes in the header and after each directory, and, behind that,
-the upper 32 bits of every entry's value.
+NDPI is little-endian, with an offset of 8 bytes in the header and after each directory, followed by the
+upper 32 bits of every entry's value.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _JPEG: Final = re.compile(rb"\xff\xd8\xff[\xc0-\xfe]")
 BYTE, ASCII, SHORT, LONG, RATIONAL, UNDEFINED, LONG8, IFD8 = 1, 2, 3, 4, 5, 7, 16, 18
 _ONE, _TWO, _FOUR, _EIGHT = (1, 2, 6, 7), (3, 8), (4, 9, 11, 13), (5, 10, 12, 16, 17, 18)
 SIZES = {kind: size for kinds, size in ((_ONE, 1), (_TWO, 2), (_FOUR, 4), (_EIGHT, 8)) for kind in kinds}
-"""Field type -> bytes of one value."""
+"""Field type -> size of one value in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a TIFF writes its numbers: byte order, and the width of offsets and counts."""
+    """Encoding of numbers in a TIFF: byte order, and the width of offsets and counts."""
 
     order: Literal["<", ">"]
     kind: Literal["classic", "big", "ndpi"]
 
     @property
     def inline(self) -> int:
-        """Bytes that an entry holds itself."""
+        """Number of value bytes that fit into an entry."""
         return 8 if self.kind == "big" else 4
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One entry: its type, how many values, and where their bytes begin.
+    """One entry: field type, number of values, and the offset of their first byte.
 
-    ``high`` is what NDPI adds to a single LONG that the entry holds itself: its upper 32 bits.
+    ``high`` are the upper 32 bits that NDPI adds to a single LONG stored in the entry.
     """
 
     type: int
@@ -54,13 +54,13 @@ class Field:
 
     @property
     def size(self) -> int:
-        """Bytes of all values."""
+        """Size of all values in bytes."""
         return SIZES[self.type] * self.count
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """One image file directory: where it begins and ends, and its entries."""
+    """One image file directory: start, end, and its entries by tag."""
 
     start: int
     end: int
@@ -68,12 +68,12 @@ class Directory:
 
 
 def read_directory_at(data: Buffer, start: int, dialect: Dialect) -> tuple[Directory, int]:
-    """The directory at ``start`` and where the next one begins (0: there is none).
+    """Read the directory at ``start``; also return the offset of the next one (0 if there is none).
 
     Raises
     ------
-    Refused
-        ``tiff-structure``: something lies outside the file, or a tag is there twice.
+    Quarantined
+        ``tiff-structure`` if something is outside the file, or a tag is repeated.
     """
     big, ndpi, order = dialect.kind == "big", dialect.kind == "ndpi", dialect.order
     head, entry, link = (8, 20, 8) if big else (2, 12, 8 if ndpi else 4)
@@ -89,8 +89,10 @@ def read_directory_at(data: Buffer, start: int, dialect: Dialect) -> tuple[Direc
     for number in range(count):
         at = start + head + entry * number
         tag, kind, values = struct.unpack_from(order + ("HHQ" if big else "HHI"), data, at)
+        # Readers use one of two equal tags; the other would be unchecked content.
         if tag in fields:
             raise Quarantined("tiff-structure", "structure")
+        # TIFF 6.0 section 2 asks readers to skip fields of unknown type.
         if kind in SIZES:
             fields[tag] = _field(data, at + (12 if big else 8), kind, values, high[number], dialect)
     following = struct.unpack_from(order + ("Q" if big or ndpi else "I"), data, after)[0]
@@ -109,27 +111,35 @@ def _field(data: Buffer, at: int, kind: int, count: int, high: int, dialect: Dia
 
 
 def starts_as_jpeg(samples: bytes) -> bool:
-    """Whether what is said to be plain samples begins as a JPEG does, whose segments would stay unread."""
+    """Return whether declared uncompressed samples are a JPEG, whose segments would not be checked."""
     return _JPEG.match(samples) is not None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ValueRanges:
-    """Where the values of a file's tags lie. What a tag says must not be pixels as well: there it would stay.
+    """Byte ranges of the tag values of a file.
+
+    A value must not overlap pixels: pixels are copied, so the value would be released.
 
     Attributes
     ----------
     starts : (n,) uint64
-        Where the values begin, in order.
+        Start of each value, sorted.
     furthest : (n + 1,) uint64
-        How far the first k of them reach, for k from 0.
+        Largest end of the first k values, for k from 0.
     """
 
     starts: NDArray[np.uint64]
     furthest: NDArray[np.uint64]
 
     def are_apart_from(self, offsets: ArrayLike, counts: ArrayLike) -> bool:
-        """Whether strips or tiles, ``(m,)`` where they begin and their bytes, hold no byte of a value."""
+        """Return whether strips or tiles overlap no value.
+
+        Parameters
+        ----------
+        offsets, counts : array-like, shape (m,)
+            Start and size in bytes of each strip or tile.
+        """
         import numpy as np
 
         starts, lengths = np.asarray(offsets, np.uint64), np.asarray(counts, np.uint64)
@@ -139,7 +149,13 @@ class ValueRanges:
 
 
 def value_ranges(spans: ArrayLike) -> ValueRanges:
-    """Order the values of tags, ``(n, 2)``: where each begins, and its bytes."""
+    """Sort the byte ranges of tag values.
+
+    Parameters
+    ----------
+    spans : array-like, shape (n, 2)
+        Start and size in bytes of each value.
+    """
     import numpy as np
 
     found = np.asarray(spans, np.uint64).reshape(-1, 2)

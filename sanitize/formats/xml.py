@@ -1,4 +1,4 @@
-"""XML that vendors embed: read without entities, written from what is known alone."""
+"""XML in slides, parsed without entities and written from known elements only."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from medsanitize.sanitize.quarantine import Quarantined
 _MOST_BYTES = 64 << 20
 _DECLARATION = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 NUMBER = re.compile(r"[+-]?\d{1,12}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
-"""A plain number."""
+"""A decimal number."""
 
 
 def parse_xml(data: bytes) -> Element:
-    """Parse a document.
+    """Parse an XML document.
 
     Raises
     ------
-    Refused
-        ``slide-xml``: malformed, larger than 64 MB, or with a document type (which entities need).
+    Quarantined
+        ``slide-xml`` if it is malformed, larger than 64 MiB, or has a document type declaration.
     """
     data = data.rstrip(b"\0 \r\n\t")
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     plain = data.decode("utf-16", "replace").encode() if wide else data
+    # Entities need a document type declaration; without it, neither expansion bombs nor external files.
     if len(data) > _MOST_BYTES or _DECLARATION.search(plain):
         raise Quarantined("slide-xml", "description")
-    # A declaration of UTF-16 in a text that is not: TIFF writers put ASCII into tag 270 all the same.
+    # The declared encoding is overridden: TIFF writers store ASCII in tag 270 but declare UTF-16.
     parser = XMLParser(encoding="utf-8")  # noqa: S314  no document type, so no entities
     try:
         parser.feed(plain)
@@ -38,17 +39,17 @@ def parse_xml(data: bytes) -> Element:
 
 
 def local_name(element: Element) -> str:
-    """An element's name without its namespace."""
+    """Return the name of an element without its namespace."""
     return element.tag.rpartition("}")[2]
 
 
 def named_children(element: Element, name: str) -> list[Element]:
-    """The children of a name, whatever the namespace."""
+    """Return the children called ``name`` in any namespace."""
     return [child for child in element if local_name(child) == name]
 
 
 def child_text(element: Element, *path: str) -> str:
-    """The text at a path of names, or nothing."""
+    """Return the text of the element at a path of names; empty if there is none."""
     for name in path:
         found = named_children(element, name)
         if not found:
@@ -58,14 +59,14 @@ def child_text(element: Element, *path: str) -> str:
 
 
 def numeric_attributes(element: Element, names: tuple[str, ...]) -> dict[str, str]:
-    """Those attributes of an element that are plain numbers, in the order of ``names``."""
+    """Return the attributes that are decimal numbers, in the order of ``names``."""
     given = {name: (element.get(name) or "").strip() for name in names}
     return {name: value for name, value in given.items() if NUMBER.fullmatch(value)}
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedElement:
-    """What may stay of an element: attributes by the form of their value, the form of its text, children."""
+    """What is kept of an element: attributes and text by pattern, and children by name."""
 
     attributes: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
     text: re.Pattern[str] | None = None
@@ -73,7 +74,7 @@ class AllowedElement:
 
 
 def copy_allowed(element: Element, allowed: AllowedElement) -> str:
-    """An element as text with what is allowed of it, at every depth, in the order of the source."""
+    """Write an element with its allowed attributes, text and children, in the order of the source."""
     attributes = {
         name: value
         for name, form in allowed.attributes.items()
@@ -89,6 +90,9 @@ def copy_allowed(element: Element, allowed: AllowedElement) -> str:
 
 
 def write_element(name: str, attributes: Mapping[str, object] | None = None, content: str = "") -> str:
-    """An element as text; attribute values must need no escaping, which numbers and known words do not."""
+    """Write an element.
+
+    Values and content are not escaped: they must be numbers, known words or elements written here.
+    """
     inside = "".join(f' {key}="{value}"' for key, value in (attributes or {}).items())
     return f"<{name}{inside}>{content}</{name}>" if content else f"<{name}{inside}/>"

@@ -73,7 +73,7 @@ class PageCleaner:
 
         Raises
         ------
-        Refused
+        Quarantined
             As `medsanitize.sanitize.burned_in.clean.clean_frames` does.
         """
         found = PageFindings()

@@ -47,7 +47,7 @@ def check_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Fra
 
     Raises
     ------
-    Refused
+    Quarantined
         ``pixel-geometry-differs`` or ``pixels-undecodable``.
     """
     stated = read_frame_header(frame, syntax.codec)
@@ -74,7 +74,7 @@ def decode_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Sa
 
     Raises
     ------
-    Refused
+    Quarantined
         ``pixels-undecodable``, or ``pixel-geometry-differs`` before anything is decoded.
     """
     stated = check_frame(frame, syntax, geometry)
@@ -95,7 +95,7 @@ def encode_frame(samples: Samples, old: bytes, syntax: TransferSyntax, geometry:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``pixels-not-rewritten`` when the codec cannot do it.
     """
     stated = read_frame_header(old, syntax.codec)

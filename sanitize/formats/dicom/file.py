@@ -86,7 +86,7 @@ def open_dicom(buf: Buffer, limits: Limits) -> DicomFile:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``not-dicom``, ``truncated``, ``unknown-transfer-syntax``, ``inflated-too-large`` ...
     """
     pos = _PREAMBLE + 4 if buf[_PREAMBLE : _PREAMBLE + 4] == b"DICM" else 0

@@ -181,7 +181,7 @@ def check_image_size(geometry: Geometry, limits: Limits) -> None:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``pixels-too-large`` when a frame needs more than ``limits.inflated_bytes`` once decoded, or all
         frames more than ``limits.object_bytes``.
     """

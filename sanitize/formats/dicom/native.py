@@ -37,7 +37,7 @@ def unpack_samples(raw: bytes, geometry: Geometry, *, big: bool) -> NDArray[Any]
 
     Raises
     ------
-    Refused
+    Quarantined
         ``pixels-undecodable`` for a cell size the standard does not have, or too few bytes.
     """
     rows, columns = geometry.rows, geometry.columns

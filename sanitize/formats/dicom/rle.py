@@ -14,7 +14,7 @@ def clear_slack(frame: bytes, bytes_per_segment: int, segments: int) -> bytes:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``rle-structure`` when the segment offsets do not hold together, or there are not exactly
         ``segments``: one a byte of a sample.
     """

@@ -66,7 +66,7 @@ def blank_blocks(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``pixels-not-rewritten`` unless the new frame, read again, has the blanked blocks flat, all others
         equal, and the same tables, size and colour model.
     """

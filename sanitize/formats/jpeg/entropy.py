@@ -99,7 +99,7 @@ def cut_surplus(segments: Sequence[Segment], frame: Frame, tables: Sequence[Segm
 
     Raises
     ------
-    Refused
+    Quarantined
         ``jpeg-structure`` or ``jpeg-truncated`` when the data is not what the headers say.
     """
     planes = _planes(frame)

@@ -53,7 +53,7 @@ def read_jpeg(
 
     Raises
     ------
-    Refused
+    Quarantined
         ``image-too-large``, ``jpeg-unsupported`` (arithmetic, lossless, hierarchical, 12 bits),
         ``jpeg-truncated`` or ``jpeg-structure``.
     """
@@ -148,7 +148,7 @@ def metadata_segments(data: Buffer) -> Iterator[tuple[str, bytes]]:
 
     Raises
     ------
-    Refused
+    Quarantined
         As ``read_jpeg``.
     """
     for segment in _segments(data):

@@ -53,7 +53,7 @@ def strip_jpeg_metadata(frame: bytes) -> bytes:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``jpeg-structure`` when the markers do not hold together, or one has another length than its
         parameters make.
     """

@@ -59,7 +59,7 @@ def parse_tables(marker: int, body: bytes) -> list[CodingTable]:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``jpeg-structure``: a table is not one, or bytes are left over.
     """
     found: list[CodingTable] = []

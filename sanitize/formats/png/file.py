@@ -1,4 +1,4 @@
-"""PNG (ISO/IEC 15948): a new file of the chunks that decoding needs, and of nothing else."""
+"""PNG (ISO/IEC 15948), rewritten with the chunks that decoding needs and no others."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _RULES = {
     **dict.fromkeys((b"tEXt", b"zTXt", b"iTXt"), "X:png-text"),
     **{b"eXIf": "X:exif", b"tIME": "X:png-time", b"iCCP": "X:color-profile"},
 }
+# Limits of plausible values: a number outside them is data of another kind, and is dropped.
 _LARGEST_CHROMATICITY = 200_000
 _LARGEST_GAMMA = 10_000_000
 _LARGEST_DENSITY = 10_000_000
 ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
-"""First column, first row, column step and row step of each pass."""
+"""First column, first row, column step and row step of each interlace pass."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PngHeader:
-    """IHDR."""
+    """Fields of the IHDR chunk."""
 
     columns: int
     rows: int
@@ -37,11 +38,11 @@ class PngHeader:
 
     @property
     def bits(self) -> int:
-        """Bits of one pixel."""
+        """Number of bits per pixel."""
         return self.depth * CHANNELS[self.color]
 
     def passes(self) -> list[tuple[int, int]]:
-        """(rows, bytes of a row) of the whole image, or of each pass that is not empty."""
+        """Return (rows, bytes per row) of the image, or of each pass that is not empty."""
         if not self.interlaced:
             return [(self.rows, (self.columns * self.bits + 7) // 8)]
         sizes = [
@@ -52,7 +53,7 @@ class PngHeader:
         return [(rows, (columns * self.bits + 7) // 8) for columns, rows in sizes]
 
     def chunk(self) -> bytes:
-        """IHDR as it is written."""
+        """Return the encoded IHDR chunk."""
         return _chunk(
             b"IHDR",
             pack(">IIBBBBB", self.columns, self.rows, self.depth, self.color, 0, 0, self.interlaced),
@@ -63,8 +64,17 @@ class PngHeader:
 class Png:
     """A PNG without metadata.
 
-    ``kept`` are the chunks before the image data, in order; ``stream`` is the zlib stream, ``filtered``
-    its content: every row with its filter byte.
+    Attributes
+    ----------
+    header : PngHeader
+    kept : tuple of (bytes, bytes)
+        Name and body of the chunks before the image data, in order.
+    stream : bytes
+        zlib stream of the image data.
+    filtered : bytes
+        Decompressed stream: every row with its filter byte.
+    rules : tuple of str
+        Rules by which parts of the source were removed.
     """
 
     header: PngHeader
@@ -75,11 +85,11 @@ class Png:
 
     @property
     def palette(self) -> bytes:
-        """Three bytes an entry; empty where the samples are colours themselves."""
+        """Palette, three bytes per entry; empty if the samples are not indices."""
         return dict(self.kept).get(b"PLTE", b"")
 
     def write(self) -> bytes:
-        """The file."""
+        """Return the encoded file."""
         before = [_chunk(name, body) for name, body in self.kept]
         return b"".join(
             [_SIGNATURE, self.header.chunk(), *before, _chunk(b"IDAT", self.stream), _chunk(b"IEND", b"")]
@@ -87,19 +97,27 @@ class Png:
 
 
 def read_png(data: Buffer, most_bytes: int) -> Png:
-    """Read a PNG; what is not needed to show it is left out.
+    """Read a PNG without the chunks that are not needed to display it.
+
+    Parameters
+    ----------
+    data : bytes or mmap
+        The file.
+    most_bytes : int
+        Largest size of the decompressed image data.
 
     Raises
     ------
-    Refused
-        ``animated-png``, ``image-too-large`` (declared pixels above ``most_bytes``), ``png-structure`` or
-        ``png-truncated``.
+    Quarantined
+        ``animated-png``, ``image-too-large``, ``png-structure`` or ``png-truncated``.
     """
     chunks = list(read_chunks(data))
     header = _header(chunks[0] if chunks else (b"", b""))
     names = [name for name, _ in chunks]
+    # Frames after the first are in fdAT chunks and would not be checked.
     if b"acTL" in names or b"fdAT" in names:
         raise Quarantined("animated-png")
+    # Each row has one more byte, its filter type.
     size = sum(rows * (1 + width) for rows, width in header.passes())
     if size > most_bytes:
         raise Quarantined("image-too-large", "pixels")
@@ -121,7 +139,13 @@ _NUMERIC = frozenset([b"sBIT", b"gAMA", b"cHRM", b"sRGB", b"pHYs"])
 
 
 def read_chunks(data: Buffer) -> Iterator[tuple[bytes, bytes]]:
-    """Every chunk up to IEND, its checksum verified."""
+    """Yield name and body of every chunk up to IEND, with verified checksums.
+
+    Raises
+    ------
+    Quarantined
+        ``png-truncated`` or ``png-structure``.
+    """
     pos, end = 8, len(data)
     while pos + 12 <= end:
         length, name = unpack(">I4s", data[pos : pos + 8])
@@ -150,10 +174,11 @@ def _header(chunk: tuple[bytes, bytes]) -> PngHeader:
 
 
 def _check_order(names: list[bytes]) -> None:
-    """One run of IDAT, the palette before it, and no critical chunk that is not understood."""
+    """Require consecutive IDAT chunks, the palette before them and no unknown critical chunk."""
     first = names.index(b"IDAT") if b"IDAT" in names else -1
     count = names.count(b"IDAT")
     together = first > 0 and names[first : first + count] == [b"IDAT"] * count
+    # Bit 5 of the first letter is 0 in critical chunks (ISO/IEC 15948 5.4).
     critical = {name for name in names if not name[0] & 0x20} - _NEEDED
     late = b"PLTE" in names[first:] or b"tRNS" in names[first:]
     if not together or critical or late or names.count(b"IHDR") != 1 or names.count(b"PLTE") > 1:
@@ -165,9 +190,10 @@ def _only(chunks: list[tuple[bytes, bytes]], wanted: bytes) -> bytes:
 
 
 def _inflate(stream: bytes, size: int) -> tuple[bytes, bytes, list[str]]:
-    """The zlib stream and its content of ``size`` bytes, both without anything behind their end."""
+    """Return the zlib stream and its ``size`` decompressed bytes, both without surplus, and the rules."""
     inflater = zlib.decompressobj()
     try:
+        # The size is known from the header, so that a decompression bomb stops there.
         content = inflater.decompress(stream, size)
         more = inflater.decompress(inflater.unconsumed_tail, 1)
         used = len(stream) - len(inflater.unused_data)
@@ -175,6 +201,7 @@ def _inflate(stream: bytes, size: int) -> tuple[bytes, bytes, list[str]]:
         raise Quarantined("png-structure", "pixels") from None
     if len(content) < size:
         raise Quarantined("png-truncated", "pixels")
+    # Surplus inside the stream can only be removed by compressing again.
     if more or not inflater.eof:
         return zlib.compress(content, 6), content, ["X:after-image"]
     return (stream, content, []) if used == len(stream) else (stream[:used], content, ["X:after-image"])
@@ -192,7 +219,7 @@ def _check_filters(header: PngHeader, filtered: bytes) -> None:
 def _kept(
     chunks: list[tuple[bytes, bytes]], header: PngHeader, palette: bytes
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Colour statements of numbers alone, then palette, transparency, density and orientation."""
+    """Yield the chunks to keep: numeric color chunks, palette, transparency, density and orientation."""
     for name, sound in (
         (b"cHRM", _is_chromaticity),
         (b"gAMA", _is_gamma),

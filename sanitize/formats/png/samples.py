@@ -1,4 +1,4 @@
-"""Samples of PNG files: filters undone, and samples put back without loss."""
+"""Samples of PNG files: reverses filters, and encodes changed samples without loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def decode_samples(png: Png) -> NDArray[Any]:
-    """Samples as they are stored: rows x columns x channels; of a palette, its indices."""
+    """Decode the samples as stored.
+
+    Returns
+    -------
+    ndarray, shape (rows, columns, channels)
+        uint16 for images of 16 bits, else uint8. For images with a palette, its indices.
+    """
     import numpy as np
 
     header = png.header
@@ -36,7 +42,7 @@ def decode_samples(png: Png) -> NDArray[Any]:
 
 
 def _plain(header: PngHeader, filtered: bytes, rows: int, columns: int) -> NDArray[Any]:
-    """Undo the filters of one pass and take the samples out of its bytes."""
+    """Reverse the filters of one pass and extract its samples."""
     import numpy as np
 
     channels = CHANNELS[header.color]
@@ -49,7 +55,7 @@ def _plain(header: PngHeader, filtered: bytes, rows: int, columns: int) -> NDArr
 
 
 def unpack_bits(raw: NDArray[Any], depth: int) -> NDArray[Any]:
-    """Samples of 1, 2 or 4 bits, the first in the high bits, a row of bytes to a row of samples."""
+    """Unpack rows of bytes into samples of 1, 2 or 4 bits; the first sample is in the high bits."""
     import numpy as np
 
     bits = np.unpackbits(raw, axis=1).reshape(raw.shape[0], -1, depth)
@@ -59,7 +65,7 @@ def unpack_bits(raw: NDArray[Any], depth: int) -> NDArray[Any]:
 
 
 def pack_bits(samples: NDArray[Any], depth: int) -> NDArray[Any]:
-    """The bytes of rows of samples of 1, 2 or 4 bits; each row is filled up with zero bits."""
+    """Pack samples of 1, 2 or 4 bits into bytes; each row is padded with zero bits."""
     import numpy as np
 
     bits = (samples[:, :, None] >> np.arange(depth - 1, -1, -1, dtype=np.uint8)) & 1
@@ -67,10 +73,7 @@ def pack_bits(samples: NDArray[Any], depth: int) -> NDArray[Any]:
 
 
 def _unfiltered(filtered: bytes, rows: int, unit: int) -> NDArray[Any]:
-    """Rows of bytes without their filters, which reach ``unit`` bytes back.
-
-    Every byte of a pixel is filtered with its like, so a pixel of 6 or 8 bytes is two of 3 or 4.
-    """
+    """Reverse the filters of rows of bytes; ``unit`` is the distance in bytes that filters refer back."""
     import numpy as np
     from PIL import Image
 
@@ -79,6 +82,8 @@ def _unfiltered(filtered: bytes, rows: int, unit: int) -> NDArray[Any]:
         return np.ascontiguousarray(table[:, 1:])
     columns = (table.shape[1] - 1) // unit
     if unit > 4:
+        # Pillow has no mode of 6 or 8 bytes per pixel. Bytes are filtered independently of their neighbors
+        # in a pixel, so such a pixel is decoded as two of 3 or 4 bytes.
         lanes = table[:, 1:].reshape(rows, columns, 2, unit // 2)
         halves = [
             _unfiltered(
@@ -89,13 +94,20 @@ def _unfiltered(filtered: bytes, rows: int, unit: int) -> NDArray[Any]:
             for half in (0, 1)
         ]
         return np.concatenate(halves, axis=2).reshape(rows, -1)
+    # Pillow's decoder reverses PNG filters in C; it expects a zlib stream, here an uncompressed one.
     mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[unit]
     image = Image.frombytes(mode, (columns, rows), zlib.compress(filtered, 0), "zip", mode)
     return np.array(image).reshape(rows, -1)
 
 
 def clear_unused_png(png: Png) -> Png:
-    """Clear what no viewer shows but bytes can hold: unused palette entries, and bits that fill up rows."""
+    """Clear content that viewers do not show: unused palette entries and padding bits of rows.
+
+    Raises
+    ------
+    Quarantined
+        ``png-structure`` if a sample has no palette entry.
+    """
     header = png.header
     if header.color != 3 and header.bits >= 8:
         return png
@@ -111,6 +123,7 @@ def clear_unused_png(png: Png) -> Png:
         )
         if clean != png.palette:
             kept = tuple((name, clean if name == b"PLTE" else body) for name, body in kept)
+            # The transparency of unused entries could carry information as well.
             kept = tuple((name, _alphas(body, used) if name == b"tRNS" else body) for name, body in kept)
             rules.append("X:unused-colors")
     if header.bits >= 8 or (not header.interlaced and header.columns * header.bits % 8 == 0):
@@ -135,7 +148,7 @@ def _alphas(body: bytes, used: set[int]) -> bytes:
 
 
 def encode_samples(png: Png, samples: NDArray[Any]) -> Png:
-    """The same PNG with other samples of the same shape, not interlaced."""
+    """Return the PNG with other samples of the same shape, without interlacing."""
     import numpy as np
 
     header = replace(png.header, interlaced=False)
@@ -146,6 +159,7 @@ def encode_samples(png: Png, samples: NDArray[Any]) -> Png:
     else:
         raw = pack_bits(samples[:, :, 0], header.depth)
     table = np.empty((header.rows, raw.shape[1] + 1), np.uint8)
+    # ISO/IEC 15948 12.8 advises no filter for palettes and fewer than 8 bits; elsewhere Up is used.
     up = 2 if header.bits >= 8 and header.color != 3 else 0
     table[:, 0] = up
     table[:, 1:] = raw
@@ -156,7 +170,13 @@ def encode_samples(png: Png, samples: NDArray[Any]) -> Png:
 
 
 def png_colors(png: Png) -> NDArray[Any]:
-    """Samples with the palette resolved: rows x columns x channels, transparency the last of 2 or 4."""
+    """Return the samples with palette colors resolved.
+
+    Returns
+    -------
+    ndarray, shape (rows, columns, channels)
+        Transparency is the last of 2 or 4 channels.
+    """
     import numpy as np
 
     samples = decode_samples(png)
@@ -172,7 +192,10 @@ def png_colors(png: Png) -> NDArray[Any]:
 
 
 def blank_png(png: Png, mask: NDArray[Any]) -> Png:
-    """Blank the pixels of a mask (rows x columns): black, opaque; in a palette, its darkest used entry."""
+    """Blank the pixels of ``mask``, shape (rows, columns).
+
+    They become black and opaque; in an image with a palette, the darkest of the most opaque used entries.
+    """
     samples = decode_samples(png).copy()
     header = png.header
     fill = [0] * samples.shape[2]
@@ -180,12 +203,22 @@ def blank_png(png: Png, mask: NDArray[Any]) -> Png:
         fill[-1] = 2**header.depth - 1
     if header.color == 3:
         fill[0] = _darkest(png, _values(samples))
+    # An unused entry would be cleared with the others, so the fill color is chosen among the used.
     samples[mask] = fill
+    # Palette entries that only blanked pixels used are cleared too.
     return clear_unused_png(encode_samples(png, samples))
 
 
 def encode_png(samples: NDArray[Any], orientation: int) -> Png:
-    """A PNG of 8 bit grey or RGB samples."""
+    """Encode 8-bit gray or RGB samples.
+
+    Parameters
+    ----------
+    samples : ndarray of uint8, shape (rows, columns) or (rows, columns, channels)
+        One or three channels.
+    orientation : int
+        EXIF Orientation, 1 to 8.
+    """
     rows, columns = samples.shape[:2]
     color = {1: 0, 3: 2}[1 if samples.ndim == 2 else samples.shape[2]]
     kept = ((b"eXIf", MINIMAL_EXIF[orientation]),) if orientation > 1 else ()

@@ -119,7 +119,7 @@ def read_tiff_image(data: Buffer, most_bytes: int) -> TiffImage:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``slide-not-supported`` for whole-slide images, ``big-tiff``, ``too-many-pages``, ``image-too-large``,
         ``tiff-unsupported``, ``tiff-structure``, ``tiff-truncated``, or a rule of ``read_jpeg``.
     """

@@ -61,7 +61,7 @@ class PyramidTiff:
 
         Raises
         ------
-        Refused
+        Quarantined
             ``tiff-too-many-values``.
         """
         if field.size > _MOST_BYTES:
@@ -119,7 +119,7 @@ def read_pyramid(data: Buffer) -> PyramidTiff:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``tiff-structure``: an offset, count or type cannot be; ``tiff-directory-loop``;
         ``tiff-too-many-directories``; ``tiff-too-many-values``.
     """

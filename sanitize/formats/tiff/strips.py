@@ -15,7 +15,7 @@ def encoded_length(strip: bytes, compression: int, size: int) -> int:
 
     Raises
     ------
-    Refused
+    Quarantined
         ``tiff-truncated`` when it codes fewer, ``tiff-structure`` when it codes more or cannot be read.
     """
     return _coded(strip, compression, size)[1]

@@ -53,7 +53,7 @@ def append_directories(
 
     Raises
     ------
-    Refused
+    Quarantined
         ``tiff-too-large``: a classic TIFF cannot point beyond 4 GB.
     """
     tail: list[bytes] = []
@@ -85,7 +85,7 @@ def write_tiff(dialect: Dialect, pages: Sequence[OutputPage]) -> tuple[Piece, ..
 
     Raises
     ------
-    Refused
+    Quarantined
         ``tiff-overlapping-data``; ``tiff-too-large``: a classic TIFF cannot point beyond 4 GB.
     """
     start = 16 if dialect.kind == "big" else 12 if dialect.kind == "ndpi" else 8
