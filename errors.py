@@ -1,16 +1,16 @@
-"""The one error tree.
+"""Exceptions of the package.
 
 MedsanitizeError
-├── UsageError          2  the command line or its paths are wrong
-│   ├── PolicyError     2  the policy says something that cannot be followed
-│   ├── KeyMaterialError  2  a key is missing, weak or exposed
-│   └── UnreadablePicture 2  an image that is to be compared cannot be decoded
-├── IntegrityError      4  a file is not what its digest says, or a state is damaged
-└── EnvironmentFailure  5  disk, memory or store failed; the same command may be retried
-    └── FoldersInUse    5  another run is at work in the same state or output folder
+├── UsageError            2  invalid command line or paths
+│   ├── PolicyError       2  invalid policy
+│   ├── KeyMaterialError  2  missing, weak or exposed key
+│   └── UnreadablePicture 2  image of a comparison that cannot be decoded
+├── IntegrityError        4  a file does not match its digest, or a state is damaged
+└── EnvironmentFailure    5  disk, memory or a store failed; the same command can be retried
+    └── FoldersInUse      5  another run uses the same state or output folder
 
-Each class's docstring is its message template. Messages say what happened and what to
-do; they never carry the value of an element of an image.
+The numbers are exit codes. The docstring of each class is its message template. Messages say what happened
+and what to do; they never contain element values of an image.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ class UnreadablePicture(UsageError):
 
     Attributes
     ----------
-    rule, place
-        In which way, and where: ``file``, ``header``, ``pixels`` or ``slide``.
+    rule : str
+        Why the image cannot be read.
+    place : str
+        Where: ``file``, ``header``, ``pixels`` or ``slide``.
     """
 
     def __init__(self, rule: str, place: str = "file") -> None:
@@ -63,13 +65,13 @@ class UnreadablePicture(UsageError):
         return f"{self.what}. {self.remedy}."
 
     def __reduce__(self) -> tuple[type[UnreadablePicture], tuple[str, str]]:
-        """Travel between processes by what was said."""
+        """Pickle ``rule`` and ``place``, which are not the arguments that Exception pickles."""
         return type(self), (self.rule, self.place)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing wrong with a policy: where (1-based), what, and what to write instead."""
+    """One problem of a policy: position (1-based), what is wrong, and what to write instead."""
 
     line: int
     column: int

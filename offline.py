@@ -1,9 +1,10 @@
-"""Nothing leaves by itself: the switches that keep libraries from calling home.
+"""Environment variables that keep libraries from making connections by themselves.
 
-Libraries report how they are used, look for updates, fetch files on first use, ask a cloud for credentials or
-keep caches in the user's home. The package imports this module before any of them in every process: commands,
-workers, the fork server, and workers of Ray and Spark. Connections are made only to what the policy or the
-command line names. docs/what-leaves.md lists the libraries, what was found and the switch that turns it off.
+Libraries send usage statistics, check for updates, download files on first use, ask a cloud for credentials,
+and keep caches in the home folder. The package imports this module before any library in every process:
+commands, workers, the fork server, and workers of Ray and Spark. Connections are made only to addresses that
+the policy or the command line contains. docs/what-leaves.md lists the libraries, their behavior and the
+variable that turns it off.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ SWITCHES: Final[Mapping[str, str]] = {
     "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "1",
     "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "1",
 }
-"""Set in every process, whatever the environment says."""
+"""Always set, overriding the environment."""
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "NO_GCE_CHECK": "true",
     "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential",
 }
-"""Set unless the environment says otherwise: in a cloud, stores may use the role of the machine."""
+"""Set unless the environment has the variable: in a cloud, stores may use the role of the machine."""
 
 REMOVED: Final = (
     "ACCELERATE_",
@@ -68,7 +69,7 @@ REMOVED: Final = (
     "TORCH_LOGS",
     "TORCH_TRACE",
 )
-"""What the names of variables begin with that are taken out of the environment of every process."""
+"""Prefixes of variables that are removed from the environment of every process."""
 
 CACHES: Final[Mapping[str, str]] = {
     "CUDA_CACHE_PATH": "cuda",
@@ -78,17 +79,23 @@ CACHES: Final[Mapping[str, str]] = {
     "TORCH_HOME": "torch",
     "TRITON_CACHE_DIR": "triton",
 }
-"""Variables that name a library's cache, and its folder among a command's temporary files."""
+"""Variables that name the cache of a library, and its subfolder of the temporary folder."""
 
 PREFIX: Final = "ms-"
-"""What the name of a command's temporary folder begins with; sockets are in it, whose paths must be short."""
+"""Prefix of the name of the temporary folder; short, because paths of the sockets in it are limited."""
 
 _PLACES: Final = ("/tmp", "/var/tmp")  # noqa: S108  a folder of mode 0700 with a random name is made there
 _NOWHERE: Final = Path("/nonexistent")
 
 
 def keep_offline(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Turn off in an environment, by default this process's, all that libraries would do by themselves."""
+    """Turn off all connections that libraries make by themselves.
+
+    Parameters
+    ----------
+    environment : mapping
+        The environment to change; by default that of this process.
+    """
     for name in [name for name in environment if name.startswith(REMOVED) and name not in CACHES]:
         del environment[name]
     environment.update(SWITCHES)
@@ -97,11 +104,16 @@ def keep_offline(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 def use_temporary_folder() -> Path | None:
-    """Keep the temporary files and caches of this program, and of what it starts, in one folder.
+    """Keep all temporary files and caches of this process and its children in one folder.
 
-    The folder has mode 0700 and goes when the program ends. Files in it have no name or hold nothing of a
-    patient, so what a killed program leaves behind identifies nobody. Where no folder can be made there is
-    none: what needs one then fails, and nothing is written elsewhere in its place.
+    The folder has mode 0700 and is removed at exit. Its files have no name or contain no patient data, so a
+    killed process leaves nothing that identifies a patient.
+
+    Returns
+    -------
+    Path or None
+        None if no folder can be created. Temporary files then cannot be created at all: nothing is written
+        elsewhere instead.
     """
     import shutil
     import tempfile
@@ -119,7 +131,7 @@ def use_temporary_folder() -> Path | None:
 
 
 def _made_in(places: Sequence[str]) -> Path | None:
-    """A new folder in the first place that takes one."""
+    """Create a folder in the first place where that is possible."""
     for place in places:
         path = Path(place).absolute() / f"{PREFIX}{os.urandom(4).hex()}"
         with suppress(OSError):

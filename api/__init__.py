@@ -1,1 +1,1 @@
-"""The public API: de-identify single objects, run policies, read and check releases."""
+"""Public API: de-identify single objects, run policies, read and verify releases."""

@@ -1,4 +1,4 @@
-"""One object in, one sanitized object out: what a run does to an object, without folders or state."""
+"""De-identification of single objects, without input folders, state or manifest."""
 
 from __future__ import annotations
 
@@ -48,29 +48,42 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 Source = str | os.PathLike[str] | bytes
+# Actions of wsi and raster that decide the outcome without sanitizing.
 _SETTLED: Final = {"drop": Outcome.DROPPED, "quarantine": Outcome.QUARANTINED}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """What became of one object.
+    """Result of de-identifying one object.
 
     Attributes
     ----------
     outcome : Outcome
-        ``released``, ``dropped`` (a rule of the policy leaves it out) or ``quarantined`` (not proved clean).
-        An `Outcome` is a string: compare it with ``==``.
+        ``released``, ``dropped`` (a rule of the policy leaves the object out) or ``quarantined`` (unreadable,
+        over a limit or not provably clean). An `Outcome` is a string: compare it with ``==``.
     kind : str
         ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``.
     findings : tuple of Finding
-        ``place`` (a tag path, ``pixels`` or ``file``) and ``rule`` of what decided it; never a value.
+        Why the object was not released, or what was flagged: ``place`` (a tag path, ``pixels`` or ``file``)
+        and ``rule``; never a value.
     actions : mapping of str to int
-        Number of attributes by what was done to them: ``replaced``, ``emptied``, ``removed``, ``cleaned``,
-        ``uid``, ``kept``.
+        Number of attributes per action: ``replaced``, ``emptied``, ``removed``, ``cleaned``, ``uid``,
+        ``kept``. Empty unless released.
     rules : mapping of str to int
-        The same by rule.
+        Number of attributes per rule. Empty unless released.
     path : str
-        Where `save` writes, relative to its folder: pseudonyms only; empty unless released.
+        Path of the file that `save` writes, relative to its folder; consists of pseudonyms. Empty unless
+        released.
+
+    Examples
+    --------
+    >>> from medsanitize import Deidentifier, ReleaseKey
+    >>> deidentify = Deidentifier("ps3.15-basic", ReleaseKey.from_file("release.key"))  # doctest: +SKIP
+    >>> result = deidentify("export/scan.dcm")  # doctest: +SKIP
+    >>> if result.outcome == "released":  # doctest: +SKIP
+    ...     saved = result.save("clean")
+    ... else:
+    ...     print([finding.rule for finding in result.findings])
     """
 
     outcome: Outcome
@@ -85,7 +98,12 @@ class Result:
         return f"Result({self.outcome}, {self.kind}, {len(self.findings)} findings)"
 
     def to_bytes(self) -> bytes:
-        """The released file.
+        """Return the released file as bytes.
+
+        Returns
+        -------
+        bytes
+            A DICOM Part 10 file or a picture file.
 
         Raises
         ------
@@ -98,7 +116,7 @@ class Result:
 
     @property
     def dataset(self) -> pydicom.Dataset:
-        """The released object as a new `pydicom.Dataset`.
+        """The released object as a `pydicom.Dataset`; each access parses it again.
 
         Raises
         ------
@@ -113,17 +131,22 @@ class Result:
         return pydicom.dcmread(BytesIO(content))
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the released file to ``folder / path``; folders are made.
+        """Write the released file to ``folder / path``, creating folders as needed.
+
+        Parameters
+        ----------
+        folder : path
+            The root folder.
 
         Returns
         -------
         Path
-            The file. Saving equal bytes again changes nothing.
+            The file. If it exists with equal bytes it is left as it is.
 
         Raises
         ------
         UsageError
-            The object was not released, or another file of this name exists.
+            The object was not released, or a different file of this name exists.
         EnvironmentFailure
             The disk is full or not writable.
         """
@@ -140,37 +163,37 @@ class Result:
 class Deidentifier:
     """De-identify single objects under a policy.
 
-    An object is judged as a run judges an export of this object only: the same rules, limits, quarantine,
-    and, after sanitizing, the same audit by an independent reader. Where a run would quarantine it or refuse
-    to publish because of it, it is quarantined here.
+    An object is treated as in a run over an export that contains only this object: the same rules, limits and
+    quarantine and, after sanitizing, the same audit by an independent reader. An object that a run would
+    quarantine, or for which a run would refuse to publish, is quarantined.
 
-    A single object cannot show what a run learns from the whole export:
+    A run learns some things only from the whole export:
 
-    - identifiers of the same patient that stand only in other objects are not searched for;
-    - a series of CT, MR or PET slices is not judged for faces: policies that quarantine or remove faces
+    - identifiers of the patient that occur only in other objects are not searched for;
+    - a series of CT, MR or PET slices is not checked for faces: policies that quarantine or remove faces
       quarantine its slices (rule ``face-not-looked-for``), others report the check as not run;
-    - duplicates, contested UIDs, mixed-up studies and overlap with earlier releases are not detected;
-    - whole-slide images are quarantined (rule ``slide-outside-run``): they are audited against all files
-      of their source.
+    - duplicates, contested UIDs, studies of two patients and overlap with earlier releases are not detected;
+    - whole-slide images are quarantined (rule ``slide-outside-run``) because their audit needs all files of
+      the source.
 
-    It holds no state but caches and models: equal input gives equal bytes. It is not safe to share between
-    threads; make one for each.
+    Instances hold caches and models, but no state of objects: equal input gives equal bytes. They are not
+    thread-safe; create one per thread.
 
     Parameters
     ----------
     policy : str, path, mapping or Policy
-        Name of a preset (``ps3.15-basic``, ``research``, ``hipaa-safe-harbor``), a policy file, the content
-        of one as a mapping (inputs, outputs, name and key may be left out), or a loaded policy.
+        Name of a preset (``ps3.15-basic``, ``research``, ``hipaa-safe-harbor``), a policy file, its content
+        as a mapping (inputs, outputs, name and key may be omitted), or a loaded policy.
     key : ReleaseKey
-        The key for pseudonyms; used in place of the policy's ``keys``. Their scope follows the policy:
-        ``project`` for presets and mappings that do not say otherwise.
+        Key for pseudonyms, used instead of the policy's ``keys``. The scope of pseudonyms follows the policy;
+        for presets and mappings without ``keys.scope`` it is ``project``.
 
     Raises
     ------
     PolicyError
         The policy is invalid.
     UsageError
-        A file or an optional library that the policy needs is missing, or ``wsi.places`` is set.
+        A file or an extra that the policy needs is missing, or ``wsi.places`` is set.
 
     Examples
     --------
@@ -202,7 +225,7 @@ class Deidentifier:
 
     @property
     def policy(self) -> Policy:
-        """The policy with everything the preset decides."""
+        """The policy, with the preset applied."""
         return self._policy
 
     def __call__(self, source: Source | pydicom.Dataset) -> Result:
@@ -211,21 +234,28 @@ class Deidentifier:
         Parameters
         ----------
         source : path, bytes or pydicom.Dataset
-            A file, its bytes, or a data set, which is not changed.
+            A file, its bytes, or a dataset, which is not modified.
 
         Returns
         -------
         Result
-            Also for objects that are quarantined or dropped; no content of an object raises.
+            Also for objects that are quarantined or dropped: no content of an object raises an exception.
 
         Raises
         ------
         UsageError
-            There is no file at the path.
+            No regular file exists at the path.
         TypeError
-            The source is none of these.
+            The source has another type.
         EnvironmentFailure
-            Memory or a store failed.
+            Disk, memory or a store failed.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> deidentify = Deidentifier("ps3.15-basic", ReleaseKey.generate())
+        >>> result = deidentify(Path("export/scan.dcm").read_bytes())  # doctest: +SKIP
+        >>> print(result.dataset.PatientID, result.actions["removed"])  # doctest: +SKIP
         """
         with _quiet():
             try:
@@ -272,6 +302,7 @@ class Deidentifier:
     def _judge(self, content: bytes, path: Path | None) -> Result:
         view = SlideView((SourceFile(path.name if path else "object", content),))
         limits = self._policy.dicom.limits
+        # The order matters: a slide may be a TIFF file, too, and only inspect_dicom never returns None.
         seen = inspect_slide(view) or inspect_raster(content) or inspect_dicom(content, limits, self._kept)
         settled = self._settled(seen, path)
         if settled is not None:
@@ -283,7 +314,7 @@ class Deidentifier:
         return self._released(done, content, context)
 
     def _settled(self, seen: Inspection, path: Path | None) -> Result | None:
-        """The outcome that needs no sanitizing, as inventory and resolution settle it in a run."""
+        """Return the outcome if it needs no sanitizing; the order of rules is that of a run."""
         policy = self._policy
         if seen.kind in ("dicomdir", "not-an-image"):
             return _unreleased(Outcome.DROPPED, seen.kind, "not-an-image")
@@ -335,7 +366,7 @@ class Deidentifier:
         required = record.patient and record.instance
         if not required or not all(not name or is_safe_name(name) for name in names):
             return _unreleased(Outcome.QUARANTINED, record.kind, "unsafe-pseudonym")
-        (file,) = done.files  # only slides are several
+        (file,) = done.files  # only slides have several files
         out = b"".join(
             piece if isinstance(piece, bytes) else content[piece.offset : piece.offset + piece.length]
             for piece in file.pieces
@@ -382,7 +413,7 @@ class Deidentifier:
 
 
 class _Unreadable(Exception):
-    """The source cannot be read as an object, for the reason that ``rule`` names."""
+    """The source cannot be read as an object; ``rule`` is the reason."""
 
     def __init__(self, rule: str) -> None:
         self.rule = rule
@@ -394,13 +425,13 @@ def _unreleased(outcome: Outcome, kind: str, rule: str) -> Result:
 
 
 def _of_one_object(policy: Policy) -> Policy:
-    """The policy less what is about inputs, outputs and sets, whose libraries one object does not need."""
+    """Return the policy without inputs, outputs and comparisons, so that their extras are not required."""
     nothing = {"inputs": (policy.state,), "output": policy.state, "engine": Engine()}
     return policy.model_copy(update={**nothing, "overlap": None, "synthesize": None})
 
 
 def _written(dataset: pydicom.Dataset) -> bytes:
-    """The Part 10 file of a data set."""
+    """Encode a dataset as a DICOM Part 10 file."""
     stream = BytesIO()
     try:
         dataset.save_as(stream, enforce_file_format=True)
@@ -411,7 +442,7 @@ def _written(dataset: pydicom.Dataset) -> bytes:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Warnings of libraries may quote the value of an element: none is shown."""
+    """Silence warnings: those of libraries may quote element values."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

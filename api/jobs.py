@@ -1,4 +1,4 @@
-"""Whole jobs as functions: run, plan, verify, audit and compare."""
+"""Whole jobs as functions: `run`, `plan`, `verify`, `audit` and `compare`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Listener = Progress | Callable[[str], object]
 
 
 class _Lines:
-    """Progress as lines of text, for a function such as ``print``."""
+    """Adapt a function such as ``print`` to `Progress`; every event becomes a line of text."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
@@ -32,7 +32,7 @@ class _Lines:
         self._tell(name if total is None else f"{name}: {total:,} objects")
 
     def advance(self, objects: int) -> None:
-        """Counts between the beginning and the end of a stage are no lines."""
+        """Ignored: one line per object would be too much output."""
 
     def finished(self, timing: StageTiming) -> None:
         self._tell(f"{timing.name}: {timing.objects:,} objects in {timing.wall_seconds:.1f} s")
@@ -44,32 +44,32 @@ class _Lines:
 def run(policy: PolicySource, *, workers: int | None = None, progress: Listener | None = None) -> RunResult:
     """Turn the inputs of a policy into a release, as ``medsanitize run`` does.
 
-    Stopped or killed, the same call resumes.
+    After an interruption, the same call resumes the run.
 
     Parameters
     ----------
     policy : path, mapping or Policy
         See `load_policy`.
     workers : int, optional
-        Number of processes; by default the policy's, or one a core.
+        Number of worker processes; by default that of the policy, or one per core.
     progress : callable or Progress, optional
-        Called with lines of text (such as ``print``), or an object with the methods of `Progress`. Neither is
-        given names of files or values.
+        A function that receives lines of text (such as ``print``), or an object with the methods of
+        `Progress`. Neither receives file names or values.
 
     Returns
     -------
     RunResult
-        ``ending`` says how it ended (``published``, ``refused``, ...); ``outcomes``, ``gates`` and
-        ``exit_code`` say more. A refused release raises nothing.
+        ``ending`` is how the run ended (``published``, ``refused``, ...); see also ``outcomes``, ``gates``
+        and ``exit_code``. A refused release raises no exception.
 
     Raises
     ------
     PolicyError, KeyMaterialError, UsageError
-        Refused before any input was read.
+        The run cannot start; no input was read.
     EnvironmentFailure
-        Disk, memory or store failed; call again to resume.
+        Disk, memory or a store failed; call again to resume.
     IntegrityError
-        The state is damaged, or staged files changed.
+        The state is damaged, or staged files were changed.
 
     Notes
     -----
@@ -89,10 +89,36 @@ def run(policy: PolicySource, *, workers: int | None = None, progress: Listener 
 
 
 def plan(policy: PolicySource, *, workers: int | None = None, progress: Listener | None = None) -> RunResult:
-    """Find out what `run` would do, by doing it without writing anything.
+    """Determine what `run` would do, without writing anything.
 
-    Parameters, errors and result are those of `run`; ``ending`` is ``planned``. What needs files that were
-    written (the audit, duplicates by pixels) is reported as not run.
+    Parameters
+    ----------
+    policy : path, mapping or Policy
+        See `load_policy`.
+    workers : int, optional
+        Number of worker processes; by default that of the policy, or one per core.
+    progress : callable or Progress, optional
+        See `run`.
+
+    Returns
+    -------
+    RunResult
+        ``ending`` is ``planned``. Checks that read written files (the audit, duplicates by pixels) are
+        ``not_run``.
+
+    Raises
+    ------
+    PolicyError, KeyMaterialError, UsageError
+        The run could not start; no input was read.
+    EnvironmentFailure
+        Disk, memory or a store failed.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> planned = medsanitize.plan("policy.yaml", workers=1)  # doctest: +SKIP
+    >>> planned.ending, planned.outcomes["released"]  # doctest: +SKIP
+    ('planned', 1)
     """
     from medsanitize.pipeline.plan import plan as plan_policy
     from medsanitize.pipeline.run import Options
@@ -101,27 +127,33 @@ def plan(policy: PolicySource, *, workers: int | None = None, progress: Listener
 
 
 def verify(release: PathLike, *, key: PathLike | None = None) -> VerificationResult:
-    """Find every changed, missing or added byte of a release, and check its signature.
+    """Find changed, missing and added files of a release, and check its signature.
 
     Parameters
     ----------
     release : path or URL
-        A folder, or an address in a store (``s3://``, ``gs://``, ``abfs://``, ``https://``), which needs the
-        extra ``stores``.
+        A folder, or an address in a store (``s3://``, ``gs://``, ``abfs://``, ``https://``; needs the extra
+        ``stores``).
     key : path, optional
-        Public key (PEM) of the signer. A release that it did not sign is not intact.
+        Public key (PEM) of the signer. A release that this key did not sign is not intact.
 
     Returns
     -------
-    Verification
-        ``status`` is ``intact`` or ``not intact``; ``signer``, and ``problems`` by file.
+    VerificationResult
+        ``status`` (``intact`` or ``not intact``), ``signer``, and ``problems`` per file.
 
     Raises
     ------
     UsageError
-        There is no release, or the key is not a public key.
+        There is no release at the path, or ``key`` is not a public key.
     EnvironmentFailure
         The release cannot be read.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> medsanitize.verify("release").problems  # doctest: +SKIP
+    ()
     """
     from medsanitize.pipeline.storage.open import is_in_store
 
@@ -136,26 +168,32 @@ def verify(release: PathLike, *, key: PathLike | None = None) -> VerificationRes
 
 
 def audit(release: PathLike, *, policy: PolicySource | None = None) -> ReleaseAudit:
-    """Read a release again with an independent reader, and search it for what should not be there.
+    """Read a release with an independent reader and search it for identifiers and hidden data.
 
     Parameters
     ----------
     release : path or URL
-        As for `verify`.
+        See `verify`.
     policy : path, mapping or Policy, optional
-        Search for the identifiers in this policy's state, too; without it that check is reported as not run.
+        Also search for the identifiers in the state of this policy. Without it, that check is ``not_run``.
 
     Returns
     -------
     ReleaseAudit
-        ``passed``, and ``findings`` as pairs of file and `Finding`.
+        ``passed``, and ``findings`` as pairs of path and `Finding`.
 
     Raises
     ------
     UsageError
-        There is no release, or no state of the policy.
+        There is no release, or the policy has no state.
     IntegrityError
         The manifest cannot be read.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> medsanitize.audit("release", policy="policy.yaml").passed  # doctest: +SKIP
+    True
     """
     from medsanitize.pipeline.jobs.export_ledger import audit_with_state
 
@@ -181,33 +219,39 @@ def compare(
     *datasets : path
         Two or more releases, folders of images, or indexes made by ``medsanitize index``.
     labels : sequence of path or None, optional
-        For each dataset a CSV or Parquet table that maps files to patient IDs, or None.
+        For each dataset, a CSV or Parquet table that maps files to patient IDs, or None.
     columns : mapping of str to str, optional
-        What the tables call the columns ``file`` and ``patient_id``.
+        Names of the columns ``file`` and ``patient_id`` in these tables.
     models, verifiers : sequence of path, optional
-        Folders of retrieval and verification models, one a modality; packaged models otherwise.
+        Folders of retrieval and verification models, at most one per modality; packaged models otherwise.
     calibration : path, optional
-        Calibration of the score that decides.
+        Calibration of the deciding score.
     target : float, optional
-        Highest false match rate for pairs of patients.
+        Highest false match rate per pair of patients.
     output : path, optional
         Folder for pairs, figure and result. It contains PHI.
     workers : int, optional
-        Number of processes; by default one a core.
+        Number of worker processes; by default one per core.
     progress : callable or Progress, optional
-        As for `run`.
+        See `run`.
 
     Returns
     -------
     Overlap
-        ``result`` is the worst verdict, ``comparisons`` has one for every two datasets with its bounds.
+        ``result`` is the worst verdict; ``comparisons`` has the verdict and bounds of each pair of datasets.
 
     Raises
     ------
     UsageError
         The datasets cannot be compared, or the extra is missing.
     IntegrityError
-        A model, a manifest or a calibration was changed.
+        A model, manifest or calibration was changed.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> medsanitize.compare("release-2023", "release-2024").result  # doctest: +SKIP
+    'exclusive'
     """
     from medsanitize.pipeline.jobs.compare_datasets import OverlapRequest, run_overlap
     from medsanitize.verifiers.reid.labels import LabelColumns
@@ -233,7 +277,7 @@ def compare(
 
 
 def _listener(progress: Listener | None) -> Progress | None:
-    """A Progress as it is; a function, as what is told every line."""
+    """Return a Progress unchanged; wrap a function in `_Lines`."""
     if progress is None or not callable(progress):
         return progress
     return _Lines(progress)

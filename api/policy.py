@@ -1,4 +1,4 @@
-"""Policies from whatever a caller has: a path, a mapping, a preset's name or a loaded policy."""
+"""Policies from a path, a mapping, the name of a preset or a loaded policy."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "output": "./medsanitize-output",
     "state": "./medsanitize-state",
 }
-"""What a policy must name and a single object does not need; nothing is read from or written to there."""
+"""Required by a policy but not by a single object; these folders are neither read nor written."""
 _KEYS: Final[Mapping[str, Any]] = {"env": "MEDSANITIZE_KEY", "scope": "project"}
 
 
 def load_policy(source: PolicySource) -> Policy:
-    """Load and check a policy.
+    """Load a policy and check it.
 
     Parameters
     ----------
     source : path, mapping or Policy
         A YAML file, or its content as a mapping; paths in a mapping are relative to the working directory.
-        A `Policy` is returned as it is.
+        A `Policy` is returned unchanged.
 
     Returns
     -------
     Policy
-        With the preset applied and all paths absolute.
+        With the preset applied and absolute paths.
 
     Raises
     ------
@@ -47,8 +47,13 @@ def load_policy(source: PolicySource) -> Policy:
 
     Examples
     --------
-    >>> from medsanitize import load_policy
-    >>> policy = load_policy("policy.yaml")  # doctest: +SKIP
+    >>> from medsanitize import PolicyError, load_policy
+    >>> try:
+    ...     load_policy({"version": 1, "preset": "research"})
+    ... except PolicyError as error:
+    ...     problems = error.problems
+    >>> len(problems) > 0
+    True
     """
     if isinstance(source, Policy):
         return source
@@ -58,9 +63,9 @@ def load_policy(source: PolicySource) -> Policy:
 
 
 def object_policy(source: PolicySource) -> Policy:
-    """As `load_policy`, but a preset's name is enough, and a mapping needs no folders, name or key.
+    """Load a policy for single objects: a preset's name is enough; a mapping needs no folders, name or key.
 
-    Pseudonyms then have the scope ``project``: they equal those of every release with ``keys.scope:
+    The scope of pseudonyms is then ``project``: they equal those of every release with ``keys.scope:
     project`` under the same key.
     """
     if isinstance(source, str) and source in PRESETS:
@@ -69,7 +74,7 @@ def object_policy(source: PolicySource) -> Policy:
         return load_policy(source)
     keys = dict(source.get("keys") or {})
     filled = {**_DEFAULTS, **source}
-    # A place for the key that the caller names stays; it is not read, since the key is passed in.
+    # A key source in the mapping must validate, but it is never read: the key is passed as an object.
     filled["keys"] = {**(_KEYS if not keys else {"scope": "project"}), **keys}
     return _from_mapping(filled)
 

@@ -1,4 +1,4 @@
-"""A published release as an object: its manifest as rows or a table, and its verification."""
+"""A published release: its manifest as rows or a table, and its verification."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Release:
-    """A release in a folder. It is only read.
+    """A release in a local folder, read-only.
 
     Parameters
     ----------
     path : path
-        The folder that holds RELEASE.json.
+        The folder that contains RELEASE.json.
 
     Raises
     ------
@@ -38,8 +38,10 @@ class Release:
     --------
     >>> from medsanitize import Release
     >>> release = Release("release")  # doctest: +SKIP
-    >>> sum(row.bytes for row in release.objects())  # doctest: +SKIP
-    18313
+    >>> for row in release.objects():  # doctest: +SKIP
+    ...     print(row.path, row.modality, row.check_identifiers)
+    >>> release.verify().status  # doctest: +SKIP
+    'intact'
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -59,12 +61,12 @@ class Release:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """The folder of the release."""
         return self._path
 
     @property
     def name(self) -> str:
-        """The dataset's name."""
+        """The name of the dataset."""
         return self._name
 
     @property
@@ -74,23 +76,31 @@ class Release:
 
     @property
     def mode(self) -> str:
-        """``pseudonymous`` or ``anonymous``."""
+        """The release mode: ``pseudonymous`` or ``anonymous``."""
         return self._mode
 
     def objects(self) -> Iterator[ObjectRow]:
-        """Yield one row an object, ordered by pseudonym; memory does not grow with the release.
+        """Iterate over the objects of the manifest, ordered by pseudonym, in constant memory.
 
-        ``row.path`` is relative to `path`.
+        Yields
+        ------
+        ObjectRow
+            One row per released object; ``path`` is relative to the folder of the release.
 
         Raises
         ------
         IntegrityError
-            The manifest is missing or damaged; page checksums are verified on reading.
+            The manifest is missing or damaged; its page checksums are verified while reading.
         """
         return read_rows(self._path)
 
     def to_arrow(self) -> pa.Table:
-        """The whole manifest as a `pyarrow.Table`; the metadata of its fields describes each column.
+        """Read the whole manifest into a `pyarrow.Table`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per released object; the metadata of each field describes the column.
 
         Raises
         ------
@@ -102,7 +112,12 @@ class Release:
         return pa.Table.from_batches(read_objects(self._path), schema=OBJECT_SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The whole manifest as a `pandas.DataFrame`.
+        """Read the whole manifest into a `pandas.DataFrame`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per released object.
 
         Raises
         ------
@@ -118,5 +133,5 @@ class Release:
         return frame
 
     def verify(self, *, key: str | os.PathLike[str] | None = None) -> VerificationResult:
-        """Find every changed, missing or added byte, and check the signature; see `medsanitize.verify`."""
+        """Verify this release; see `medsanitize.verify`."""
         return verify(self._path, key=key)

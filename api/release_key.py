@@ -1,4 +1,4 @@
-"""The release key as an object whose repr shows nothing."""
+"""The release key as an object that never shows the secret."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from medsanitize.policies.release_key import MIN_BYTES, generate_release_key, re
 
 
 class ReleaseKey:
-    """The secret from which all pseudonyms, UIDs and date shifts are derived.
+    """The secret from which pseudonyms, UIDs and date shifts are derived.
 
-    Whoever holds it can link released objects to their patients. Equal keys give equal pseudonyms, so keep
-    it as long as releases are to be extended.
+    Anyone who has it can link released objects to their patients. Equal keys give equal pseudonyms, so it is
+    needed as long as releases are extended.
 
     Parameters
     ----------
@@ -48,23 +48,33 @@ class ReleaseKey:
 
     @property
     def material(self) -> bytes:
-        """The key itself, at least 32 bytes. Do not log or store it."""
+        """The secret itself, at least 32 bytes. Do not log or store it."""
         return self._material
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """Read the key from a file of mode 0600, as `keygen` writes it.
 
+        Parameters
+        ----------
+        path : path
+            The key file.
+
         Raises
         ------
         KeyMaterialError
-            The file is missing, others may read or replace it, or the key is weak.
+            The file is missing, other users can read or replace it, or the key is weak.
         """
         return cls(read_release_key(Keys(file=Path(path))))
 
     @classmethod
     def from_env(cls, name: str) -> Self:
         """Read the key from an environment variable.
+
+        Parameters
+        ----------
+        name : str
+            Name of the variable.
 
         Raises
         ------
@@ -76,20 +86,19 @@ class ReleaseKey:
 
     @classmethod
     def generate(cls) -> Self:
-        """Make a random 256-bit key in memory. It is stored nowhere."""
+        """Create a random 256-bit key in memory. It is not stored."""
         return cls(secrets.token_bytes(MIN_BYTES))
 
 
 def keygen(path: str | os.PathLike[str], *, signing: bool = False) -> None:
-    """Write a new key to a file of mode 0600; nothing is overwritten.
+    """Write a new key to a file of mode 0600; existing files are never overwritten.
 
     Parameters
     ----------
     path : path
         The file to create.
     signing : bool
-        Write an Ed25519 key that signs releases, and its public part to ``path`` + ``.pub``, instead of a
-        release key.
+        Write an Ed25519 signing key, and its public key to ``path`` + ``.pub``, instead of a release key.
 
     Raises
     ------
@@ -97,6 +106,12 @@ def keygen(path: str | os.PathLike[str], *, signing: bool = False) -> None:
         The file exists, or its folder does not.
     EnvironmentFailure
         The disk is full or not writable.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> medsanitize.keygen("release.key")  # doctest: +SKIP
+    >>> key = medsanitize.ReleaseKey.from_file("release.key")  # doctest: +SKIP
     """
     if signing:
         from medsanitize.release.attestation import generate_signing_key
