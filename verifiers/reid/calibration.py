@@ -1,9 +1,13 @@
-"""How often a score is wrong, with bounds that hold for patients.
+"""Calibration: false match and false non-match rates of a score, with bounds that hold for patients.
 
-Pairs of images of one patient are not independent: counted one by one they promise more than they
-hold. So a patient gives one number. Genuine: the lowest score of any two of the patient's images.
-Impostor: the highest score between the images of two patients, and for the bound every patient is in
-one such pair only, which makes the pairs independent. Bounds are those of Clopper and Pearson.
+Pairs of images of one patient are not independent, and counting them one by one makes the bounds too narrow.
+Each patient therefore contributes one number:
+
+- genuine: the lowest score of any two images of the patient;
+- impostor: the highest score between the images of two patients. The bound uses every patient in one such
+  pair only, which makes the pairs independent.
+
+Bounds are exact (Clopper and Pearson 1934).
 """
 
 from __future__ import annotations
@@ -20,27 +24,27 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Confidence of each one-sided bound: the rate exceeds ``upper`` in at most one of twenty calibrations.
 CONFIDENCE: Final = 0.95
-"""Of each bound alone: the rate lies above ``upper`` in at most one of twenty calibrations."""
 
 _FORMAT: Final = 1
+# The highest impostor scores decide a strict threshold, so that they are stored unthinned.
 _EXACT: Final = 1024
 _STEPS: Final = 1024
-"""The curve of impostor scores keeps the highest ones all, the rest in so many steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A rate of errors.
+    """An error rate with its exact bounds.
 
     Attributes
     ----------
     share
-        Estimate from everything there is.
+        Estimate from all pairs.
     errors, of
-        Counts behind the bounds, of independent patients or pairs of patients.
+        Errors and trials behind the bounds; trials are independent patients or disjoint pairs of patients.
     lower, upper
-        One-sided exact bounds at `CONFIDENCE`; they enclose ``share``.
+        One-sided exact bounds, each at `CONFIDENCE`; they enclose ``share``.
     """
 
     share: float
@@ -52,10 +56,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """A threshold and what it costs. A score at or above the threshold says: the same patient.
+    """A threshold with its error rates; a pair matches if its score is at least the threshold.
 
-    ``insufficient_data`` is empty where the bound of the rate that was asked for is at most the target,
-    else it says what would be needed.
+    ``insufficient_data`` is empty where the bound of the requested rate is at most the target, otherwise it
+    states how many patients that would need.
     """
 
     threshold: float
@@ -66,21 +70,22 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Scores of patients that no part of the model was trained on; higher is more alike.
+    """Scores of held-out patients, on whom no part of the model was trained; higher is more similar.
 
-    Of a retrieval model the score is the negative distance.
+    The score of a retrieval model is the negated distance.
 
     Attributes
     ----------
     genuine
-        Lowest score within each patient of two images or more, ascending.
+        Lowest score within each patient with at least two images, ascending.
     disjoint
-        Highest score of pairs of patients, no patient in two of them, ascending.
+        Highest score of pairs of patients, ascending; no patient is in two of these pairs.
     curve
-        ``(score, pairs)``, ascending: how many of all pairs of patients reach the score. Where it was
-        thinned, scores are rounded up, so that the rate is never understated.
-    patients, pairs
-        Patients, and pairs of patients that were scored.
+        ``(score, pairs)``, ascending: the number of all pairs of patients that reach the score.
+    patients
+        Number of patients.
+    pairs
+        Number of pairs of patients that were scored.
     """
 
     genuine: tuple[float, ...]
@@ -90,7 +95,7 @@ class Calibration:
     pairs: int
 
     def at(self, threshold: float) -> OperatingPoint:
-        """Return what a threshold costs."""
+        """Compute the error rates at a threshold."""
         place = bisect_left(self.curve, threshold, key=lambda step: step[0])
         reached = self.curve[place][1] if place < len(self.curve) else 0
         matched = len(self.disjoint) - bisect_left(self.disjoint, threshold)
@@ -102,16 +107,23 @@ class Calibration:
         )
 
     def for_false_match(self, target: float) -> OperatingPoint:
-        """Return the lowest threshold whose false match rate is at most ``target``.
+        """Choose the lowest threshold whose false match rate is at most ``target``.
 
-        With patients enough, the upper bound keeps to the target too; with too few it is the estimate alone,
-        and the point says so.
+        With enough patients the upper bound is at most ``target`` as well. With too few only the estimate is,
+        and ``insufficient_data`` of the result states how many are needed.
+
+        Raises
+        ------
+        UsageError
+            If ``target`` is not between 0 and 1.
         """
+        # The tolerance keeps an exact product such as 0.29 * 100 from rounding down to 28.
         allowed = math.floor(_required(target) * self.pairs + 1e-9)
         place = next((n for n, (_, reached) in enumerate(self.curve) if reached <= allowed), len(self.curve))
         threshold = _above(self.curve[place - 1][0]) if place else self.curve[0][0]
         errors = max_errors(len(self.disjoint), target)
         if errors < 0:
+            # Twice as many patients as trials: a disjoint pair uses up two patients.
             reason = _too_few(target, 2 * samples_needed(target), self.patients, "patients")
             return replace(self.at(threshold), insufficient_data=reason)
         if errors < len(self.disjoint):
@@ -119,9 +131,15 @@ class Calibration:
         return self.at(threshold)
 
     def for_false_non_match(self, target: float) -> OperatingPoint:
-        """Return the highest threshold whose false non-match rate is at most ``target``, as above.
+        """Choose the highest threshold whose false non-match rate is at most ``target``.
 
-        It is the tolerance bound of the order statistics: 1 % needs 299 patients.
+        The bound is the one-sided tolerance bound of an order statistic: 1 % needs 299 patients. As in
+        `for_false_match`, ``insufficient_data`` is set where there are too few.
+
+        Raises
+        ------
+        UsageError
+            If ``target`` is not between 0 and 1.
         """
         count = len(self.genuine)
         errors = max_errors(count, _required(target))
@@ -132,17 +150,17 @@ class Calibration:
         return self.at(self.genuine[min(errors, count - 1)])
 
     def to_json(self) -> str:
-        """Return strict JSON: keys sorted, no NaN."""
+        """Serialize as strict JSON: sorted keys, no NaN."""
         return json.dumps({"format": _FORMAT, **asdict(self)}, sort_keys=True, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Calibration:
-        """Read what `to_json` wrote.
+        """Parse the output of `to_json`.
 
         Raises
         ------
         IntegrityError
-            When anything in it is missing, unknown, of another type or out of order.
+            If a member is missing, unknown, of another type or out of order.
         """
         try:
             return _checked(json.loads(text, parse_constant=_refuse))
@@ -151,19 +169,24 @@ class Calibration:
 
 
 def calibrate(scores: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> Calibration:
-    """Calibrate from pairs of images, as many as there are.
+    """Calibrate from scored pairs of images.
 
     Parameters
     ----------
     scores : array of float, shape (pairs,)
-        Higher is more alike.
+        Higher is more similar.
     first, second : array of int or str, shape (pairs,)
-        The patient of either image; equal ones make a genuine pair.
+        Patient of each image of the pair; a pair with equal patients is genuine.
+
+    Returns
+    -------
+    Calibration
+        One score per patient and per pair of patients.
 
     Raises
     ------
     UsageError
-        When no patient has two images, there are no two patients, or a score is no number.
+        If no patient has two images, there is only one patient, or a score is not finite.
     """
     import numpy as np
 
@@ -171,7 +194,7 @@ def calibrate(scores: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -
     names, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     one, other = codes[: len(scores)], codes[len(scores) :]
     low, high = np.minimum(one, other), np.maximum(one, other)
-    # Lowest within a patient, highest between two: ordered by pair of patients, then by score.
+    # Sorted by pair of patients, then score: the first of each run is the lowest score, the last the highest.
     order = np.lexsort((scores, high, low))
     low, high, scores = low[order], high[order], scores[order]
     begins = np.flatnonzero(np.r_[True, (np.diff(low) != 0) | (np.diff(high) != 0)]) if len(scores) else order
@@ -191,9 +214,27 @@ def calibrate_patients(
     *,
     patients: int,
 ) -> Calibration:
-    """Calibrate from one score a patient and one a pair of patients (``first`` and ``second``, from 0).
+    """Calibrate from one score per patient and one per pair of patients.
 
-    See `calibrate`, which makes them of pairs of images.
+    Parameters
+    ----------
+    genuine : array of float64, shape (patients with at least two images,)
+        Lowest score within each patient.
+    impostor : array of float64, shape (pairs,)
+        Highest score between two patients.
+    first, second : array of int, shape (pairs,)
+        Patients of each pair, numbered from 0.
+    patients : int
+        Number of patients.
+
+    Raises
+    ------
+    UsageError
+        If there is no genuine or no impostor score, or one is not finite.
+
+    See Also
+    --------
+    calibrate : Reduces pairs of images to these scores.
     """
     import numpy as np
 
@@ -217,9 +258,19 @@ def calibrate_patients(
 
 
 def clopper_pearson(errors: int, of: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the one-sided exact lower and upper bounds of a rate, each at the confidence.
+    """Compute the one-sided exact bounds of a rate (Clopper and Pearson 1934).
 
-    The quantiles of the beta distribution (Clopper and Pearson 1934).
+    Parameters
+    ----------
+    errors, of : int
+        Errors and trials.
+    confidence : float
+        Confidence of each of the two bounds.
+
+    Returns
+    -------
+    tuple of (float, float)
+        Lower and upper bound: quantiles of the beta distribution.
     """
     from scipy.special import betaincinv  # type: ignore[import-untyped]
 
@@ -229,18 +280,19 @@ def clopper_pearson(errors: int, of: int, confidence: float = CONFIDENCE) -> tup
 
 
 def samples_needed(target: float) -> int:
-    """Return how many independent trials without an error it takes for an upper bound of ``target``."""
+    """Number of independent trials without an error that give an upper bound of ``target``."""
     return math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-target) - 1e-9)
 
 
 def max_errors(of: int, target: float) -> int:
-    """Return the most errors of so many for which the upper bound is at most ``target``; -1 if none."""
+    """Largest number of errors in ``of`` trials whose upper bound is at most ``target``; -1 if none."""
     if of < samples_needed(target):
         return -1
     return bisect_right(range(of + 1), target, lo=1, key=lambda errors: clopper_pearson(errors, of)[1]) - 1
 
 
 def _rate(share: float, errors: int, of: int) -> Rate:
+    # ``share`` comes from all pairs, the bounds from the independent ones: the estimate may lie outside them.
     lower, upper = clopper_pearson(errors, of)
     return Rate(share, errors, of, min(lower, share), max(upper, share))
 
@@ -256,18 +308,19 @@ def _too_few(target: float, needed: int, given: int, who: str) -> str:
 
 
 def _above(score: float) -> float:
-    """The next higher number of 32 bits, as models score: numpy compares those with thresholds rounded so."""
+    """Next higher float32: numpy rounds a threshold to the float32 of the scores that it compares."""
     import numpy as np
 
     return float(np.nextafter(np.float32(score), np.float32(np.inf)))
 
 
 def _disjoint(first: NDArray[np.intp], second: NDArray[np.intp], patients: int) -> list[int]:
-    """Choose pairs with no patient in two of them, by chance that knows nothing of the scores."""
+    """Choose pairs so that no patient is in two of them, in an order independent of the scores."""
     import numpy as np
 
     order = np.lexsort((second, first))
     free, chosen = [True] * patients, []
+    # A fixed seed makes the calibration reproducible.
     for place in order[np.random.default_rng(0).permutation(len(order))].tolist():
         one, other = first[place], second[place]
         if free[one] and free[other]:
@@ -277,14 +330,14 @@ def _disjoint(first: NDArray[np.intp], second: NDArray[np.intp], patients: int) 
 
 
 def _curve(ascending: NDArray[np.float64]) -> tuple[tuple[float, int], ...]:
-    """Steps of the number of pairs that reach a score."""
+    """Number of pairs that reach each score, thinned to about 2,000 scores."""
     import numpy as np
 
     count = len(ascending)
     thinned = max(count - _EXACT, 0)
     places = np.unique(np.r_[np.linspace(0, thinned, min(_STEPS, thinned + 1)).astype(int), thinned:count])
     kept = np.unique(ascending[np.minimum(places, count - 1)])
-    # What lies between two kept scores counts as the higher one.
+    # Thinned scores are rounded up to the next kept one, so that the false match rate is never understated.
     reached = count - np.r_[0, np.searchsorted(ascending, kept[:-1], side="right")]
     return tuple(zip(kept.tolist(), reached.tolist(), strict=True))
 
@@ -300,6 +353,7 @@ def _checked(facts: Any) -> Calibration:
         raise ValueError
     scores = [*facts["genuine"], *facts["disjoint"], *(score for score, _ in facts["curve"])]
     counts = [facts["patients"], facts["pairs"], *(reached for _, reached in facts["curve"])]
+    # ``type() is`` and not isinstance: a JSON true would pass as an int.
     if any(type(one) is not float for one in scores) or any(type(one) is not int for one in counts):
         raise TypeError
     found = Calibration(

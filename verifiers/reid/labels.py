@@ -1,4 +1,4 @@
-"""The table that says which image is of which patient: what training and every measurement read first."""
+"""The table that maps images to patients, read by training, evaluation and comparison."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ TWO_PATIENTS: Final = "named for two patients"
 
 @dataclass(frozen=True, slots=True)
 class LabelColumns:
-    """Names of the columns; whatever a table calls them, these are what they mean.
+    """Column names of a table.
 
     Attributes
     ----------
     file
-        Image, relative to the folder of images, with forward slashes.
+        Path of the image relative to the image folder, with forward slashes.
     patient_id
-        Who it shows. Any text; equal texts are one patient.
+        Patient of the image: any text; equal texts are one patient.
     split
-        Which part of the data the row belongs to (``train``, ``test``...).
+        Split of the row (``train``, ``test``, ...).
     view
-        ViewPosition; may be absent.
+        ViewPosition; the column is optional.
     offset_days
-        Days since any fixed day of the patient's own; may be absent or empty.
+        Days since a fixed day, which may differ between patients; the column and its values are optional.
     """
 
     file: str = "file"
@@ -50,18 +50,18 @@ class LabelColumns:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Rows of one split whose images are there, in the table's order.
+    """Rows of one split whose images exist, in the order of the table.
 
     Attributes
     ----------
     paths, patients, views
-        One entry an image; ``views`` is empty where unknown.
+        One entry per image; an unknown view is empty.
     offset_days
-        float64, NaN where unknown.
+        float64, shape (images,), NaN where unknown.
     extra
-        The table's other columns (``finding``...), one text an image.
+        The other columns of the table (``finding``, ...), one text per image.
     excluded
-        Rows of the split that are not in it, by reason.
+        Number of rows of the split that are left out, by reason.
     """
 
     paths: tuple[Path, ...]
@@ -75,7 +75,15 @@ class Labels:
         return len(self.paths)
 
     def keep(self, places: NDArray[np.intp], excluded: Mapping[str, int] | None = None) -> Labels:
-        """Return the rows at these places, and count those that went by reason."""
+        """Select rows, and add ``excluded`` to the counts of those left out.
+
+        Parameters
+        ----------
+        places : array of int
+            Indices of the rows to keep.
+        excluded : mapping of str to int, optional
+            Number of removed rows by reason.
+        """
         chosen = [int(place) for place in places]
         return Labels(
             paths=tuple(self.paths[place] for place in chosen),
@@ -95,18 +103,19 @@ def read_labels(
     Parameters
     ----------
     table : Path
-        CSV with a header line (UTF-8) or Parquet.
+        CSV with a header line (UTF-8), or Parquet.
     root : Path
-        Folder of images. Nothing outside it is ever opened, links out of it included.
+        Image folder. Paths and links that lead outside it are never opened.
     columns : LabelColumns, optional
-        What the table calls its columns.
+        Column names of the table.
     split : str, optional
-        Value of the split column; without it, all rows.
+        Value of the split column; all rows if omitted.
 
     Raises
     ------
     UsageError
-        When the table cannot be read, lacks a column, has no row of the split, or a day that is no number.
+        If the table cannot be read, lacks a column, has no row of the split, or has a day that is not a
+        number.
     """
     columns = columns or LabelColumns()
     texts = read_table(table)
@@ -133,7 +142,7 @@ def read_labels(
 
 
 def split_names(table: Path, columns: LabelColumns | None = None) -> tuple[str, ...]:
-    """The splits that a table names, in the order of their names; errors as `read_labels`."""
+    """Sorted names of the splits of a table; raises like `read_labels`."""
     columns = columns or LabelColumns()
     texts = read_table(table)
     _require(texts, columns, "")
@@ -141,7 +150,7 @@ def split_names(table: Path, columns: LabelColumns | None = None) -> tuple[str, 
 
 
 def _image(home: Path, name: str, patient: str) -> tuple[Path | None, str]:
-    """The image a row names, or why there is none."""
+    """The image of a row, or the reason why there is none."""
     if not name:
         return None, NO_FILE
     if not patient:
@@ -149,6 +158,7 @@ def _image(home: Path, name: str, patient: str) -> tuple[Path | None, str]:
     relative = PurePosixPath(name)
     if relative.is_absolute() or "\0" in name:
         return None, OUTSIDE
+    # Resolved before the check: a link inside the folder may point outside it.
     path = (home / relative).resolve()
     if not path.is_relative_to(home):
         return None, OUTSIDE
@@ -198,7 +208,7 @@ def _of_split(texts: Mapping[str, list[str]], columns: LabelColumns, split: str 
 
 
 def _require(texts: Mapping[str, list[str]], columns: LabelColumns, split: str | None) -> None:
-    """Ask for the columns without which nothing can be said; a renamed one must be there."""
+    """Check for the required columns, and for every column whose name the caller changed."""
     needed = {"file": "the image", "patient_id": "the patient"}
     if split is not None:
         needed["split"] = "the split"
@@ -213,12 +223,12 @@ def _require(texts: Mapping[str, list[str]], columns: LabelColumns, split: str |
 
 
 def read_table(table: Path) -> dict[str, list[str]]:
-    """All columns of a CSV or Parquet file as stripped texts; empty where a value is missing.
+    """Read all columns of a CSV or Parquet file as stripped texts; missing values are empty.
 
     Raises
     ------
     UsageError
-        When the table cannot be read, or has two columns of one name.
+        If the table cannot be read, or two of its columns have the same name.
     """
     import pyarrow as pa
 
@@ -240,7 +250,7 @@ def _csv(table: Path) -> Any:
 
     with pacsv.open_csv(table, read_options=pacsv.ReadOptions(block_size=2**24)) as reader:
         names = reader.schema.names
-    # Everything is text: a patient 007 is not a patient 7.
+    # Without types pyarrow would read patient 007 as 7.
     options = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
     parse = pacsv.ParseOptions(newlines_in_values=True)
     return pacsv.read_csv(table, parse_options=parse, convert_options=options)
@@ -257,6 +267,7 @@ def _texts(found: Any) -> Iterator[tuple[str, list[str]]]:
     import pyarrow as pa
 
     for name, column in zip(found.column_names, found.columns, strict=True):
+        # A list or struct has no text form that two tables would agree on.
         if pa.types.is_nested(column.type):
             continue
         values = column.to_pylist()

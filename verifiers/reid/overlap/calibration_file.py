@@ -1,4 +1,4 @@
-"""A calibration in a file of its own, and which models' scores it is of: it says nothing of others'."""
+"""A calibration in a file of its own, bound to the models whose scores it describes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _MEMBERS: Final = {"calibration", "modality", "models"}
 
 @dataclass(frozen=True, slots=True)
 class CalibrationFile:
-    """What a file says.
+    """Content of a calibration file.
 
     Attributes
     ----------
     modality
-        Of the images that were scored.
+        Modality of the scored images.
     models
-        Digest of the retrieval model, and after a plus sign that of the verification model if it made the
-        scores; see `medsanitize.verifiers.reid.overlap.models.Models.digest`.
+        Digest of the retrieval model, followed by a plus sign and the digest of the verification model if
+        that made the scores; see `medsanitize.verifiers.reid.overlap.models.Models.digest`.
     calibration
-        Of the verification model's score, else of the negated distance.
+        Calibration of the score of the verification model, or of the negated distance without one.
     """
 
     modality: Modality
@@ -33,7 +33,7 @@ class CalibrationFile:
     calibration: Calibration
 
     def to_json(self) -> str:
-        """Return strict JSON, keys sorted."""
+        """Serialize as strict JSON with sorted keys."""
         facts = {
             "calibration": json.loads(self.calibration.to_json()),
             "modality": str(self.modality),
@@ -43,14 +43,14 @@ class CalibrationFile:
 
 
 def read_calibration_file(text: str) -> CalibrationFile:
-    """Read what `CalibrationFile.to_json` wrote.
+    """Parse the output of `CalibrationFile.to_json`.
 
     Raises
     ------
     UsageError
-        When it does not say which models it is of, as the file inside a model's folder, which is used anyway.
+        If it names no models, as the calibration within a model folder, which is used without being named.
     IntegrityError
-        When it is damaged.
+        If it is damaged.
     """
     try:
         facts = json.loads(text)

@@ -1,4 +1,4 @@
-"""Two datasets compared: every match with its reason, and what may be concluded."""
+"""Comparison of two datasets: every match with its evidence, and the verdict."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 Basis = Literal["bytes", "pixels", "perceptual_hash", "id", "score"]
 Decision = Literal["same_image", "same_patient", "possibly_same_patient", "different", "undecided"]
 _BY_SCORE: Final = ("same_patient", "possibly_same_patient")
+# Number of the most similar pairs below the threshold that are reported for manual review.
 CLOSEST_NON_MATCHES: Final = 50
-"""Number of the most similar pairs below the threshold that are reported for manual review."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -54,7 +54,7 @@ class ImagePair:
     bits
         Hamming distance of the perceptual hashes of near-duplicates; None for other pairs.
     group
-        Connected component of the match graph that the pair belongs to; 0 for no match.
+        Connected component of the match graph, from 1; 0 if the pair is not a match.
     """
 
     datasets: tuple[int, int]
@@ -86,9 +86,9 @@ class Comparison:
     Attributes
     ----------
     titles
-        What they are called.
+        Titles of the datasets.
     evidence, verdict
-        Counts, and the conclusion.
+        Counts, and the verdict that follows from them.
     """
 
     titles: tuple[str, str]
@@ -108,26 +108,29 @@ def compare(
 
     Parameters
     ----------
-    datasets : (DatasetFingerprint, Seen)
-        The fingerprint of them.
+    datasets : (DatasetFingerprint, DatasetFingerprint)
+        Fingerprints of the datasets.
     numbers : (int, int)
-        Their places among all datasets.
+        Their numbers among all datasets.
     models : Models
-        Those that looked.
-    limits : mapping
-        Threshold and rates by modality; one that is not there leaves pairs undecided.
+        The models that made the fingerprints.
+    limits : mapping of Modality to Thresholds
+        Pairs of a modality without thresholds stay undecided.
     same_ids : bool
-        Whether one name of a patient means one patient on both datasets (they come from one table).
+        Whether equal patient IDs mean the same patient in both datasets (they come from one table).
 
     Returns
     -------
-    tuple of Comparison, tuple of Pair
-        Pairs: matches and the closest others; no pair of images twice.
+    Comparison
+        Counts and verdict.
+    tuple of ImagePair
+        Matches and the most similar non-matches; no pair of images occurs twice.
     """
     trusted = is_hash_discriminative(datasets[0]) and is_hash_discriminative(datasets[1])
     named = tuple(_ids(datasets, numbers)) if same_ids else ()
     equal_or_named: dict[tuple[int, int], ImagePair] = {}
     for pair in (*_copies(datasets, numbers, trusted=trusted), *named):
+        # Stronger evidence comes first and wins: bytes, then pixels, perceptual hash, patient ID.
         equal_or_named.setdefault(pair.images, pair)
     told = {
         modality: _by_model(
@@ -153,7 +156,7 @@ def _evidence(
     told: Mapping[Modality, _ModelResult],
     limits: Mapping[Modality, Thresholds],
 ) -> Evidence:
-    """Count what a verdict rests on."""
+    """Count the evidence that the verdict rests on."""
     decided = Counter((pair.decision, pair.basis) for pair in without_models)
     judged = {modality: one for modality, one in told.items() if modality in limits}
     unread = Counter(datasets[0].unread) + Counter(datasets[1].unread)
@@ -174,7 +177,7 @@ def _evidence(
 
 
 def assign_groups(pairs: tuple[ImagePair, ...]) -> tuple[ImagePair, ...]:
-    """The same pairs, the best first, with the group of patients that each belongs to."""
+    """Number the connected components of the match graph and sort the pairs, best evidence first."""
     groups = connected_components(pair.nodes for pair in pairs if pair.matched)
     known = (replace(pair, group=groups.get(pair.nodes[0], 0) if pair.matched else 0) for pair in pairs)
     return tuple(sorted(known, key=_rank))
@@ -204,7 +207,7 @@ def _copies(
 def _ids(
     datasets: tuple[DatasetFingerprint, DatasetFingerprint], numbers: tuple[int, int]
 ) -> Iterator[ImagePair]:
-    """One pair a patient that both datasets name: the first image of each."""
+    """Yield one pair per patient that is in both datasets: the first image in each."""
     firsts = [_first_images(dataset) for dataset in datasets]
     for name in sorted(firsts[0].keys() & firsts[1].keys()):
         yield _pair(datasets, numbers, (firsts[0][name], firsts[1][name]), "id", "same_patient")
@@ -231,10 +234,9 @@ def _pair(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _ModelResult:
-    """What the models said of one kind of image; see `Evidence` for what is counted.
+    """Model results of one modality, with the counts that `Evidence` needs.
 
-    ``matched`` and ``strict`` are pairs of patients; of each, ``permutation`` says what dividing at random
-    makes.
+    ``matched`` and ``strict`` are pairs of patients; ``permutation`` holds the permutation test of each.
     """
 
     pairs: tuple[ImagePair, ...]
@@ -252,8 +254,9 @@ def _by_model(
     verifier: Verification | None,
     limit: Thresholds | None,
 ) -> _ModelResult:
-    """Let the models compare one kind of image."""
+    """Compare the images of one modality by the models."""
     one, other = (dataset.vectors[modality] for dataset in datasets)
+    # Without thresholds every pair stays undecided, so that no search distance has to be covered.
     scored = score_pairs(one, other, verifier, within=limit.within if limit is not None else 0.0)
     pairs = tuple(_scored(scored, (one, other), numbers, modality, limit))
     matched = frozenset(pair.patients for pair in pairs if pair.decision in _BY_SCORE)
@@ -278,7 +281,7 @@ def _scored(
     modality: Modality,
     limit: Thresholds | None,
 ) -> Iterator[ImagePair]:
-    """Matches by score, and the closest of the others."""
+    """Yield matches by score and the most similar non-matches."""
     for place in _chosen(scored, limit).tolist():
         i, j = int(scored.first[place]), int(scored.second[place])
         score = float(scored.score[place])
@@ -305,7 +308,7 @@ def _permutation_tests(
     verifier: Verification | None,
     limit: Thresholds,
 ) -> tuple[PermutationTest, PermutationTest]:
-    """Matches, and sure ones, within the datasets, and how often chance gives as many across as there are."""
+    """Run the permutation tests of all matches and of the strict ones."""
     inside: tuple[list[set[tuple[int, int]]], ...] = ([], [])
     complete = True
     for one in vectors:
@@ -319,7 +322,7 @@ def _permutation_tests(
     sizes = (len(set(vectors[0].patients.tolist())), len(set(vectors[1].patients.tolist())))
     told = []
     for pairs, (first, second) in zip(across, inside, strict=True):
-        # Matches within that were not looked for would have spoken for chance.
+        # Unscored pairs may hide matches within a dataset, whose absence would make the p-value too small.
         chance = permutation_p_value(pairs, (first, second), sizes) if complete else 1.0
         told.append(PermutationTest(len(first) + len(second), chance))
     return told[0], told[1]
@@ -334,7 +337,7 @@ def _chosen(scored: PairScores, limit: Thresholds | None) -> NDArray[np.int64]:
 
 
 def _joined(before: ImagePair | None, pair: ImagePair) -> ImagePair:
-    """One pair for what two ways found: the surer way, with what the model said."""
+    """Merge two results for one pair of images: keep the stronger evidence, add the output of the models."""
     if before is None:
         return pair
     if before.decision == "undecided":
@@ -345,7 +348,7 @@ def _joined(before: ImagePair | None, pair: ImagePair) -> ImagePair:
 def _not_comparable(
     datasets: tuple[DatasetFingerprint, DatasetFingerprint], modalities: frozenset[Modality]
 ) -> int:
-    """Patients of whom no image could be compared by a model with the other dataset."""
+    """Count patients without an image that a model could compare with the other dataset."""
     count = 0
     for dataset in datasets:
         all_of = set(dataset.patients.tolist()) - {-1}

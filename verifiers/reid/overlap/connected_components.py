@@ -1,4 +1,4 @@
-"""Patients that hang together: connected components over matches."""
+"""Connected components of the match graph."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ Node = TypeVar("Node", bound=tuple[object, ...])
 
 
 def connected_components(links: Iterable[tuple[Node, Node]]) -> dict[Node, int]:
-    """Number the groups that links make, from 1, in the order of their smallest members.
+    """Number the connected components from 1, in the order of their smallest nodes.
 
     Parameters
     ----------
     links : iterable of (node, node)
-        Nodes that can be ordered.
+        Edges; nodes must be orderable.
 
     Returns
     -------
     dict
-        Node -> number of its group; every node of a link is there.
+        Number of the component of every node that has an edge.
     """
     parent: dict[Node, Node] = {}
 

@@ -1,4 +1,4 @@
-"""A dataset of a comparison: the images of a release or of a split, and what of them cannot be compared."""
+"""The datasets of a comparison: the objects of a release, or the splits of a table."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class ImageFile:
     Attributes
     ----------
     path, parts
-        The file, and the further files of a slide of several.
+        Main file, and the further files of a slide that has several.
     name
-        What the table of pairs calls it.
+        Name of the image in the table of pairs.
     patient
-        Who it shows; empty where only its header may say, or nothing.
-    stated
-        SHA-256 of each file, the main one first, as a manifest states them; empty where none does.
+        Patient ID; empty if only the header of the image may have one.
+    expected_sha256
+        SHA-256 of each file by the manifest, main file first; empty without a manifest.
     expected_pixels_sha256
-        SHA-256 of the decoded pixels, as a manifest states it.
+        SHA-256 of the decoded pixels by the manifest; empty without a manifest.
     """
 
     path: Path
@@ -44,16 +44,16 @@ class ImageFile:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Dataset:
-    """A dataset that is compared with others.
+    """A dataset to compare.
 
     Attributes
     ----------
     title
-        What messages call it: A, B, or the name of a split.
+        Title in messages: A, B, or the name of a split.
     images
-        In a fixed order.
+        The images in a fixed order.
     unread
-        What could not even be looked at, by reason: for each of them nothing is known.
+        Number of images that cannot be compared at all, by reason.
     """
 
     title: str
@@ -70,12 +70,12 @@ def is_release(path: Path) -> bool:
 
 
 def dataset_from_release(release: Path, title: str) -> Dataset:
-    """The objects of a release; patients are its pseudonyms.
+    """The objects of a release as a dataset; patients are its pseudonyms.
 
     Raises
     ------
     IntegrityError
-        When its manifest is damaged.
+        If the manifest is damaged.
     """
     images = []
     for row in read_rows(release):
@@ -84,13 +84,14 @@ def dataset_from_release(release: Path, title: str) -> Dataset:
         parts: tuple[Path, ...] = ()
         if row.parts:
             expected_sha256, parts = _parts(release, row)
+        # Slides are compared by a digest of their tiles, which `tile_digest` computes from the files.
         pixels = "" if row.kind == "slide" else row.pixels_sha256 or ""
         images.append(ImageFile(main, row.path, row.patient, parts, expected_sha256, pixels))
     return Dataset(title, tuple(images))
 
 
 def _parts(release: Path, row: ObjectRow) -> tuple[tuple[str, ...], tuple[Path, ...]]:
-    """Digests of all files of a slide, and where the further ones lie."""
+    """Digests of all files of a slide, and the paths of all but the main one."""
     try:
         listed = list(read_parts(row.path, row.parts))
     except (ValueError, TypeError, LookupError):
@@ -100,12 +101,17 @@ def _parts(release: Path, row: ObjectRow) -> tuple[tuple[str, ...], tuple[Path, 
 
 
 def datasets_from_splits(table: Path, root: Path, columns: LabelColumns | None = None) -> tuple[Dataset, ...]:
-    """One dataset a split of a table, in the order of their names.
+    """One dataset per split of a table, sorted by name.
+
+    Parameters
+    ----------
+    table, root, columns
+        See `medsanitize.verifiers.reid.labels.read_labels`.
 
     Raises
     ------
     UsageError
-        When the table cannot be read, or names fewer than two splits.
+        If the table cannot be read or names fewer than two splits.
     """
     columns = columns or LabelColumns()
     names = split_names(table, columns)

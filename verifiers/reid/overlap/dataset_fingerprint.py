@@ -1,4 +1,4 @@
-"""The fingerprint of all images of a dataset, as arrays that can be compared at once."""
+"""The fingerprint of a dataset: the fingerprints of its images as arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 class Embeddings:
     """Embeddings of one modality: row n belongs to image ``images[n]`` of patient ``patients[n]``.
 
-    ``search`` holds those of the retrieval model, ``second`` those of the verification model or None.
+    Attributes
+    ----------
+    images
+        Number of the image of each row, shape (n,).
+    patients
+        Number of the patient of each row, shape (n,).
+    search
+        Searchable embeddings of the retrieval model.
+    second
+        Embeddings of the verification model, shape (n, dimension); None without one.
     """
 
     images: NDArray[np.int64]
@@ -34,33 +43,34 @@ class Embeddings:
 
     @property
     def first(self) -> NDArray[np.float32]:
-        """Embeddings of the retrieval model, ``(n, dimension)``."""
+        """Embeddings of the retrieval model, shape (n, dimension)."""
         return self.search.vectors
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DatasetFingerprint:
-    """A dataset after every image was visited.
+    """The fingerprint of a dataset. Contains PHI.
 
     Attributes
     ----------
     title, images
-        As in the dataset.
+        As in `Dataset`.
     patients
-        Number of each image's patient; an image whose patient is unknown is a patient of its own, and what
-        is no data of anybody (texts, tables) has -1.
+        Number of the patient of each image. An image of an unknown patient counts as a patient of its own; -1
+        for files that are no patient data (texts, tables).
     names
-        What each patient is called; empty where unknown. Contains PHI.
+        ID of each patient; empty where unknown.
     digests, pixels, perceptual_hashes
-        Digests of bytes and of pixels, and fingerprints, by image; None where there is none.
+        Digests of bytes and pixels, and perceptual hashes, by image; None where there is none.
     stamps
-        Of the files of each image, see `look.stamp_of`.
+        Stamp of the files of each image, see
+        `medsanitize.verifiers.reid.overlap.fingerprint.file_stamp`.
     vectors
         Embeddings by modality.
     unread
-        Images of which not everything was compared, by reason.
+        Number of images that were not compared in full, by reason.
     non_images
-        Objects that are no images: they were compared byte by byte, and there is nothing else to compare.
+        Number of objects without an image; they are compared by their bytes only.
     """
 
     title: str
@@ -79,13 +89,23 @@ class DatasetFingerprint:
 def fingerprint_dataset(
     dataset: Dataset, fingerprints: Iterable[ImageFingerprint], scratch: Path | None = None
 ) -> DatasetFingerprint:
-    """Put together what was seen, in the order of the dataset's images; ``scratch`` as in
-    `collect_fingerprints`.
+    """Collect the fingerprints of a dataset.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The dataset.
+    fingerprints : iterable of ImageFingerprint
+        One per image of ``dataset``, in its order.
+    scratch : Path, optional
+        See `collect_fingerprints`.
 
     Raises
     ------
     UsageError
-        When the dataset has no image at all.
+        If the dataset has no image.
+    EnvironmentFailure
+        If the disk is full or fails.
     """
     seen = collect_fingerprints(
         dataset.title, zip(dataset.images, fingerprints, strict=True), dataset.unread, scratch
@@ -101,23 +121,23 @@ def collect_fingerprints(
     left: Mapping[str, int],
     scratch: Path | None = None,
 ) -> DatasetFingerprint:
-    """Put together images and what was seen of each, one after the other.
+    """Collect the fingerprints of images in arrays.
 
     Parameters
     ----------
     title : str
-        What messages call the dataset.
-    visited : iterable of (ImageFile, Look)
+        Title of the dataset in messages.
+    visited : iterable of (ImageFile, ImageFingerprint)
         In the order of the images.
-    left : mapping
-        Counts what could not even be looked at, by reason.
+    left : mapping of str to int
+        Number of images that have no fingerprint, by reason.
     scratch : Path, optional
-        Where embeddings lie in a file without a name, by default where temporary files do.
+        Folder for the unnamed file of embeddings; the folder for temporary files by default.
 
     Raises
     ------
     EnvironmentFailure
-        When the disk is full or fails.
+        If the disk is full or fails.
     """
     import numpy as np
 
@@ -157,7 +177,7 @@ def collect_fingerprints(
 
 
 class _Patients:
-    """Numbers patients as they come; who is unknown is a patient of its own, and no data is nobody's."""
+    """Numbers patients by appearance: a new number for each unknown patient, -1 for other files."""
 
     def __init__(self) -> None:
         self.codes: list[int] = []
@@ -175,7 +195,7 @@ class _Patients:
 
 
 class _Embedded:
-    """Embeddings of one modality as they come."""
+    """Collects the embeddings of one modality."""
 
     def __init__(self, scratch: Path | None) -> None:
         self._scratch = scratch

@@ -1,4 +1,4 @@
-"""Images that are the same: by their bytes, by their pixels, by their perceptual hash."""
+"""Equal images: by bytes, by pixels and by perceptual hash."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IndexPair = tuple[int, int]
-"""Image of one dataset, image of the other."""
+"""Number of an image of one dataset, number of an image of the other."""
 
 
 def equal_digests(ours: Sequence[bytes | None], theirs: Sequence[bytes | None]) -> Iterator[IndexPair]:
-    """Yield the places of equal digests, in order."""
+    """Yield the index pairs of equal digests, in order."""
     where: dict[bytes, list[int]] = defaultdict(list)
     for place, digest in enumerate(theirs):
         if digest is not None:
@@ -29,7 +29,7 @@ def equal_digests(ours: Sequence[bytes | None], theirs: Sequence[bytes | None]) 
 
 
 def near_duplicate_pairs(one: DatasetFingerprint, other: DatasetFingerprint) -> dict[IndexPair, int]:
-    """Pairs whose fingerprints are those of copies of one exposure, and the bits that differ."""
+    """Find near-duplicates: index pairs with the Hamming distance of their perceptual hashes."""
     ours, ours_at = _prints(one)
     theirs, theirs_at = _prints(other)
     first, second, bits = near_duplicates(ours, theirs)
@@ -40,11 +40,11 @@ def near_duplicate_pairs(one: DatasetFingerprint, other: DatasetFingerprint) -> 
 
 
 def is_hash_discriminative(dataset: DatasetFingerprint) -> bool:
-    """Whether fingerprints tell the images of this dataset apart: no two patients have almost the same one.
+    """Whether no two patients of a dataset have nearly equal perceptual hashes.
 
-    Where they do not (slices of one machine, drawn pictures), a common look proves nothing. Copies by pixels
-    do not count: they are copies whatever they are called. Images of unknown patients do not count either:
-    they may be of one patient.
+    Otherwise (slices of one machine, drawings) nearly equal hashes prove nothing. Images with equal pixels do
+    not count, since they are copies under any patient ID, and neither do images of unknown patients, who may
+    be the same.
     """
     for (one, other), _ in near_duplicate_pairs(dataset, dataset).items():
         known = dataset.names[dataset.patients[one]] and dataset.names[dataset.patients[other]]

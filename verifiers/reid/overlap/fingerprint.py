@@ -1,4 +1,4 @@
-"""Everything that a comparison wants to know of one image, found in one visit."""
+"""The fingerprint of one image: digests, perceptual hash and embeddings, computed in one pass."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Reports, plans, tables and texts. The bytes of tables and texts are not compared either.
 NO_IMAGE: Final = "no-image"
-"""Of what is no image at all: reports, plans; tables and texts, whose bytes do not count either."""
+# A modality that no model reads, such as CT: its images are compared byte by byte only.
 OTHER_KIND: Final = "other-kind"
-"""An image of a kind that no model here is made for, such as CT: it is compared byte by byte only."""
+# Text where an image should be, such as a Git LFS pointer whose file was never fetched.
 NOT_AN_IMAGE: Final = "not-an-image"
-"""Of text where an image should be, such as a pointer to a file that was never fetched."""
+# Only the first page of the file was compared.
 FURTHER_PAGES: Final = "further-pages"
-"""Of a file whose first page alone was compared."""
 CHANGED: Final = "changed"
+# Stamps of an image whose files are missing, and of one whose files cannot be examined.
 MISSING_FILE: Final = ""
 UNKNOWN_STAMP: Final = "?"
-"""Stamps of an image whose files are not there, and of one of which that cannot be told."""
 _IMAGES: Final = (
     *(".dcm", ".dicom", ".png", ".jpg", ".jpeg", ".jp2", ".tif", ".tiff", ".btf"),
     *(".svs", ".ndpi", ".scn", ".bif", ".mrxs", ".vms", ".vmu", ".afi", ".czi", ".qptiff"),
 )
+# First bytes of Git LFS and git-annex pointers: the image that they name was never fetched.
 _POINTERS: Final = (b"version https://git-lfs", b"/annex/objects/", b"../.git/annex/")
-"""How files begin that stand for others which were never fetched."""
 _RADIOGRAPHS: Final = frozenset({"CR", "DX", "RG"})
 _HEAD: Final = 4096
 _TABLE: Final = b"PAR1"
@@ -48,25 +48,25 @@ _PATIENT: Final = 0x00100020
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageFingerprint:
-    """What one visit to an image found; embeddings and digests are PHI.
+    """Fingerprint of one image. Contains PHI: embeddings can be inverted, digests link files.
 
     Attributes
     ----------
     digest
-        SHA-256 of the bytes; None where they could not be read.
+        SHA-256 of the bytes; None where they cannot be read.
     pixels
-        SHA-256 of the decoded pixels, or of the tiles of a slide; None where there is none.
+        SHA-256 of the decoded pixels, or of the tiles of a slide; None where there are no pixels.
     print
-        Perceptual hash; None where there is none, or the picture is flat.
+        Perceptual hash; None where there are no pixels or the image is flat.
     modality, vector, second
-        What the models see: embedding of the retrieval model and, where there is one, of the verification
-        model. None where no model looked.
+        Modality, embedding of the retrieval model and embedding of the verification model. None where no such
+        model read the image.
     patient
-        Who the header says it shows; empty where it does not, or the patient is known anyway.
+        Patient ID from the header; empty where the header has none or the patient is known from a table.
     stamp
-        Of its files, as `file_stamp` gives it.
+        Stamp of the files, see `file_stamp`.
     trouble
-        Rule by which the image was not compared in full; empty where it was.
+        Rule by which the image was not compared in full; empty otherwise.
     """
 
     digest: bytes | None = None
@@ -84,9 +84,20 @@ class ImageFingerprint:
 
 
 def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[ImageFingerprint]:
-    """Visit images: bytes, pixels, perceptual hash, and the models' embeddings, a batch of them at a time.
+    """Fingerprint images, computing their embeddings as one batch per modality.
 
-    What cannot be read is said of the image (``trouble``), never raised.
+    Parameters
+    ----------
+    images : sequence of ImageFile
+        The images.
+    models : Models
+        Models by modality.
+
+    Returns
+    -------
+    list of ImageFingerprint
+        In the order of ``images``. An image that cannot be read is reported in ``trouble``; nothing is
+        raised.
     """
     fingerprints, pictures = [], []
     for image in images:
@@ -108,9 +119,9 @@ def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[Imag
 
 
 def file_stamp(files: Iterable[Path]) -> str:
-    """Digest of sizes and times of an image's files, which shows that one was written to or replaced.
+    """Digest of the sizes and times of an image's files, which changes when one is written to or replaced.
 
-    `MISSING_FILE` where none of them is there, `UNKNOWN_STAMP` where not all of them can be asked.
+    `MISSING_FILE` where none of the files exists, `UNKNOWN_STAMP` where only some of them can be examined.
     """
     found: list[tuple[int, int, int] | None] = []
     for path in files:
@@ -121,7 +132,7 @@ def file_stamp(files: Iterable[Path]) -> str:
         except OSError:
             return UNKNOWN_STAMP
         else:
-            # Who copies the time of a file along cannot copy that of its inode.
+            # The modification time can be copied from another file; the time of the last inode change cannot.
             found.append((one.st_size, one.st_mtime_ns, one.st_ctime_ns))
     if None in found:
         return UNKNOWN_STAMP if any(found) else MISSING_FILE
@@ -129,7 +140,7 @@ def file_stamp(files: Iterable[Path]) -> str:
 
 
 def _fingerprint_if_unchanged(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]:
-    """Look at one image, if nobody writes to it meanwhile."""
+    """Fingerprint an image; an image that is written to meanwhile is reported as changed."""
     files = (image.path, *image.parts)
     before = file_stamp(files)
     fingerprint, picture = _fingerprint(image)
@@ -149,7 +160,7 @@ def _fingerprint(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]
         return ImageFingerprint(trouble=CHANGED), None
     digest = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
     head = _head(image.path)
-    # The main file of a slide of several may be text.
+    # Not for slides with several files: their main file may be text (VMS, AFI).
     if not image.parts and (is_text(head) or head[:4] == _TABLE):
         missing = _should_show(image) or head.startswith(_POINTERS)
         return (
@@ -172,7 +183,7 @@ def _fingerprint(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]
     fingerprint = replace(fingerprint, print=perceptual_hash(picture.pixels))
     radiograph = picture.modality is Modality.RADIOGRAPH
     if picture.further:
-        # What it shows is compared all the same, and a match of it is one.
+        # The first page still takes part in the comparison, so that its matches count.
         return replace(fingerprint, trouble=FURTHER_PAGES), picture
     if parsed is not None and radiograph and _text(parsed, _MODALITY) not in _RADIOGRAPHS:
         return replace(fingerprint, trouble=OTHER_KIND), None
@@ -180,12 +191,12 @@ def _fingerprint(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]
 
 
 def _should_show(image: ImageFile) -> bool:
-    """Whether a table or the file's name says that it is an image, as of a pointer left in its place."""
+    """Whether a table or the name of the file says that it is an image."""
     return bool(image.patient) or image.path.suffix.lower() in _IMAGES
 
 
 def _shown(image: ImageFile) -> Path:
-    """What shows the image: the main file, or the first scan of a list of scans (AFI)."""
+    """The file that shows the image: the main file, or the first scan of an AFI list."""
     return image.parts[0] if image.parts and image.path.suffix.lower() == ".afi" else image.path
 
 
@@ -200,10 +211,10 @@ def _head(path: Path) -> bytes:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether a file begins as text does: letters in UTF-8 and nothing that only machines read."""
+    """Whether a file starts like text: UTF-8 without the control characters of binary formats."""
     if not head or min(head) < 9 or any(one in head for one in (b"\x0e", b"\x1a", b"\x7f")):
         return False
-    # A letter of several bytes may be cut at the end of what was read.
+    # The head may end within a character of up to four bytes.
     return any(_is_utf8(head[: len(head) - cut]) for cut in range(4))
 
 
@@ -216,7 +227,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _parsed(path: Path, head: bytes) -> Parsed | None:
-    """The header of a DICOM object; None for everything else, and for what the strict reader refuses."""
+    """The header of a DICOM object; None for other files and for files that the strict reader refuses."""
     from medsanitize.sanitize.formats.dicom.file import looks_like_dicom
 
     if head[128:132] != b"DICM" and not looks_like_dicom(head):

@@ -1,8 +1,8 @@
-"""The fingerprint of a dataset, kept in a folder, so that it need not be looked at for every comparison.
+"""On-disk fingerprint index of a dataset. Contains PHI.
 
-``seen.json`` is written last and names the models, the table of images and each index of embeddings with
-its digest, and has one of its own. Everything is digested before it is used. Contains PHI:
-embeddings can be turned back into images, and the table says who is in which.
+The index holds embeddings, which can be inverted, and a table of images with their patients. ``seen.json`` is
+written last. It holds the digest of the models, of the image table and of each index of embeddings, and a
+digest of itself; every file is verified before use.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ FINGERPRINT: Final = "seen.json"
 _IMAGES: Final = "images.parquet"
 _FORMAT: Final = 1
 _AT_ONCE: Final = 4096
+# Embeddings of the verification model are only read by row: they never need inverted lists.
 _NO_LISTS: Final = 1 << 62
-"""Vectors that are only ever looked up by row need no lists, however many they are."""
 _FIELDS: Final = {"format": int, "models": str, "unread": dict, "non_images": int, "files": dict}
 _DAMAGED: Final = ("An index of images is damaged", "Make it again with medsanitize index")
 
 
 def is_fingerprint_index(folder: Path) -> bool:
-    """Whether a folder holds what was seen of a dataset."""
+    """Whether a folder is a fingerprint index."""
     return (folder / FINGERPRINT).is_file()
 
 
@@ -55,16 +55,16 @@ def is_fingerprint_index(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def create_fingerprint_index(output: Path) -> Iterator[Path]:
-    """A private folder to make an index in; it takes the name ``output`` in the end, and is gone otherwise.
+    """Create a private folder that is renamed to ``output`` on success and removed on failure.
 
-    Nothing that is there is ever replaced or removed.
+    Nothing that exists is replaced, except an empty folder.
 
     Raises
     ------
     UsageError
-        When something is at ``output``, or another run makes it.
+        If ``output`` exists, another run is creating it, or the folder cannot be made.
     EnvironmentFailure
-        When the disk fails.
+        If the disk fails.
     """
     output = Path(os.path.abspath(output))
     part = output.with_name(output.name + ".part")
@@ -101,14 +101,23 @@ def _make(output: Path, part: Path) -> None:
 
 
 def write_fingerprint_index(seen: DatasetFingerprint, folder: Path, models: Models) -> None:
-    """Write what was seen into an empty folder.
+    """Write the fingerprint of a dataset to an empty folder.
+
+    Parameters
+    ----------
+    seen : DatasetFingerprint
+        Fingerprint of the dataset.
+    folder : Path
+        Empty folder.
+    models : Models
+        The models that computed the embeddings.
 
     Raises
     ------
     UsageError
-        When no model could look at any image.
+        If no model could read any image.
     EnvironmentFailure
-        When the disk is full or fails.
+        If the disk is full or fails.
     """
     import pyarrow.parquet as pq
 
@@ -135,13 +144,14 @@ def write_fingerprint_index(seen: DatasetFingerprint, folder: Path, models: Mode
         "non_images": seen.non_images,
         "files": files,
     }
+    # Last: without this file an interrupted index is not taken for a complete one.
     write_atomic(folder / FINGERPRINT, document_json({**facts, "digest": _digest(facts)}))
     with storage_errors():
         (folder / FINGERPRINT).chmod(0o600)
 
 
 def _places(modality: Modality) -> tuple[Path, Path]:
-    """Folders of the retrieval model's vectors and of the verification model's."""
+    """Folders of the embeddings of the retrieval model and of the verification model."""
     return Path(modality.value) / "retrieval", Path(modality.value) / "verification"
 
 
@@ -150,7 +160,7 @@ def _digest(facts: Mapping[str, Any]) -> str:
 
 
 def _table(seen: DatasetFingerprint) -> pa.Table:
-    """The images in their order, with all that was seen of them but embeddings."""
+    """The images in their order, with their fingerprints except for the embeddings."""
     import pyarrow as pa
 
     paths = [_bytes((image.path, *image.parts)) for image in seen.images]
@@ -186,23 +196,23 @@ def _rows(
 
 
 def load_fingerprint_index(folder: Path, title: str, models: Models) -> DatasetFingerprint:
-    """Open what `write_fingerprint_index` wrote. Of images that have changed since they were looked at,
-    nothing is known.
+    """Open the output of `write_fingerprint_index`; changed images count as not compared.
 
     Parameters
     ----------
     folder : Path
+        The index.
     title : str
-        What messages call the dataset.
+        Title of the dataset in messages.
     models : Models
-        Those of the comparison.
+        Models of the comparison.
 
     Raises
     ------
     IntegrityError
-        When something of it was changed.
+        If a file of the index was changed.
     UsageError
-        When other models looked, or another version of medsanitize did.
+        If the index was made with other models or by another version of medsanitize.
     """
     import pyarrow as pa
 
@@ -236,6 +246,7 @@ def _images(folder: Path, digest: str) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    # Parsed from the verified bytes: the file cannot change between the check and its use.
     content = (folder / _IMAGES).read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
         raise ValueError("the table of images was changed")
@@ -284,7 +295,7 @@ def _image(paths: list[bytes], name: bytes, patient: str) -> ImageFile:
 
 
 def _changed(images: Iterable[ImageFile], stamps: Iterable[str]) -> int:
-    """How many images are there and are not what was looked at; what had no stamp then counts already."""
+    """Number of images whose files have changed; files that are missing now count as unchanged."""
     known = (
         (one, then)
         for one, then in zip(images, stamps, strict=True)

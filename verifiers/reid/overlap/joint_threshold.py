@@ -1,11 +1,12 @@
-"""Two thresholds at once, of score and of distance, with one exact bound of what they overlook together.
+"""Joint score and distance threshold with one exact bound on the combined false non-match rate.
 
-Two people whom a verification model finds alike are seldom the ones whom a retrieval model finds near, so a
-pair that reaches both thresholds is less often an accident than one that reaches either. Chosen one by one,
-two thresholds would need two bounds. Here they cut a sample in turns: below an order statistic of the score,
-and then, of the patients that are left, beyond one of the distance. Whatever the distribution, a new patient
-lies outside with the chance of as many statistically equivalent blocks as were cut off (Tukey 1947): of
-n patients and k blocks it is Beta(k, n - k + 1), the bound of k - 1 errors of n.
+Impostors that a verification model scores as similar are seldom near for a retrieval model, so that a pair
+that reaches both thresholds is less often a false match than one that reaches either. Two thresholds that are
+chosen independently need two bounds. Here they cut the sample one after the other: below an order statistic
+of the score, then, among the remaining patients, beyond an order statistic of the distance. For any
+distribution, the probability that a new patient falls outside depends only on the number k of statistically
+equivalent blocks that were cut off (Tukey 1947): for n patients it is Beta(k, n - k + 1), the bound of k - 1
+errors in n trials.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CalibrationPairs:
-    """Pairs of images of known patients, each array of one length.
+    """Pairs of images of known patients; all arrays have one entry per pair.
 
     Attributes
     ----------
-    distance, score
-        Of the retrieval model, and of the verification model.
+    distance
+        Distance of the embeddings of the retrieval model.
+    score
+        Score of the verification model.
     first, second
-        Who they show.
+        Patient of each image.
     """
 
     distance: NDArray[np.float64]
@@ -46,10 +49,10 @@ class CalibrationPairs:
 
 @dataclass(frozen=True, slots=True)
 class JointThreshold:
-    """From which score and up to which distance both models agree, and what that costs.
+    """Score threshold with its error rates, and the largest distance of a match.
 
-    Of ``point``, ``false_non_match`` counts whom these thresholds miss; its ``upper`` is the bound of as many
-    errors as blocks were cut off but one, which may be more.
+    In ``point``, ``false_non_match`` counts the patients that miss either threshold; its ``upper`` is the
+    bound for the number of blocks cut off minus one, which may be larger than the number of errors.
     """
 
     point: OperatingPoint
@@ -57,20 +60,21 @@ class JointThreshold:
 
 
 def joint_threshold(pairs: CalibrationPairs, room: float, least: float) -> JointThreshold | None:
-    """Choose the strictest thresholds that together overlook at most ``room`` of the patients.
+    """Choose the strictest pair of thresholds that misses at most ``room`` of the patients.
 
     Parameters
     ----------
     pairs : CalibrationPairs
+        Genuine and impostor pairs.
     room : float
-        Share of patients.
+        Allowed share of missed patients, including its bound.
     least : float
-        The threshold of the score may not be lower.
+        Lowest allowed score threshold.
 
     Returns
     -------
-    Agreed or None
-        None where there are too few patients, or the score's part in it would lie below ``least``.
+    JointThreshold or None
+        None if there are too few patients, or the score threshold would be below ``least``.
     """
     import numpy as np
 
@@ -82,7 +86,7 @@ def joint_threshold(pairs: CalibrationPairs, room: float, least: float) -> Joint
     errors = max_errors(len(names), room) if room > 0 else -1
     if errors < 1:
         return None
-    # One block ends at each threshold, so that two of them leave one patient less below.
+    # A threshold with n patients beyond it cuts off n + 1 blocks: two leave errors - 1 patients in all.
     below = (errors - 1) // 2
     order = np.argsort(low, kind="stable")
     threshold = float(low[order[below]])

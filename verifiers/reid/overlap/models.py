@@ -1,4 +1,4 @@
-"""The models of a comparison: one that finds and, where there is one, one that decides, for each modality."""
+"""Models of a comparison: a retrieval model and an optional verification model for each modality."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
 
+# Increase with every change of what a fingerprint contains: older indexes are then refused.
 _LOOK: Final = 1
-"""Raised with every change of what is seen of an image: what was seen before is then not comparable."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPaths:
-    """Folders of models, as a command or a policy names them; the packaged model fills in."""
+    """Model folders named by a command or a policy; modalities without one use the packaged model."""
 
     retrieval: tuple[Path, ...] = ()
     verification: tuple[Path, ...] = ()
@@ -28,10 +28,16 @@ class ModelPaths:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Models:
-    """Open models by modality, and the calibrations that came with them.
+    """Open models by modality, with their stored calibrations.
 
-    ``distances`` are calibrations of the negated distance of the retrieval model, ``scores`` of the score of
-    the verification model.
+    Attributes
+    ----------
+    retrieval, verification
+        Models by modality.
+    distances
+        Calibrations of the negated distance of the retrieval model.
+    scores
+        Calibrations of the score of the verification model.
     """
 
     retrieval: Mapping[Modality, Retrieval]
@@ -41,13 +47,13 @@ class Models:
 
     @property
     def identity(self) -> str:
-        """One digest for all of them: only what equal models saw can be compared."""
+        """Digest of all models: fingerprints are comparable only if it is equal."""
         lines = [f"look {_LOOK}", *(f"{one} {_digest(self.retrieval, one)}" for one in Modality)]
         lines += [f"verifier {one} {model.digest}" for one, model in sorted(self.verification.items())]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def digest(self, modality: Modality) -> str:
-        """Which models look at this modality: digests joined by a plus sign."""
+        """Digests of the models of a modality, joined by a plus sign."""
         found = [self.retrieval[modality].digest]
         found += [self.verification[modality].digest] if modality in self.verification else []
         return "+".join(found)
@@ -60,7 +66,7 @@ def _digest(models: Mapping[Modality, Retrieval], modality: Modality) -> str:
 
 
 class _WithPackaged(dict[Modality, Retrieval]):
-    """Retrieval models by modality; the packaged one comes when it is first asked for."""
+    """Retrieval models by modality; the packaged one is loaded on first access."""
 
     def __missing__(self, modality: Modality) -> Retrieval:
         from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
@@ -70,16 +76,21 @@ class _WithPackaged(dict[Modality, Retrieval]):
 
 @lru_cache(maxsize=2)
 def open_models(paths: ModelPaths) -> Models:
-    """Open the models of a comparison once a process, every byte checked.
+    """Open and verify the models of a comparison, once per process.
+
+    Parameters
+    ----------
+    paths : ModelPaths
+        Model folders.
 
     Raises
     ------
     UsageError
-        When a folder holds no such model, or two are for one modality.
+        If a folder holds no such model, or two are for one modality.
     IntegrityError
-        When something in one was changed.
+        If a file of a model was changed.
     EnvironmentFailure
-        When the packaged model is needed and not installed.
+        If the packaged model is needed but not installed.
     """
     from medsanitize.verifiers.reid.models.load import open_retrieval, open_verification
 

@@ -1,4 +1,4 @@
-"""Whether datasets are mutually exclusive: the whole comparison, for two datasets or more."""
+"""Comparison of two or more datasets: whether they are mutually exclusive."""
 
 from __future__ import annotations
 
@@ -19,26 +19,30 @@ from medsanitize.verifiers.reid.overlap.models import Models
 from medsanitize.verifiers.reid.overlap.thresholds import Thresholds, thresholds_by_modality
 from medsanitize.verifiers.reid.overlap.verdict import OverlapResult, worst_result
 
+# Default false match rate of two patients for which the thresholds are chosen.
 TARGET_FALSE_MATCH: Final = 1e-3
-"""False match rate of two patients that a threshold is chosen for."""
 BATCH: Final = 16
 
 Fingerprinter = Callable[[Iterable[Sequence[ImageFile]]], Iterator[Sequence[ImageFingerprint]]]
-"""Looks at batches of images, in order; the pipeline's is done by several processes."""
+"""Fingerprints batches of images, in order; the pipeline's implementation runs in several processes."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Overlap:
-    """The outcome of comparing all datasets with each other.
+    """Result of comparing datasets.
 
     Attributes
     ----------
     result
         The worst verdict.
-    datasets, comparisons, pairs
-        Fingerprints, the comparison of every two datasets, and the pairs of images, best first.
+    datasets
+        Fingerprints of the datasets.
+    comparisons
+        Comparison of every two datasets.
+    pairs
+        Pairs of images, best evidence first.
     limits
-        Threshold and rates by modality.
+        Thresholds and error rates by modality.
     models
         Digests of the models by modality.
     """
@@ -60,30 +64,31 @@ def compare_datasets(
     visit: Fingerprinter | None = None,
     scratch: Path | None = None,
 ) -> Overlap:
-    """Compare datasets: bytes, pixels, perceptual hash, then the models, and conclude.
+    """Compare datasets by bytes, pixels, perceptual hashes and models.
 
     Parameters
     ----------
     *datasets : Dataset or DatasetFingerprint
-        Two or more; a `DatasetFingerprint` is used as it is.
+        Two or more; a `DatasetFingerprint` is used without reading its images.
     models : Models
-        Those that look; calibrations that came with them serve where there is no better one.
-    calibrations : mapping, optional
-        By modality, of the score that decides (of the verification model where there is one, else of the
-        negated distance).
+        Models by modality. Their stored calibrations are used where there is no better one.
+    calibrations : mapping of Modality to Calibration, optional
+        Calibration of the deciding score: of the verification model, or of the negated distance without one.
     target : float
-        Wanted false match rate of two patients, between 0 and 1.
+        Requested false match rate of two patients, between 0 and 1.
     same_ids : bool
         Whether a patient ID means the same patient in all datasets.
     visit : callable, optional
-        Who looks at the images; without it, this process.
+        Fingerprints batches of images; runs in this process by default.
     scratch : Path, optional
-        Where embeddings lie in files without a name, by default where temporary files do.
+        Folder for unnamed files of embeddings; the folder for temporary files by default.
 
     Raises
     ------
     UsageError
-        When there are fewer than two datasets, or one holds no image.
+        If there are fewer than two datasets, one has no image, or ``target`` is not between 0 and 1.
+    EnvironmentFailure
+        If the disk is full or fails.
     """
     if len(datasets) < 2:
         raise UsageError("There is nothing to compare with", "Name at least two datasets")
@@ -106,9 +111,9 @@ def compare_with_each(
     calibrations: Mapping[Modality, Calibration],
     target: float,
 ) -> Overlap:
-    """Compare what was seen of one dataset with each of others, not these with each other.
+    """Compare one dataset with each of several others, but not these with each other.
 
-    See `compare_datasets` for the parameters.
+    Parameters are those of `compare_datasets`.
     """
     seen = (ours, *theirs)
     both = tuple((0, other) for other in range(1, len(seen)))

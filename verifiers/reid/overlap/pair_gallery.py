@@ -1,4 +1,4 @@
-"""A page of the closest pairs, next to each other, to look at. Contains PHI."""
+"""HTML page that shows the closest pairs side by side. Contains PHI."""
 
 from __future__ import annotations
 
@@ -54,15 +54,24 @@ _OPAQUE = 0.7
 
 
 def write_pair_gallery(found: Overlap, models: ModelPaths, path: Path) -> None:
-    """Write the page: verdicts, then matches and the pairs nearest to one, at most forty.
+    """Write the page: verdicts, then at most forty matches and closest pairs.
 
-    The first ten that ``models`` scored are shown once more as the network saw them, tinted where they are
-    alike in its eyes.
+    The first ten pairs that a model scored are followed by the preprocessed images, with the regions that
+    made them similar to the network in orange.
+
+    Parameters
+    ----------
+    found : Overlap
+        Result of the comparison.
+    models : ModelPaths
+        Model folders of the comparison.
+    path : Path
+        The page; a file that exists is replaced, readable by its owner only.
 
     Raises
     ------
     EnvironmentFailure
-        When the disk is full or fails.
+        If the disk is full or fails.
     """
     verdicts = "".join(f"<p>{html.escape(one.verdict.sentence)}</p>\n" for one in found.comparisons)
     shown = found.pairs[:_SHOWN]
@@ -103,7 +112,7 @@ def _figure(found: Overlap, number: int, pair: ImagePair, models: ModelPaths | N
 
 
 def _links(models: ModelPaths | None, one: ImageArray | None, other: ImageArray | None) -> str:
-    """Both images as the network saw them, with what linked them."""
+    """Both preprocessed images with the regions that made them similar."""
     if models is None or one is None or other is None:
         return ""
     shown = "".join(_png(pixels, "regions of similarity") for pixels in linked(models, one, other))
@@ -140,7 +149,7 @@ def _png(pixels: NDArray[np.uint8], label: str) -> str:
 
 @lru_cache(maxsize=4)
 def deciding_network(paths: ModelPaths, modality: Modality) -> AttentionModel:
-    """The network that decided on pairs of a modality: to verify, else to find, else the packaged one."""
+    """The network that decides on pairs: verification, else retrieval, else the packaged model."""
     for folder in (*paths.verification, *paths.retrieval):
         opened = open_attention_model(folder)
         if opened.config.modality is modality:
@@ -151,11 +160,12 @@ def deciding_network(paths: ModelPaths, modality: Modality) -> AttentionModel:
 def linked(
     paths: ModelPaths, one: ImageArray, other: ImageArray
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Two pictures as the network saw them, tinted where each is like the other.
+    """Compute both preprocessed images, tinted by their attention maps.
 
     Returns
     -------
     tuple of two arrays of uint8, shape (size, size, 3)
+        The images in the order of the arguments.
     """
     import numpy as np
 

@@ -1,11 +1,11 @@
-"""A fingerprint of how a picture looks: almost the same after re-encoding, resizing or another window.
+"""Perceptual hash of an image: nearly constant under re-encoding, resizing and changes of the window.
 
-The lowest 16 x 16 frequencies of the picture at 64 x 64 pixels (discrete cosine transform), each a bit: above
-the median or not. It says that two files show one exposure, not that two exposures show one patient.
+The bits of the hash are the 16 x 16 lowest frequencies (discrete cosine transform) of the image at 64 x 64
+pixels, each above the median or not. It identifies copies of one exposure, not two exposures of a patient.
 
-On 621 chest radiographs no two of different patients differed in fewer than 70 of the 256 bits (192,028
-pairs), and copies (JPEG of quality 50, half the size, gamma 0.6) in no more than 18; a crop of 2 % on each
-dataset changed 42 and is left to the model.
+On 621 chest radiographs, the hashes of two patients always differed in at least 70 of 256 bits (192,028
+pairs) and copies (JPEG of quality 50, half the size, gamma 0.6) in at most 18. Cropping 2 % on each side
+changed 42 bits: such copies are left to the retrieval model.
 """
 
 from __future__ import annotations
@@ -17,16 +17,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BITS: Final = 256
+# Largest Hamming distance of near-duplicates: between copies (at most 18) and patients (at least 70).
 MAX_HAMMING_DISTANCE: Final = 32
-"""Bits in which two copies of one exposure may differ."""
 _SIDE: Final = 64
 _LOW: Final = 16
 
 
 def perceptual_hash(pixels: NDArray[np.float32]) -> bytes | None:
-    """Return the 32 bytes of a picture, ``(rows, columns)`` or ``(rows, columns, 3)`` in [0, 1].
+    """Compute the perceptual hash of an image.
 
-    None where the picture is flat: it looks like every other flat picture.
+    Parameters
+    ----------
+    pixels : array of float32, shape (rows, columns) or (rows, columns, 3)
+        Values in [0, 1].
+
+    Returns
+    -------
+    bytes or None
+        32 bytes; None for a flat image, which would resemble every other flat image.
     """
     import numpy as np
     from PIL import Image
@@ -36,7 +44,7 @@ def perceptual_hash(pixels: NDArray[np.float32]) -> bytes | None:
     samples = np.asarray(small, np.float64)
     if np.ptp(samples) < 1 / 64:
         return None
-    # Ranks in place of values: a window or gamma changes the values, not their order.
+    # Ranks instead of values: a window or gamma changes the values, but not their order.
     ranks = np.searchsorted(np.sort(samples, axis=None), samples, side="right")
     low = (_cosines() @ ranks @ _cosines().T).reshape(-1)
     bits = low > np.median(low)
@@ -44,7 +52,7 @@ def perceptual_hash(pixels: NDArray[np.float32]) -> bytes | None:
 
 
 def _cosines() -> NDArray[np.float64]:
-    """The first rows of the cosine transform, the constant one left out: ``(16, 64)``."""
+    """The first rows of the cosine transform without the constant one, shape (16, 64)."""
     import numpy as np
 
     places, orders = np.arange(_SIDE), np.arange(1, _LOW + 1)
@@ -54,17 +62,19 @@ def _cosines() -> NDArray[np.float64]:
 def near_duplicates(
     ours: NDArray[np.uint8], theirs: NDArray[np.uint8], most: int = MAX_HAMMING_DISTANCE
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Find the pairs that differ in at most ``most`` bits.
+    """Find the pairs of hashes with a Hamming distance of at most ``most``.
 
     Parameters
     ----------
-    ours, theirs : array of uint8, (n, 32) and (m, 32)
-        Fingerprints.
+    ours, theirs : array of uint8, shapes (n, 32) and (m, 32)
+        Perceptual hashes.
+    most : int
+        Largest Hamming distance.
 
     Returns
     -------
-    tuple of array
-        Row of ours, row of theirs and bits that differ, of every such pair, in that order.
+    tuple of three arrays of int64
+        Row of ``ours``, row of ``theirs`` and Hamming distance of each pair, sorted by row.
     """
     import faiss
     import numpy as np
@@ -74,6 +84,7 @@ def near_duplicates(
         return nothing, nothing, nothing
     index = faiss.IndexBinaryFlat(BITS)
     index.add(np.ascontiguousarray(theirs))
+    # faiss returns distances strictly below the radius.
     limits, bits, rows = index.range_search(np.ascontiguousarray(ours), most + 1)
     first = np.repeat(np.arange(len(ours)), limits[1:].astype(np.int64) - limits[:-1].astype(np.int64))
     order = np.lexsort((rows, first))

@@ -40,7 +40,7 @@ class PermutationTest:
 def permutation_p_value(
     across: Collection[Edge], within: tuple[Collection[Edge], Collection[Edge]], sizes: tuple[int, int]
 ) -> float:
-    """Compute the p-value of the matches across, at least 1e-4.
+    """Compute the p-value of the matches across two datasets; at least 1e-4.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ def permutation_p_value(
     within : two collections of (int, int)
         Matches of different patients in the first dataset, and in the second.
     sizes : (int, int)
-        Compared patients of either dataset; every permutation keeps them.
+        Compared patients of each dataset; every permutation keeps them.
 
     Returns
     -------
     float
-        The p-value, 1 where nothing matches across; deterministic.
+        The p-value, 1 without a match across. Deterministic.
     """
     import numpy as np
 
@@ -73,4 +73,5 @@ def permutation_p_value(
         dealt = draw.permuted(np.arange(len(nodes)) < ours[:, None], axis=1)
         reached += int(((dealt[:, first] != dealt[:, second]).sum(axis=1) >= len(across)).sum())
         done += count
+    # The observed assignment counts as one permutation: a p-value of 0 would be anticonservative.
     return (1 + reached) / (1 + PERMUTATIONS)

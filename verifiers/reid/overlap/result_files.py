@@ -1,4 +1,4 @@
-"""What a comparison leaves behind: a table of pairs and a result; the table contains PHI."""
+"""Result files of a comparison: JSON without names, and a table of pairs that contains PHI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAIRS: Final = "pairs.parquet"
 
 
 def result_json(found: Overlap) -> dict[str, Any]:
-    """The result without names of patients or files; rates as they were at the threshold."""
+    """The result as JSON types, without names of patients or files."""
     return {
         "verdict": found.result,
         "comparisons": [_comparison(one) for one in found.comparisons],
@@ -77,12 +77,14 @@ def _cost(point: OperatingPoint) -> dict[str, Any]:
 
 
 def write_pairs(found: Overlap, path: Path) -> None:
-    """Write one row a pair, the best first, for the owner of the file alone: it names patients and files.
+    """Write the table of pairs, one row per pair, best evidence first.
+
+    The file is readable by its owner only: it contains PHI.
 
     Raises
     ------
     EnvironmentFailure
-        When the disk is full or fails.
+        If the disk is full or fails.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -90,6 +92,7 @@ def write_pairs(found: Overlap, path: Path) -> None:
     rows = [_row(found, pair) for pair in found.pairs]
     with storage_errors():
         path.unlink(missing_ok=True)
+        # Exclusive and private from the start: never through a link that someone else placed there.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as file:
             table = pa.Table.from_pylist(rows, schema=_schema())

@@ -1,4 +1,4 @@
-"""Scores of pairs of images: which pairs are looked at, and how alike the model finds them."""
+"""Scores of pairs of images: the search for candidate pairs, and their similarity by the models."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.models.protocols import Verification
     from numpy.typing import NDArray
 
+# The verification model scores all pairs of images up to this number, beyond it only pairs of neighbors.
 EVERY_PAIR_UP_TO: Final = 1 << 20
-"""So many pairs of images are all given to the verification model; of more, only near ones are."""
 NEIGHBORS: Final = 20
 _AT_ONCE: Final = 1 << 14
 _WIDEST: Final = 2_000
@@ -24,18 +24,18 @@ _QUERIES: Final = 4_096
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """Pairs and their scores, each array of one length; rows are those of the vectors.
+    """Scored pairs; all arrays have one entry per pair.
 
     Attributes
     ----------
     first, second
-        Rows of the one dataset and of the other, ordered by both.
+        Rows of the embeddings of the first and of the second dataset, in ascending order.
     distance
-        Euclidean, of the retrieval model.
+        Euclidean distance of the embeddings of the retrieval model.
     score
-        Higher is more alike: of the verification model, or the negated distance where there is none.
+        Higher is more similar: score of the verification model, or the negated distance without one.
     complete
-        Whether every pair within the distance asked for is among them.
+        Whether every pair within the requested distance is included.
     """
 
     first: NDArray[np.int64]
@@ -58,16 +58,19 @@ def score_pairs(
     Parameters
     ----------
     one, other : Embeddings
-        Of one model.
+        Embeddings by the same models.
     verifier : Verification or None
-        Scores the pairs; without it the negated distance is the score.
+        Scores the pairs; without it the score is the negated distance.
     within : float
-        Distance up to which no pair may be left out. The nearest ``neighbours`` of every image, both ways,
-        are there in any case, and so are all pairs where they are few enough for the verification model.
+        Every pair up to this distance is included.
+    neighbours : int
+        The nearest neighbors of every image, in both directions, are included at any distance. If there are
+        few enough pairs, a verification model scores all of them.
 
     Returns
     -------
-    Scored
+    PairScores
+        Rows of ``first`` are those of ``one``, rows of ``second`` those of ``other``.
     """
     import numpy as np
 
@@ -85,27 +88,33 @@ def score_pairs(
 def score_within(
     one: Embeddings, verifier: Verification | None, *, within: float, neighbours: int = NEIGHBORS
 ) -> PairScores:
-    """Find and score pairs of images of different patients of one dataset, as `score_pairs` does of two."""
+    """Find and score pairs of different patients within a dataset; parameters as in `score_pairs`."""
     import numpy as np
 
     complete = True
     if verifier is not None and is_exhaustive([len(one.first)] * 2):
         pairs = np.stack(np.triu_indices(len(one.first), 1)).astype(np.int64)
     else:
-        # Every image is its own nearest one.
+        # One neighbor more, since every image is its own nearest neighbor.
         near, complete = _near(one, one, within, neighbours + 1)
         pairs = np.unique(np.sort(near[:, near[0] != near[1]], axis=0), axis=1)
     return _scored(one, one, verifier, pairs[:, one.patients[pairs[0]] != one.patients[pairs[1]]], complete)
 
 
 def is_exhaustive(images: Sequence[int]) -> bool:
-    """Whether a verification model scores all pairs of the two largest of datasets with so many images."""
+    """Whether a verification model scores all pairs of the two largest datasets.
+
+    Parameters
+    ----------
+    images : sequence of int
+        Number of images of each dataset.
+    """
     largest = sorted(images)[-2:]
     return len(largest) < 2 or largest[0] * largest[1] <= EVERY_PAIR_UP_TO
 
 
 def score_all_within(one: Embeddings, verifier: Verification | None) -> PairScores:
-    """Score all pairs of different images of one dataset."""
+    """Score all pairs of images of one dataset."""
     import numpy as np
 
     pairs = np.stack(np.triu_indices(len(one.first), 1)).astype(np.int64)
@@ -133,14 +142,14 @@ def _scored(
             raise ValueError("the verification model has not looked at these images")
         else:
             score[part] = score_rows(verifier, one.second, i, other.second, j)
-    # The last bits depend on how a library blocks its sums; no decision may.
+    # Rounded: the last bits depend on how a BLAS library blocks its sums, and no decision may.
     return PairScores(first, second, distance.round(6), score.round(6), complete)
 
 
 def _near(
     queries: Embeddings, vectors: Embeddings, within: float, neighbours: int
 ) -> tuple[NDArray[np.int64], bool]:
-    """Queries and rows of the nearest, ``(2, n)``; more of them where the last one still lies within."""
+    """Pairs of queries and nearest rows, shape (2, n), with all rows up to the distance ``within``."""
     import numpy as np
 
     found, complete = [np.empty((2, 0), np.int64)], True
@@ -151,10 +160,11 @@ def _near(
             asked = todo[start : start + _QUERIES]
             near, rows = vectors.search.nearest(queries.first[asked], min(wanted, len(vectors.images)))
             full = (near[:, -1] <= within) & (rows.shape[1] < len(vectors.images))
+            # Gives up at a limit, since one query may have the whole dataset within the distance.
             if wanted >= _WIDEST:
                 complete, full = complete and not full.any(), np.zeros_like(full)
             pairs = np.stack([np.repeat(asked[~full], rows.shape[1]), rows[~full].reshape(-1)])
-            # Lists that hold too few leave open who would have come next.
+            # Row -1: the visited lists had too few vectors, so that the next nearest ones are unknown.
             complete = complete and bool((pairs[1] >= 0).all())
             found.append(pairs[:, pairs[1] >= 0])
             later.append(asked[full])

@@ -1,4 +1,4 @@
-"""The threshold of a comparison and what it costs: from a calibration, never from a number of our own."""
+"""Thresholds of a comparison and their error rates, derived from a calibration and never constants."""
 
 from __future__ import annotations
 
@@ -31,41 +31,41 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.models.protocols import Verification
     from numpy.typing import NDArray
 
+# Share of shared patients that the permissive threshold may miss, where the model separates well enough.
 TARGET_FALSE_NON_MATCH: Final = 0.0025
-"""Share of shared patients that a threshold may overlook, where the model can do that."""
+# With a higher bound of the false non-match rate, the absence of matches proves nothing.
 MAX_FALSE_NON_MATCH: Final = 0.05
-"""Above this bound of the miss rate, finding nothing proves nothing."""
 _CANDIDATE_MISS: Final = 0.001
 _OWN: Final = "compared_images"
+# Images of a dataset used for calibration; the number of pairs grows with its square.
 _OWN_IMAGES: Final = 1_500
-"""Images of a dataset that serve to calibrate; pairs grow with the square of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From which score on two images may show one patient, from which on they do, and what that costs.
+    """Permissive and strict threshold of one modality, with their error rates.
 
     Attributes
     ----------
     permissive
-        From this score on a pair is possibly of one patient, and a person should look.
+        A pair that reaches this threshold is a possible match, for manual review.
     strict
-        The strictest score under which nobody is overlooked too often for a claim: what reaches it counts
-        against one. Not below ``permissive``.
+        The highest threshold whose false non-match rate still allows a claim: a pair that reaches it counts
+        against ``exclusive``. Never below ``permissive``.
     strict_max_distance
-        Distance up to which such a pair must lie as well; infinite where nothing was calibrated together.
+        Largest distance of a strict match; infinite without a joint threshold.
     within
-        Distance up to which pairs were given to the verification model; infinite where all were, and for
-        scores that are distances.
+        Distance up to which the verification model scored pairs; infinite where it scored all of them, and
+        the negated permissive threshold where the score is the distance.
     search_miss_bound
-        Upper bound of the share of shared patients whose pairs lie farther apart than that, or whom a search
-        that does not look at every vector does not find.
+        Upper bound of the share of shared patients that the search misses: their pairs are farther apart than
+        ``within``, or an approximate search does not find them.
     pairs
-        Pairs of patients behind the shares of false matches.
+        Pairs of patients behind the false match rates.
     source
-        Where the calibration comes from: ``given``, ``compared_images`` or ``model``.
+        Origin of the calibration: ``given``, ``compared_images`` or ``model``.
     insufficient_data
-        What would be needed to promise the target; empty where it is promised.
+        What a proof of the target rate would need; empty where the target is proven.
     """
 
     permissive: OperatingPoint
@@ -78,15 +78,16 @@ class Thresholds:
     strict_max_distance: float = math.inf
 
     def is_strict_match(self, score: float, distance: float) -> bool:
-        """Whether a pair shows one patient for sure."""
+        """Whether a pair is a strict match."""
         return score >= self.strict.threshold and distance <= self.strict_max_distance
 
     def miss(self, point: OperatingPoint) -> float:
-        """Upper bound of the chance that a shared patient does not reach one of the two."""
+        """Upper bound of the probability that a shared patient does not reach ``point`` or is not found."""
         return min(1.0, point.false_non_match.upper + self.search_miss_bound)
 
     def false_match_estimate(self, point: OperatingPoint) -> float:
-        """Chance that two different patients reach it: the middle of what the counted pairs allow."""
+        """Estimated false match rate at ``point``; never 0."""
+        # Half an error is added, so that a calibration without false matches does not predict none at all.
         return (point.false_match.share * self.pairs + 0.5) / (self.pairs + 1)
 
 
@@ -103,30 +104,36 @@ def choose_thresholds(
 ) -> Thresholds:
     """Choose the thresholds for a target false match rate.
 
-    The first is the lowest one that keeps to the target, or the highest one that overlooks no more than
-    `TARGET_FALSE_NON_MATCH` and can still be bounded by `MAX_FALSE_NON_MATCH`, if that is higher: where the
-    model tells patients apart with room to spare, there are fewer false matches. The second uses up what
-    `MAX_FALSE_NON_MATCH` allows, so that two datasets that share nobody are the less often left in doubt by
-    chance; where pairs are there that both models scored, they have to agree (see ``overlap.agreed``).
+    The permissive threshold is the lowest one that keeps to the target. It is higher if the model separates
+    patients well: the highest one that misses at most `TARGET_FALSE_NON_MATCH` with a bound of at most
+    `MAX_FALSE_NON_MATCH`, which gives fewer false matches. The strict threshold uses up
+    `MAX_FALSE_NON_MATCH`, so that chance makes fewer comparisons of exclusive datasets inconclusive. Where
+    both models scored the calibration pairs, a strict match needs both (see
+    `medsanitize.verifiers.reid.overlap.joint_threshold.joint_threshold`).
 
     Parameters
     ----------
     scores : Calibration
-        Of the score that decides.
+        Of the deciding score.
     distances : Calibration or None
         Of the negated distance, where a verification model decides.
     verified : bool
-        Whether the score is that of a verification model.
+        Whether the deciding score is that of a verification model.
     target : float
-        Wanted false match rate of two patients.
+        Requested false match rate, per pair of patients.
     source : str
         See `Thresholds`.
     every : bool
-        Whether a verification model scores every pair, so that the search overlooks nobody.
+        Whether a verification model scores every pair, so that the search misses nothing.
     overlooked : float
-        Upper bound of the share of nearest images that the search itself does not find.
+        Upper bound of the share of nearest images that an approximate search does not find.
     pairs : CalibrationPairs, optional
-        What ``scores`` was made of, where a verification model decides.
+        The pairs behind ``scores``, where a verification model decides.
+
+    Raises
+    ------
+    UsageError
+        If ``target`` is not between 0 and 1.
     """
     floor = scores.for_false_match(target)
     point = scores.at(max(floor.threshold, _strictest(scores)))
@@ -148,11 +155,12 @@ def choose_thresholds(
 def _found_within(
     point: OperatingPoint, distances: Calibration | None, overlooked: float, *, verified: bool, every: bool
 ) -> tuple[float, float]:
-    """Up to which distance no pair may be left out, and how many shared patients are overlooked by that."""
+    """Search distance that covers shared patients, and the bound of the share that it misses."""
     if not verified:
         return -point.threshold, overlooked
     if every:
         return math.inf, 0.0
+    # Fail closed: without a calibration of the distance, the search may miss every shared patient.
     if distances is None:
         return math.inf, 1.0
     near = distances.for_false_non_match(_CANDIDATE_MISS)
@@ -160,7 +168,7 @@ def _found_within(
 
 
 def _strictest(scores: Calibration) -> float:
-    """The highest threshold that overlooks few enough patients, and proves it where there are enough."""
+    """Highest threshold that misses few enough patients, proven where the number of patients allows it."""
     count = len(scores.genuine)
     errors = min(
         math.floor(TARGET_FALSE_NON_MATCH * count + 1e-9), max(max_errors(count, MAX_FALSE_NON_MATCH), 0)
@@ -169,7 +177,7 @@ def _strictest(scores: Calibration) -> float:
 
 
 def _strict(scores: Calibration, point: OperatingPoint, room: float) -> OperatingPoint:
-    """The highest threshold that overlooks at most ``room``, with its bound; ``point`` if there is none."""
+    """Highest threshold that misses at most ``room``, with its bound; ``point`` if there is none."""
     errors = max_errors(len(scores.genuine), room) if room > 0 else -1
     if errors < 0:
         return point
@@ -182,10 +190,22 @@ def thresholds_by_modality(
     given: Mapping[Modality, Calibration],
     target: float,
 ) -> dict[Modality, Thresholds]:
-    """The limit of every modality that can have one.
+    """Thresholds of every modality that has a calibration.
 
-    A calibration that is given comes first; then these images themselves, where enough patients have two of
-    them; then what came with the model. The nearer a calibration is to the data, the more it promises.
+    Calibrations are tried in order of closeness to the data: the given one, the compared images if enough of
+    their patients have two images, the one stored with the model, and the compared images with too few
+    patients.
+
+    Parameters
+    ----------
+    datasets : sequence of DatasetFingerprint
+        The compared datasets.
+    models : Models
+        Models of the comparison, with their stored calibrations.
+    given : mapping of Modality to Calibration
+        Calibrations that the caller names.
+    target : float
+        Requested false match rate, per pair of patients.
     """
     found = {}
     seen = {
@@ -220,14 +240,14 @@ def thresholds_by_modality(
 
 
 def _promises(calibration: Calibration) -> bool:
-    """Whether there are patients enough for a claim, should none of them be overlooked."""
+    """Whether there are enough patients to prove `MAX_FALSE_NON_MATCH` if none of them is missed."""
     return len(calibration.genuine) >= samples_needed(MAX_FALSE_NON_MATCH)
 
 
 def _own(
     datasets: Sequence[DatasetFingerprint], modality: Modality, verifier: Verification | None
 ) -> tuple[Calibration, Calibration, CalibrationPairs] | None:
-    """Calibrations from pairs within each dataset: of the negated distance, and of the score that decides."""
+    """Calibrations from pairs within each dataset: of the negated distance and of the deciding score."""
     import numpy as np
 
     parts = [
@@ -249,10 +269,10 @@ def _own(
 def _pairs_within(
     dataset: DatasetFingerprint, vectors: Embeddings, verifier: Verification | None, number: int
 ) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Distances, scores and patients of pairs of images whose patients are known.
+    """Distances, scores and patients of pairs of images within one dataset, of known patients only.
 
-    A copy of one exposure under the same patient says nothing of two exposures, and a copy under two patients
-    nothing of different patients: both are left out.
+    Copies are left out: one exposure twice says nothing about two exposures of a patient, and under two
+    patient IDs nothing about different patients.
     """
     import numpy as np
 
@@ -273,7 +293,7 @@ def _pairs_within(
         not _copy(dataset, images[i], images[j], copies)
         for i, j in zip(scored.first.tolist(), scored.second.tolist(), strict=True)
     ]
-    # Patients of two sides are never compared here: whether they are the same is the question.
+    # Numbered apart by dataset: whether two datasets share a patient is the question to answer.
     names = chosen.patients * 2 + 1 + (number << 40)
     where = np.array(kept, bool)
     first, second = names[scored.first[where]], names[scored.second[where]]

@@ -5,8 +5,8 @@ a shared patient would give as many in at most 5 % of comparisons. Two tests can
 
 - a Poisson tail at the upper bound of the false match rate; or
 - a Poisson tail at the estimated false match rate together with a permutation test (see
-  `medsanitize.verifiers.reid.overlap.permutation_test`). The estimate alone is not enough: it may rest on few
-  patients, and one patient who resembles several others causes matches that are not independent. The
+  `medsanitize.verifiers.reid.overlap.permutation_test`). The estimate by itself is not enough: it may rest on
+  few patients, and one patient who resembles several others causes matches that are not independent. The
   permutation test assumes neither.
 
 Both tests run on all matches and on the matches at the strict threshold, each at half the significance level:
@@ -26,8 +26,8 @@ from medsanitize.verifiers.reid.overlap.permutation_test import PermutationTest
 from medsanitize.verifiers.reid.overlap.thresholds import MAX_FALSE_NON_MATCH, Thresholds
 
 OverlapResult = Literal["exclusive", "overlapping", "inconclusive"]
+# Significance level of the tests, over all modalities and thresholds together.
 _SURPRISE: Final = 1 - CONFIDENCE
-"""Significance level of the tests, over all modalities and thresholds together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Evidence:
     Attributes
     ----------
     copies
-        Pairs of images that are the same, by what is equal: ``bytes``, ``pixels``, ``fingerprint``.
+        Pairs of equal images, by what is equal: ``bytes``, ``pixels``, ``perceptual_hash``.
     ids
         Patient IDs that one table lists in both datasets.
     matched
@@ -51,7 +51,7 @@ class Evidence:
     unread
         Images of either dataset that were not compared in full, counted by reason.
     apart
-        Patients of either dataset whom no model could compare with the other dataset.
+        Patients of either dataset without an image that a model could compare with the other dataset.
     undecided_near_duplicates
         Pairs with nearly equal perceptual hashes in datasets where the hash does not discriminate.
     complete
@@ -76,14 +76,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class OverlapVerdict:
-    """The conclusion.
+    """The verdict with its reasons.
 
     Attributes
     ----------
     result
         ``exclusive``, ``overlapping`` or ``inconclusive``.
     sentence
-        The conclusion with its evidence, in one sentence.
+        The verdict with its evidence, in one sentence.
     miss
         Upper bound of the probability that a shared patient was missed; None where nothing bounds it.
     max_shared_patients
@@ -97,7 +97,15 @@ class OverlapVerdict:
 
 
 def conclude(one: str, other: str, evidence: Evidence) -> OverlapVerdict:
-    """Derive the verdict on datasets ``one`` and ``other`` from the evidence."""
+    """Derive the verdict from the evidence.
+
+    Parameters
+    ----------
+    one, other : str
+        Titles of the datasets.
+    evidence : Evidence
+        Counts of the comparison.
+    """
     both = f"{one} and {other}"
     certain = _certain_evidence(evidence)
     if certain:
@@ -105,8 +113,10 @@ def conclude(one: str, other: str, evidence: Evidence) -> OverlapVerdict:
     beyond = [text for modality in evidence.matched if (text := _beyond_chance(evidence, modality))]
     if beyond:
         return OverlapVerdict("overlapping", f"{both} overlap: {' and '.join(beyond)}.")
+    # Fail closed: any reason for doubt makes the verdict inconclusive, however low the bound is.
     reasons, permissive = list(_inconclusive_reasons(evidence)), any(evidence.matched.values())
     miss = _false_non_match_bound(evidence) if not _is_unbounded(evidence) else None
+    # n shared patients are all missed with probability miss ** n: the largest n for which that exceeds 5 %.
     most = None if miss is None or miss >= 1 else max(0, math.ceil(math.log(_SURPRISE) / math.log(miss)) - 1)
     if reasons or miss is None:
         text = f"Inconclusive whether {both} share patients: {'; '.join(reasons)}."
@@ -236,14 +246,14 @@ def _permutation_sentence(permutation: PermutationTest) -> str:
 
 
 def poisson_tail(count: int, expected: float) -> float:
-    """Chance of ``count`` events or more where ``expected`` are the mean (Poisson)."""
+    """Probability of at least ``count`` events where ``expected`` is the mean of a Poisson distribution."""
     from scipy.special import pdtrc  # type: ignore[import-untyped]
 
     return 1.0 if count <= 0 else float(pdtrc(count - 1, expected))
 
 
 def _inconclusive_reasons(evidence: Evidence) -> list[str]:
-    """List why the absence of matches proves nothing; empty if it does prove exclusivity."""
+    """List why the absence of matches proves nothing; empty if it proves that the datasets are exclusive."""
     found = []
     if unread := sum(evidence.unread.values()):
         listed = ", ".join(f"{rule} {count:,}" for rule, count in sorted(evidence.unread.items()))
@@ -288,7 +298,7 @@ def _inconclusive_reasons(evidence: Evidence) -> list[str]:
 
 
 def _is_unbounded(evidence: Evidence) -> bool:
-    """Whether the evidence does not even bound the false non-match rate."""
+    """Whether nothing bounds the false non-match rate."""
     calibrated = all(modality in evidence.limits for modality in evidence.compared)
     seen_all = not evidence.unread and not evidence.apart and evidence.complete
     if not (evidence.compared and calibrated and seen_all):
@@ -297,7 +307,7 @@ def _is_unbounded(evidence: Evidence) -> bool:
 
 
 def _modality_bound(evidence: Evidence, modality: Modality) -> float:
-    """Bound of the false non-match rate; that of the permissive threshold where nothing reaches it."""
+    """Bound of the false non-match rate; the permissive threshold counts where no pair reaches it."""
     limit = evidence.limits[modality]
     return limit.miss(limit.strict if evidence.matched.get(modality) else limit.permissive)
 
