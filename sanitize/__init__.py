@@ -1,1 +1,1 @@
-"""One object in, one sanitised object and its record out."""
+"""Sanitization of one object: DICOM instances, raster images and slides."""

@@ -1,7 +1,7 @@
-"""What is known of a patient and a study before one of their objects is sanitised.
+"""Facts about a patient, a study and a series that the sanitization of one object needs.
 
-Inventory peeks at every object once; the union over a patient's and a study's objects is the
-sealed context that the object function receives. It never leaves the holder's side.
+The inventory inspects every object once. The union of its findings over all objects of a patient and a study
+is the context of each of these objects. It contains PHI and is kept only in the encrypted state.
 """
 
 from __future__ import annotations
@@ -14,20 +14,26 @@ VOLUME_SOP_CLASSES = frozenset(
     "1.2.840.10008.5.1.4.1.1." + suffix
     for suffix in "2 2.1 2.2 4 4.1 4.3 4.4 128 128.1 130 13.1.1 13.1.2".split()
 )
-"""SOP classes whose frames are slices: CT, MR, PET, their enhanced and converted forms, cone-beam CT."""
+"""Storage SOP classes whose frames are slices: CT, MR and PET with their enhanced and legacy converted forms,
+and enhanced X-ray 3D images."""
 FaceVerdict = Literal["none", "possible", "uncut", "projection"]
-"""``none``: no face can be rendered; ``possible``: it may; ``uncut``: it may, and no cut is proved to remove
-it; ``projection``: the image lies in no plane, so that nothing can be rendered from it."""
+"""``none``: no face can be rendered; ``possible``: a face may be rendered; ``uncut``: a face may be rendered
+and no cut was proved to remove it; ``projection``: the image is a projection, not a slice, so that it
+contributes to no rendering."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownValue:
-    """One identifying value of a patient or study and what sort of thing it is.
+    """One identifying value of a patient or study, and its category.
 
-    ``category``: ``name``, ``id``, ``date``, ``address``, ``phone``, ``institution``, ``uid`` or ``text``;
-    and three whose values may be ordinary words elsewhere, so that free text is cleaned of them and the
-    audit does not search for them: ``label`` (stations, devices, ranks, plates), ``organisation``
-    (departments, services, issuers) and ``place``.
+    Attributes
+    ----------
+    category : str
+        ``name``, ``id``, ``date``, ``address``, ``phone``, ``institution``, ``uid`` or ``text``; or
+        ``label`` (stations, devices, ranks, plates), ``organisation`` (departments, services, issuers) or
+        ``place``. Values of the last three may be ordinary words elsewhere: they are removed from free text,
+        but the audit does not search for them.
+    value : str
     """
 
     category: str
@@ -36,12 +42,19 @@ class KnownValue:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What inventory reads from one object without sanitising it.
+    """What the inventory reads from one object without sanitizing it. Empty strings mean absent.
 
-    ``kind`` is ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``. Empty
-    strings mean absent.
-    ``patient_ids`` are the distinct (issuer, id) pairs after trimming; more than one is an error
-    of the study.
+    Attributes
+    ----------
+    kind : str
+        ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``.
+    rule : str
+        Why the object is ``unreadable``.
+    patient_ids : tuple of (str, str)
+        Distinct pairs of issuer and PatientID, without padding; more than one is an error of the study.
+    study_uid, series_uid, sop_uid, accession : str
+    known : frozenset of KnownValue
+        Identifying values found in the object.
     """
 
     kind: str
@@ -56,9 +69,15 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class ReviewDecision:
-    """What a person decided of one doubt: ``place`` is the doubt's, ``verdict`` says what to do there.
+    """A reviewer's decision on one review item.
 
-    ``keep`` leaves it as it is, ``blank`` blanks or cuts it, ``quarantine`` refuses the object.
+    Attributes
+    ----------
+    place : str
+        Location of the review item.
+    verdict : str
+        ``keep`` leaves the location unchanged, ``blank`` blanks or removes it, ``quarantine`` quarantines
+        the object.
     """
 
     place: str
@@ -67,9 +86,7 @@ class ReviewDecision:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SpecimenIds:
-    """Where a slide stands, as the holder's table says: ids of its own patient, sample, block and section,
-    stain and scanner; empty where the table says nothing.
-    """
+    """Identifiers of a slide from the data controller's table; empty where the table has no value."""
 
     patient: str = ""
     sample: str = ""
@@ -84,15 +101,26 @@ class SpecimenIds:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the object function may know beyond the object.
+    """What a sanitizer knows about an object in addition to its bytes.
 
-    ``patient`` is the canonical secret key of the patient (issuer and id, or of the study or
-    object where no PatientID exists): equal for two objects exactly when they are one patient.
-    ``pseudonym`` is set where the policy's pseudonym table names it. ``known`` is everything
-    gathered over the patient's and the study's objects. ``object_key`` makes missing UIDs: it is
-    stable for the same source object. ``refuse`` is a rule id when the set already rules the object
-    out (two patients in one study ...). ``decisions`` are those of the review. ``face`` is what is known of
-    the object's series, None where nobody looked. ``place`` is a slide's.
+    Attributes
+    ----------
+    patient : str
+        Canonical key of the patient (issuer and PatientID, or the study or object where no PatientID exists):
+        equal for two objects exactly when they belong to one patient. PHI.
+    object_key : str
+        Identifies the source object in every run; missing UIDs are derived from it.
+    known : frozenset of KnownValue
+        Union of the identifying values of all objects of the patient and the study.
+    pseudonym : str or None
+        The patient's pseudonym where the policy's pseudonym table has one.
+    refuse : str
+        Rule that quarantines the object because of other objects (two patients in one study); else empty.
+    decisions : tuple of ReviewDecision
+    face : SeriesFace or None
+        Result of the face check of the object's series; None where it did not run.
+    place : SpecimenIds or None
+        Identifiers of a slide.
     """
 
     patient: str
@@ -107,11 +135,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class FaceCut:
-    """Where a face is cut off: a plane facing forward for every block of a coarse grid.
+    """The part of space that is removed with a face: a coronal grid of blocks, each with its own depth.
 
     In the patient coordinate system (LPS, mm; PS3.3 C.7.6.2.1.1) block (i, j) covers ``block`` mm of x from
-    ``left + j * block`` and of z downwards from ``top - i * block``. Everything in it with a y less than
-    ``depths[i][j]`` goes, outside air included; None leaves the block as it is.
+    ``left + j * block`` and ``block`` mm of z downwards from ``top - i * block``. All of the block with y less
+    than ``depths[i][j]`` is set to air, including what is air already; None leaves the block unchanged.
     """
 
     left: float
@@ -122,18 +150,18 @@ class FaceCut:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFace:
-    """What an object is told of its series: the verdict, and the cuts of its frame of reference."""
+    """Result of the face check of a series: the verdict, and the cuts of its frame of reference."""
 
     verdict: FaceVerdict
     cuts: tuple[FaceCut, ...] = ()
 
 
 def cut_to_json(cut: FaceCut) -> str:
-    """The cut as the sealed state keeps it."""
+    """Serialize a cut for the encrypted state."""
     return json.dumps([cut.left, cut.top, cut.block, cut.depths])
 
 
 def cut_from_json(text: str) -> FaceCut:
-    """Rebuild what ``cut_to_json`` kept."""
+    """Deserialize the output of ``cut_to_json``."""
     left, top, block, depths = json.loads(text)
     return FaceCut(left, top, block, tuple(map(tuple, depths)))

@@ -1,8 +1,8 @@
-"""Networks of ONNX Runtime, opened and run on one thread that counts values next to zero as zero.
+"""ONNX Runtime sessions on one dedicated thread that flushes denormal numbers to zero.
 
-Such values take a processor a hundred times as long, and what is read is the same without them. ONNX Runtime
-lets the first session of a process, and no later one, tell its thread to do so; other threads, where Python
-computes, keep their arithmetic. So every session is opened here.
+Arithmetic with denormal numbers is about a hundred times slower and does not change the recognized text.
+ONNX Runtime sets the flag for the thread that creates the first session of a process, so every session of the
+program is created here. Other threads keep IEEE 754 arithmetic.
 """
 
 from __future__ import annotations
@@ -17,26 +17,43 @@ _APART: Final = ThreadPoolExecutor(1, "networks")
 
 
 def open_network(graph: str | bytes, options: Any) -> Any:
-    """Open a network that stands in a file, or in bytes, under ONNX Runtime's session options."""
+    """Create an inference session.
+
+    Parameters
+    ----------
+    graph : str or bytes
+        Path or content of an ONNX model.
+    options : onnxruntime.SessionOptions
+        Changed in place.
+
+    Returns
+    -------
+    onnxruntime.InferenceSession
+    """
     from onnxruntime import (  # type: ignore[import-untyped]
         InferenceSession,
         disable_telemetry_events,
     )
 
-    disable_telemetry_events()  # as `offline` has said before its import
+    # In addition to the environment variable that `offline` sets before the import.
+    disable_telemetry_events()
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     return _APART.submit(InferenceSession, graph, options, providers=["CPUExecutionProvider"]).result()
 
 
 def run_network(session: Any, batch: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The first output of a network of one input, on the thread that computes fast.
+    """Run a network with one input and return its first output.
 
     Parameters
     ----------
-    session : InferenceSession
-        By `open_network`.
-    batch : array of float32
-        As the network takes it.
+    session : onnxruntime.InferenceSession
+        Created by `open_network`.
+    batch : ndarray of float32
+        In the shape that the network requires.
+
+    Returns
+    -------
+    ndarray of float32
     """
     given = {session.get_inputs()[0].name: batch}
     result: Any = _APART.submit(session.run, None, given).result()

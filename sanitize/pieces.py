@@ -1,4 +1,4 @@
-"""What a released file is made of: literal bytes, and runs copied from a source file."""
+"""The content of released files as literal bytes and byte ranges of source files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Copy(NamedTuple):
-    """A run of bytes of one of the object's source files (``file`` is its index), copied as it is.
+    """A byte range of the source file with index ``file``, copied unchanged.
 
     Large pixel data is released this way without being held in memory.
     """
@@ -22,7 +22,7 @@ Piece = bytes | Copy
 
 @dataclass(frozen=True, slots=True)
 class OutFile:
-    """One released file. ``name`` follows the object's own name: ``.dcm``, ``.svs``, ``/Index.dat``."""
+    """One released file. ``name`` is the suffix to the object's name: ``.dcm``, ``.svs``, ``/Index.dat``."""
 
     name: str
     pieces: tuple[Piece, ...]

@@ -1,4 +1,4 @@
-"""Sub-keys per purpose, by HKDF-SHA256 (RFC 5869) from the one release key, and the pseudonyms they give."""
+"""Sub-keys of the release key (HKDF-SHA256, RFC 5869) and the pseudonyms and UIDs derived from them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from medsanitize.policies.model import Pseudonyms
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SubKeys:
-    """32-byte keys, one a purpose; ``repr`` shows none of them.
+    """32-byte keys, one per purpose; ``repr`` shows none of them.
 
-    ``state`` encrypts the holder's state; ``lookup`` names rows in it.
+    ``state`` encrypts the state; ``lookup`` derives the names of its rows.
     """
 
     uid: bytes
@@ -38,10 +38,15 @@ def derive_sub_keys(material: bytes, *, scope: str) -> SubKeys:
     material : bytes
         The release key, at least 32 bytes.
     scope : str
-        ``"project"``, or ``"release:NAME"``: releases of equal scope share pseudonyms.
+        ``"project"``, or ``"release:NAME"``. Releases with equal scope share pseudonyms.
+
+    Returns
+    -------
+    SubKeys
     """
 
     def one(purpose: str) -> bytes:
+        # 1 is the version of the derivation: a change of any text here changes all pseudonyms.
         info = f"medsanitize/1/{scope}/{purpose}".encode()
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(material)
 
@@ -56,7 +61,8 @@ def derive_sub_keys(material: bytes, *, scope: str) -> SubKeys:
 
 
 def keyed_mac(key: bytes, *parts: str) -> bytes:
-    """HMAC-SHA256 over length-prefixed parts, so that no two lists of parts collide."""
+    """Compute HMAC-SHA256 of a list of texts."""
+    # The length prefixes make the encoding injective: ("ab", "c") and ("a", "bc") differ.
     message = b"".join(
         len(raw).to_bytes(4, "big") + raw
         for raw in (part.encode("utf-8", "surrogateescape") for part in parts)
@@ -65,13 +71,26 @@ def keyed_mac(key: bytes, *parts: str) -> bytes:
 
 
 def remap_uid(keys: SubKeys, root: str | None, uid: str) -> str:
-    """The new UID of ``uid``: ``2.25.`` and a UUID (PS3.5 B.2), or the archive's root and digits.
+    """Derive the replacement of a UID (PS3.15 Table E.1-1a, action U).
 
-    Equal UIDs give equal results whatever stands around them; the result is at most 64 characters.
+    Parameters
+    ----------
+    keys : SubKeys
+    root : str or None
+        UID root of the data controller; None for UUID-derived UIDs below ``2.25`` (PS3.5 B.2).
+    uid : str
+        May be padded with NUL or spaces.
+
+    Returns
+    -------
+    str
+        At most 64 characters; equal for equal UIDs.
     """
+    # UIDs are padded with NUL to even length (PS3.5 6.2), and by some writers with a space.
     digest = keyed_mac(keys.uid, uid.strip(" \0"))
     if root is None:
         number = bytearray(digest[:16])
+        # Version 8 (custom) and the variant of RFC 9562, so that the number is a valid UUID.
         number[6] = number[6] & 0x0F | 0x80
         number[8] = number[8] & 0x3F | 0x80
         return "2.25." + str(int.from_bytes(number, "big"))
@@ -81,10 +100,10 @@ def remap_uid(keys: SubKeys, root: str | None, uid: str) -> str:
 
 
 def patient_pseudonym(keys: SubKeys, pseudonyms: Pseudonyms, patient: str) -> str:
-    """The pseudonymous PatientID: the policy's prefix and 16 base-32 characters (80 bits)."""
+    """Derive the pseudonymous PatientID: the policy's prefix and 16 base-32 characters (80 bits)."""
     return pseudonyms.prefix + pseudonym_token(keys.patient, 16, patient)
 
 
 def pseudonym_token(key: bytes, length: int, *parts: str) -> str:
-    """``length`` base-32 characters that only the key can make from ``parts``."""
+    """Derive ``length`` base-32 characters from ``parts`` with a key."""
     return b32encode(keyed_mac(key, *parts)).decode("ascii")[:length]

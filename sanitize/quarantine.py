@@ -1,4 +1,4 @@
-"""The ways an object is refused or left out: a rule id and a place, never a value."""
+"""Exceptions that quarantine or exclude an object; they carry a rule and a location, never a value."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from medsanitize.sanitize.result import ReviewItem
 
 
 class Quarantined(Exception):
-    """The object cannot be proved clean: it goes to quarantine under ``rule`` at ``place``.
+    """The object cannot be proved clean and is quarantined.
 
-    ``doubts`` are what a person may look at to decide otherwise.
+    Parameters
+    ----------
+    rule : str
+        Rule that applied.
+    place : str
+        Location at which it applied.
+    doubts : tuple of ReviewItem
+        Review items from which a person may decide otherwise.
     """
 
     def __init__(self, rule: str, place: str = "file", doubts: tuple[ReviewItem, ...] = ()) -> None:
@@ -19,7 +26,7 @@ class Quarantined(Exception):
 
 
 class Excluded(Exception):
-    """A rule of the policy leaves the object out of the release."""
+    """A rule of the policy excludes the object from the release (outcome ``dropped``)."""
 
     def __init__(self, rule: str, place: str = "file") -> None:
         self.rule = rule
@@ -28,10 +35,10 @@ class Excluded(Exception):
 
 
 def tag_text(tag: int) -> str:
-    """``(gggg,eeee)`` as the standard writes it."""
+    """Format a tag as ``(gggg,eeee)``."""
     return f"({tag >> 16:04X},{tag & 0xFFFF:04X})"
 
 
 def tag_path_text(path: tuple[int, ...]) -> str:
-    """A tag path as ``(0040,A730)>(0040,A160)``; the data set itself is ``file``."""
+    """Format a tag path as ``(0040,A730)>(0040,A160)``; the empty path, the data set itself, is ``file``."""
     return ">".join(tag_text(tag) for tag in path) or "file"

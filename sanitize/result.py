@@ -1,4 +1,4 @@
-"""What became of one object: outcome, findings, counts, pseudonyms, digests."""
+"""The result of sanitizing one object: outcome, findings, counts, pseudonyms, digests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medsanitize.sanitize.pieces import OutFile
 
 
 class Outcome(StrEnum):
-    """Every object ends in exactly one of these."""
+    """Outcome of an object; every object has exactly one."""
 
     RELEASED = "released"
     DROPPED = "dropped"
@@ -20,6 +20,7 @@ class Outcome(StrEnum):
 class CheckResult(StrEnum):
     """Result of one check, as the manifest states it."""
 
+    # There is no "failed" here: an object that fails a check is quarantined.
     PASSED = "passed"
     FLAGGED = "flagged"
     NOT_RUN = "not_run"
@@ -28,7 +29,7 @@ class CheckResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A place and the rule that applied there. Never a value.
+    """A location and the rule that applied there, never a value.
 
     ``place`` is ``file``, ``meta``, ``pixels`` or a tag path such as ``(0040,A730)>(0040,A160)``.
     """
@@ -39,12 +40,24 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class SlideRecord:
-    """What is said of a whole-slide image: facts of its format, and its place as pseudonyms.
+    """Public facts about a whole-slide image.
 
-    ``levels`` are (width, height) in pixels, the largest first; ``mpp`` micrometres a pixel; ``objective``
-    the magnification; ``stain`` a known one or empty. ``sample``, ``block``, ``section`` and ``scanner`` are
-    pseudonyms, empty where nothing is known. ``macros`` are SHA-256 in hex of the pictures of the whole glass
-    that stay, one a channel of an AFI, separated by commas; empty where none does.
+    Attributes
+    ----------
+    vendor : str
+        Format of the slide.
+    levels : tuple of (int, int)
+        Width and height in pixels, the largest level first.
+    mpp : float or None
+        Micrometers per pixel.
+    objective : float or None
+        Magnification.
+    stain : str
+        A stain of the vocabulary, or empty.
+    sample, block, section, scanner : str
+        Pseudonyms; empty where nothing is known.
+    macros : str
+        SHA-256 (hex) of the macro images that are kept, one per channel of an AFI, separated by commas.
     """
 
     vendor: str
@@ -61,7 +74,7 @@ class SlideRecord:
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """One file of an object that is several: what follows the object's name, bytes, SHA-256 in hex."""
+    """One file of a multi-file object: suffix of its name, size in bytes, SHA-256 in hex."""
 
     name: str
     size: int
@@ -70,14 +83,28 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRecord:
-    """The public and holder-side facts about one object; no element value of the source.
+    """Facts about one object; contains no element value of the source.
 
-    Pseudonyms are those written into the released object. ``sha256`` and ``size`` (bytes)
-    are of the released bytes; they are filled in by whoever writes them.
-    ``pixels``: ``not_run`` when the object is at risk of burned-in text and released unchecked,
-    ``not_applicable`` without pixels, and where nothing in the header says there could be text.
-    ``faces``: ``passed`` when no face is shown any more, ``flagged`` when one may be.
-    ``parts`` are all files of an object of several, the main one first; filled in by whoever writes them.
+    Attributes
+    ----------
+    outcome : Outcome
+    kind : str
+        ``dicom``, ``raster`` or ``slide``.
+    findings : tuple of Finding
+    rules : mapping of str to int
+        How often each rule applied.
+    patient, study, series, instance : str
+        Pseudonym and UIDs as written into the released object.
+    pixels : CheckResult
+        ``not_run`` when the object is at risk of burned-in text and released unread; ``not_applicable``
+        without pixels, or where the header indicates no risk.
+    faces : CheckResult
+        ``passed`` when no face can be rendered from the released pixels, ``flagged`` when one may be.
+    pixel_regions_cleaned : int
+        Number of different areas that were blanked.
+    slide : SlideRecord or None
+    parts : tuple of FilePart
+        All files of a multi-file object, the main one first; filled in when they are written.
     """
 
     outcome: Outcome
@@ -103,10 +130,16 @@ class ObjectRecord:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReviewItem:
-    """Something a person should look at; for the holder's eyes alone, since it shows values.
+    """A result for a person to review. Contains PHI.
 
-    ``place`` and ``rule`` as in a finding; ``text`` what was read or cut there; ``before`` and ``after``
-    PNG pictures of the place (empty for headers).
+    Attributes
+    ----------
+    place, rule : str
+        As in `Finding`.
+    text : str
+        The text that was read or removed.
+    before, after : bytes
+        PNG images of the location; empty for header elements.
     """
 
     place: str

@@ -1,4 +1,4 @@
-"""What the object functions for DICOM, pictures and slides share: their shape, and how they refuse."""
+"""Base class of the sanitizers for DICOM, raster images and slides."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SourceT = TypeVar("SourceT")
 
 
 class Sanitizer(ABC, Generic[SourceT]):
-    """One policy and its keys for objects of one kind; call it once an object.
+    """Sanitizes objects of one kind with one policy and its keys; called once per object.
 
-    It holds nothing but caches and models: what an object becomes depends on the arguments only.
+    An instance holds only caches and models: the result depends on the arguments of the call only.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Sanitizer(ABC, Generic[SourceT]):
 
     kind: ClassVar[str]
     nesting: ClassVar[str] = "structure"
-    """The location that is reported where an object is nested too deeply."""
+    """Location that is reported when an object is nested too deeply."""
 
     def __init__(self, policy: Policy, keys: SubKeys) -> None:
         self._policy = policy
@@ -40,20 +40,20 @@ class Sanitizer(ABC, Generic[SourceT]):
         Parameters
         ----------
         source
-            The whole object; pieces of the result refer to it.
+            The complete object; pieces of the result refer to it.
         context : Context
             What is known of the object's patient, study and series.
 
         Returns
         -------
         Sanitized
-            Files, record and links; or a quarantined or dropped record that names location and rule. The
-            content of an object raises nothing.
+            Files, record and links; or a quarantined or dropped record that names location and rule. No
+            content of an object raises an exception.
         """
         try:
             if context.refuse:
                 raise Quarantined(context.refuse)
-            # Before anything of it is read: limits protect the process, too.
+            # Before anything is read: the limit protects the process from hostile files, too.
             if self._size(source) > self._policy.dicom.limits.object_bytes:
                 raise Quarantined("object-too-large")
             return self._sanitize(source, context)
@@ -67,16 +67,16 @@ class Sanitizer(ABC, Generic[SourceT]):
 
     @abstractmethod
     def _size(self, source: SourceT) -> int:
-        """Size of the object in bytes."""
+        """Return the size of the object in bytes."""
 
     @abstractmethod
     def _sanitize(self, source: SourceT, context: Context) -> Sanitized:
-        """The released object.
+        """Return the released object.
 
         Raises
         ------
         Quarantined, Excluded
-            It is not released.
+            The object is not released.
         """
 
     def _settled(self, outcome: Outcome, location: str, rule: str) -> ObjectRecord:
