@@ -138,8 +138,8 @@ class FaceCut:
     """The part of space that is removed with a face: a coronal grid of blocks, each with its own depth.
 
     In the patient coordinate system (LPS, mm; PS3.3 C.7.6.2.1.1) block (i, j) covers ``block`` mm of x from
-    ``left + j * block`` and ``block`` mm of z downwards from ``top - i * block``. All of the block with y less
-    than ``depths[i][j]`` is set to air, including what is air already; None leaves the block unchanged.
+    ``left + j * block`` and ``block`` mm of z downwards from ``top - i * block``. All of the block with y
+    less than ``depths[i][j]`` is set to air, including what is air already; None leaves the block unchanged.
     """
 
     left: float

@@ -1,1 +1,1 @@
-"""DICOM objects: read, ruled, rewritten element by element."""
+"""Sanitization of DICOM objects (PS3.15 Annex E)."""

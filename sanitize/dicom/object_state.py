@@ -1,4 +1,4 @@
-"""What the rules need to know while one object passes through them."""
+"""State that the rules for a DICOM object share: subject, policy and intermediate results."""
 
 from __future__ import annotations
 
@@ -19,13 +19,30 @@ if TYPE_CHECKING:
 
 Links = tuple[tuple[str, str], ...]
 Piece = tuple[bytes, tuple[str, ...], Links]
-"""A rewritten element: its bytes (empty when removed), the rules that applied, the ledger's links."""
+"""A rewritten element: its bytes (empty when removed), the rules that applied, links for the ledger."""
 
 
 @dataclass(slots=True)
 class SubjectState:
-    """One patient's and study's share of the state: pseudonym, shift, forbidden tokens, known dates, and a
-    memory of elements already ruled on (equal bytes at an equal place give equal results).
+    """State that the objects of one patient and study share.
+
+    Attributes
+    ----------
+    patient : str
+        Canonical key of the patient. PHI.
+    pseudonym : str
+        The PatientID of the released objects.
+    shift : int
+        Date shift in days.
+    ban : ForbiddenWords
+        Words and numbers that no kept text may contain.
+    dates : frozenset of str
+        Dates of the patient's objects; never used as dummy values.
+    known : frozenset of KnownValue
+    memory : dict
+        Cache of rewritten elements: equal bytes in an equal scope give equal results.
+    compiled : KnownTerms or None
+        Set by `terms`.
     """
 
     patient: str
@@ -39,8 +56,9 @@ class SubjectState:
 
     @property
     def terms(self) -> KnownTerms:
-        """What the patient and study are called, compiled when a text first needs it."""
+        """Identifiers of the patient and study, compiled for the search in texts."""
         if self.compiled is None:
+            # On demand: many objects contain no text to clean.
             from medsanitize.sanitize.text.known_identifiers import compile_terms
 
             self.compiled = compile_terms(self.known)
@@ -49,10 +67,26 @@ class SubjectState:
 
 @dataclass(slots=True)
 class ObjectState:
-    """One object on its way: the policy's decisions, its subject, and what was found so far.
+    """State of one object while it is rewritten.
 
-    ``charset`` is the data set's in hand, ``code`` the (scheme, value) of the code item in hand. ``doubts``
-    are texts that a person should look at; ``decided`` says what a person decided, by place.
+    Attributes
+    ----------
+    policy : Policy
+    keys : SubKeys
+    subject : SubjectState
+    uids : dict
+        Cache of replaced UIDs, shared by all objects.
+    texts : TextRules
+    charset : bytes
+        Specific Character Set of the current data set or item.
+    code : tuple of str or None
+        Scheme and value of the current coded entry.
+    replaced : frozenset of int
+        Top-level attributes that the program writes itself.
+    doubts : list of ReviewItem
+        Texts for a person to review.
+    decided : mapping
+        Location -> the reviewer's verdict.
     """
 
     policy: Policy
@@ -67,22 +101,23 @@ class ObjectState:
     decided: Mapping[str, str] = field(default_factory=dict)
 
     def uid(self, old: str) -> str:
-        """The new UID of ``old``."""
+        """Return the replacement of a UID."""
         new = self.uids.get(old)
         if new is None:
+            # The cache is bounded, since a worker lives for the whole run; values are derived again.
             if len(self.uids) > 100_000:
                 self.uids.clear()
             new = self.uids[old] = remap_uid(self.keys, self.policy.pseudonyms.uid_root, old)
         return new
 
     def date(self, text: str) -> str | None:
-        """A DA value as the policy changes dates; ``None`` without a safe reading."""
+        """Shift or reduce a DA value by the policy; ``None`` if it is malformed."""
         if self.policy.dicom.dates.method == "year":
             return year_of_date(text)
         return shift_date(text, self.subject.shift)
 
     def datetime(self, text: str) -> str | None:
-        """A DT value as the policy changes dates; ``None`` without a safe reading."""
+        """Shift or reduce a DT value by the policy; ``None`` if it is malformed."""
         if self.policy.dicom.dates.method == "year":
             return year_of_datetime(text)
         return shift_datetime(text, self.subject.shift)

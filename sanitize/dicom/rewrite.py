@@ -1,7 +1,7 @@
-"""Walk a data set once and write it anew, element by element, at every depth.
+"""Rewriting of a data set, element by element, at every depth.
 
-Every byte of the source is accounted for: it belongs to an element that a rule settled, or the
-object is refused. Sequences come out with defined lengths; nothing else of the encoding changes.
+Every byte of the source belongs to an element to which a rule applied; otherwise the object is quarantined.
+Sequences are written with defined length; the encoding does not change otherwise.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ from medsanitize.sanitize.quarantine import Quarantined, tag_path_text
 
 _CHARSET = 0x00080005
 _CONTEXTUAL = COUNTS | DATA | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}
-"""Elements ruled on together with their neighbours, so not by their own bytes alone."""
+"""Elements whose result depends on other elements of the data set, so that it must not be cached."""
 _PIXELS = 0x7FE00001
-_BEYOND = 1 << 33
+_BEYOND = 1 << 33  # above every tag, which has 32 bits
+# Bounds of the cache of one scope: bytes of an element, and number of elements.
 _REMEMBERED = 2048
 _MEMORY = 4096
 
@@ -69,11 +70,34 @@ def walk_dataset(
     delimited: bool = False,
     inserts: list[tuple[int, Piece]] | None = None,
 ) -> int:
-    """Rewrite the elements from ``pos``; returns where the data set ended.
+    """Rewrite the elements of a data set or an item.
 
-    ``delimited`` items end at an Item Delimitation. ``inserts`` (highest tag last popped first:
-    sorted descending) are elements that replace the source's or are added; only the top level has
-    any, and it stops before pixel data.
+    Parameters
+    ----------
+    walk : WalkState
+        Its rules, links and captured values are extended.
+    scope : Scope
+    pos, end : int
+        Where the elements start and where they must end at the latest.
+    source : Layout
+        Layout of the elements.
+    out : list of bytes
+        Receives the rewritten elements.
+    delimited : bool
+        Whether the item ends with an Item Delimitation Item (PS3.5 7.5).
+    inserts : list of (int, Piece), optional
+        Elements that replace those of the source or are added, in descending order of their tags. Given for
+        the top level only, which ends before the pixel data.
+
+    Returns
+    -------
+    int
+        Where the data set or item ended.
+
+    Raises
+    ------
+    Quarantined
+        The data set is malformed or exceeds a limit.
     """
     buf, rules, links, job = walk.buf, walk.rules, walk.links, walk.job
     unpack, long_unpack, explicit = source.short.unpack_from, source.length.unpack_from, source.explicit
@@ -84,7 +108,8 @@ def walk_dataset(
     job.code, walk.counts = None, {}
     memory = _memory(walk, scope, source)
     privates: PrivateBlocks | None = None
-    private = bool(walk.safe_private) and source is walk.target  # else none is kept, and none is looked at
+    # Inside UN elements the layout differs from that of the data set: private elements are removed unread.
+    private = bool(walk.safe_private) and source is walk.target
     previous, ordered, capture = -1, True, walk.capture if top else frozenset()
     while pos < end:
         if explicit:
@@ -113,8 +138,10 @@ def walk_dataset(
             ordered = False
         previous = tag
         if top:
+            # `write_pixels` writes the pixel data and checks what follows it.
             if tag >= _PIXELS and group >= 0x7FE0:
                 break
+            # The first of two equal tags counts, as in `_put_in_order`.
             if tag in capture:
                 walk.captured.setdefault(tag, (start, start + length))
             if tag >= due:
@@ -130,7 +157,7 @@ def walk_dataset(
                 raise Quarantined("length-past-end", tag_path_text(scope.path))
             if tag == _CHARSET:
                 piece = _charset(walk, buf[start:stop])
-                memory = _memory(walk, scope, source)
+                memory = _memory(walk, scope, source)  # texts now decode differently
             elif group & 1 and not private:
                 piece = PRIVATE
             elif group & 1:
@@ -143,7 +170,7 @@ def walk_dataset(
                 if found is None:
                     doubts = len(job.doubts)
                     piece = _settle(walk, scope, tag, vr, raw, start, stop, end, source)
-                    # What is in doubt is asked of every object it is in, so it is never remembered.
+                    # A cached result would raise its review item for the first object only.
                     if tag not in _CONTEXTUAL and piece is not HELD and len(job.doubts) == doubts:
                         if len(memory) > _MEMORY:
                             memory.clear()
@@ -161,6 +188,7 @@ def walk_dataset(
     else:
         if delimited:
             raise Quarantined("truncated", tag_path_text(scope.path))
+    # Private creators apply no rule, but take memory as well.
     if len(rules) + (len(privates.creators) if privates else 0) > walk.limits.elements:
         raise Quarantined("too-many-elements")
     _insert(walk, pending, _BEYOND, out)
@@ -172,6 +200,7 @@ def walk_dataset(
 
 
 def _memory(walk: WalkState, scope: Scope, source: Layout) -> dict[bytes, Piece]:
+    # Scopes live as long as the rules and layouts are constants, so that no id is reused.
     key = (id(scope), walk.job.charset, id(source), id(walk.target))
     memory = walk.job.subject.memory
     found = memory.get(key)
@@ -181,7 +210,7 @@ def _memory(walk: WalkState, scope: Scope, source: Layout) -> dict[bytes, Piece]
 
 
 def _insert(walk: WalkState, pending: list[tuple[int, Piece]], tag: int, out: list[bytes]) -> int:
-    """Write the inserts due before or at ``tag``; returns the next one's tag."""
+    """Write the inserts with tags up to ``tag`` and return the tag of the next one."""
     while pending and pending[-1][0] <= tag:
         _, piece = pending.pop()
         if piece[0]:
@@ -192,7 +221,7 @@ def _insert(walk: WalkState, pending: list[tuple[int, Piece]], tag: int, out: li
 
 
 def _put_in_order(walk: WalkState, out: list[bytes]) -> None:
-    """Sort a data set's elements by tag; of an element written twice only the first stays."""
+    """Sort elements by tag and remove duplicates, as PS3.5 7.1 requires; the first one is kept."""
     byte_order = "big" if walk.target.big else "little"
 
     def tag_of(chunk: bytes) -> tuple[int, int]:
@@ -216,7 +245,7 @@ def _skip(
 
 
 def _charset(walk: WalkState, value: bytes) -> Piece:
-    """Take over a data set's character set; one that is not defined is dropped (text is then ASCII)."""
+    """Set the character set (PS3.3 C.12.1.1.2); an undefined one is removed, and text is then ASCII."""
     walk.job.charset = value.rstrip(b" \0")
     if charset_terms(value) is None:
         return b"", ("X:unknown-character-set",), ()
@@ -234,7 +263,7 @@ def _settle(
     end: int,
     source: Layout,
 ) -> Piece:
-    """Rule on one public element of defined length that memory does not know."""
+    """Rewrite a public element of defined length."""
     group = tag >> 16
     if not tag & 0xFFFF:
         return _GROUP_LENGTH
@@ -253,10 +282,12 @@ def _settle(
     if tag == REFERENCED_PLACE and scope.path:
         there = renumber_reference(walk, value, big=source.big)
         return (encode_element(walk.target, tag, b"UL", there), ("C:place",), ()) if there else _DANGLING
+    # Bytes beyond the stated number of samples are shown by no viewer and could hide anything.
     covered = trim_to_sibling_counts(walk, tag, value, source)
     if covered is None:
         return b"", ("X:uncounted",), ()
     beyond, value = len(covered) < len(value), covered
+    # UN elements contain little endian data (PS3.5 6.2.2) even in big endian objects; they are not swapped.
     if source is not walk.target and source.big != walk.target.big and read_as in NUMBER_SIZES:
         return b"", ("X:foreign-byte-order",), ()
     if tag == CODE_VALUE and rule.action != "X":
@@ -271,14 +302,14 @@ def _settle(
     if beyond:
         unchanged, why = False, "C:beyond-its-count"
     if unchanged and vr in LONG_VRS and raw[6:8] != b"\0\0":
-        unchanged = False  # the reserved bytes of the header (PS3.5 7.1.2) hold something
+        unchanged = False  # reserved bytes of the header (PS3.5 7.1.2) must not carry data
     return (raw if unchanged else encode_element(walk.target, tag, out_vr, new)), (why,), links
 
 
 def _undefined(
     walk: WalkState, scope: Scope, tag: int, vr: bytes, start: int, end: int, source: Layout
 ) -> tuple[Piece, int]:
-    """An element of undefined length: a sequence, whatever VR is written."""
+    """Rewrite an element of undefined length, which is a sequence even if its VR is UN (PS3.5 6.2.2)."""
     items = item_layout(vr, source)
     group = tag >> 16
     removed = PRIVATE if group & 1 else _UNKNOWN
@@ -288,6 +319,7 @@ def _undefined(
     if rule.action in ("X", "Z"):
         stop = skip_sequence(walk.buf, start, end, items, walk.limits.depth - len(scope.path))
         return _sequence_piece(walk, scope, rule, tag, start, start, items), stop
+    # The sequence gets rules and links of its own, which the caller adds to those of the data set.
     rules, links = walk.rules, walk.links
     walk.rules, walk.links = [], []
     try:
@@ -300,13 +332,14 @@ def _undefined(
 
 
 def _is_strict(rule: Rule) -> bool:
+    # D of the table keeps a sequence only because the IOD requires one; D of the policy is a choice.
     return rule.action == "D" and rule.source != "policy"
 
 
 def _sequence_piece(
     walk: WalkState, scope: Scope, rule: Rule, tag: int, start: int, stop: int, items: Layout
 ) -> Piece:
-    """A sequence of defined length under its rule, with the rules and links of everything in it."""
+    """Rewrite a sequence of defined length; the result includes the rules and links of its items."""
     if rule.action == "X":
         return b"", (f"X:{rule.source}",), ()
     if rule.action == "Z":
@@ -319,10 +352,12 @@ def _sequence_piece(
             return b"", (*walk.rules, "X:nothing-left"), tuple(walk.links)
         return encode_element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)
     except Quarantined as refused:
+        # The value of a UN element may be no sequence: such bytes are removed, the object is not quarantined.
         if items is not IMPLICIT_LITTLE or not walk.target.explicit:
             raise
         if refused.rule == "too-deep":
             raise
+        # The inner walk was interrupted before it could restore them.
         walk.job.charset, walk.counts = charset, counts
         return b"", ("X:unreadable-sequence",), ()
     finally:
@@ -332,7 +367,7 @@ def _sequence_piece(
 def _items(
     walk: WalkState, scope: Scope, pos: int, end: int, source: Layout, *, delimited: bool
 ) -> tuple[bytes, int]:
-    """The items of a sequence, each rewritten under ``scope``, and where the sequence ended."""
+    """Rewrite the items of a sequence; return them and where the sequence ended."""
     if len(scope.path) > walk.limits.depth:
         raise Quarantined("too-deep", "sequences")
     pieces: list[bytes] = []
@@ -345,6 +380,7 @@ def _items(
             raise Quarantined("malformed-sequence", tag_path_text(scope.path))
         out: list[bytes] = []
         if in_tree:
+            # Positions are those of the source; references are renumbered once all removals are known.
             ordinal += 1
             walk.tree.here = (*above, ordinal)
         if length == UNDEFINED:

@@ -1,7 +1,7 @@
-"""Which action of PS3.15 Table E.1-1a an attribute gets: table, options, overrides, IOD type.
+"""Choice of the action (PS3.15 Table E.1-1a) for an attribute of an IOD.
 
-The order of precedence is: the policy's override, the options switched on, the Basic Profile,
-and for what no table names the rule of its value representation.
+Order of precedence: override of the policy, enabled options (PS3.15 E.3), Basic Profile (Table E.1-1), and
+for attributes in no table the rule of their value representation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from medsanitize.policies.tables.standard import ConfidentialityRow, attribute_t
 from medsanitize.sanitize.dicom.wsi import WHOLE_SLIDE
 
 GENERIC = "G"
-"""No table names the attribute: the rule of its value representation applies."""
+"""Action for attributes in no table: the rule of their value representation applies."""
 
 _CONTENT_SEQUENCE = 0x0040A730
 _DATE_OPTIONS = ("retain_longitudinal_full_dates", "retain_longitudinal_modified_dates")
@@ -22,11 +22,17 @@ _DATE_OPTIONS = ("retain_longitudinal_full_dates", "retain_longitudinal_modified
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What happens to one attribute at one place.
+    """The action for one attribute in one scope.
 
-    ``action``: K, C, D, Z, X, U of the standard or G. ``source`` says why: ``E.1-1``, ``option``,
-    ``policy`` or ``unlisted``. ``type`` is the attribute's Type in the object's IOD there
-    (``1 1C 2 2C 3``, empty when it does not belong there).
+    Attributes
+    ----------
+    action : str
+        ``K``, ``C``, ``D``, ``Z``, ``X`` or ``U`` (PS3.15 Table E.1-1a), or `GENERIC`.
+    source : str
+        Why: ``E.1-1``, ``option``, ``policy``, ``unlisted``, ``icon-image`` or ``safe-private``.
+    type : str
+        Type of the attribute in the IOD (PS3.5 7.4): ``1``, ``1C``, ``2``, ``2C`` or ``3``; empty when the
+        attribute does not belong to the scope.
     """
 
     action: str
@@ -36,10 +42,20 @@ class Rule:
 
 @dataclass(slots=True)
 class Scope:
-    """One place in the tree of a SOP class's attributes: the data set, or the items of a sequence.
+    """The data set of a SOP class, or the items of one of its sequences.
 
-    ``types`` is ``None`` for a SOP class that no IOD table has. ``strict`` scopes lie inside a
-    sequence kept only because its IOD demands one: no text stays in them.
+    Attributes
+    ----------
+    sop_class : str
+    path : tuple of int
+        Tags of the enclosing sequences.
+    types : dict or None
+        Tag path -> Type in the IOD; ``None`` for a SOP class without an IOD table.
+    strict : bool
+        Whether the scope is inside a sequence that is kept only because the IOD requires it: free text is
+        removed there.
+    rules, children : dict
+        Caches of the rules and of the nested scopes.
     """
 
     sop_class: str
@@ -50,7 +66,7 @@ class Scope:
     children: dict[tuple[int, bool], Scope] = field(default_factory=dict)
 
     def child(self, tag: int, strict: bool) -> Scope:
-        """The scope of the items of sequence ``tag``."""
+        """Return the scope of the items of sequence ``tag``."""
         found = self.children.get((tag, strict))
         if found is None:
             found = Scope(self.sop_class, (*self.path, tag), self.types, self.strict or strict)
@@ -58,15 +74,16 @@ class Scope:
         return found
 
     def belongs(self, tag: int) -> bool:
-        """Whether the IOD has the attribute at this place; unknown IODs have every attribute."""
+        """Return whether the IOD contains the attribute in this scope; an unknown IOD contains all of them."""
         return self.types is None or self.type_of(tag) is not None
 
     def type_of(self, tag: int) -> str | None:
-        """The attribute's Type here; content items nest without end and repeat their Types."""
+        """Return the Type of the attribute in this scope, or ``None``."""
         if self.types is None:
             return None
         path = self.path
         found = self.types.get((*path, tag))
+        # Content items include themselves (PS3.3 C.17.3), so the tables list one level of them only.
         if found is None and path.count(_CONTENT_SEQUENCE) > 1:
             last = len(path) - 1 - path[::-1].index(_CONTENT_SEQUENCE)
             found = self.types.get((*path[last:], tag))
@@ -74,19 +91,32 @@ class Scope:
 
 
 def root_scope(sop_class: str) -> Scope:
-    """The top-level scope of a SOP class."""
+    """Return the top-level scope of a SOP class."""
     types = attribute_types(sop_class)
     return Scope(sop_class, (), dict(types) if types is not None else None)
 
 
 def settle_by_type(code: str, attribute_type: str) -> str:
-    """Settle a code by the attribute's Type, so that the object stays valid in its IOD.
+    """Resolve a compound action code by the Type of the attribute, so that the object conforms to its IOD.
 
-    X stays X for what the IOD does not require; a Type 2 attribute is emptied and a Type 1
-    attribute replaced, also where the table's code alone would break the IOD (PS3.15 E.1.1).
+    X remains X for attributes that the IOD does not require. A Type 2 attribute is emptied and a Type 1
+    attribute replaced, also where the code of the table would violate the IOD (PS3.15 E.1.1).
+
+    Parameters
+    ----------
+    code : str
+        Action code of Table E.1-1, for example ``X/Z/D``.
+    attribute_type : str
+        As in `Rule`.
+
+    Returns
+    -------
+    str
+        A single action.
     """
     if code in ("U", "K", "C"):
         return code
+    # X/Z/U* is for sequences of references: they are kept, and the UIDs in them replaced.
     if code.startswith("X/Z/U"):
         return "U"
     if attribute_type == "1":
@@ -99,14 +129,20 @@ def settle_by_type(code: str, attribute_type: str) -> str:
     return choices[0]
 
 
+# The icon (PS3.3 C.7.6.1.1.6) is a small copy of the image: it may show what was blanked in the image.
 _ICON = 0x00880200
-"""A small copy of the image may show what the image no longer shows: it goes, whatever the policy says."""
+# Birth and death dates in alternative calendars identify, but have no row in Table E.1-1.
 _BIRTH_DATES = frozenset([0x00100033, 0x00100034, 0x00100035])
-"""Birth and death dates in other calendars: identifying, and in no row of the table."""
 
 
 class AttributeRules:
-    """The rules of one policy, compiled once; answers by attribute and place."""
+    """The rules of one policy by attribute and scope.
+
+    Parameters
+    ----------
+    dicom : Dicom
+        The ``dicom`` section of the policy.
+    """
 
     def __init__(self, dicom: Dicom) -> None:
         self._options = {name for name, on in dicom.options if on}
@@ -118,14 +154,14 @@ class AttributeRules:
         self._roots: dict[str, Scope] = {}
 
     def scope(self, sop_class: str) -> Scope:
-        """The top-level scope of ``sop_class``; kept, since most objects share a few."""
+        """Return the top-level scope of ``sop_class``."""
         found = self._roots.get(sop_class)
         if found is None:
             found = self._roots[sop_class] = root_scope(sop_class)
         return found
 
     def rule(self, scope: Scope, tag: int) -> Rule:
-        """The rule of public attribute ``tag`` at ``scope``."""
+        """Return the rule for the public attribute ``tag`` in ``scope``."""
         found = scope.rules.get(tag)
         if found is None:
             found = scope.rules[tag] = self._resolve(scope, tag)
@@ -133,7 +169,7 @@ class AttributeRules:
 
     def _resolve(self, scope: Scope, tag: int) -> Rule:
         attribute_type = _type_of(scope, tag)
-        if tag == _ICON:
+        if tag == _ICON:  # before the override: no policy can keep it
             return Rule("X", "icon-image", attribute_type)
         override = self.override(tag)
         if override is not None:
@@ -147,12 +183,12 @@ class AttributeRules:
             return Rule(GENERIC, "unlisted", attribute_type)
         code = self._code_by_options(row)
         if scope.sop_class == WHOLE_SLIDE and any(row.options.get(name) for name in _DATE_OPTIONS):
-            code = row.basic  # when a slide was scanned goes, as it does in the formats of vendors
+            code = row.basic  # scan dates are removed, as from slides in vendor formats
         source = "E.1-1" if code == row.basic else "option"
         return Rule(settle_by_type(code, attribute_type), source, attribute_type)
 
     def override(self, tag: int) -> str | None:
-        """The policy's own action for ``tag``, the narrowest mask first."""
+        """Return the action that the policy sets for ``tag``; the mask with the fewest wildcards decides."""
         text = f"{tag:08x}"
         best: tuple[int, str] | None = None
         for mask, action in self._overrides.items():
@@ -167,6 +203,7 @@ class AttributeRules:
         if found is not None:
             return found
         group = tag >> 16
+        # Curves and overlays are repeating groups (PS3.5 7.6): the table lists them as 50xx and 60xx.
         if 0x5000 <= group <= 0x501E or 0x6000 <= group <= 0x601E:
             text = f"{tag:08x}"
             return self._rows.get(text[:2] + "xx" + text[4:]) or self._rows.get(text[:2] + "xxxxxx")
@@ -178,6 +215,7 @@ class AttributeRules:
             row.options.get(n) for n in _DATE_OPTIONS
         )
         if device_date:
+            # A date of a device, such as its calibration, is subject to both options: both must keep it.
             full = "retain_longitudinal_full_dates" in self._options
             return "K" if full and "retain_device_identity" in self._options else row.basic
         if "K" in codes:
@@ -194,11 +232,11 @@ _MACROS = {
     0x00081150: "1",
     0x00081155: "1",
 }
-"""Types that hold wherever the macro is included: codes, content items, SOP references (PS3.3 8.8, 10)."""
+"""Types in the macros for codes, content items and SOP references (PS3.3 8.8 and 10), wherever included."""
 
 
 def _type_of(scope: Scope, tag: int) -> str:
-    """The attribute's Type at a place, that of a macro where the IOD's tables end."""
+    """Type of the attribute in the scope, or that of a macro below the depth of the IOD tables."""
     return scope.type_of(tag) or (_MACROS.get(tag, "") if scope.path else "")
 
 
@@ -209,15 +247,15 @@ _HL7_SCHEMES = (
     "6.285 6.345 3.26.1.1 3.26.1.2 3.26.1.5 3.913 4.9 13.226"
 )
 _CODING_SCHEMES = frozenset(_HL7 + number for number in _HL7_SCHEMES.split()) | {"1.2.276.0.7230010.3.0.0.1"}
-"""Coding schemes of PS3.16 Section 8 that PS3.6 does not register, and that of a well-known toolkit.
+"""OIDs of coding schemes of PS3.16 Section 8 that PS3.6 does not register, and that of DCMTK.
 
-LOINC, UCUM, ICD, SNOMED, CPT, MDC, MeSH, NDC, RxNorm, FMA, RadLex, UMLS and NCI, of HL7's registry.
+LOINC, UCUM, ICD, SNOMED, CPT, MDC, MeSH, NDC, RxNorm, FMA, RadLex, UMLS and NCI, from the registry of HL7.
 """
 
 
 @cache
 def registered_uids() -> frozenset[str]:
-    """UIDs that identify no patient: those of PS3.6 and the OIDs of well-known coding schemes."""
+    """Return UIDs that identify no patient: those of PS3.6 Annex A and the OIDs of common coding schemes."""
     from pydicom._uid_dict import UID_dictionary
 
     return frozenset(UID_dictionary) | _CODING_SCHEMES

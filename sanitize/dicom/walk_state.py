@@ -1,4 +1,4 @@
-"""What the rules of a whole object share while it is walked."""
+"""State of one pass over a DICOM object."""
 
 from __future__ import annotations
 
@@ -14,18 +14,40 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
 from medsanitize.sanitize.formats.file_type import Buffer
 
 Planes = dict[int, dict[int, bytes]]
-"""Group -> element -> value, as the source has them."""
+"""Group -> element number -> value of the source."""
 
 SafePrivates = dict[tuple[int, str, int], SafePrivate]
 
 
 @dataclass(slots=True)
 class WalkState:
-    """One pass over one object: what is read, by which rules, and what has come out so far.
+    """State of one pass over one object.
 
-    ``captured`` maps top-level tags of ``capture`` to the (start, end) of their values in ``buf``.
-    ``counts`` are what the data set in hand says of the length of its sample data;
-    ``tree`` holds the places of a report's content items, ``overlays`` the planes that the policy may keep.
+    Attributes
+    ----------
+    job : ObjectState
+    book : AttributeRules
+    buf : bytes or mmap
+        The source data set.
+    target : Layout
+        Layout of the rewritten data set.
+    limits : Limits
+    safe_private : dict
+        Private attributes that the policy keeps.
+    capture : frozenset of int
+        Top-level tags whose values are located for later use.
+    tree : ContentTree
+        Positions of the content items of a structured report.
+    captured : dict
+        Tag of ``capture`` -> (start, end) of its value in ``buf``.
+    rules : list of str
+        One entry per element that a rule applied to.
+    links : list of (str, str)
+        Old and new identifiers. PHI.
+    counts : dict
+        Attributes of the current data set or item that state the length of its sample data.
+    overlays : dict
+        Overlay planes that the policy may keep.
     """
 
     job: ObjectState
@@ -43,12 +65,12 @@ class WalkState:
     overlays: Planes = field(default_factory=dict)
 
     def text(self, tag: int) -> str:
-        """A captured top-level value as text, trimmed; empty when the attribute is absent."""
+        """Return a captured value without padding; empty when the attribute is absent."""
         span = self.captured.get(tag)
         return bytes(self.buf[span[0] : span[1]]).decode("latin-1").strip(" \0") if span else ""
 
     def number(self, tag: int, default: int) -> int:
-        """A captured top-level US value."""
+        """Return a captured US value, or ``default``."""
         span = self.captured.get(tag)
         raw = bytes(self.buf[span[0] : span[1]])[:2] if span else b""
         return int.from_bytes(raw, "big" if self.target.big else "little") if len(raw) == 2 else default
