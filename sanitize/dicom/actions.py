@@ -1,7 +1,7 @@
-"""One element under one rule: what is left of its value.
+"""Application of a rule to the value of one element.
 
-Everything here is a plain function of the element, its place and the job; equal input gives
-equal output, which is what lets the caller remember elements it has seen.
+All functions are deterministic functions of the element, its scope and the state of the object, so that the
+caller may cache their results.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ _DS = re.compile(rb" *[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)? *\0?")
 _IS = re.compile(rb" *[+-]?\d{1,12} *\0?")
 _AS = re.compile(rb"(\d{3})([DWMY])")
 _UID = re.compile(r"[0-2](\.(0|[1-9]\d*))+")
+# Empty values and root arcs identify nothing.
 _ARCS = frozenset(["", "0", "1", "2"])
-"""An empty value or a bare root arc names nothing."""
+# 16 printable bytes: by chance, one in ten million positions of an array of numbers begins such a run.
 _TEXT_IN_NUMBERS = re.compile(rb"[\x20-\x7e]{16,}")
-"""By chance, one in ten million places of an array of numbers looks like this."""
 _ID_DIGITS = re.compile(r"\d{5,}")
 _YEARS = {b"D": 1 / 365.25, b"W": 7 / 365.25, b"M": 1 / 12, b"Y": 1.0}
+# Ages over 89 are identifiers: 45 CFR 164.514(b)(2)(i)(C).
 _OLDEST = 89
 
+# Two 16-bit or decimal numbers are too few to encode text.
 _FEW = 2
-"""As many numbers of 16 bits, or in writing, tell nothing."""
 _PATIENT_GROUP = 0x0010
 _BULK_OB = frozenset([0x7FE00010, 0x54001010, 0x00282000])
 _BULK_GROUPS = frozenset(
@@ -45,9 +46,28 @@ _DOCUMENT = 0x00420011
 
 
 def apply_rule(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """Apply ``rule`` to an element that is not a sequence."""
+    """Apply a rule to an element that is not a sequence (PS3.15 Table E.1-1a).
+
+    Parameters
+    ----------
+    job : ObjectState
+    scope : Scope
+        Where the element is.
+    rule : Rule
+    tag : int
+    vr : bytes
+        Value representation by which the value is read.
+    value : bytes
+        In the encoding of the data set.
+
+    Returns
+    -------
+    Outcome
+        VR, new value (``None``: removed), rule and links.
+    """
     if rule.action == "X":
         return vr, None, f"X:{rule.source}", ()
+    # No rule can keep a document: `put_document` adds the rebuilt PDF.
     if tag == _DOCUMENT:
         return vr, None, "X:encapsulated-document", ()
     if rule.action == "Z":
@@ -66,13 +86,14 @@ def apply_rule(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, 
 
 
 def _keep(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """Action K, and still: no age over 89, no name of the patient in a text, no malformed value."""
+    """Action K, except for ages over 89, texts with the patient's names and malformed values."""
     if vr == b"UI":
         texts = value.decode("latin-1").rstrip(" \0").split("\\")
         if all(_UID.fullmatch(text) and len(text) <= 64 for text in texts):
             return vr, value, "K:option", ()
         return _uids(job, rule, vr, value)
     if vr in (b"DA", b"DT"):
+        # A malformed date may be any text, which no option to retain dates covers.
         well_formed = is_date if vr == b"DA" else is_datetime
         texts = value.decode("latin-1").split("\\")
         if all(not text.strip(" \0") or well_formed(text) for text in texts):
@@ -90,7 +111,7 @@ def _keep(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value
 
 
 def _clean(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """Action C, and the rule of the VR for what no table names."""
+    """Action C, and the rule of the VR for attributes in no table."""
     if vr in TEXT_VRS:
         if tag == SCHEME:
             return scheme_designator(job, tag, vr, value)
@@ -117,7 +138,7 @@ def _clean(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, valu
 
 
 def _spells_freely(scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> bool:
-    """Whether many numbers stand in an attribute that has no place here and allows any count, so a text."""
+    """Whether the value has enough numbers to encode text, in an attribute outside the IOD with VM 1-n."""
     if rule.source != "unlisted" or most_values(tag) is not None or scope.belongs(tag):
         return False
     if vr == b"AT":
@@ -128,12 +149,12 @@ def _spells_freely(scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) 
 
 @cache
 def _known_tags() -> frozenset[bytes]:
-    """Attribute tags of the dictionary as AT values, in either byte order."""
+    """Attribute tags of the data dictionary as AT values, in either byte order."""
     return frozenset(pack(order, tag >> 16, tag & 0xFFFF) for tag in dictionary() for order in ("<HH", ">HH"))
 
 
 def _numbers(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """Binary numbers: no more than the dictionary allows, at home where they may be many, and no text."""
+    """Keep binary numbers unless their count is invalid or they may encode text."""
     size = NUMBER_SIZES[vr]
     count, rest = divmod(len(value), size)
     most = most_values(tag)
@@ -141,6 +162,7 @@ def _numbers(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, va
         return remove_by_type(job, rule, tag, vr, value, "invalid-value")
     if _spells_freely(scope, rule, tag, vr, value):
         return remove_by_type(job, rule, tag, vr, value, "foreign-numbers")
+    # A run may start in the middle of a number; compare whole numbers only.
     spelled = (found[0][-found.start() % size :] for found in _TEXT_IN_NUMBERS.finditer(value))
     if not all(_is_ramp(run, size) for run in spelled):
         return remove_by_type(job, rule, tag, vr, value, "text-in-numbers")
@@ -148,7 +170,7 @@ def _numbers(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, va
 
 
 def _is_ramp(value: bytes, size: int) -> bool:
-    """Whether the numbers of a run only rise or only fall, as in a look-up table; those of a text do not."""
+    """Whether the numbers are monotonic, as in a look-up table; those of a text are not."""
     places = range(0, len(value) - size + 1, size)
     little = [int.from_bytes(value[at : at + size], "little") for at in places]
     big = [int.from_bytes(value[at : at + size], "big") for at in places]
@@ -167,7 +189,7 @@ def _number_string(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: byt
 
 
 def _when(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """Dates are moved one by one; times stay or go as the policy says; malformed ones go."""
+    """Shift dates; keep or remove times by the policy; remove malformed values."""
     texts = value.decode("latin-1").split("\\")
     if vr == b"TM":
         if job.policy.dicom.dates.times == "remove":
@@ -188,7 +210,7 @@ def _link(job: ObjectState, value: bytes) -> Links:
 
 
 def _uids(job: ObjectState, rule: Rule, vr: bytes, value: bytes) -> Outcome:
-    """Registered UIDs stay; every other one is remapped, whatever it looks like."""
+    """Action U: keep registered UIDs and replace all others, well-formed or not."""
     old = [text.strip(" \0") for text in value.decode("latin-1").split("\\")]
     known = registered_uids()
     new = [text if text in known or text in _ARCS else job.uid(text) for text in old]
@@ -208,13 +230,13 @@ def _age(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Out
 
 
 def _bulk(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """Bytes stay only where the standard puts sample data, never astray or where they could be a document."""
+    """Keep binary data only in attributes that the standard defines for samples, in their IOD."""
     allowed = dictionary().get(tag, ())
     sample = tag in _BULK_OB or (bool(allowed) and b"OB" not in allowed and b"UN" not in allowed)
     astray = not scope.belongs(tag) or (scope.path and tag >> 16 == 0x7FE0)
     if not sample or astray or tag >> 16 not in _BULK_GROUPS:
         return remove_by_type(job, rule, tag, vr, value, "binary")
-    if tag == 0x00282000:
+    if tag == 0x00282000:  # an ICC profile may contain texts, dates and private data
         profile = clean_profile(value)
         return (
             (vr, profile, "C:icc-profile", ())

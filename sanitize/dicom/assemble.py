@@ -1,4 +1,4 @@
-"""Putting a released object together: the last elements, the container, the pieces."""
+"""Assembly of a released object: elements added at the end, and the pieces of the file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ from medsanitize.sanitize.pieces import Copy, Piece
 
 
 def put_element(out: list[bytes], layout: Layout, tag: int, chunk: bytes | None) -> None:
-    """Replace, add (in order) or remove one top-level element of a rewritten data set."""
+    """Replace, add or remove one top-level element of a rewritten data set.
+
+    Parameters
+    ----------
+    out : list of bytes
+        The rewritten elements in ascending order of their tags; changed in place.
+    layout : Layout
+    tag : int
+    chunk : bytes or None
+        The encoded element; None removes it.
+    """
     place, there = _find(out, layout, tag)
     out[place : place + there] = [chunk] if chunk is not None else []
 
 
 def first_text(out: list[bytes], layout: Layout, tag: int) -> str:
-    """The first value that the rewritten data set states for ``tag``, whatever rule made it."""
+    """Return the first value of ``tag`` in a rewritten data set as text; empty when it is absent."""
     place, there = _find(out, layout, tag)
     if not there:
         return ""
@@ -24,7 +34,7 @@ def first_text(out: list[bytes], layout: Layout, tag: int) -> str:
 
 
 def raw_value(out: list[bytes], layout: Layout, tag: int) -> bytes:
-    """The raw value that the rewritten data set has for ``tag``; empty when it has none."""
+    """Return the encoded value of ``tag`` in a rewritten data set; empty when it is absent."""
     place, there = _find(out, layout, tag)
     if not there:
         return b""
@@ -37,7 +47,7 @@ def _tag_of(chunk: bytes, layout: Layout) -> int:
 
 
 def _find(out: list[bytes], layout: Layout, tag: int) -> tuple[int, bool]:
-    """Where ``tag`` is or belongs in a rewritten data set, and whether it is there."""
+    """Index of ``tag`` in a rewritten data set, or where to insert it, and whether it is present."""
     low, high = 0, len(out)
     while low < high:
         middle = (low + high) // 2
@@ -51,7 +61,20 @@ def _find(out: list[bytes], layout: Layout, tag: int) -> tuple[int, bool]:
 def file_pieces(
     container: DicomFile, meta: bytes, out: list[bytes], pixels: list[Piece]
 ) -> tuple[Piece, ...]:
-    """The released bytes: neighbouring byte strings joined, spans between them."""
+    """Return the released file: adjacent byte strings joined, byte ranges of the source between them.
+
+    Parameters
+    ----------
+    container : DicomFile
+        Gives the transfer syntax.
+    meta : bytes
+        Preamble and File Meta Information.
+    out : list of bytes
+        The rewritten elements up to the pixel data.
+    pixels : list of Piece
+        The pixel data element.
+    """
+    # A deflated data set is one compressed stream, so that nothing can be copied from the source.
     if container.syntax.deflated:
         body = b"".join([*out, *(piece for piece in pixels if isinstance(piece, bytes))])
         return (meta + deflate(body),)

@@ -1,4 +1,4 @@
-"""Coded entries (PS3.3 8.8): what proves to be a code stays; the rest could be anybody's number."""
+"""Coded entries (PS3.3 8.8): known and plausible codes are kept, since other values may be identifiers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medsanitize.sanitize.text.vocabulary_filter import is_named, reduce_to_voca
 
 CODE_VALUE, SCHEME, SCHEME_VERSION, CODE_MEANING = 0x00080100, 0x00080102, 0x00080103, 0x00080104
 CODED = frozenset([CODE_VALUE, 0x00080119, 0x00080120, SCHEME, SCHEME_VERSION, CODE_MEANING])
-"""Attributes of a coded entry; 0119 and 0120 are the long and the URN code value."""
+"""Attributes of a coded entry; (0008,0119) is Long Code Value, (0008,0120) URN Code Value."""
 
 _PRIVATE_SCHEME = re.compile(r"99[A-Za-z_]{1,12}")
 _SCHEMES = frozenset(
@@ -22,11 +22,15 @@ _SCHEMES = frozenset(
     "ASTM-sigpurpose IEC61217 LEPIDAS GDS CADSR FDAUNII PATHLEX 99_OFFIS_DCMTK 99PMP 99GEMS 99SMS_RAD "
     "99PHILIPS 99QIICR 99DCM4CHE 99ELSCINT 99HOLOGIC 99TOSHIBA 99AGFA 99KHEOPS".split()
 )
-"""Coding schemes of PS3.16 Section 8, and private ones of makers."""
+"""Coding schemes of PS3.16 Section 8, and private schemes of manufacturers."""
 
 
 def scheme_designator(job: ObjectState, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """A coding scheme is named by the standard, or private: ``99`` and a short name (PS3.3 8.2)."""
+    """Clean a Coding Scheme Designator.
+
+    Designators of the standard and private ones (``99`` and a short name, PS3.3 8.2) are kept unless they
+    contain a known identifier; all others are replaced by a private one.
+    """
     text = value.decode("latin-1").strip(" \0")
     ban = job.subject.ban
     if text in _SCHEMES or reduce_to_vocabulary(text, ban) == text:
@@ -37,13 +41,28 @@ def scheme_designator(job: ObjectState, tag: int, vr: bytes, value: bytes) -> Ou
         and reduce_to_vocabulary(text[2:], ban) == text[2:]
     ):
         return vr, value, "K:unchanged", ()
+    # [5:] removes the prefix "ANON-": designators of private schemes begin with 99.
     return vr, b"99" + dummy_value(job, tag, vr, value)[5:], "D:unknown-scheme", ()
 
 
 def code_value(job: ObjectState, tag: int, vr: bytes, value: bytes, scheme: bytes, meaning: bytes) -> Outcome:
-    """A code stays if it is one; else the key replaces it.
+    """Clean a Code Value: keep it if it is a code, otherwise replace it by a dummy value.
 
-    Its scheme knows it, its form proves it one, or it only spells a meaning that stays itself.
+    A value is a code if its scheme defines it, if it has the form of the scheme's codes, if it consists of
+    vocabulary words, or if it spells a Code Meaning that does.
+
+    Parameters
+    ----------
+    job : ObjectState
+        Its ``code`` is set for the Code Meaning that follows.
+    tag : int
+    vr, value : bytes
+    scheme, meaning : bytes
+        Coding Scheme Designator and Code Meaning of the same item.
+
+    Returns
+    -------
+    Outcome
     """
     text = value.decode("latin-1").strip(" \0")
     designator = scheme.decode("latin-1").strip(" \0")

@@ -1,4 +1,7 @@
-"""Dates: one whole-day shift per patient, or the year alone (PS3.15 E.3.6; 45 CFR 164.514(b)(2)(i)(C))."""
+"""Dates: one shift per patient in whole days, or reduction to the year.
+
+See PS3.15 E.3.6 (Retain Longitudinal Temporal Information, Modified Dates) and 45 CFR 164.514(b)(2)(i)(C).
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,20 @@ _TM = re.compile(r"(?:[01]\d|2[0-3])(?::?[0-5]\d(?::?(?:[0-5]\d|60)(?:\.\d{1,6})
 
 
 def shift_days(keys: SubKeys, patient: str, dates: Dates) -> int:
-    """Days added to every date of one patient: 30 to 1825 either way, never 0.
+    """Derive the date shift of a patient.
 
-    Under ``keep_weekday`` the shift is a multiple of seven.
+    Parameters
+    ----------
+    keys : SubKeys
+    patient : str
+        Canonical key of the patient.
+    dates : Dates
+        Section of the policy; with ``keep_weekday`` the shift is a multiple of seven.
+
+    Returns
+    -------
+    int
+        Days to add to every date: 30 to 1825 in either direction.
     """
     digest = keyed_mac(keys.dates, patient)
     span = int.from_bytes(digest[:8], "big")
@@ -36,9 +50,10 @@ def _moved(year: int, month: int, day: int, days: int) -> date | None:
 
 
 def shift_date(text: str, days: int) -> str | None:
-    """One DA value moved by ``days``; ``None`` when no safe reading exists.
+    """Shift one DA value by ``days``; return ``None`` if it is malformed.
 
-    ``YYYY-MM-DD`` and the old ``YYYY.MM.DD`` are read as well and written as ``YYYYMMDD``.
+    ``YYYY-MM-DD``, ``YYYY/MM/DD`` and ``YYYY.MM.DD`` (of ACR-NEMA) are read as well and written as
+    ``YYYYMMDD`` (PS3.5 6.2).
     """
     match = _DA.fullmatch(text.strip(" \0"))
     if not match:
@@ -48,13 +63,17 @@ def shift_date(text: str, days: int) -> str | None:
 
 
 def shift_datetime(text: str, days: int) -> str | None:
-    """One DT value moved by ``days`` at its own precision; time of day and offset stay."""
+    """Shift one DT value by ``days`` and keep its precision, time of day and UTC offset (PS3.5 6.2).
+
+    Returns ``None`` if the value is malformed.
+    """
     match = _DT.fullmatch(text.strip(" \0"))
     if not match:
         return None
     year, month, day, rest, offset = match.groups()
     if (day is None and rest) or (rest and not is_time(rest)) or not _is_offset(offset):
         return None
+    # A value without month or day is shifted from the middle of its year or month.
     moved = _moved(int(year), int(month or 7), int(day or (15 if month else 1)), days)
     if moved is None:
         return None
@@ -63,32 +82,32 @@ def shift_datetime(text: str, days: int) -> str | None:
 
 
 def _is_offset(offset: str | None) -> bool:
-    """Offsets from UTC run from -1200 to +1400 (PS3.5 6.2)."""
+    """Whether an offset from UTC is between -1200 and +1400 (PS3.5 6.2)."""
     return not offset or (int(offset[3:]) < 60 and -1200 <= int(offset) <= 1400)
 
 
 def is_date(text: str) -> bool:
-    """Whether a DA value names a day."""
+    """Return whether a DA value is a valid date."""
     return shift_date(text, 0) is not None
 
 
 def is_datetime(text: str) -> bool:
-    """Whether a DT value is well formed at some precision."""
+    """Return whether a DT value is valid, at any precision."""
     return shift_datetime(text, 0) is not None
 
 
 def year_of_date(text: str) -> str | None:
-    """A DA value reduced to 1 January of its year."""
+    """Reduce a DA value to 1 January of its year; return ``None`` if it is malformed."""
     match = _DA.fullmatch(text.strip(" \0"))
     return f"{match[1]}0101" if match else None
 
 
 def year_of_datetime(text: str) -> str | None:
-    """A DT value reduced to its year, a precision that DT allows."""
+    """Reduce a DT value to its year, a precision that DT allows; return ``None`` if it is malformed."""
     match = _DT.fullmatch(text.strip(" \0"))
     return match[1] if match else None
 
 
 def is_time(text: str) -> bool:
-    """Whether a TM value is well formed (PS3.5 6.2)."""
+    """Return whether a TM value is valid (PS3.5 6.2)."""
     return _TM.fullmatch(text.strip(" \0")) is not None

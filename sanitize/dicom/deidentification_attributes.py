@@ -1,4 +1,4 @@
-"""The de-identification attributes of the standard (PS3.15 E.1, CID 7050), set truthfully."""
+"""De-identification attributes (PS3.15 E.1.1; PS3.16 CID 7050) as they apply to an object."""
 
 from __future__ import annotations
 
@@ -6,20 +6,30 @@ from medsanitize.policies.model import OPTION_CODES, Dicom, Options
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout, encode_element
 
 IDENTITY_REMOVED, METHOD, METHOD_CODES, TEMPORAL = 0x00120062, 0x00120063, 0x00120064, 0x00280303
+# Names, other IDs, address and telephone numbers of the patient.
 _DIRECT = frozenset(["00100010", "00101000", "00101001", "00101005", "00101040", "00101060", "00102154"])
-"""Names, other ids, address and phone of the patient."""
 METHOD_TEXT = b"medsanitize: PS3.15 Basic Application Confidentiality Profile"
 FEATURES = 0x00280302
+# Options that an object claims only after its own pixels were changed or read.
 _NOT_MADE = frozenset(["clean_pixel_data", "clean_recognizable_visual_features"])
 
 
 def deidentification_elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:
-    """The statement's elements; ``TEMPORAL`` is known only once an object is done.
+    """Return the de-identification elements of an object.
 
-    Recognizable Visual Features is taken out until it is known whether anybody looked; an IOD that requires
-    it keeps the source's word. Identity counts as removed
-    unless the policy itself keeps a person's name or number.
+    Parameters
+    ----------
+    layout : Layout
+    dicom : Dicom
+        Section of the policy.
+
+    Returns
+    -------
+    dict of int to bytes
+        Encoded elements. Longitudinal Temporal Information Modified and Recognizable Visual Features are
+        empty: their values are known only after the object has been rewritten.
     """
+    # An object whose policy keeps a name or number of the patient must not claim YES.
     kept = any(action == "K" and mask in _DIRECT for mask, action in dicom.attributes.items())
     return {
         IDENTITY_REMOVED: encode_element(layout, IDENTITY_REMOVED, b"CS", b"NO" if kept else b"YES"),
@@ -33,11 +43,21 @@ def deidentification_elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:
 def profile_codes(
     options: Options, *, pixels_read: bool = False, face_cut: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """(code, meaning) of the Basic Profile and of each option that was really applied to an object.
+    """Return the codes of the Basic Profile and of each option that was applied to an object (CID 7050).
 
-    Options whose work is done by quarantine alone claim nothing. Clean Pixel Data is claimed by the objects
-    alone whose pixels were read for text (``pixels_read``), Clean Recognizable Visual Features by those alone
-    whose face was cut off (``face_cut``).
+    Parameters
+    ----------
+    options : Options
+        Options of the policy.
+    pixels_read : bool
+        Whether the pixels were read for text: only then Clean Pixel Data is claimed.
+    face_cut : bool
+        Whether a face was removed: only then Clean Recognizable Visual Features is claimed.
+
+    Returns
+    -------
+    tuple of (str, str)
+        Code Value and Code Meaning.
     """
     made = _NOT_MADE - {"clean_pixel_data"} if pixels_read else _NOT_MADE
     used = [OPTION_CODES[name] for name, on in options if on and name not in made]
@@ -49,7 +69,7 @@ def profile_codes(
 def method_codes(
     layout: Layout, options: Options, *, pixels_read: bool = False, face_cut: bool = False
 ) -> bytes:
-    """De-identification Method Code Sequence."""
+    """Encode De-identification Method Code Sequence (0012,0064); parameters as for `profile_codes`."""
     items = []
     for code, meaning in profile_codes(options, pixels_read=pixels_read, face_cut=face_cut):
         body = (
@@ -62,7 +82,15 @@ def method_codes(
 
 
 def temporal_information_modified(layout: Layout, options: Options, rules: list[str]) -> bytes:
-    """Longitudinal Temporal Information Modified: what became of the dates of this very object."""
+    """Encode Longitudinal Temporal Information Modified (0028,0303).
+
+    Parameters
+    ----------
+    layout : Layout
+    options : Options
+    rules : list of str
+        Rules that applied to the object.
+    """
     moved = "C:date" in rules or "D:date" in rules
     if options.retain_longitudinal_full_dates:
         value = b"UNMODIFIED"

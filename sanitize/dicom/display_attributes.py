@@ -1,4 +1,4 @@
-"""What an object's header says of how its frames are shown: palette, ultrasound regions, device."""
+"""Header attributes that determine how frames are displayed: palette and ultrasound regions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _LEFT, _TOP, _RIGHT, _BOTTOM = 0x00186018, 0x0018601A, 0x0018601C, 0x0018601E
 
 
 def read_palette(out: list[bytes], layout: Layout, geometry: Geometry) -> Palette | None:
-    """The palette of a ``PALETTE COLOR`` object; ``None`` without one that can be read (segmented ones)."""
+    """Read the palette of a ``PALETTE COLOR`` object (PS3.3 C.7.6.3.1.5 and C.7.6.3.1.6).
+
+    Returns ``None`` for other objects, and for segmented or malformed look-up tables.
+    """
     if geometry.photometric != "PALETTE COLOR":
         return None
     order = "big" if layout.big else "little"
@@ -27,8 +30,10 @@ def read_palette(out: list[bytes], layout: Layout, geometry: Geometry) -> Palett
         said, data = raw_value(out, layout, descriptor), raw_value(out, layout, table)
         if len(said) != 6 or not data:
             return None
+        # 0 entries mean 65536; the first value has the sign of the pixels.
         count = int.from_bytes(said[:2], order) or 1 << 16  # type: ignore[arg-type]
         first = int.from_bytes(said[2:4], order, signed=geometry.signed)  # type: ignore[arg-type]
+        # One word per entry, of which 16-bit entries use the high byte; otherwise one byte per entry.
         if len(data) >= 2 * count:
             cells = np.frombuffer(data, ">u2" if layout.big else "<u2", count)
             channels.append((cells >> 8 if int(cells.max()) > 255 else cells).astype(np.uint8))
@@ -42,7 +47,10 @@ def read_palette(out: list[bytes], layout: Layout, geometry: Geometry) -> Palett
 
 
 def ultrasound_regions(out: list[bytes], layout: Layout, geometry: Geometry) -> tuple[Area, ...]:
-    """The declared regions (PS3.3 C.8.5.5), whose bounds include their last pixels; those that are areas."""
+    """Return the ultrasound regions (PS3.3 C.8.5.5) as half-open areas within the frame.
+
+    Regions that are incomplete or empty are left out.
+    """
     value = raw_value(out, layout, _REGIONS)
     found = []
     try:
@@ -50,6 +58,7 @@ def ultrasound_regions(out: list[bytes], layout: Layout, geometry: Geometry) -> 
             bounds = dict(_numbers(item, layout))
             if not {_LEFT, _TOP, _RIGHT, _BOTTOM} <= bounds.keys():
                 continue
+            # The standard's bounds include the last row and column.
             right, bottom = min(bounds[_RIGHT] + 1, geometry.columns), min(bounds[_BOTTOM] + 1, geometry.rows)
             if bounds[_LEFT] < right and bounds[_TOP] < bottom:
                 found.append((bounds[_LEFT], bounds[_TOP], right, bottom))
@@ -67,7 +76,7 @@ def _items(value: bytes, layout: Layout) -> Iterator[bytes]:
 
 
 def _numbers(item: bytes, layout: Layout) -> Iterator[tuple[int, int]]:
-    """Tags and values of the elements of four bytes."""
+    """Tags and values of the elements with a value of four bytes."""
     pos = 0
     while pos + 8 <= len(item):
         tag, _, length, start = read_element_header(item, pos, len(item), layout)

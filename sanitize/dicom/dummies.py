@@ -1,4 +1,4 @@
-"""Action D: a value valid for the VR, made by the key, so that it tells nothing and breaks nothing."""
+"""Action D (PS3.15 Table E.1-1a): dummy values that are valid for their VR and derived from the key."""
 
 from __future__ import annotations
 
@@ -12,11 +12,23 @@ from medsanitize.sanitize.pseudonyms import keyed_mac, pseudonym_token
 
 _DAYS = 18_000
 Outcome = tuple[bytes, bytes | None, str, Links]
-"""VR, value (``None``: removed), rule id, links."""
+"""VR, value (``None``: removed), rule, links."""
 
 
 def dummy_value(job: ObjectState, tag: int, vr: bytes, value: bytes) -> bytes:
-    """A replacement for ``value``: equal values of one patient's attribute stay equal to each other."""
+    """Derive a dummy value; equal values of an attribute of one patient get equal dummy values.
+
+    Parameters
+    ----------
+    job : ObjectState
+    tag : int
+    vr, value : bytes
+
+    Returns
+    -------
+    bytes
+        A value that is valid for ``vr`` (PS3.5 6.2); zero for numbers.
+    """
     if vr in NUMBER_SIZES:
         return bytes(NUMBER_SIZES[vr])
     if vr in (b"IS", b"DS"):
@@ -27,7 +39,7 @@ def dummy_value(job: ObjectState, tag: int, vr: bytes, value: bytes) -> bytes:
     if vr == b"UI":
         return job.uid(value.decode("latin-1").strip(" \0")).encode("ascii")
     name = pseudonym_token(job.keys.dummy, 8, *parts).encode("ascii")
-    if vr == b"CS":
+    if vr == b"CS":  # allows no hyphen
         return b"ANON_" + name
     if vr == b"UR":
         return b"urn:x-anon:" + name
@@ -39,7 +51,7 @@ def dummy_value(job: ObjectState, tag: int, vr: bytes, value: bytes) -> bytes:
 def _dated(job: ObjectState, vr: bytes, value: bytes, parts: tuple[str, ...]) -> bytes:
     text = value.decode("latin-1").split("\\")[0]
     number = int.from_bytes(keyed_mac(job.keys.dummy, *parts)[:8], "big")
-    if vr == b"AS":
+    if vr == b"AS":  # 20 to 79 years: never an age over 89
         return b"%03dY" % (20 + number % 60)
     if vr == b"TM":
         return b"%02d%02d%02d" % (number % 24, number // 24 % 60, number // 1440 % 60)
@@ -50,13 +62,29 @@ def _dated(job: ObjectState, vr: bytes, value: bytes, parts: tuple[str, ...]) ->
 
 
 def _days(number: int) -> Iterator[str]:
-    """Days from 1970 on, beginning with one that the key chose: a date known of the patient is no dummy."""
+    """Days from 1970 to 2019, starting with one chosen by the key."""
+    # More than one, since a date that the patient's objects contain must not be the dummy value.
     for step in range(_DAYS):
         yield (date(1970, 1, 1) + timedelta(days=(number + step) % _DAYS)).strftime("%Y%m%d")
 
 
 def remove_by_type(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes, why: str) -> Outcome:
-    """Remove an element as far as its Type allows: removed, emptied or replaced."""
+    """Remove, empty or replace an element as its Type in the IOD allows (PS3.5 7.4).
+
+    Parameters
+    ----------
+    job : ObjectState
+    rule : Rule
+        Gives the Type.
+    tag : int
+    vr, value : bytes
+    why : str
+        Reason, the second part of the reported rule.
+
+    Returns
+    -------
+    Outcome
+    """
     if rule.type in ("1", "1C") and value:
         return vr, dummy_value(job, tag, vr, value), f"D:{why}", ()
     if rule.type in ("2", "2C"):

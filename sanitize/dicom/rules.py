@@ -74,7 +74,7 @@ class Scope:
         return found
 
     def belongs(self, tag: int) -> bool:
-        """Return whether the IOD contains the attribute in this scope; an unknown IOD contains all of them."""
+        """Return whether the IOD contains the attribute in this scope; an unknown one contains all."""
         return self.types is None or self.type_of(tag) is not None
 
     def type_of(self, tag: int) -> str | None:
