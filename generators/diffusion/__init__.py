@@ -1,1 +1,1 @@
-"""Latent diffusion: training on the holder's images, sampling."""
+"""Latent diffusion: training on the data controller's images, and sampling."""

@@ -1,4 +1,4 @@
-"""The devices that a training runs on: accelerate, with one process for each GPU."""
+"""Device and process handling of a training with accelerate, one process per GPU."""
 
 from __future__ import annotations
 
@@ -13,61 +13,69 @@ from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from torch import nn
 
-# The first process reads the images while the others wait.
+# The other processes wait at a barrier while the first preprocesses and encodes all images.
 _PATIENCE = timedelta(hours=24)
-# Steps between two looks of several processes at each other's signals.
+# Each synchronization of the stop signal costs a reduction over all processes.
 _LOOKS = 10
 
 Item = TypeVar("Item")
 
 
 class Silent:
-    """Hears of a process that is not the first: the first one speaks for all."""
+    """Progress of processes other than the first: discards everything, so that nothing is reported twice."""
 
     def stage(self, name: str, total: int | None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def advance(self, objects: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def message(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorHandle:
-    """Where this process computes, and its place among the others."""
+    """Device of this process and its rank among the processes."""
 
     accelerator: Accelerator
 
     @property
     def device(self) -> torch.device:
-        """Of this process."""
+        """Device of this process."""
         return torch.device(self.accelerator.device)
 
     @property
     def first(self) -> bool:
-        """Whether this process writes files and speaks."""
+        """Whether this is the process that writes files and reports progress."""
         return bool(self.accelerator.is_main_process)
 
     def share(self, batch: Sequence[int]) -> slice:
-        """The part of a batch that this process computes."""
+        """Return the part of a batch that this process computes.
+
+        Raises
+        ------
+        UsageError
+            If there are more processes than images in the batch.
+        """
         rank, count = self.accelerator.process_index, self.accelerator.num_processes
         if count > len(batch):
+            # A process without an image would not take part in the gradient reduction and block the others.
             raise UsageError("There are more devices than images in a step", "Start fewer processes")
         return slice(rank, None, count)
 
     def placed(self, module: nn.Module) -> nn.Module:
-        """A module on this process's device; layouts that convolutions like."""
+        """Move a module to the device of this process, in channels-last layout for faster convolutions."""
         return module.to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def joined(self, module: nn.Module) -> nn.Module:
-        """A placed module whose gradients are averaged over all processes."""
+        """Wrap a placed module so that gradients are averaged over all processes."""
         joined: nn.Module = self.accelerator.prepare_model(module)
         return joined
 
     def stopping(self, stops: Cancellation, step: int) -> bool:
-        """Whether any process was asked to stop; all of them hear it at the same step."""
+        """Whether any process was asked to stop. All processes return True at the same step."""
+        # A single process needs no agreement and can stop at any step.
         if self.accelerator.num_processes == 1:
             return bool(stops.number)
         if step % _LOOKS:
@@ -76,7 +84,7 @@ class AcceleratorHandle:
         return bool(self.accelerator.reduce(asked, "sum").item())
 
     def mean(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Each number's mean over all processes, so that all of them know of one that is none."""
+        """Average each value over all processes, so that a NaN of one process is seen by all."""
         if self.accelerator.num_processes == 1:
             return dict(values)
         own = torch.tensor(list(values.values()), device=self.device, dtype=torch.float32)
@@ -84,16 +92,22 @@ class AcceleratorHandle:
         return dict(zip(values, shared.tolist(), strict=True))
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Block until all processes have reached this point."""
         self.accelerator.wait_for_everyone()
 
     def hears(self, hears: TrainingProgress) -> TrainingProgress:
-        """Who hears of this process."""
+        """Return the given progress in the first process, and one that discards everything in the others."""
         return hears if self.first else Silent()
 
 
 def open_accelerator(precision: str) -> AcceleratorHandle:
-    """All devices that this process and its siblings were started with; without a GPU, float32."""
+    """Use the devices that the processes were started with; on a CPU in float32.
+
+    Parameters
+    ----------
+    precision
+        Mixed precision on a GPU: ``no`` or ``bf16``.
+    """
     on_gpu = torch.cuda.is_available()
     options: dict[str, Any] = {
         "mixed_precision": precision if on_gpu else "no",

@@ -1,4 +1,4 @@
-"""Small changes that leave a radiograph one: they teach more of a few images than the images alone."""
+"""Random augmentation that keeps a radiograph plausible."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-# Degrees, shares of the side, share of the size, and of the contrast.
+# Degrees, share of the width, of the size, and of the contrast. Positive controls use the same values.
 TURN, SHIFT, SCALE, CONTRAST = 4.0, 0.04, 0.06, 0.1
 
 
 def augment_batch(images: Tensor, draw: torch.Generator) -> Tensor:
-    """Turned, shifted, scaled and of other contrast, ``(n, 1, side, side)`` in [-1, 1]; never mirrored."""
+    """Rotate, shift, scale and change contrast at random; shape ``(n, 1, side, side)``, in [-1, 1]."""
+    # Never mirrored: laterality is anatomy (heart, markers).
     amounts = torch.rand((len(images), 6), generator=draw) * 2 - 1
     angle = amounts[:, 0] * math.radians(TURN)
     scale = 1 + amounts[:, 1] * SCALE
     cosine, sine = torch.cos(angle) * scale, torch.sin(angle) * scale
+    # affine_grid() coordinates span [-1, 1], so a share of the width is twice that share.
     rows = [
         torch.stack([cosine, -sine, amounts[:, 2] * SHIFT * 2], 1),
         torch.stack([sine, cosine, amounts[:, 3] * SHIFT * 2], 1),

@@ -1,4 +1,4 @@
-"""What a generator is, as plain data: config.json."""
+"""Configuration of a generator: config.json of its folder."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ KIND = "generator"
 
 @dataclass(frozen=True, slots=True)
 class GeneratorConfig:
-    """What a generator is.
+    """Configuration of a generator.
 
     Attributes
     ----------
     modality, size, classes
-        What it makes: kind, side in pixels, names of the labels by number.
+        Modality, width and height of the images in pixels, class names in order of their numbers.
     autoencoder, denoiser, schedule
         Configurations of diffusers' AutoencoderKL, UNet2DModel and DDIMScheduler.
     steps
-        Of DDIM for an image.
+        DDIM steps per image.
     guidance
-        Weight of the class; 1 is no guidance. Above 1 the denoiser's last class means none.
+        Guidance scale; 1 is no guidance. Otherwise the last class of the denoiser means "no class".
     """
 
     modality: Modality
@@ -39,18 +39,19 @@ class GeneratorConfig:
     guidance: float
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON."""
+        """Return canonical JSON."""
+        # Sorted and indented alike every time: the digest of the folder covers these bytes.
         facts = {"schema": SCHEMA, "kind": KIND, **asdict(self)}
         return (json.dumps(facts, indent=1, sort_keys=True) + "\n").encode()
 
 
 def read_config(data: bytes) -> GeneratorConfig:
-    """From the bytes of config.json.
+    """Parse the bytes of config.json.
 
     Raises
     ------
     IntegrityError
-        If they are of another schema version, or not a generator's.
+        If they are damaged, of another schema version or not of a generator.
     """
     try:
         facts = json.loads(data)
@@ -69,6 +70,7 @@ def read_config(data: bytes) -> GeneratorConfig:
             steps=int(facts["steps"]),
             guidance=float(facts["guidance"]),
         )
+    # RecursionError: deeply nested JSON in a hostile file.
     except (KeyError, TypeError, ValueError, RecursionError):
         raise IntegrityError(
             "config.json of the generator cannot be understood", "Train or fetch the model again"

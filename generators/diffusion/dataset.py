@@ -1,4 +1,4 @@
-"""What a generator is trained on: squares of radiographs, their classes, and who is held out."""
+"""Training data of a generator: preprocessed radiographs, their classes, and the held-out patients."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ from numpy.typing import NDArray
 
 NO_CLASS = "no class"
 RARE = "of a class with fewer than {fewest} patients"
-# What fewer people share, a generator would learn as these people.
+# A generator would reproduce the individuals of a rarer class.
 FEWEST = 5
+# Enough patients for a held-out loss; every patient held out is one fewer to learn from.
 HELD_SHARE = 0.1
 PREPROCESSED = "squares.npy"
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetSplit:
-    """Images that can be read and used, and whose are held out.
+    """Readable images, their classes, and which patients are held out.
 
     Attributes
     ----------
     examples
-        The images; their digest is what the gate computes of the same rows.
+        The images. The gate computes the same digest from the same rows.
     classes
-        Of each image; empty where there are none.
+        Class of each image by path; empty without classes.
     held
-        Which images are of patients held out to measure on, ``(n,)``.
+        Whether each image is of a held-out patient, ``(n,)``.
     excluded
-        Rows that were left out, by reason.
+        Number of excluded rows by reason.
     """
 
     examples: TrainingDataset
@@ -56,22 +57,22 @@ class DatasetSplit:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorDataset:
-    """Images to learn from.
+    """Preprocessed training data.
 
     Attributes
     ----------
     squares
-        ``(n, size, size)`` bytes; a file that is read as it is needed.
+        Preprocessed images, ``(n, size, size)``, uint8, memory-mapped.
     classes
-        Number of each image's class, ``(n,)``; zeros where there are none.
+        Class number of each image, ``(n,)``; zeros without classes.
     names
-        Of the classes, in order of their names; empty where there are none.
+        Class names in order of their numbers; empty without classes.
     patients
-        ``(n,)``; equal numbers are one patient.
+        Patient number of each image, ``(n,)``.
     fit, held
-        Places of the images to learn from, and of those of patients held out to measure on.
+        Indices of the training images, and of the images of held-out patients.
     digest
-        Of the images, as ``verifiers.training.examples.gather`` makes it.
+        Digest of the images, from ``verifiers.reid.training.dataset.gather_images``.
     """
 
     squares: NDArray[np.uint8]
@@ -83,7 +84,7 @@ class GeneratorDataset:
     digest: str
 
     def counts(self) -> dict[str, int]:
-        """Images and patients of all, of those learned from and of those held out."""
+        """Number of images and patients: all, training and held out."""
         every = np.arange(len(self.classes))
         parts = {"": every, "fit_": self.fit, "held_": self.held}
         images = {f"{part}images": len(places) for part, places in parts.items()}
@@ -92,18 +93,25 @@ class GeneratorDataset:
         }
 
     def by_class(self) -> dict[str, int]:
-        """Images of each class by its name."""
+        """Number of images by class name."""
         counts = np.bincount(self.classes, minlength=len(self.names))
         return dict(zip(self.names, counts.tolist(), strict=False))
 
 
 def assign_classes(labels: Labels, column: str | None) -> tuple[Labels, dict[Path, str]]:
-    """Rows with a class that enough patients share, and the class of each image.
+    """Select the rows whose class is shared by enough patients.
 
     Parameters
     ----------
+    labels
+        Rows of the table.
     column
-        Of the table; without one, no image has a class.
+        Column with the class; None for a generator without classes.
+
+    Returns
+    -------
+    Labels, dict
+        The selected rows, and the class of each image by path.
 
     Raises
     ------
@@ -122,7 +130,7 @@ def assign_classes(labels: Labels, column: str | None) -> tuple[Labels, dict[Pat
 
 
 def _of_classes(labels: Labels, column: str, kept: frozenset[str]) -> tuple[Labels, dict[Path, str]]:
-    """Rows of some classes, the others counted, and the class of each image."""
+    """Select the rows of some classes and count the others by reason."""
     values = labels.extra[column]
     places = np.array([place for place, value in enumerate(values) if value in kept], np.intp)
     gone = Counter(
@@ -133,7 +141,7 @@ def _of_classes(labels: Labels, column: str, kept: frozenset[str]) -> tuple[Labe
 
 
 def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]:
-    """The classes that enough patients share.
+    """Classes shared by at least ``FEWEST`` patients.
 
     Raises
     ------
@@ -156,9 +164,20 @@ def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]
 def split_dataset(
     labels: Labels, column: str | None, seed: int, hears: TrainingProgress, stops: Cancellation
 ) -> DatasetSplit:
-    """Read the images, keep a tenth of the patients back, and leave out classes that too few others share.
+    """Read the images, hold out a tenth of the patients, and exclude rare classes.
 
-    Images that cannot be read and patients held out teach no class: only those count who are learned from.
+    Only readable images of training patients count toward the size of a class.
+
+    Parameters
+    ----------
+    labels
+        Rows of the table.
+    column
+        Column with the class; None for a generator without classes.
+    seed
+        Selects the held-out patients.
+    hears, stops
+        Progress and cancellation.
 
     Raises
     ------
@@ -173,7 +192,7 @@ def split_dataset(
         return DatasetSplit(examples, classes, held, excluded)
     aside = {path for path, one in zip(examples.paths, held, strict=True) if one}
     labels, classes = _of_classes(labels, column, left)
-    # Read again: the digest is to be that of the images which are left.
+    # Read again: the digest must be that of the remaining images.
     examples, excluded = examples_of(labels, hears, stops)
     return DatasetSplit(examples, classes, np.array([path in aside for path in examples.paths]), excluded)
 
@@ -181,15 +200,14 @@ def split_dataset(
 def _kept_back(
     patients: NDArray[np.int64], values: Sequence[str], seed: int
 ) -> tuple[NDArray[np.bool_], frozenset[str]]:
-    """Which images are of patients held out, by the seed, and the classes that enough of the others share.
-
-    When a class goes, patients go with it: their places among those held out are filled up.
-    """
+    """Whether each image is of a held-out patient, and the classes with enough training patients."""
     everyone = np.unique(patients)
     if len(everyone) < 2:
         raise UsageError("The images are of one patient", "Add images of others: a generator would copy them")
     shuffled = np.random.default_rng(seed).permutation(everyone)
     of, left = np.array(values), frozenset(values)
+    # Excluding a class can remove held-out patients; others then take their place, which can make a
+    # further class too small. The set of classes only shrinks, so the loop ends.
     while True:
         inside = np.isin(of, list(left))
         people = shuffled[np.isin(shuffled, patients[inside])]
@@ -204,12 +222,12 @@ def _kept_back(
 def examples_of(
     labels: Labels, hears: TrainingProgress, stops: Cancellation
 ) -> tuple[TrainingDataset, Mapping[str, int]]:
-    """The images, each read once; what cannot be read is counted.
+    """Read each image once; count those that cannot be read.
 
     Raises
     ------
     UsageError
-        If they are slides or of mixed modalities.
+        If the images are slides or of mixed modalities.
     """
     examples, excluded = gather_images(labels, hears, stops)
     if examples.modality is not Modality.RADIOGRAPH or excluded.get(OTHER_MODALITY):
@@ -223,12 +241,12 @@ def examples_of(
 def write_preprocessed(
     examples: TrainingDataset, size: int, folder: Path, hears: TrainingProgress, stops: Cancellation
 ) -> NDArray[np.uint8]:
-    """Make all squares once, into a file of the folder.
+    """Preprocess all images into one file of the folder.
 
     Raises
     ------
     UsageError
-        If an image is smaller than the square.
+        If an image is smaller than ``size``.
     """
     shape = (len(examples), size, size)
     squares = np.lib.format.open_memmap(folder / PREPROCESSED, "w+", np.uint8, shape)
@@ -241,6 +259,7 @@ def write_preprocessed(
         return min(int(side) for side in picture.pixels.shape[:2]) < size
 
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
+        # In batches, so that a cancellation takes effect between them.
         for start in range(0, len(examples), AT_ONCE):
             stops.check()
             places = range(start, min(start + AT_ONCE, len(examples)))
@@ -257,12 +276,12 @@ def write_preprocessed(
 
 
 def open_preprocessed(folder: Path) -> NDArray[np.uint8]:
-    """The squares that were made."""
+    """Open the preprocessed images, read-only and memory-mapped."""
     return np.asarray(np.lib.format.open_memmap(folder / PREPROCESSED, "r"))
 
 
 def build_dataset(parted: DatasetSplit, squares: NDArray[np.uint8]) -> GeneratorDataset:
-    """Put together what is learned from."""
+    """Combine a split and its preprocessed images."""
     names = tuple(sorted(set(parted.classes.values())))
     numbers = {name: number for number, name in enumerate(names)}
     examples, held = parted.examples, parted.held

@@ -1,4 +1,4 @@
-"""What the rest of the product asks of a generator, and how one is opened."""
+"""The interface of generators to other packages, and how to open one."""
 
 from __future__ import annotations
 
@@ -15,90 +15,94 @@ UNKNOWN = "unknown"
 
 
 class Generator(Protocol):
-    """Makes images of people who do not exist, as squares of grey; dense is bright."""
+    """A model that samples synthetic grayscale images; dense tissue is bright."""
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the model folder's content: which model it was."""
+        """SHA-256 over the content of the model folder."""
         ...
 
     @property
     def modality(self) -> Modality:
-        """What kind of images it makes."""
+        """Modality of the images."""
         ...
 
     @property
     def size(self) -> int:
-        """Side of an image, pixels."""
+        """Width and height of an image in pixels."""
         ...
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the labels it can be asked for, by number; empty where it takes none."""
+        """Class names in order of their numbers; empty for a generator without classes."""
         ...
 
     def sample(self, classes: Sequence[int], seeds: Sequence[int]) -> NDArray[np.uint8]:
-        """New images, ``(n, size, size)``; each depends on its own class and seed alone.
+        """Sample images, ``(n, size, size)``; each depends on its own class and seed only.
 
         Parameters
         ----------
         classes
-            Number of each image's class, ``n`` of them; zeros where the generator takes none.
+            Class number of each image; zeros for a generator without classes.
         seeds
-            From 0 to 2 ** 63 - 1, ``n`` of them.
+            From 0 to 2 ** 63 - 1, one per image.
 
         Raises
         ------
         UsageError
-            If the lengths differ, or a class or a seed is none.
+            If the lengths differ, or a class or seed is out of range.
         """
         ...
 
     def reconstruct(self, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Images through the autoencoder and back, ``(n, size, size)``.
+        """Encode and decode images with the autoencoder, ``(n, size, size)``.
 
         Raises
         ------
         UsageError
-            If they are of another size.
+            If the images have another size.
         """
         ...
 
     def vary(
         self, images: NDArray[np.uint8], classes: Sequence[int], strength: float, seeds: Sequence[int]
     ) -> NDArray[np.uint8]:
-        """Image to image: noise added up to a share of the way and taken away again, ``(n, size, size)``.
+        """Image-to-image: add noise for a share of the schedule and remove it, ``(n, size, size)``.
 
         Parameters
         ----------
+        images
+            ``(n, size, size)``.
+        classes, seeds
+            As in ``sample``.
         strength
-            In (0, 1]: 1 leaves nothing of the image, 0.1 little but its detail is new.
+            In (0, 1]: 1 ignores the image, 0.1 changes fine detail only.
 
         Raises
         ------
         UsageError
-            As ``sample`` and ``reconstruct``, or if the strength is outside its range.
+            As ``sample`` and ``reconstruct``, or if the strength is out of range.
         """
         ...
 
 
 def open_generator(folder: Path, device: str = "cpu") -> Generator:
-    """Open a generator: what ``train generator`` wrote, or a folder that diffusers wrote.
+    """Open a model folder written by ``train generator`` or a pipeline folder written by diffusers.
 
     Parameters
     ----------
     folder
-        A model folder, every byte compared with its digest; or the folder of a diffusers pipeline of an
-        AutoencoderKL, a UNet2DModel and a scheduler, weights in safetensors.
+        A model folder, verified against its digests; or a diffusers pipeline of an AutoencoderKL, a
+        UNet2DModel and a scheduler with safetensors weights.
     device
-        Where torch computes: ``cpu``, ``cuda``, ``cuda:1``...
+        Device for torch: ``cpu``, ``cuda``, ``cuda:1``...
 
     Raises
     ------
     UsageError
-        If the folder holds no generator, a pipeline of another kind, or pickled weights.
+        If the folder contains no generator, another kind of pipeline, or pickled weights.
     IntegrityError
-        If anything in it was changed, is missing or was added, or the weights are of another architecture.
+        If files were changed, removed or added, or the weights do not fit the configuration.
     """
     from medsanitize.generators.diffusion.load import open_latent_generator
 
@@ -106,13 +110,13 @@ def open_generator(folder: Path, device: str = "cpu") -> Generator:
 
 
 def training_of(folder: Path) -> Mapping[str, Any]:
-    """Where a generator comes from, as plain data; empty where nothing says it (a foreign pipeline).
+    """Return the provenance of a generator as plain data; empty for a foreign pipeline.
 
-    Among it ``images`` (the digest that ``verifiers.training.examples.gather`` gives the training images),
-    ``images_before`` (such digests of what the networks it went on from had learned from, or ``unknown``),
-    ``counts`` (``images``, ``patients``, ``fit_images``, ``fit_patients``, ``held_images``,
-    ``held_patients``), ``classes`` (images by class), ``excluded`` and ``recipe``. No file and no patient is
-    named.
+    The keys include ``images`` (digest of the training images, from
+    ``verifiers.reid.training.dataset.gather_images``), ``images_before`` (such digests for the initial
+    weights, or ``unknown``), ``counts`` (``images``, ``patients``, ``fit_images``, ``fit_patients``,
+    ``held_images``, ``held_patients``), ``classes`` (number of images by class), ``excluded`` and ``recipe``.
+    It contains no file names and no patients.
 
     Raises
     ------
@@ -125,14 +129,14 @@ def training_of(folder: Path) -> Mapping[str, Any]:
 
 
 def trained_on_dataset(training: Mapping[str, Any]) -> frozenset[str] | None:
-    """Digests of all sets of images that a generator learned from, its start's too; None where unknown.
+    """Digests of all datasets that a generator learned from, initial weights included; None if unknown.
 
     Parameters
     ----------
     training
-        What ``training_of`` says.
+        From ``training_of``.
     """
-    # A folder from before there was the field says it only where its weights were random at the start.
+    # Folders without this field are of known origin only if they started from random weights.
     unsaid = [] if training.get("start") == "random" else UNKNOWN
     images, before = training.get("images"), training.get("images_before", unsaid)
     if not isinstance(images, str) or not isinstance(before, list):

@@ -1,4 +1,4 @@
-"""What a training starts from: networks of a recipe with random weights, or those of a generator."""
+"""Initial networks of a training: random weights of a recipe, or those of a generator."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ class InitialModel:
     Attributes
     ----------
     size
-        Side of the images, pixels.
+        Width and height of the images in pixels.
     digest
-        Of the pipeline that they come from; empty where they are random.
+        Digest of the pipeline they come from; empty for random weights.
     images_before
-        Digests of the images that the pipeline learned from; None where nothing says it.
+        Digests of the datasets that the pipeline learned from; None if unknown.
     frozen
-        The autoencoder is trained already.
+        Whether the autoencoder is already trained.
+    autoencoder, denoiser
+        The networks.
+    autoencoder_facts, denoiser_facts, schedule
+        Configurations for diffusers.
     """
 
     size: int
@@ -48,7 +52,7 @@ class InitialModel:
 
 
 def start_from_recipe(recipe: Recipe, classes: int) -> InitialModel:
-    """Networks of a recipe with the random weights of now."""
+    """Build the networks of a recipe with random weights, from the current state of the global PRNG."""
     encoder, unet = autoencoder_facts(recipe), denoiser_facts(recipe, classes)
     return InitialModel(
         recipe.size,
@@ -64,12 +68,16 @@ def start_from_recipe(recipe: Recipe, classes: int) -> InitialModel:
 
 
 def start_from_pipeline(folder: Path, classes: int, images_before: frozenset[str] | None) -> InitialModel:
-    """Networks of a generator or of a diffusers pipeline; what it knows of classes is learned again.
+    """Take the networks of a generator or diffusers pipeline; the class embedding is trained from scratch.
 
     Parameters
     ----------
+    folder
+        Folder of the generator or pipeline.
+    classes
+        Number of classes of the new generator.
     images_before
-        What ``generator.learned_from`` says of it.
+        From ``generator.trained_on_dataset``.
 
     Raises
     ------
@@ -79,9 +87,11 @@ def start_from_pipeline(folder: Path, classes: int, images_before: frozenset[str
     digest, config, networks = parts_of(folder)
     if scheduler(config.schedule).config.prediction_type not in ("epsilon", "v_prediction"):
         raise UsageError("The pipeline predicts neither noise nor velocity", "Use another pipeline")
+    # One embedding more than there are classes: the last means "no class", which guidance needs.
     unet = {**config.denoiser, "num_class_embeds": classes + 1 if classes else None}
     denoiser: UNet2DModel = build_model(unet, UNet2DModel)
     fresh = denoiser.state_dict()
+    # Tensors of another shape, such as the class embedding, keep their random weights.
     known = {
         name: value
         for name, value in networks.denoiser.state_dict().items()

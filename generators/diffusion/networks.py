@@ -1,4 +1,4 @@
-"""The networks of a generator, from plain data and tensors; nothing is unpickled."""
+"""Build the networks of a generator from plain data and tensors, without unpickling."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from medsanitize.generators.diffusion.config import GeneratorConfig
 from medsanitize.generators.diffusion.recipes import LATENT_CHANNELS, Prediction, Recipe
 from torch import Tensor, nn
 
-# A divisor of every recipe's numbers of channels.
+# GroupNorm groups must divide the channels of every recipe.
 GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Autoencoder, denoiser, and the schedule of the noise."""
+    """Autoencoder, denoiser and noise schedule."""
 
     autoencoder: AutoencoderKL
     denoiser: UNet2DModel
@@ -27,7 +27,7 @@ class Networks:
 
 
 def autoencoder_facts(recipe: Recipe) -> dict[str, Any]:
-    """Configuration of a recipe's AutoencoderKL: grey images, 8 latent channels, no attention."""
+    """Configuration of a recipe's AutoencoderKL: grayscale, 8 latent channels, no attention."""
     how = recipe.autoencoder
     levels = len(how.channels)
     return {
@@ -45,7 +45,7 @@ def autoencoder_facts(recipe: Recipe) -> dict[str, Any]:
 
 
 def denoiser_facts(recipe: Recipe, classes: int) -> dict[str, Any]:
-    """Configuration of a recipe's UNet2DModel; one class more than there are means none."""
+    """Configuration of a recipe's UNet2DModel; the last class embedding means "no class"."""
     how = recipe.denoiser
     down = ["AttnDownBlock2D" if attends else "DownBlock2D" for attends in how.attention]
     up = ["AttnUpBlock2D" if attends else "UpBlock2D" for attends in reversed(how.attention)]
@@ -75,18 +75,20 @@ def schedule_facts(recipe: Recipe) -> dict[str, Any]:
         "clip_sample": False,
         "prediction_type": "epsilon" if how.prediction is Prediction.NOISE else "v_prediction",
         "rescale_betas_zero_snr": how.prediction is Prediction.ZERO_SNR,
+        # Sampling must start at the last timestep, or zero-SNR training has no effect (Lin et al. 2024).
         "timestep_spacing": "trailing",
     }
 
 
 def build_model(facts: Mapping[str, Any], kind: type[nn.Module]) -> Any:
-    """A diffusers model from its configuration, on whatever device is the default.
+    """Build a diffusers model from its configuration, on the default device.
 
     Raises
     ------
     IntegrityError
-        If there is no such architecture.
+        If diffusers cannot build the architecture.
     """
+    # Names with an underscore are metadata of diffusers, such as its version.
     own = {name: value for name, value in facts.items() if not name.startswith("_")}
     try:
         return kind.from_config(own)  # type: ignore[attr-defined]
@@ -98,13 +100,14 @@ def build_model(facts: Mapping[str, Any], kind: type[nn.Module]) -> Any:
 
 
 def load_network(facts: Mapping[str, Any], kind: type[nn.Module], weights: Mapping[str, Tensor]) -> Any:
-    """A model with its weights; nothing is allocated before names and shapes are compared.
+    """Build a model and load its weights, frozen and in evaluation mode.
 
     Raises
     ------
     IntegrityError
-        If the weights are of another architecture.
+        If names or shapes of the weights differ from the configuration.
     """
+    # The meta device allocates nothing: a hostile configuration cannot exhaust memory before the check.
     with torch.device("meta"):
         model = build_model(facts, kind)
     expected = {name: value.shape for name, value in model.state_dict().items()}
@@ -120,7 +123,13 @@ def load_network(facts: Mapping[str, Any], kind: type[nn.Module], weights: Mappi
 def networks_of(
     config: GeneratorConfig, autoencoder: Mapping[str, Tensor], denoiser: Mapping[str, Tensor]
 ) -> Networks:
-    """All networks of a generator for use; errors as ``load_network``, or if they do not fit each other."""
+    """Build all networks of a generator for inference.
+
+    Raises
+    ------
+    IntegrityError
+        As ``load_network``, or if denoiser and autoencoder have different latents.
+    """
     encoder = load_network(config.autoencoder, AutoencoderKL, autoencoder)
     unet = load_network(config.denoiser, UNet2DModel, denoiser)
     if len({unet.config.in_channels, unet.config.out_channels, encoder.config.latent_channels}) > 1:
@@ -131,15 +140,13 @@ def networks_of(
 
 
 def scheduler(facts: Mapping[str, Any]) -> DDIMScheduler:
-    """The schedule; errors as ``build_model``."""
+    """Build the noise schedule; raises as ``build_model``."""
     schedule: DDIMScheduler = build_model(facts, DDIMScheduler)
     return schedule
 
 
 def prediction_of(facts: Mapping[str, Any]) -> Prediction:
-    """What a denoiser is asked for on a schedule such as ``schedule_facts`` makes; errors as
-    ``build_model``.
-    """
+    """Prediction type of a schedule such as ``schedule_facts`` makes; raises as ``build_model``."""
     config = scheduler(facts).config
     if config.prediction_type == "epsilon":
         return Prediction.NOISE
@@ -147,10 +154,11 @@ def prediction_of(facts: Mapping[str, Any]) -> Prediction:
 
 
 def scale_of(autoencoder: AutoencoderKL) -> tuple[Tensor, Tensor]:
-    """Mean and deviation that latents are normalised by, each ``(1, channels or 1, 1, 1)``."""
+    """Mean and standard deviation that normalize latents, each ``(1, channels or 1, 1, 1)``."""
     facts = autoencoder.config
     mean, deviation = getattr(facts, "latents_mean", None), getattr(facts, "latents_std", None)
     if mean is not None and deviation is not None:
         return torch.tensor(mean).view(1, -1, 1, 1), torch.tensor(deviation).view(1, -1, 1, 1)
+    # A foreign configuration may have one factor for all channels instead.
     shift, factor = getattr(facts, "shift_factor", None) or 0.0, getattr(facts, "scaling_factor", None) or 1.0
     return torch.tensor(shift).view(1, 1, 1, 1), torch.tensor(1 / factor).view(1, 1, 1, 1)

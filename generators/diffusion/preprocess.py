@@ -1,4 +1,4 @@
-"""The squares that a generator learns: one way from a picture to pixels, for all who need it."""
+"""Preprocessing of images for generators; training, privacy gate and quality metrics share it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 def preprocessing(size: int) -> Preprocessing:
-    """What is done to a picture: grey, the middle of the longer side, scaled; values stay as they are."""
+    """Grayscale, center crop along the longer side, scaled to ``size``; values are not normalized."""
     return Preprocessing(size, Fit.CROP, Channels.GREY, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
 
 def preprocess_image(picture: ImageArray, size: int) -> NDArray[np.uint8]:
-    """One picture as a generator of this size sees it, ``(size, size)``; dense is bright.
+    """Preprocess one picture, ``(size, size)``; dense tissue is bright.
 
     Raises
     ------
     UsageError
-        If it is a slide: generators make grey images.
+        If it is a slide or in color.
     """
     import numpy as np
 
@@ -38,7 +38,7 @@ def preprocess_image(picture: ImageArray, size: int) -> NDArray[np.uint8]:
 
 
 def to_image_array(pixels: NDArray[np.uint8]) -> ImageArray:
-    """A generator's square as the picture that a verifier takes."""
+    """Wrap a preprocessed image as the picture type of the verifiers."""
     import numpy as np
     from medsanitize.verifiers.reid.images.image import ImageArray
 

@@ -1,4 +1,4 @@
-"""How a generator is trained, as plain data."""
+"""Training recipes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import StrEnum
 
 from medsanitize.errors import UsageError
 
-# After Medfusion (Müller-Franzes et al. 2023) and Campos et al. 2024: fewer show artefacts in medical images.
+# After Medfusion (Müller-Franzes et al. 2023) and Campos et al. 2024: fewer channels cause artifacts.
 LATENT_CHANNELS = 8
 
 
 class Prediction(StrEnum):
-    """What the denoiser is asked for."""
+    """What the denoiser predicts."""
 
     NOISE = "noise"
     """The noise that was added (Ho et al. 2020)."""
@@ -24,20 +24,20 @@ class Prediction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Autoencoding:
-    """The autoencoder and its training.
+    """Autoencoder and its training.
 
     Attributes
     ----------
     channels
-        Of each level; the latents are ``2 ** (levels - 1)`` times smaller than the image.
+        Per level; latents are ``2 ** (levels - 1)`` times smaller than the image.
     layers
-        Residual blocks a level.
+        Residual blocks per level.
     batch, steps, rate
-        Images a step on all devices together, most steps, learning rate of Adam.
+        Images per step over all devices, maximum number of steps, learning rate of Adam.
     perceptual, kl, adversarial
-        Weights of the losses beside the absolute difference: all are means over what they are summed over.
+        Weights of the losses relative to the mean absolute error.
     adversarial_from
-        Step at which the discriminator joins.
+        Step at which adversarial training starts.
     """
 
     channels: tuple[int, ...]
@@ -53,28 +53,28 @@ class Autoencoding:
 
 @dataclass(frozen=True, slots=True)
 class Denoising:
-    """The denoiser and its training.
+    """Denoiser and its training.
 
     Attributes
     ----------
     channels, attention
-        Of each level, and whether it attends to all places.
+        Per level: channels, and whether it has self-attention.
     layers, heads
-        Residual blocks a level, and channels of an attention head.
+        Residual blocks per level, channels per attention head.
     batch, steps, rate, warmup
-        As in the autoencoder; the rate rises over so many steps.
+        As for the autoencoder; the learning rate rises linearly over ``warmup`` steps.
     cosine
-        The rate then falls to nothing at the last step; otherwise it stays.
+        Whether the learning rate decays to zero along a cosine; otherwise it is constant.
     copies
-        Versions of each image (slightly turned, shifted, scaled, of other contrast) whose latents are kept.
+        Cached latents per image: one of the image itself, the others of augmented versions.
     dropout, dropped
-        Share of activations, and of class labels, that are left out: the latter is what guidance needs.
+        Dropout of activations, and share of omitted class labels, which guidance needs.
     average
-        Decay of the moving average of the weights, which is what is kept.
+        Decay of the moving average of the weights; the averaged weights are the result.
     prediction
-        See there.
+        See `Prediction`.
     beta_start, beta_end
-        Of the scaled linear schedule of 1,000 steps.
+        Of the scaled linear schedule with 1,000 steps.
     """
 
     channels: tuple[int, ...]
@@ -97,26 +97,28 @@ class Denoising:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All of a training.
+    """All parameters of a training.
 
     Attributes
     ----------
     name
-        What ``--recipe`` calls it.
+        Value of ``--recipe``.
     size
-        Side of the images, pixels.
+        Width and height of the images in pixels.
+    autoencoder, denoiser
+        The two stages.
     every
-        Steps between two checkpoints: what a killed training loses at most.
+        Steps between checkpoints; an interrupted training loses at most that many.
     grids
-        Checkpoints from one sheet of samples to the next.
+        Checkpoints between contact sheets.
     patience
-        Checkpoints without a better loss on patients held out after which a part ends; 0: never.
+        Stop a stage after this many checkpoints without a better held-out loss; 0 for never.
     sampling_steps, guidance
-        DDIM steps of an image and weight of its class; 1 is no guidance.
+        DDIM steps per image, and guidance scale; 1 is no guidance.
     precision
-        Of the arithmetic on a GPU: ``no`` (float32) or ``bf16``.
+        Mixed precision on a GPU: ``no`` (float32) or ``bf16``.
     seed
-        Of every random choice.
+        Seed of all random choices.
     """
 
     name: str
@@ -133,12 +135,12 @@ class Recipe:
 
     @property
     def latent(self) -> int:
-        """Side of the latents."""
+        """Width and height of the latents."""
         return self.size >> (len(self.autoencoder.channels) - 1)
 
 
-# Few steps learn what chests have in common from velocity; from noise they learn textures first. Latents are
-# an eighth of the pixels in number and held to be smooth: of more than that a small denoiser makes clouds.
+# With few steps, velocity prediction learns the anatomy; noise prediction learns textures first. Latents
+# have an eighth as many values as the image and a strong KL weight: larger ones blur in a small denoiser.
 _CPU = Denoising(
     (64, 128, 128), (False, True, True), 1, 32, 16, 2200, 5e-4, 100, copies=24, dropout=0.05, average=0.995,
     prediction=Prediction.VELOCITY,
@@ -177,12 +179,19 @@ RECIPES = {
 
 
 def recipe_for(name: str | None, prediction: Prediction | None = None) -> Recipe:
-    """A recipe by its name; without one, gpu-256 where there is a GPU, else cpu-64.
+    """Look up a recipe; the default is gpu-256 with a GPU and cpu-64 without.
+
+    Parameters
+    ----------
+    name
+        Name of the recipe.
+    prediction
+        Replaces that of the recipe.
 
     Raises
     ------
     UsageError
-        If there is none of that name.
+        If there is no recipe of that name.
     """
     if name is None:
         import torch
@@ -197,12 +206,12 @@ def recipe_for(name: str | None, prediction: Prediction | None = None) -> Recipe
 
 
 def prediction_for(name: str | None) -> Prediction | None:
-    """What the denoiser is asked for, by its name; None where the recipe decides.
+    """Look up a prediction type by name; None leaves it to the recipe.
 
     Raises
     ------
     UsageError
-        If there is none of that name.
+        If there is no prediction type of that name.
     """
     if name is None:
         return None

@@ -1,4 +1,4 @@
-"""Drawing images with a trained generator: DDIM without noise of its own, so the seed alone decides."""
+"""Sampling with deterministic DDIM: class and seed alone determine an image."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from medsanitize.verifiers.reid.images.image import Modality
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Networks always see so many images; fewer are filled up. Sums then run in the same order for each image
-# whatever it is drawn with.
+# Constant batch size, padded if necessary: kernels sum in an order that depends on it, and an image must
+# not depend on the images it is sampled with.
 BATCH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class LatentGenerator:
-    """A generator in use; see ``generator.Generator``."""
+    """A generator for inference; implements ``generator.Generator``."""
 
     digest: str
     config: GeneratorConfig
@@ -32,21 +32,21 @@ class LatentGenerator:
 
     @property
     def modality(self) -> Modality:
-        """What kind of images it makes."""
+        """Modality of the images."""
         return self.config.modality
 
     @property
     def size(self) -> int:
-        """Side of an image, pixels."""
+        """Width and height of an image in pixels."""
         return self.config.size
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the labels by number."""
+        """Class names in order of their numbers."""
         return self.config.classes
 
     def sample(self, classes: Sequence[int], seeds: Sequence[int]) -> NDArray[np.uint8]:
-        """New images, ``(n, size, size)``."""
+        """Sample images, ``(n, size, size)``."""
         self._check(classes, seeds)
         steps = self._steps()
 
@@ -57,14 +57,14 @@ class LatentGenerator:
         return self._all(draw, len(seeds))
 
     def reconstruct(self, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Images through the autoencoder and back, ``(n, size, size)``."""
+        """Encode and decode images with the autoencoder, ``(n, size, size)``."""
         self._check_images(images)
         return self._all(lambda part: self._decoded(self._encoded(_filled(images[part]))), len(images))
 
     def vary(
         self, images: NDArray[np.uint8], classes: Sequence[int], strength: float, seeds: Sequence[int]
     ) -> NDArray[np.uint8]:
-        """Image to image, ``(n, size, size)``."""
+        """Image-to-image, ``(n, size, size)``."""
         self._check_images(images)
         self._check(classes, seeds)
         if len(images) != len(seeds):
@@ -82,7 +82,7 @@ class LatentGenerator:
         return self._all(draw, len(seeds))
 
     def _all(self, draw: Callable[[slice], Tensor], count: int) -> NDArray[np.uint8]:
-        """Batch by batch; on a CPU each in one thread, as sums of several depend on how many."""
+        """Compute batch by batch; on a CPU batches run in parallel, each in one thread."""
         images = np.empty((count, self.size, self.size), np.uint8)
 
         def put(part: slice) -> None:
@@ -91,10 +91,11 @@ class LatentGenerator:
 
         before = torch.get_num_threads()
         threads = before if self.device.type == "cpu" else 1
+        # One torch thread per batch: the order of sums, and so the bytes, depends on the number of threads.
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             for _ in pool.map(put, _parts(count)):
                 pass
-        # What a thread sets for itself becomes the default of later ones.
+        # set_num_threads() in a worker also changes the default of later threads.
         torch.set_num_threads(before)
         return images
 
@@ -107,12 +108,14 @@ class LatentGenerator:
         facts = self.networks.denoiser.config
         side = (facts.sample_size,) * 2 if isinstance(facts.sample_size, int) else tuple(facts.sample_size)
         shape = (facts.in_channels, *side)
+        # CPU generators, one per image: CUDA generators give other numbers, and images must not share a
+        # stream.
         return torch.stack(
             [torch.randn(shape, generator=torch.Generator().manual_seed(int(seed))) for seed in seeds]
         )
 
     def _denoised(self, latents: Tensor, classes: Sequence[int], steps: Tensor) -> Tensor:
-        """Latents of images from noisy ones, step by step."""
+        """Denoise latents step by step."""
         latents = latents.to(self.device)
         labels = self._labels(classes)
         for step in steps:
@@ -127,7 +130,7 @@ class LatentGenerator:
         return labels.to(self.device)
 
     def _encoded(self, images: NDArray[np.uint8]) -> Tensor:
-        """Normalised latents, the most likely ones."""
+        """Normalized latents: the mode of the encoder's distribution."""
         encoder = self.networks.autoencoder
         pixels = to_range(images).to(self.device).expand(-1, encoder.config.in_channels, -1, -1)
         mean, deviation = scale_of(encoder)
@@ -161,10 +164,11 @@ class LatentGenerator:
 def guided_prediction(
     denoiser: Any, latents: Tensor, step: Tensor, labels: Tensor | None, guidance: float
 ) -> Tensor:
-    """What the denoiser predicts, pushed away from its prediction without a class (Ho and Salimans 2022)."""
+    """Classifier-free guidance (Ho and Salimans 2022)."""
     if labels is None or guidance == 1:
         alone: Tensor = denoiser(latents, step, labels).sample
         return alone
+    # The last class embedding was trained with omitted labels and means "no class".
     none = torch.full_like(labels, denoiser.config.num_class_embeds - 1)
     both = denoiser(torch.cat([latents, latents]), step, torch.cat([labels, none])).sample
     known, unknown = both.chunk(2)
@@ -172,12 +176,12 @@ def guided_prediction(
 
 
 def to_range(images: NDArray[np.uint8]) -> Tensor:
-    """Bytes ``(n, side, side)`` as an autoencoder sees them, ``(n, 1, side, side)`` in [-1, 1]."""
+    """Scale bytes ``(n, side, side)`` to ``(n, 1, side, side)`` in [-1, 1]."""
     return torch.from_numpy(np.array(images, np.float32))[:, None] / 127.5 - 1
 
 
 def to_pixels(decoded: Tensor) -> Tensor:
-    """Numbers of an autoencoder ``(n, channels, side, side)`` as bytes, ``(n, side, side)``."""
+    """Scale autoencoder output ``(n, channels, side, side)`` to bytes ``(n, side, side)``."""
     return ((decoded.float().mean(1) + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
 
 
@@ -187,7 +191,7 @@ def _parts(count: int) -> Iterator[slice]:
 
 
 def _filled(values: Any) -> Any:
-    """As many as the networks always see; what is added is cut off again."""
+    """Pad to the constant batch size; callers cut the padding off."""
     missing = BATCH - len(values)
     if not missing:
         return values

@@ -1,4 +1,4 @@
-"""From a table and a recipe to a generator's folder."""
+"""Train a generator from a table and a recipe."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class GeneratorTrainingResult:
-    """What a training made.
+    """Result of a training.
 
     Attributes
     ----------
     digest
-        Of the model folder; empty in processes other than the first.
+        Digest of the model folder; empty in processes other than the first.
     counts, classes
-        Images and patients of all parts by name, images by class.
+        Number of images and patients by part, and of images by class.
     excluded
-        Rows that were not used, by reason.
+        Number of unused rows by reason.
     log
-        One entry a checkpoint.
+        One entry per checkpoint.
     """
 
     digest: str
@@ -78,7 +78,7 @@ class GeneratorTrainingResult:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What is trained on what, and where."""
+    """Recipe, initial model, data and context of a training."""
 
     recipe: Recipe
     start: InitialModel
@@ -102,30 +102,40 @@ def train_generator(
     labels
         Rows of the split to train on.
     column
-        Of the table, with the class of each image; without one the generator has no classes.
+        Column with the class of each image; None for a generator without classes.
+    recipe
+        The recipe.
     pipeline
-        A generator or a diffusers pipeline to go on from: its autoencoder stays as it is, its denoiser learns
-        on, and its size and schedule count in place of the recipe's.
+        Generator or diffusers pipeline to continue from: its autoencoder is kept, its denoiser is trained
+        further, and its size and schedule replace those of the recipe.
     output
-        Folder of the model. What an unfinished training needs, and the sheets of images, lie beside it in the
-        folder of the same name that ends in ``.training``; the same call goes on from there.
+        Folder of the model. Checkpoints and contact sheets are stored next to it, in the folder of the same
+        name with the suffix ``.training``, from which the same call resumes.
+    hears, stops
+        Progress and cancellation.
+
+    Returns
+    -------
+    GeneratorTrainingResult
+        The result; without a digest in processes other than the first.
 
     Raises
     ------
     UsageError
-        If a model is in the output; if the images are of mixed modalities, too small or of one patient; if
-        classes are missing or fewer than two are left; if the loss is no number; or if an unfinished training
-        of something else lies beside the output.
+        If the output contains a model; if the images are of mixed modalities, too small or of one patient; if
+        classes are missing or fewer than two are left; if the loss is not finite; or if an unfinished
+        training of something else is next to the output.
     IntegrityError
-        If the checkpoint or the pipeline is damaged, or its weights are of another architecture.
+        If the checkpoint or pipeline is damaged, or its weights are of another architecture.
     """
     unfinished = unfinished_beside(output)
     machine = open_accelerator(recipe.precision)
     hears = machine.hears(hears)
-    # What is no pipeline is refused before hours of reading.
+    # Reject an invalid pipeline before hours of reading.
     before = trained_on_dataset(training_of(pipeline)) if pipeline else frozenset()
     parted = split_dataset(labels, column, recipe.seed, hears, stops)
     classes = len(set(parted.classes.values()))
+    # Before the networks are built: random weights must follow from the seed.
     torch.manual_seed(recipe.seed)
     start = start_from_pipeline(pipeline, classes, before) if pipeline else start_from_recipe(recipe, classes)
     predicted = replace(recipe.denoiser, prediction=prediction_of(start.schedule))
@@ -143,13 +153,14 @@ def train_generator(
     if not machine.first:
         return made
     digest = write_folder(output, _content(task, config, made, samples), FILES)
+    # These files contain images and latents of patients; contact sheets remain for review.
     for name in (PREPROCESSED, FILE, *(path.name for path in unfinished.glob("latents.npy*"))):
         (unfinished / name).unlink(missing_ok=True)
     return replace(made, digest=digest)
 
 
 def _trained(task: _Task) -> tuple[GeneratorConfig, tuple[Mapping[str, float], ...], bytes]:
-    """Both parts, from the checkpoint where there is one; the networks of the start hold the result."""
+    """Run both stages, from the checkpoint if there is one; the networks are trained in place."""
     recipe, start, place = task.recipe, task.start, task.place
     stored = read_checkpoint(place.folder, place.made_by)
     position, tensors = stored if stored is not None else (Position(), {})
@@ -158,6 +169,7 @@ def _trained(task: _Task) -> tuple[GeneratorConfig, tuple[Mapping[str, float], .
         position = replace(position, phase=1)
         place.machine.placed(start.autoencoder).eval().requires_grad_(False)
     elif position.phase == 0:
+        # The autoencoder is not trained yet: latents of an earlier attempt do not belong to it.
         (place.folder / "latents.npy").unlink(missing_ok=True)
         first = AutoencoderStage(start.autoencoder, recipe, task.material, place.machine)
         if tensors:
@@ -192,7 +204,7 @@ def _latents(task: _Task) -> Latents:
 
 
 def _config(task: _Task, latents: Latents) -> GeneratorConfig:
-    """What the generator will be; the autoencoder gets to know how its latents are normalised."""
+    """Configuration of the generator; registers the normalization of the latents in the autoencoder."""
     start, recipe = task.start, task.recipe
     scale = {"latents_mean": latents.mean.tolist(), "latents_std": latents.deviation.tolist()}
     start.autoencoder.register_to_config(**scale)
@@ -242,7 +254,7 @@ def _saved(network: AutoencoderKL | UNet2DModel) -> bytes:
 
 
 def _made_by(recipe: Recipe, start: InitialModel, learned: GeneratorDataset) -> str:
-    """Digest of all that decides what a training makes."""
+    """Digest of everything that determines the result; a checkpoint is resumed only if it is equal."""
     facts = {
         "recipe": asdict(recipe),
         "start": start.digest,

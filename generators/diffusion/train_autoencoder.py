@@ -1,4 +1,4 @@
-"""The first part of a training: an autoencoder that makes images small."""
+"""First training stage: the autoencoder."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from medsanitize.verifiers.reid.training.checkpoint import group, grouped, load_
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-# Images of the patients kept back that are measured at a checkpoint.
+# Held-out images evaluated at a checkpoint.
 _MEASURED = 64
 
 
 class RoundTrip(nn.Module):
-    """Through an autoencoder and back in one call, as averaging over processes wants it."""
+    """Encode and decode in one ``forward``, which distributed data parallel requires."""
 
     def __init__(self, autoencoder: AutoencoderKL) -> None:
         super().__init__()
         self.autoencoder = autoencoder
 
     def forward(self, images: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The images again, and mean and log variance of their latents."""
+        """Return the reconstruction, and mean and log variance of the latents."""
         seen = images.expand(-1, self.autoencoder.config.in_channels, -1, -1)
         there = self.autoencoder.encode(seen).latent_dist
         latents = there.mean + there.std * noise
@@ -39,7 +39,7 @@ class RoundTrip(nn.Module):
 
 
 class AutoencoderStage:
-    """See ``stages.Stage``."""
+    """Implements ``training_loop.TrainingStage``."""
 
     name, number = "autoencoder", 0
 
@@ -68,13 +68,14 @@ class AutoencoderStage:
             )
 
     def choices(self) -> int:
-        """Images to learn from."""
+        """Number of training images."""
         return len(self._material.fit)
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
-        """Learn from one batch."""
+        """Train on one batch and return its losses."""
         chosen = self._material.squares[self._material.fit[places]]
         share = self._machine.share(places)
+        # Augmented before the split, so that the numbers drawn do not depend on the number of processes.
         images = augment_batch(to_range(chosen), draw)[share].to(self._machine.device)
         noise = torch.randn(self._latent_shape(len(places)), generator=draw)[share].to(images.device)
         self._set_rate(step)
@@ -87,6 +88,7 @@ class AutoencoderStage:
         )
         fooling = self._judge is not None and step >= self._how.adversarial_from
         if fooling and self._judge is not None:
+            # The generator's loss must not leave gradients in the discriminator.
             self._judge.requires_grad_(False)
             losses["fooling"] = -self._judge(again.float().mean(1, keepdim=True)).mean()
             total = total + self._how.adversarial * losses["fooling"]
@@ -100,7 +102,7 @@ class AutoencoderStage:
         return losses
 
     def held(self) -> float:
-        """Loss without noise on images of patients held out."""
+        """Loss on held-out images, without noise."""
         places = self._material.held[:_MEASURED]
         self.network.eval()
         sums = 0.0
@@ -115,20 +117,21 @@ class AutoencoderStage:
         return sums / len(places)
 
     def keep(self) -> None:
-        """Remember the weights."""
+        """Store the current weights as the best."""
+        # Without early stopping the last weights are the result.
         if self._patient:
             self._best = {
                 name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()
             }
 
     def end(self) -> None:
-        """Take the best weights where they were remembered, and learn no more."""
+        """Load the best weights, if stored, and freeze the network."""
         if self._best:
             self.network.load_state_dict(self._best)
         self.network.eval().requires_grad_(False)
 
     def tensors(self) -> dict[str, Tensor]:
-        """State of everything that learns."""
+        """State of networks and optimizers."""
         judge: dict[str, Any] = {}
         if self._judge is not None:
             judge = {
@@ -143,7 +146,7 @@ class AutoencoderStage:
         )
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take what ``tensors`` gave."""
+        """Restore the state returned by ``tensors``."""
         self.network.load_state_dict(group(tensors, "autoencoder"))
         load_optimizer(self._optimizer, group(tensors, "optimizer"))
         self._best = group(tensors, "best")
@@ -152,7 +155,7 @@ class AutoencoderStage:
             load_optimizer(self._judge_optimizer, group(tensors, "judge_optimizer"))
 
     def images(self) -> NDArray[np.uint8]:
-        """Images of patients held out above what came out; contains PHI."""
+        """Held-out images above their reconstructions; contains PHI."""
         places = self._material.held[:COLUMNS]
         originals = np.asarray(self._material.squares[places])
         images = to_range(originals).to(self._machine.device)
@@ -183,7 +186,7 @@ class AutoencoderStage:
         return count, facts.latent_channels, side, side
 
     def _set_rate(self, step: int) -> None:
-        """Halved over the last fifth, once more over the last tenth and twentieth."""
+        """Halve the learning rate for the last 20 %, again for the last 10 % and for the last 5 %."""
         left = 1 - step / self.steps
         share = 0.125 if left < 0.05 else 0.25 if left < 0.1 else 0.5 if left < 0.2 else 1.0
         for parameters in self._optimizer.param_groups:

@@ -1,4 +1,4 @@
-"""The second part of a training: a denoiser of latents that knows the class."""
+"""Second training stage: the class-conditional denoiser of latents."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-# Latents of patients kept back that are measured at a checkpoint, each at as many steps of the noise.
+# Held-out latents evaluated at a checkpoint, each at this many timesteps.
 _MEASURED, _AT = 32, 4
 
 
 class DenoiserStage:
-    """See ``stages.Stage``."""
+    """Implements ``training_loop.TrainingStage``."""
 
     name, number = "denoiser", 1
 
@@ -55,14 +55,15 @@ class DenoiserStage:
         self._best: dict[str, Tensor] = {}
 
     def choices(self) -> int:
-        """Latents to learn from: every copy of every image."""
+        """Number of training latents: every copy of every image."""
         return len(self._latents.fit) * int(self._latents.fit.shape[1])
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
-        """Learn from one batch."""
+        """Train on one batch and return its loss."""
         images, copies = np.divmod(np.array(places), self._latents.fit.shape[1])
         latents = self._normalised(self._latents.fit[images, copies])
         labels = torch.from_numpy(self._material.classes[self._material.fit[images]])
+        # Omitted labels train the "no class" embedding that guidance needs.
         labels[torch.rand(len(labels), generator=draw) < self._how.dropped] = len(self._config.classes)
         noise = torch.randn(latents.shape, generator=draw)
         steps = torch.randint(
@@ -83,10 +84,11 @@ class DenoiserStage:
         return {"loss": loss}
 
     def held(self) -> float:
-        """Loss of the averaged weights on patients held out, at fixed noise."""
+        """Loss of the averaged weights on held-out latents, at fixed noise."""
         count = min(_MEASURED, len(self._latents.held))
         latents = self._normalised(self._latents.held[:count]).repeat(_AT, 1, 1, 1)
         labels = torch.from_numpy(self._material.classes[self._material.held[:count]]).repeat(_AT)
+        # The same noise at every checkpoint: otherwise its variation would hide that of the loss.
         draw = torch.Generator().manual_seed(0)
         noise = torch.randn(latents.shape, generator=draw)
         most = self._networks.schedule.config.num_train_timesteps
@@ -100,7 +102,7 @@ class DenoiserStage:
         return sums / len(labels)
 
     def keep(self) -> None:
-        """Remember the averaged weights."""
+        """Store the averaged weights as the best."""
         if self._patient:
             with self._averaged():
                 self._best = {
@@ -108,7 +110,7 @@ class DenoiserStage:
                 }
 
     def end(self) -> None:
-        """Take the best averaged weights where they were remembered, else the last ones."""
+        """Load the best averaged weights, if stored, else the last ones."""
         if self._best:
             self.network.load_state_dict(self._best)
         else:
@@ -116,7 +118,7 @@ class DenoiserStage:
         self.network.eval().requires_grad_(False)
 
     def tensors(self) -> dict[str, Tensor]:
-        """State of everything that learns, and the autoencoder's."""
+        """State of networks, optimizer and average, including the frozen autoencoder."""
         average = {str(number): value for number, value in enumerate(self._average.shadow_params)}
         average["steps"] = torch.tensor(self._average.optimization_step)
         return grouped(
@@ -128,7 +130,7 @@ class DenoiserStage:
         )
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take what ``tensors`` gave."""
+        """Restore the state returned by ``tensors``."""
         self.network.load_state_dict(group(tensors, "denoiser"))
         load_optimizer(self._optimizer, group(tensors, "optimizer"))
         average = group(tensors, "average")
@@ -138,7 +140,7 @@ class DenoiserStage:
         self._best = group(tensors, "best")
 
     def images(self) -> NDArray[np.uint8]:
-        """Samples, a row a class."""
+        """Samples, one row per class."""
         rows = min(max(1, len(self._config.classes)), ROWS)
         with self._averaged():
             made = LatentGenerator("", self._config, self._networks, self._machine.device).sample(
@@ -163,7 +165,7 @@ class DenoiserStage:
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:
-        """The averaged weights in the network while the block runs."""
+        """Use the averaged weights within the context."""
         self.network.eval()
         self._average.store(self.network.parameters())
         self._average.copy_to(self.network.parameters())

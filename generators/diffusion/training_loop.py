@@ -1,4 +1,4 @@
-"""The loop that both parts of a training go through: steps, checkpoints, signals, the log."""
+"""Training loop of both stages: steps, checkpoints, cancellation, log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DIVERGED = UsageError(
 
 
 class TrainingStage(Protocol):
-    """A part of the training."""
+    """A stage of the training."""
 
     name: str
     number: int
@@ -34,27 +34,27 @@ class TrainingStage(Protocol):
     batch: int
 
     def choices(self) -> int:
-        """How many images there are to choose a batch from."""
+        """Number of items to select a batch from."""
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
-        """Learn from one batch; its losses by name."""
+        """Train on one batch and return its losses by name."""
 
     def held(self) -> float:
-        """Loss on the patients held out, the same noise every time."""
+        """Loss on held-out patients, with the same noise every time."""
 
     def keep(self) -> None:
-        """Remember the weights of now as the best."""
+        """Store the current weights as the best."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that is needed to go on from here."""
+        """State from which the stage can resume."""
 
     def images(self) -> NDArray[np.uint8]:
-        """A sheet to look at, ``(rows, columns, side, side)``."""
+        """Contact sheet for review, ``(rows, columns, side, side)``."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageContext:
-    """Where an unfinished training lies, what made it, on what it runs, and who listens."""
+    """Folder, task digest, devices, progress and cancellation of a training."""
 
     folder: Path
     made_by: str
@@ -65,7 +65,7 @@ class StageContext:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Steps between checkpoints, checkpoints between sheets and without a better loss; the seed."""
+    """Steps between checkpoints, checkpoints between sheets, patience in checkpoints, and seed."""
 
     every: int
     grids: int
@@ -76,15 +76,33 @@ class Schedule:
 def run_stage(
     stage: TrainingStage, position: Position, sums: dict[str, Tensor], pace: Schedule, place: StageContext
 ) -> Position:
-    """Go from a position to the end of a part; returns the beginning of the next.
+    """Run a stage from a position to its end.
 
-    Every random choice is a function of the seed and the step, so that an interrupted training ends with the
-    weights of an uninterrupted one (on a CPU; a GPU adds in no fixed order).
+    All random choices follow from seed and step, so that on a CPU an interrupted training gives the same
+    weights as an uninterrupted one; on a GPU the order of sums is not fixed.
 
     Parameters
     ----------
+    stage
+        The stage.
+    position
+        Where to start.
     sums
-        Of the losses since the last checkpoint that was planned.
+        Sums of the losses since the last scheduled checkpoint.
+    pace
+        Intervals and seed.
+    place
+        Folder, devices, progress and cancellation.
+
+    Returns
+    -------
+    Position
+        The beginning of the next stage.
+
+    Raises
+    ------
+    UsageError
+        If a loss or weight is not finite.
     """
     place.hears.stage(stage.name, stage.steps)
     place.hears.advance(position.step)
@@ -93,6 +111,7 @@ def run_stage(
             break
         if place.machine.stopping(place.stops, step):
             _save(stage, replace(position, step=step), sums, place)
+            # Another process may have got the signal: this one must stop too.
             place.stops.number = place.stops.number or signal.SIGTERM
             place.stops.check()
         for name, loss in _learn(stage, step, pace.seed).items():
@@ -111,16 +130,17 @@ def run_stage(
 
 
 def _learn(stage: TrainingStage, step: int, seed: int) -> Mapping[str, Tensor]:
-    """One step, whose every random choice its number decides."""
+    """Run one step with random choices that follow from its number."""
     key = np.random.SeedSequence((seed, stage.number, step))
     places = np.random.default_rng(key).integers(0, stage.choices(), stage.batch).tolist()
     one, other = (int(word) for word in key.generate_state(2))
+    # For dropout, which uses the global PRNG.
     torch.manual_seed(one)
     return stage.step(step, places, torch.Generator().manual_seed(other))
 
 
 def _judged(stage: TrainingStage, position: Position, means: Mapping[str, float], held: float) -> Position:
-    """Log what was measured; the best weights are remembered."""
+    """Log the losses and update the best weights."""
     if not all(math.isfinite(value) for value in (*means.values(), held)):
         raise DIVERGED
     better = position.best is None or held < position.best
@@ -132,7 +152,7 @@ def _judged(stage: TrainingStage, position: Position, means: Mapping[str, float]
 
 
 def _look(stage: TrainingStage, position: Position, pace: Schedule, place: StageContext) -> None:
-    """Tell how it stands, and every so often write a sheet."""
+    """Report progress, and write a contact sheet at its interval."""
     entry = position.log[-1]
     losses = ", ".join(f"{name} {entry[name]:.4f}" for name in entry if name not in ("part", "step"))
     place.hears.message(f"{stage.name}, step {position.step:,} of {stage.steps:,}: {losses}")
@@ -144,9 +164,10 @@ def _look(stage: TrainingStage, position: Position, pace: Schedule, place: Stage
 
 
 def _save(stage: TrainingStage, position: Position, sums: Mapping[str, Tensor], place: StageContext) -> None:
-    """Write a checkpoint; one that is no number anywhere would take the place of a good one."""
+    """Write a checkpoint, unless a value is not finite: it would replace a usable one."""
     tensors = {**stage.tensors(), **grouped(sums=sums)}
     broken = not all(bool(torch.isfinite(one).all()) for one in tensors.values())
+    # Averaged, so that all processes raise together instead of waiting for each other.
     if place.machine.mean({"broken": float(broken)})["broken"]:
         raise DIVERGED
     if place.machine.first:
