@@ -1,8 +1,8 @@
-"""Aperio SVS, of ScanScope and of GT450: description made anew from geometry, magnification and resolution.
+"""Aperio SVS of ScanScope and GT450 scanners: the description is rebuilt from its technical values.
 
-OpenSlide reads a file as Aperio when the first description begins with ``Aperio``; levels are tiled, the
-second page in strips is the thumbnail, other pages in strips are label and macro, which ScanScope names in
-the second line of the description and GT450 marks by NewSubfileType 1 and 9 alone.
+OpenSlide reads a file as Aperio if the first description begins with ``Aperio``. Levels are tiled, the second
+page, if in strips, is the thumbnail, other pages in strips are label and macro. ScanScope names these in the
+second line of the description, GT450 marks them only by NewSubfileType 1 and 9.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _LABEL_OR_MACRO = frozenset([1, _MACRO])
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether the first page says that it is Aperio's."""
+    """Return whether the first description begins with ``Aperio``."""
     return view.said(DESCRIPTION).startswith("Aperio")
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """Levels and thumbnail as they are, with a new description; label, macro and all else left behind.
+    """Plan a slide of the levels and the thumbnail with new descriptions.
 
     Raises
     ------
-    Refused
-        The structure contradicts itself, or has no pyramid.
+    Quarantined
+        ``slide-without-levels``, or the structure is inconsistent.
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
@@ -58,6 +58,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     for index, directory in enumerate(tiff.directories):
         shape = read_shape(tiff, directory)
         role = _role(index, shape, base)
+        # Whatever its name, the second page is the thumbnail for readers, never the macro.
         if role == "drop" and index > 1 and _is_macro(tiff, directory, shape):
             macros.append(directory)
         if role == "drop" or (role == "thumbnail" and rules.thumbnail == "drop"):
@@ -68,7 +69,8 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
         counts["C:slide-description"] = counts.get("C:slide-description", 0) + 1
         if role == "level":
             levels.append((shape.width, shape.height))
-    if rules.label == "replace" and len(pages) > 1:  # a second page would be taken for the thumbnail
+    # Directly after a single level, readers would take the label (and below the macro) for the thumbnail.
+    if rules.label == "replace" and len(pages) > 1:
         width, height = label_size(name.instance)
         described = f"Aperio Image Library\nlabel {width}x{height}"
         pages.append(label_page(tiff.dialect, name.instance, described))
@@ -93,20 +95,20 @@ def _role(index: int, shape: ImageShape, base: ImageShape) -> str:
 
 
 def _is_macro(tiff: PyramidTiff, directory: Directory, shape: ImageShape) -> bool:
-    """Whether a page in strips is called a macro; where it is called nothing, whether it is marked as one."""
+    """Return whether a page in strips is named ``macro`` or, without a name, marked as one."""
     lines = tiff.text(directory, DESCRIPTION).split("\n")
     name = lines[1].split(" ")[0].strip().lower() if len(lines) > 1 else ""
     return not shape.tiled and (name == "macro" or (not name and shape.subfile == _MACRO))
 
 
 def _keys(description: str) -> dict[str, str]:
-    """The pairs behind the first bar, of those that have one ``=``."""
+    """Return the ``key=value`` pairs after the first ``|``."""
     pairs = (part.split("=", 1) for part in description.split("|")[1:] if "=" in part)
     return {key.strip(): value.strip() for key, value in pairs}
 
 
 def _description(tiff: PyramidTiff, directory: Directory, rules: WholeSlides) -> str:
-    """``Aperio``, geometry, magnification and resolution: nothing else of what the source said."""
+    """Build a description from the source's geometry, magnification and resolution only."""
     given = tiff.text(directory, DESCRIPTION)
     head = given.split("|", 1)[0]
     found = _GEOMETRY.search(head)

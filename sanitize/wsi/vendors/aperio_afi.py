@@ -1,7 +1,7 @@
-"""Aperio AFI: an XML list that names one SVS for each channel of a fluorescence scan, beside it.
+"""Aperio AFI: an XML list of SVS files in the same folder, one per channel of a fluorescence scan.
 
-Readers go by the elements ``Path`` alone, in their order, and take the name of a channel from behind the last
-underscore of the file's name, or from the description of the SVS.
+Readers use only the ``Path`` elements, in their order. They take the name of a channel from the part of the
+file name after the last underscore, or from the description of the SVS.
 """
 
 from __future__ import annotations
@@ -28,14 +28,22 @@ _VERBATIM = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether it is XML that lists images, and is called ``.afi`` or names an SVS."""
+    """Return whether the file is an XML image list and has the suffix ``.afi`` or names an SVS."""
+    # NUL bytes are removed so that one comparison serves UTF-8 and UTF-16.
     head = bytes(view.data[:_HEAD]).replace(b"\0", b"").lstrip(_BEFORE_TEXT)
     named = view.files[0].name.lower().endswith(".afi") or _SUFFIX.encode() in head.lower()
     return named and head.startswith(b"<") and f"<{_ROOT}".encode() in head
 
 
 def companions(listed: bytes) -> frozenset[str]:
-    """Names of the SVS files that the list names in its own folder, even where its XML is broken."""
+    """Return the names of the SVS files in the same folder that an AFI lists, even if its XML is invalid.
+
+    Parameters
+    ----------
+    listed : bytes
+        Content of the AFI file.
+    """
+    # Inventory must find the files of a damaged slide too, else each SVS would become a slide of its own.
     wide = listed[:2] in (b"\xff\xfe", b"\xfe\xff")
     content = listed[:_MOST_BYTES].decode("utf-16" if wide else "utf-8", "replace")
     verbatim = (_VERBATIM.fullmatch(given.strip()) for given in _PATH.findall(content))
@@ -45,15 +53,17 @@ def companions(listed: bytes) -> frozenset[str]:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """Every SVS as `aperio` has it, under a new name, and a list made anew; identifiers left behind.
+    """Plan every SVS as `aperio` does, under a new name, and a new list.
 
     Raises
     ------
-    Refused
-        ``slide-file-elsewhere``: a name leads out of the folder; ``slide-file-missing``;
-        ``slide-not-supported``: a named file is no SVS, or it is to be wiped; or what `aperio` names.
+    Quarantined
+        ``slide-file-elsewhere`` if a name leads out of the folder; ``slide-file-missing``;
+        ``slide-not-supported`` if a named file is not an SVS, or to wipe the slide in place; otherwise as
+        in `aperio`.
     """
-    if view.untouched:  # its SVS can be wiped, each by itself
+    # The SVS files can be wiped individually.
+    if view.untouched:
         raise Quarantined("slide-not-supported", "structure")
     index = {file.name: number for number, file in enumerate(view.files) if number}
     paths = _paths(view)
@@ -86,7 +96,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
 
 
 def _paths(view: SlideView) -> list[str]:
-    """The distinct names that the list gives, in its order."""
+    """Return the distinct file names of the list, in its order."""
     if len(view.data) > _MOST_BYTES:
         raise Quarantined("slide-description-too-large", "description")
     root = parse_xml(bytes(view.data))
@@ -97,7 +107,8 @@ def _paths(view: SlideView) -> list[str]:
 
 
 def _leaves(path: str) -> bool:
-    """Whether a name may lead out of the folder, on any system."""
+    """Return whether a name may lead out of the folder."""
+    # Separators of all systems: a list made on Windows must not be harmless only on Linux.
     return path in ("", ".", "..") or any(one in path for one in "/\\:\0")
 
 
@@ -109,5 +120,5 @@ def _channel(view: SlideView, file: int, rules: WholeSlides, name: SlideName) ->
 
 
 def _from(pieces: tuple[Piece, ...], file: int) -> tuple[Piece, ...]:
-    """The same pieces, copied from the file of that number."""
+    """Let the copies among the pieces refer to the file with index ``file``."""
     return tuple(piece._replace(file=file) if isinstance(piece, Copy) else piece for piece in pieces)

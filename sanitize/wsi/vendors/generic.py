@@ -1,4 +1,4 @@
-"""Pyramidal TIFF of no vendor: tiled pages that are reductions of the first one, and nothing said."""
+"""Generic pyramidal TIFF: tiled pages that are reductions of the first one, without a description."""
 
 from __future__ import annotations
 
@@ -16,27 +16,41 @@ from medsanitize.sanitize.wsi.tiff_pages import copy_page, is_reduction, read_sh
 
 NAME = "generic-tiff"
 _MICROMETRES = {2: 25400.0, 3: 10000.0}
-"""Micrometres in the unit of tag 296: inch, centimetre."""
+"""Micrometers per ResolutionUnit (tag 296): inch, centimeter."""
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether it is a TIFF whose first page is tiled. Ask this module last: every vendor's TIFF may be."""
+    """Return whether the file is a TIFF whose first page is tiled; to be tried after all vendors."""
     return looks_like_tiff(view.data) and read_shape(*_first(view)).tiled
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """The tiled pages with the tags that decoding needs, and their resolution.
+    """Plan a slide of the tiled pages with the tags that decoding needs, and their resolution.
 
     Raises
     ------
-    Refused
-        The structure contradicts itself, or has no tiled page.
+    Quarantined
+        ``slide-without-levels``, or the structure is inconsistent.
     """
     return plan_pyramid(view, rules, NAME)
 
 
 def plan_pyramid(view: SlideView, rules: WholeSlides, vendor: str) -> EditPlan:
-    """Keep every tiled page that is a reduction of the first one; all else is left behind."""
+    """Plan a slide of the tiled pages that are reductions of the first one.
+
+    Parameters
+    ----------
+    view : SlideView
+    rules : WholeSlides
+        The policy's section ``wsi``.
+    vendor : str
+        Name of the format in the manifest.
+
+    Raises
+    ------
+    Quarantined
+        ``slide-without-levels``, or the structure is inconsistent.
+    """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
     base = read_shape(tiff, tiff.directories[0])
@@ -56,8 +70,9 @@ def plan_pyramid(view: SlideView, rules: WholeSlides, vendor: str) -> EditPlan:
 
 
 def read_mpp(tiff: PyramidTiff, directory: Directory) -> float | None:
-    """Micrometres a pixel from XResolution, where a page gives it with a unit."""
+    """Return micrometers per pixel from XResolution, None if it is absent or has no unit."""
     field = directory.fields.get(282)
+    # TIFF 6.0: without the tag, the unit is the inch.
     unit = _MICROMETRES.get(tiff.number(directory, 296, 2) or 0)
     if field is None or (field.type, field.count) != (5, 1) or unit is None:
         return None

@@ -1,7 +1,7 @@
-"""Hamamatsu NDPI: one JPEG a page, restart markers indexed by the page, lens below zero for macro and map.
+"""Hamamatsu NDPI: one JPEG per page with an index of its restart markers; macro and map have a negative lens.
 
-OpenSlide takes a page for a level when its lens (65421) is above zero, and reads the index of restart
-markers (65426, 65432), whose positions move with what is cut from the JPEG's header.
+OpenSlide takes a page for a level if its lens (tag 65421) is positive, and reads the index of restart markers
+(tags 65426 and 65432), whose positions move when segments of the JPEG header are removed.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ NAME = "hamamatsu"
 _LENS, _STARTS, _STARTS_HIGH, _MODEL = 65421, 65426, 65432, 272
 _PLACES = (65422, 65423, 65424)
 _FLOAT, _SLONG = 11, 9
+# The map, which shows where was scanned, has -2.
 _MACRO = -1.0
-"""Lens of the macro; that of the map is below."""
 _MODELS = ("NanoZoomer", "C9600-12", "C10730-12", "C12740", "C13210", "C13220", "C13239-01", "C16300")
 _COUNT = "C:slide-description"
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether the file bears Hamamatsu's flag."""
+    """Return whether the TIFF is of the NDPI variant."""
     return looks_like_tiff(view.data) and view.tiff.dialect.kind == "ndpi"
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """Levels with lens, place and restart index; macro, map, property map and all texts left behind.
+    """Plan a slide of the levels with lens, position and restart index; texts and property map are removed.
 
     Raises
     ------
-    Refused
-        The structure contradicts itself, or has no level.
+    Quarantined
+        ``slide-without-levels``, or the structure is inconsistent.
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
@@ -72,6 +72,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         pages.append(macro_page(tiff.dialect, macro, marks))
     said = (_mpp(tiff, tiff.directories[0]), max(lenses))
     kept = (macro.digest,) if macro else ()
+    # Focal planes repeat the size of their level.
     facts = SlideFacts(NAME, tuple(dict.fromkeys(levels)), *said, macros=kept)
     return EditPlan((tiff_file(".ndpi", tiff.dialect, pages),), facts, counts | cleaner.rules)
 
@@ -94,6 +95,7 @@ def _page(tiff: PyramidTiff, directory: Directory, cleaner: TileCleaner, rules: 
     if rules.scanner == "model" and model in _MODELS:
         also[_MODEL] = ascii_value(model)
     page = copy_page(tiff, directory, cleaner, also=also)
+    # The restart index is relative to the one strip that holds the page's JPEG.
     if len(page.segments) != 1:
         raise Quarantined("tiff-structure", "structure")
     page.values.update(_starts(tiff, directory, page.segments[0]))
@@ -101,7 +103,10 @@ def _page(tiff: PyramidTiff, directory: Directory, cleaner: TileCleaner, rules: 
 
 
 def _starts(tiff: PyramidTiff, directory: Directory, strip: tuple[Piece, ...]) -> dict[int, FieldValue]:
-    """The index of restart markers, moved by what was cut before the image data; none if it is wrong."""
+    """Return the index of restart markers, moved by what was removed before the image data.
+
+    An index that is inconsistent is left out: readers then search the markers themselves.
+    """
     import numpy as np
 
     low, high = (tiff.numbers(directory, tag) for tag in (_STARTS, _STARTS_HIGH))
@@ -125,7 +130,7 @@ def _starts(tiff: PyramidTiff, directory: Directory, strip: tuple[Piece, ...]) -
 
 
 def _mpp(tiff: PyramidTiff, directory: Directory) -> float | None:
-    """Micrometres a pixel from XResolution in pixels a centimetre."""
+    """Return micrometers per pixel from XResolution, which NDPI gives in pixels per centimeter."""
     field = directory.fields.get(282)
     if field is None or (field.type, field.count) != (5, 1) or tiff.number(directory, 296) != 3:
         return None

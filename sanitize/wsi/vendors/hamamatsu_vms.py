@@ -1,4 +1,4 @@
-"""Hamamatsu VMS: an INI that names a grid of JPEGs, a map and a macro, beside it in the same folder.
+"""Hamamatsu VMS: an INI file that names a grid of JPEG files, a map and a macro in the same folder.
 
 OpenSlide reads the grid's file names, the number of layers, columns and rows, the lens and the physical size.
 """
@@ -34,13 +34,24 @@ _MOST_BYTES = 1 << 20
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether it is the INI of a VMS."""
+    """Return whether the file is the INI file of a VMS slide."""
     head = bytes(view.data[:4096])
     return _SECTION.encode() in head.splitlines()[:3] or head.startswith(_SECTION.encode())
 
 
 def companions(ini: bytes) -> frozenset[str]:
-    """Names of the files that the INI says belong to the slide, all in its own folder."""
+    """Return the names of the files in the same folder that belong to the slide.
+
+    Parameters
+    ----------
+    ini : bytes
+        Content of the INI file.
+
+    Raises
+    ------
+    Quarantined
+        ``slide-description-too-large``.
+    """
     return frozenset(
         value
         for key, value in _pairs(ini).items()
@@ -49,12 +60,12 @@ def companions(ini: bytes) -> frozenset[str]:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """The grid and the map under new names, an INI made anew; the macro left behind.
+    """Plan the grid and the map under new names, and a new INI file; the macro is removed.
 
     Raises
     ------
-    Refused
-        ``slide-file-missing``; ``slide-tile-structure``; ``slide-without-levels``.
+    Quarantined
+        ``slide-file-missing``, ``slide-tile-structure`` or ``slide-without-levels``.
     """
     pairs = _pairs(bytes(view.data[:_MOST_BYTES]))
     index = {file.name: number for number, file in enumerate(view.files)}
@@ -67,6 +78,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     for number, (key, value) in enumerate([*images, ("MapFile", pairs.get("MapFile", ""))]):
         if value not in index:
             raise Quarantined("slide-file-missing", "structure")
+        # The source's file names usually contain the slide's number or the patient's name.
         suffix = "_map.jpg" if key == "MapFile" else f"_{number}.jpg"
         files.append(OutFile(suffix, _jpeg(view, index[value], rules, counts)))
         lines.append(f"{key}={{stem}}{suffix}")
@@ -80,6 +92,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     facts = SlideFacts(
         NAME,
         ((width[0] * columns, width[1]),),
+        # PhysicalWidth is in nanometers.
         float(physical) / (width[0] * columns) / 1000 if _NUMBER.fullmatch(physical) and width[0] else None,
         float(lens) if _NUMBER.fullmatch(lens) else None,
     )
@@ -103,6 +116,6 @@ def _jpeg(view: SlideView, file: int, rules: WholeSlides, counts: dict[str, int]
 
 
 def _size(head: bytes) -> tuple[int, int]:
-    """Width and height of a JPEG's frame header."""
+    """Return width and height from the frame header of a JPEG, (0, 0) if there is none."""
     found = re.search(rb"\xff[\xc0\xc1]\x00.\x08(..)(..)", head, re.DOTALL)
     return (int.from_bytes(found[2], "big"), int.from_bytes(found[1], "big")) if found else (0, 0)

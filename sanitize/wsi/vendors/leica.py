@@ -1,5 +1,6 @@
-"""Leica SCN: an XML tells which directory is which level of which image; the macro is the image that covers
-the whole collection and may be tiled.
+"""Leica SCN: an XML description assigns directories to levels of images.
+
+The macro is the image that covers the whole collection; it may be tiled.
 """
 
 from __future__ import annotations
@@ -39,7 +40,17 @@ _MODEL = "Leica SCN400"
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """One image of the collection: its element and the directories of its levels."""
+    """One image of the collection.
+
+    Attributes
+    ----------
+    element : Element
+        The element ``image``.
+    view : dict of str to str
+        Numeric attributes of its ``view``, in nanometers.
+    dimensions : tuple of (int, dict of str to str)
+        Directory index and numeric attributes of each level.
+    """
 
     element: Element
     view: dict[str, str]
@@ -47,17 +58,17 @@ class _Image:
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether the first description is Leica's XML."""
+    """Return whether the first description is Leica's XML."""
     return "http://www.leica-microsystems.com/scn/" in view.said(DESCRIPTION)[:4096]
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """The images of tissue with an XML made anew; macro, label, barcode, names and dates left behind.
+    """Plan a slide of the tissue images and a new XML, without barcode, names and dates.
 
     Raises
     ------
-    Refused
-        The XML or the structure contradicts itself, or no image of tissue is there.
+    Quarantined
+        ``slide-xml``, ``slide-without-levels``, or the structure is inconsistent.
     """
     tiff = view.tiff
     field = tiff.directories[0].fields[DESCRIPTION]
@@ -73,6 +84,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     if not tissue or len(whole) != 2:
         raise Quarantined("slide-without-levels", "structure")
     used = [number for image in tissue for number, _ in image.dimensions]
+    # The XML decides what is copied: a directory must not appear as tissue twice.
     if len(set(used)) != len(used):
         raise Quarantined("slide-xml", "description")
     return _plan(view, tissue, glass, whole, space[1], rules)
@@ -107,7 +119,7 @@ def _plan(
     shown = _shown(glass)
     macro = keep_macro(tiff, _macros(tiff, glass, rules), rules, levels, counts)
     if macro is None and shown is not None and len(tissue) > 1:
-        # OpenSlide tells slides with several images of tissue apart by their macro, and opens none without.
+        # OpenSlide does not open a slide with several tissue images without a macro.
         macro = blank_macro()
     if macro is not None and shown is not None:
         rows = [
@@ -142,12 +154,12 @@ def _image(element: Element, directories: int) -> _Image:
 
 
 def _covers(image: _Image, whole: dict[str, str]) -> bool:
-    """Whether an image shows all of the collection's area: then it is the macro, with the label in it."""
+    """Return whether an image covers the whole collection: then it is the macro, which shows the label."""
     return all(image.view.get(name) == whole.get(name) for name in _SIZES)
 
 
 def _shown(glass: list[_Image]) -> _Image | None:
-    """The image of the whole glass that OpenSlide shows as the macro."""
+    """Return the image that OpenSlide shows as the macro, None if there is none."""
     for image in glass:
         light = child_text(image.element, "scanSettings", "illuminationSettings", "illuminationSource")
         if {image.view.get("offsetX"), image.view.get("offsetY")} == {"0"} and light == _BRIGHT:
@@ -156,12 +168,13 @@ def _shown(glass: list[_Image]) -> _Image | None:
 
 
 def _macros(tiff: PyramidTiff, glass: list[_Image], rules: WholeSlides) -> list[Directory | bytes]:
-    """The largest picture of each image of the whole glass: viewers take no other for the macro."""
+    """Return the largest level of each macro image, the one that viewers show."""
     found: list[Directory | bytes] = []
     for image in glass if rules.macro != "drop" else ():
         shapes = {number: read_shape(tiff, tiff.directories[number]) for number, _ in image.dimensions}
         if not shapes or _shown([image]) is None:
-            found.append(b"")  # no picture that OpenSlide shows as a macro
+            # Not decodable, but counted: `keep_macro` keeps none if there are several candidates.
+            found.append(b"")
             continue
         found.append(tiff.directories[max(shapes, key=lambda number: shapes[number].width)])
     return found
@@ -192,6 +205,6 @@ def _image_text(image: _Image, dimensions: list[str], rules: WholeSlides) -> str
 
 
 def _mpp(image: _Image) -> float | None:
-    """Micrometres a pixel: the view's size is in nanometres."""
+    """Return micrometers per pixel; the size of the view is in nanometers."""
     size, wide = image.view.get("sizeX"), image.dimensions[0][1].get("sizeX") if image.dimensions else None
     return float(size) / float(wide) / 1000 if size and wide and float(wide) else None
