@@ -1,1 +1,1 @@
-"""One module a vendor: what its readers need, and where its formats keep people."""
+"""One module per slide format: what its readers need and where it stores identifiers."""

@@ -1,6 +1,6 @@
-"""Akoya (PerkinElmer) QPTIFF: every page has an XML that says what it is; label and overview are pages too.
+"""Akoya (PerkinElmer) QPTIFF: every page has an XML description; label and overview are pages as well.
 
-Readers go by the order of pages and by ``ImageType``.
+Readers identify pages by their order and by ``ImageType``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FORMS = {
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether the first description is a QPI description."""
+    """Return whether the first description is a QPI description."""
     if not looks_like_tiff(view.data):
         return False
     tiff = view.tiff
@@ -47,12 +47,12 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """Full and reduced pages and the thumbnail, each with an XML made anew; label and overview left behind.
+    """Plan a slide of full and reduced pages and the thumbnail, each with a new XML description.
 
     Raises
     ------
-    Refused
-        The XML or the structure contradicts itself, or no full page is there.
+    Quarantined
+        ``slide-without-levels``, or the XML or the structure is inconsistent.
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
@@ -70,6 +70,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         pages.append(copy_page(tiff, directory, cleaner, also=also))
         shape = read_shape(tiff, directory)
         if kind in _KEPT_TYPES:
+            # Each channel is a page: the sizes repeat.
             levels[shape.width, shape.height] = None
         found = _OBJECTIVE.fullmatch(child_text(described, "Objective"))
         objective = objective or (float(found[1]) if found else None)

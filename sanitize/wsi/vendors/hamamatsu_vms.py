@@ -78,7 +78,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     for number, (key, value) in enumerate([*images, ("MapFile", pairs.get("MapFile", ""))]):
         if value not in index:
             raise Quarantined("slide-file-missing", "structure")
-        # The source's file names usually contain the slide's number or the patient's name.
+        # Never the source's file names: they may identify the patient.
         suffix = "_map.jpg" if key == "MapFile" else f"_{number}.jpg"
         files.append(OutFile(suffix, _jpeg(view, index[value], rules, counts)))
         lines.append(f"{key}={{stem}}{suffix}")

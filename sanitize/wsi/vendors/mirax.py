@@ -1,7 +1,7 @@
-"""3DHISTECH MIRAX: Slidedat.ini, an index of linked pages, data files, and an ``.mrxs`` that is a picture.
+"""3DHISTECH MIRAX: Slidedat.ini, an index of linked pages, data files, and an ``.mrxs`` file that is a JPEG.
 
-OpenSlide reads the levels through the hierarchical records of the index, and a camera position buffer through
-its non-hierarchical ones; the identifier of the slide stands in Slidedat.ini and, at equal length, at the
+OpenSlide reads the levels through the hierarchical records of the index, and the camera positions through the
+non-hierarchical ones. The identifier of the slide is in Slidedat.ini and, with the same length, at the
 beginning of the index and of every data file.
 """
 
@@ -70,12 +70,22 @@ _POSITIONS = {"VIMSLIDE_POSITION_BUFFER": "default", "StitchingIntensityLayer": 
 _VERSION = re.compile(r"\d\d\.\d\d")
 _MOST_LEVELS, _MOST_LAYERS, _MOST_FILES = 32, 256, 4096
 _POSITION = 9
-"""Bytes of one camera position: a flag and two numbers of four bytes."""
+"""Bytes per camera position: a flag and two 32-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A MIRAX slide taken apart: its INI, its index, and which file of the view each data file is."""
+    """A parsed MIRAX slide.
+
+    Attributes
+    ----------
+    sections : Sections
+        Content of Slidedat.ini.
+    index : MiraxIndex
+        Records of the index file.
+    files : tuple of int
+        For each data file, its position in the files of the view.
+    """
 
     sections: Sections
     index: MiraxIndex
@@ -84,7 +94,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A non-hierarchical record that stays: layer, value, section, and its bytes."""
+    """A non-hierarchical record that is kept: its names, its section of the INI file and its bytes."""
 
     layer: str
     value: str
@@ -93,12 +103,18 @@ class _Layer:
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether Slidedat.ini lies in the folder of the slide."""
+    """Return whether the folder of the slide contains Slidedat.ini."""
     return any(file.name.rpartition("/")[2] == _INI for file in view.files[1:])
 
 
 def companions(ini: bytes) -> frozenset[str]:
-    """Names of the files beside Slidedat.ini that it says belong to the slide."""
+    """Return the names of the files in the folder of Slidedat.ini that belong to the slide.
+
+    Parameters
+    ----------
+    ini : bytes
+        Content of Slidedat.ini.
+    """
     sections = read_ini(ini)
     named = {sections.get("HIERARCHICAL", {}).get("INDEXFILE", "")}
     named |= {value for key, value in sections.get("DATAFILE", {}).items() if re.fullmatch(r"FILE_\d+", key)}
@@ -106,12 +122,13 @@ def companions(ini: bytes) -> frozenset[str]:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """Levels, camera positions and preview, with INI, index and data files made anew.
+    """Plan a slide of levels, camera positions and preview, with new INI, index and data files.
 
     Raises
     ------
-    Refused
-        ``slide-file-missing``, ``slide-description``, ``mirax-index``, ``slide-tile-structure`` ...
+    Quarantined
+        ``slide-file-missing``, ``slide-description``, ``slide-without-levels``, ``mirax-index``,
+        ``mirax-positions`` or ``tiff-overlapping-data``; for tiles see `TileCleaner.clean`.
     """
     source = _read(view)
     general, tree = source.sections.get("GENERAL", {}), source.sections.get("HIERARCHICAL", {})
@@ -168,7 +185,7 @@ def _read(view: SlideView) -> _Source:
 
 
 def _bytes_of(view: SlideView, source: _Source, entry: DataRange) -> tuple[int, int, int]:
-    """File of the view, offset and length of an entry, checked."""
+    """Return file, offset and length of an index entry after checking its bounds."""
     if not 0 <= entry.file < len(source.files) or entry.offset < 0 or entry.length <= 0:
         raise Quarantined("mirax-index", "structure")
     file = source.files[entry.file]
@@ -198,7 +215,7 @@ def _levels(
 
 
 def _layers(view: SlideView, source: _Source, rules: WholeSlides, counts: dict[str, int]) -> list[_Layer]:
-    """The non-hierarchical records that viewing needs: camera positions; the preview where it may stay."""
+    """Return the records that viewing needs: camera positions, and the preview if the policy keeps it."""
     tree = source.sections["HIERARCHICAL"]
     found: list[_Layer] = []
     record = 0
@@ -222,7 +239,7 @@ def _layers(view: SlideView, source: _Source, rules: WholeSlides, counts: dict[s
 
 
 def _positions(layer: str, data: bytes, sections: Sections) -> bytes:
-    """The camera positions, of exactly the length that the number of camera images asks for."""
+    """Return the camera positions after checking that they have exactly the expected size."""
     import zlib
 
     general = sections["GENERAL"]
@@ -241,15 +258,20 @@ def _positions(layer: str, data: bytes, sections: Sections) -> bytes:
             raise Quarantined("mirax-positions", "structure") from None
     else:
         plain = data
+    # Flags are 0 or 1: any other bit could carry hidden data.
     if len(plain) != size or any(flag & ~1 for flag in plain[::_POSITION]):
         raise Quarantined("mirax-positions", "structure")
+    # Compressed again, so that nothing after the end of the source's stream is copied.
     return zlib.compress(plain) if packed else plain
 
 
 def _data_files(
     head: bytes, segments: list[tuple[Piece, ...]]
 ) -> tuple[list[tuple[Piece, ...]], dict[tuple[Piece, ...], tuple[int, int, int]]]:
-    """Data files anew, one for each of the source's that is still needed; where each segment lies."""
+    """Build the data files, one per source file still needed, and the place of each segment in them.
+
+    Places are (offset, length, number of the data file).
+    """
     files: dict[int, list[Piece]] = {}
     ends: dict[int, int] = {}
     placed: dict[tuple[Piece, ...], tuple[int, int, int]] = {}
@@ -260,6 +282,7 @@ def _data_files(
         source = first.file if isinstance(first, Copy) else -1
         for piece in segment:
             if isinstance(piece, Copy):
+                # Segments are sorted: one that begins before the end of the last shares bytes with it.
                 if piece.offset < copied.get(piece.file, 0):
                     raise Quarantined("tiff-overlapping-data", "structure")
                 copied[piece.file] = piece.offset + piece.length
@@ -335,7 +358,7 @@ def _facts(sections: Sections, levels: int, tree: dict[str, str]) -> SlideFacts:
 
 
 def _blank_jpeg() -> bytes:
-    """A white picture of eight pixels squared: viewers want the ``.mrxs`` itself to be a JPEG."""
+    """Return a white JPEG of 8 x 8 pixels for the ``.mrxs`` file, which viewers require to be a JPEG."""
     import io
 
     from PIL import Image

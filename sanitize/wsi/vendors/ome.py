@@ -1,6 +1,7 @@
-"""OME-TIFF: an OME-XML in the first page says which pages make which image; lower levels are sub-directories.
+"""OME-TIFF: OME-XML in the first page assigns pages to images; lower levels are in SubIFDs.
 
-Images are kept when their pages are tiled; label, overview and macro are pages in strips, or are named so.
+Images are kept if their pages are tiled. Label, overview and macro are recognized by pages in strips or by
+their name.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ NAME = "ome-tiff"
 _NAMESPACE = re.compile(r"\{(http://www\.openmicroscopy\.org/Schemas/OME/20\d\d-\d\d)\}OME")
 _ID = re.compile(r"[A-Z][A-Za-z]{1,23}:\d{1,6}(?::\d{1,6}){0,3}")
 _UNIT = re.compile(r"[µμnm]{1,2}|pixel|reference frame")
+# An image that may show the label is left out on suspicion: losing a tiled overview does no harm.
 _OVERVIEW = re.compile(r"label|macro|overview|barcode|slide ?preview", re.IGNORECASE)
 _FIRSTS = frozenset(["FirstC", "FirstZ", "FirstT"])
 _MOST_PLANES = 4096
@@ -65,7 +67,15 @@ _INSTRUMENT = AllowedElement(
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """One TiffData: the first page of a run of planes, how many, and which planes of the image they are."""
+    """One ``TiffData`` element.
+
+    Attributes
+    ----------
+    first, count : int
+        First page and number of pages of a run of planes.
+    planes : dict of str to str
+        ``FirstC``, ``FirstZ`` and ``FirstT``: position of the first plane in the image.
+    """
 
     first: int
     count: int
@@ -73,18 +83,18 @@ class _Block:
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether the first description is OME-XML and the first page is tiled."""
+    """Return whether the first description is OME-XML and the first page is tiled."""
     named = "openmicroscopy.org/Schemas/OME" in view.said(DESCRIPTION)
     return named and read_shape(view.tiff, view.tiff.directories[0]).tiled
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """The tiled images and their levels with an OME-XML made anew; people and other pages left behind.
+    """Plan a slide of the tiled images and a new OME-XML without persons and free text.
 
     Raises
     ------
-    Refused
-        The XML or the structure contradicts itself, the image lies in several files, or none is tiled.
+    Quarantined
+        ``slide-xml``, ``slide-several-files``, ``slide-without-levels``, or the structure is inconsistent.
     """
     tiff = view.tiff
     root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
@@ -112,6 +122,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
     left = len(tiff.directories) - len(pages)
     counts = {"C:slide-description": 1} | ({"X:slide-picture": left} if left else {})
     power = re.search(rf'NominalMagnification="({NUMBER.pattern})"', instruments)
+    # The default unit of PhysicalSizeX is the micrometer; any other unit is not converted.
     size = re.search(rf'PhysicalSizeX="({NUMBER.pattern})"(?! PhysicalSizeXUnit="(?!um|µm|μm))', parts[0])
     facts = SlideFacts(
         NAME, tuple(levels), float(size[1]) if size else None, float(power[1]) if power else None
@@ -127,6 +138,7 @@ def _blocks(image: Element, directories: int) -> list[_Block]:
     for one in named_children(pixels[0], "TiffData"):
         given = {key: value for key, value in one.attrib.items() if re.fullmatch(r"\d{1,6}", value)}
         first = int(given.get("IFD", "0"))
+        # Defaults of the OME-TIFF specification: with IFD one plane, without it all pages of the file.
         count = int(given.get("PlaneCount", "1" if "IFD" in given else str(directories)))
         if count > _MOST_PLANES or first + count > directories:
             raise Quarantined("slide-several-files", "description")
@@ -149,7 +161,7 @@ def _is_tissue(tiff: PyramidTiff, image: Element, blocks: list[_Block]) -> bool:
 
 
 def _image(image: Element, blocks: list[_Block], start: int) -> str:
-    """The image's element, its planes numbered anew from page ``start``."""
+    """Build the image's element; its planes are numbered from page ``start``."""
     pixels = named_children(image, "Pixels")[0]
     inner = "".join(copy_allowed(one, _CHANNEL) for one in named_children(pixels, "Channel"))
     for block in blocks:
@@ -160,6 +172,7 @@ def _image(image: Element, blocks: list[_Block], start: int) -> str:
         for name, form in _PIXELS.items()
         if (value := (pixels.get(name) or "").strip()) and form.fullmatch(value)
     }
+    # ImageDescription is ASCII: the micro sign must be a character reference.
     escaped = {name: value.replace("µ", "&#181;").replace("μ", "&#181;") for name, value in kept.items()}
     settings = "".join(
         copy_allowed(one, AllowedElement({"ID": _ID})) for one in named_children(image, "ObjectiveSettings")

@@ -1,8 +1,7 @@
-"""Philips TIFF: an XML of DICOM-like attributes in the first page; label and macro lie in it as base64, and
-as pages of their own.
+"""Philips TIFF: XML of DICOM-like attributes in the first page, with label and macro in base64 or as pages.
 
-OpenSlide wants the software to begin with ``Philips``, one scanned image of type WSI, and a pixel spacing for
-each level.
+OpenSlide requires that Software begins with ``Philips``, one scanned image of type WSI, and a pixel spacing
+for each level.
 """
 
 from __future__ import annotations
@@ -39,11 +38,12 @@ _REPRESENTATION = {
     "PIIM_PIXEL_DATA_REPRESENTATION_ROWS": _WHOLE,
 }
 _SEQUENCE = "PIIM_PIXEL_DATA_REPRESENTATION_SEQUENCE"
+# OpenSlide derives the objective from this prefix. It is matched, not copied whole, as a file name follows.
 _DERIVATION = re.compile(
     r"tiff-useBigTIFF=\d-useRgb=\d-levels=(\d{1,3})(?:\.\d{1,4})?(?:,\d{1,5}){0,16}-processing=\d(?:-q\d{1,3})?"
 )
-"""The part of the derivation that OpenSlide takes the objective from; a file name follows it."""
 _MODELS = re.compile(r"(?:UFS Scanner|Philips Ultra Fast Scanner|SG300|SG60|SG20)")
+# Group, element and type of the attributes that are written, as in files of the vendor.
 _TAGS = {
     "DICOM_PIXEL_SPACING": ("0x0028", "0x0030", "IDoubleArray"),
     "DICOM_DERIVATION_DESCRIPTION": ("0x0008", "0x2111", "IString"),
@@ -60,17 +60,17 @@ _TAGS = {
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether the software is Philips's and the first description its XML."""
+    """Return whether Software begins with ``Philips`` and the first description is Philips's XML."""
     return view.said(_SOFTWARE).startswith("Philips") and "DPUfsImport" in view.said(DESCRIPTION)
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """The tiled levels, with an XML of their spacings; label, macro and everything said left behind.
+    """Plan a slide of the tiled levels and a new XML with their spacings.
 
     Raises
     ------
-    Refused
-        The XML or the structure contradicts itself, or no level is there.
+    Quarantined
+        ``slide-xml``, ``slide-without-levels``, or the structure is inconsistent.
     """
     tiff = view.tiff
     root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])
@@ -113,7 +113,7 @@ def _objects(attribute: Element | None) -> list[Element]:
 
 
 def _slide(root: Element) -> Element:
-    """The one scanned image that is the slide."""
+    """Return the one scanned image of type WSI."""
     found = [
         one
         for one in _objects(_attributes(root).get("PIM_DP_SCANNED_IMAGES"))
@@ -125,7 +125,7 @@ def _slide(root: Element) -> Element:
 
 
 def _macros(tiff: PyramidTiff, root: Element) -> list[Directory | bytes]:
-    """The pages that are called macros, else the JPEG files that the XML has for them."""
+    """Return the pages named ``Macro`` or, if there are none, the macro images in the XML."""
     called = ((one, tiff.text(one, DESCRIPTION)) for one in tiff.directories)
     pages = [one for one, name in called if name.startswith(_MACRO) and not read_shape(tiff, one).tiled]
     if pages:
@@ -139,7 +139,7 @@ def _macros(tiff: PyramidTiff, root: Element) -> list[Directory | bytes]:
 
 
 def _decoded(coded: str) -> bytes:
-    """A picture out of base64; nothing where it is none or too large, which is then no picture."""
+    """Decode base64; empty if it is invalid or too large."""
     try:
         return base64.b64decode(coded) if len(coded) <= _MOST_CODED else b""
     except ValueError:
@@ -188,6 +188,6 @@ def _written(name: str, value: str, *, escape: bool = True) -> str:
 
 
 def _mpp(slide: Element) -> float | None:
-    """Micrometres a pixel from the spacing in millimetres."""
+    """Return micrometers per pixel from the spacing in millimeters."""
     spacing = _value(_attributes(slide).get("DICOM_PIXEL_SPACING"))
     return float(spacing.split('"')[1]) * 1000 if _SPACING.fullmatch(spacing) else None

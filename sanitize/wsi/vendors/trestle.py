@@ -1,6 +1,6 @@
-"""Trestle: a TIFF whose software is MedScan; overlaps and magnification stand in every description.
+"""Trestle: TIFF whose Software is MedScan, with overlaps and magnification in every description.
 
-The macro picture lies in a file beside it that ends in ``.Full``, which is left behind.
+The macro image is a separate file with the suffix ``.Full`` in the same folder; it is not released.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _KEPT = {
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether its software calls itself MedScan."""
+    """Return whether Software begins with ``MedScan``."""
     return view.said(_SOFTWARE).startswith("MedScan")
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """The tiled pages, each with the numbers of its description that geometry and magnification need.
+    """Plan a slide of the tiled pages, each with the numbers that geometry and magnification need.
 
     Raises
     ------
-    Refused
-        The structure contradicts itself, or has no tiled page.
+    Quarantined
+        ``slide-without-levels``, or the structure is inconsistent.
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
@@ -64,7 +64,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
 
 
 def _pairs(tiff: PyramidTiff, directory: Directory) -> dict[str, str]:
-    """The known keys of a description whose values are the numbers they must be."""
+    """Return the allowed keys of a description whose values have the expected form."""
     parts = (part.split("=", 1) for part in tiff.text(directory, DESCRIPTION).split(";") if "=" in part)
     given = {key.strip(): value.rstrip() for key, value in parts}
     return {key: given[key] for key, form in _KEPT.items() if form.fullmatch(given.get(key, ""))}

@@ -1,7 +1,7 @@
-"""Ventana (Roche) BIF and TIF: an iScan XML in the first page, an EncodeInfo XML in the level-0 page.
+"""Ventana (Roche) BIF and TIF: iScan XML in the first page, EncodeInfo XML in the page of level 0.
 
-OpenSlide takes pages for levels by ``level=N mag=M`` and wants the first page to hold iScan; it stitches
-tiles by the joints of EncodeInfo. The page called Label_Image shows the whole glass with its label.
+OpenSlide recognizes levels by ``level=N mag=M``, requires iScan in the first page and stitches tiles by the
+joints in EncodeInfo. The page named Label_Image shows the whole glass with its label.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _ENCODE = AllowedElement(
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether a page holds an iScan XML."""
+    """Return whether the first page contains iScan XML."""
     if not looks_like_tiff(view.data):
         return False
     tiff = view.tiff
@@ -79,12 +79,12 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """The levels and the thumbnail, with XML made anew; Label_Image and everything said left behind.
+    """Plan a slide of the levels and the thumbnail with new XML; the page Label_Image is removed.
 
     Raises
     ------
-    Refused
-        The XML or the structure contradicts itself, or no level is there.
+    Quarantined
+        ``slide-xml``, ``slide-without-levels``, or the structure is inconsistent.
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
@@ -94,6 +94,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
         raise Quarantined("slide-without-levels", "structure")
     scan = _iscan(_xmp(tiff, tiff.directories[0]), rules)
     base = read_shape(tiff, tissue[0][1])
+    # A "thumbnail" with another aspect ratio than the tissue may show the whole glass.
     small = next((one for one in tiff.directories if _is_thumbnail(tiff, one)), None)
     if small is not None and rules.thumbnail == "keep" and is_reduction(read_shape(tiff, small), base):
         first = copy_page(tiff, small, cleaner)
@@ -147,7 +148,7 @@ def _encode(xml: bytes) -> str:
 
 
 def _blank(dialect: Dialect) -> OutputPage:
-    """A white picture of one pixel, in place of a thumbnail: the first page must be none of the levels."""
+    """Return a page of one white pixel as thumbnail: the first page must not be a level."""
     ones = {256: 1, 257: 1, 258: 8, 259: 1, 262: 1, 277: 1, 278: 1, 284: 1}
     return OutputPage(
         {tag: integer_values(dialect, 3, [value]) for tag, value in ones.items()}, [(b"\xff",)], tiled=False

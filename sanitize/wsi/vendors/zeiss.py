@@ -1,7 +1,7 @@
-"""Zeiss CZI: sub-blocks of pixels under a directory; label, preview and thumbnail are attachments.
+"""Zeiss CZI: sub-blocks of pixels with a directory; label, preview and thumbnail are attachments.
 
-The file is made anew: every sub-block without its own metadata and attachment, a directory, and an XML of
-sizes, channels, objective and scaling. Attachments, GUIDs and deleted segments are left behind.
+The file is rebuilt from the pixels of all sub-blocks, a new directory and XML with sizes, channels, objective
+and scaling. Attachments, GUIDs, deleted segments and the metadata of sub-blocks are not copied.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from medsanitize.sanitize.wsi.tiles import JPEG, LZW, NONE, TileCleaner
 
 NAME = "zeiss"
 _BYTES = {0: 1, 1: 2, 2: 4, 3: 3, 4: 6, 8: 12, 9: 4, 10: 8, 12: 4}
-"""Bytes a pixel of each pixel type."""
+"""Bytes per pixel of each CZI pixel type."""
 _ID = re.compile(r"[A-Z][A-Za-z]{1,23}:\d{1,6}(?::\d{1,6}){0,3}")
 _WORD = re.compile(r"Gray8|Gray16|Gray32Float|Bgr24|Bgr48|Bgr96Float|Bgra32")
 _COLOUR = re.compile(r"#[0-9A-Fa-f]{6,8}")
@@ -108,20 +108,22 @@ _DOCUMENT = AllowedElement(
 
 
 def recognises(view: SlideView) -> bool:
-    """Whether it begins as a CZI does."""
+    """Return whether the file begins like a CZI."""
     return looks_like_czi(view.data)
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """Every sub-block's pixels as they are, under a new directory and XML.
+    """Plan a slide of the pixels of every sub-block with a new directory and XML.
 
     Raises
     ------
-    Refused
-        ``czi-structure``, ``slide-tile-structure``, ``slide-compression``, ``slide-xml`` ...
+    Quarantined
+        ``czi-structure``, ``slide-compression``, ``slide-xml`` or ``tiff-overlapping-data``; for pixels see
+        `TileCleaner.clean`.
     """
     source = read_czi(view.data)
     cleaner = view.cleaner(rules)
+    # CZI requires a file GUID; a keyed one is reproducible and does not link to the source.
     guid = name.token("czi guid", 16)
     at = len(file_segment(guid, 0, 0))
     pieces: list[Piece] = []
@@ -143,6 +145,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     directory = directory_segment(placed)
     root = parse_xml(source.xml) if source.xml else None
     xml = '<?xml version="1.0"?>' + (_xml(root) if root is not None else "<ImageDocument/>")
+    # Built last although it comes first: it contains the offsets of directory and metadata.
     head = file_segment(guid, at, at + len(directory))
     counts = {"C:slide-description": 1} | ({"X:slide-picture": 1} if source.attachments else {})
     files = (OutFile(".czi", (head, *pieces, directory, metadata_segment(xml.encode("ascii")))),)
@@ -153,6 +156,7 @@ def _pixels(cleaner: TileCleaner, block: SubBlock, at: int, length: int) -> tupl
     wide, high = block.extent(b"X"), block.extent(b"Y")
     if wide is None or high is None or block.pixel_type not in _BYTES:
         raise Quarantined("czi-structure", "structure")
+    # Blocks of lower pyramid levels store fewer pixels than the extent that they cover.
     stored = [one.stored or one.size for one in block.extents]
     size = math.prod(stored) * _BYTES[block.pixel_type]
     if block.compression == 0:
@@ -174,6 +178,7 @@ def _xml(root: Element) -> str:
 
 
 def _facts(source: CziFile, root: Element | None) -> SlideFacts:
+    # Only blocks of level 0 store as many pixels as they cover.
     plain = [block for block in source.blocks if (x := block.extent(b"X")) and x.size == (x.stored or x.size)]
     ends = {
         axis: max((one.start + one.size for b in plain if (one := b.extent(axis))), default=0)
@@ -187,6 +192,7 @@ def _facts(source: CziFile, root: Element | None) -> SlideFacts:
                 for distance in named_children(items, "Distance"):
                     value = child_text(distance, "Value")
                     if distance.get("Id") == "X" and NUMBER.fullmatch(value):
+                        # CZI scales are in meters.
                         mpp = float(value) * 1e6
             power = child_text(
                 meta, "Information", "Instrument", "Objectives", "Objective", "NominalMagnification"
