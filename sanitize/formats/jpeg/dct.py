@@ -1,8 +1,8 @@
-"""JPEG frames changed in their DCT coefficients: blanked blocks are flat, every other block stays as it is.
+"""Blanking of JPEG frames in the DCT domain: blanked blocks become flat, all others stay unchanged.
 
-Only sequential Huffman frames of 8 bits (T.81 processes 1 and 2) are changed; entropy coding is
-libjpeg's, reached through jpeglib. Chroma that a decoder interpolates may differ by a pixel around an area,
-since its neighbour changed; the coefficients do not.
+Only sequential Huffman frames of 8 bits (T.81 processes 1 and 2) are edited; libjpeg does the entropy
+coding, through jpeglib. Decoders that interpolate chroma may show a difference of one pixel around an
+area, because a neighboring block changed; the coefficients there do not change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SOS = 0xDA
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """The quantised coefficients of one frame: (rows of blocks, columns of blocks, 64) a component."""
+    """Quantized coefficients of one frame; each component has shape (block rows, block columns, 64)."""
 
     components: tuple[NDArray[np.int16], ...]
     tables: NDArray[np.uint16]
@@ -41,12 +41,12 @@ class _Blocks:
 
     @property
     def unit(self) -> tuple[int, int]:
-        """Width and height in pixels of what is coded together (T.81 A.2.3)."""
+        """Width and height in pixels of a minimum coded unit (T.81 A.2.3)."""
         return 8 * max(h for _, h in self.sampling), 8 * max(v for v, _ in self.sampling)
 
 
 def is_editable(frame: bytes) -> bool:
-    """Whether `blank` can change the frame."""
+    """Return whether `blank_blocks` supports the frame."""
     stated = read_frame_header(frame, "jpeg")
     return (
         stated is not None and stated.process in _SEQUENTIAL and stated.bits == 8 and stated.samples in (1, 3)
@@ -54,21 +54,22 @@ def is_editable(frame: bytes) -> bool:
 
 
 def blank_blocks(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
-    """One frame with the blocks that ``areas`` touch blanked.
+    """Blank the blocks of one frame that ``areas`` touch.
 
     Parameters
     ----------
     frame : bytes
-        For which `is_editable` holds.
+        A frame that `is_editable`.
     areas : sequence of Area
+        Areas in pixels.
     white : bool
-        Whether the highest value is shown black (MONOCHROME1).
+        Whether the highest value is displayed as black (MONOCHROME1).
 
     Raises
     ------
     Quarantined
-        ``pixels-not-rewritten`` unless the new frame, read again, has the blanked blocks flat, all others
-        equal, and the same tables, size and colour model.
+        ``pixels-not-rewritten`` unless the new frame, read again, has flat blanked blocks, and all other
+        blocks, tables, size and color model unchanged.
     """
     with _files(frame) as (source, target, written):
         old = _read(source)
@@ -76,6 +77,7 @@ def blank_blocks(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
         wanted = _blanked(old, areas, values)
         _write(source, target, old, wanted)
         new = _with_application_segments(written(), frame)
+    # The written frame is read again and compared: a codec error must not release a blanked area.
     with _files(new) as (source, _, _):
         found = _read(source)
     same = all(np.array_equal(a, b) for a, b in zip(found.components, wanted, strict=True))
@@ -91,7 +93,7 @@ def blank_blocks(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
 
 
 def _blanked(old: _Blocks, areas: Sequence[Area], values: tuple[int, ...]) -> tuple[NDArray[np.int16], ...]:
-    """The coefficients with the areas flat: one DC value, no AC."""
+    """Return the coefficients with flat areas: one DC value, no AC."""
     width, height = old.unit
     made = []
     for index, blocks in enumerate(old.components):
@@ -109,16 +111,18 @@ def _blanked(old: _Blocks, areas: Sequence[Area], values: tuple[int, ...]) -> tu
 
 
 def _level(value: int, step: int) -> int:
-    """The DC coefficient that decodes to ``value``: 0 and 255 are reached exactly, by clamping."""
+    """Return the DC coefficient that decodes to ``value``; 0 and 255 are exact, because decoders clamp."""
     exact = (value - 128) * 8
     return -(-exact // step) if exact > 0 else exact // step
 
 
 @contextmanager
 def _files(frame: bytes) -> Iterator[tuple[bytes, bytes, Any]]:
-    """Paths of a source and a target that exist in memory alone (or in a private folder), and the target's
-    reader: the library takes paths, and what it reads may identify somebody.
+    """Yield paths of a source and a target, and a function that reads the target.
+
+    Both exist in memory only, or in a private folder where the system has no ``memfd_create``.
     """
+    # jpeglib accepts only paths, and the frame contains PHI that must not reach a disk.
     if hasattr(os, "memfd_create"):
         source, target = os.memfd_create("jpeg"), os.memfd_create("jpeg")
         try:
@@ -168,12 +172,13 @@ def _read(path: bytes) -> _Blocks:
 
 
 def _write(source: bytes, target: bytes, old: _Blocks, wanted: tuple[NDArray[np.int16], ...]) -> None:
-    """Write ``wanted`` with the tables, component ids and sampling of the source."""
+    """Write ``wanted`` with the tables, component IDs and sampling factors of the source."""
     from jpeglib._bind import CJpegLib
 
     size = (ctypes.c_int * 2)(*old.size)
     dims = (ctypes.c_int * 8)(*(side for one in wanted for side in one.shape[:2]))
     pointers = [_pointer(one) for one in wanted] + [None] * (4 - len(wanted))
+    # The source's Huffman tables may lack a symbol that a flat block needs.
     masks = CJpegLib.flags_to_mask(["+OPTIMIZE_CODING"])
     rest = (size, dims, None, old.model, len(wanted), None, ctypes.c_short(-1), None, 0, None, None, None)
     if _library().write_jpeg_dct(source, target, *pointers, *rest, *masks) == 0:
@@ -185,7 +190,7 @@ def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
 
 
 def _with_application_segments(new: bytes, old: bytes) -> bytes:
-    """``new`` with the APPn segments of ``old`` in place of its own: decoders choose colours by them."""
+    """Return ``new`` with the APPn segments of ``old``, from which decoders choose the color model."""
     kept = [segment for marker, segment in _segments(old)[0] if 0xE0 <= marker <= 0xEF]
     segments, scan = _segments(new)
     rest = [segment for marker, segment in segments if not 0xE0 <= marker <= 0xEF]
@@ -193,7 +198,7 @@ def _with_application_segments(new: bytes, old: bytes) -> bytes:
 
 
 def _segments(frame: bytes) -> tuple[list[tuple[int, bytes]], int]:
-    """(marker, segment) of everything before the first scan, and where that begins."""
+    """Return (marker, segment) of everything before the first scan, and the offset of the scan."""
     found: list[tuple[int, bytes]] = []
     pos = 2
     while pos + 4 <= len(frame) and frame[pos] == 0xFF:

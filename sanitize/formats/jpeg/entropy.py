@@ -1,7 +1,7 @@
-"""The entropy-coded data of a JPEG: its blocks and nothing else (ITU-T T.81, annexes F and G).
+"""Entropy-coded data of JPEG, cut to the blocks of the image (ITU-T T.81, annexes F and G).
 
-Every Huffman code is followed, no sample is made: what is left over behind the last block of a scan, or
-of a restart interval, is shown by no decoder and could hold anything. It is cut.
+Every Huffman code is followed, but no sample is decoded. Decoders do not read data after the last block of
+a scan or of a restart interval; such data could contain anything and is removed.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ if TYPE_CHECKING:
 
 _SOS, _DHT, _DRI, _PROGRESSIVE = 0xDA, 0xC4, 0xDD, 0xC2
 _RESTART = re.compile(rb"\xff+([\xd0-\xd7])")
+# Symbol of bits that are no code; larger than every step, so that the block loop can check it last.
 _NO_CODE = 1 << 20
+# Steps of end of block: it leaves every block.
 _LAST = 64
+# Progressive files of many scans take long to walk; encoders write about ten.
 _MOST_SCANS = 100
 
 Codes = list[tuple[int, int]]
-"""By the next 16 bits: bits to pass over, and the symbol (or steps, see ``_steps``)."""
+"""Indexed by the next 16 bits: number of bits to skip, and the symbol (or steps, see ``_steps``)."""
 
 
 Follow = Callable[["_Bits", int, int], None]
-"""Passes over the units from one number up to another."""
+"""Skips the units from one number up to another."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    """One component: blocks across and down where it is alone in a scan; sampling factors where not."""
+    """One component: columns and rows of blocks in a scan of its own, and blocks per unit in other scans."""
 
     across: int
     down: int
@@ -42,7 +45,7 @@ class _Plane:
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """One scan: (component, DC table, AC table) each, spectral selection, whether it refines."""
+    """One scan: (component, DC table, AC table) of each component, spectral selection, whether it refines."""
 
     components: tuple[tuple[int, int, int], ...]
     start: int
@@ -51,17 +54,18 @@ class _Scan:
 
 
 class _Bits:
-    """The bits of one restart interval, stuffing taken out."""
+    """The bits of one restart interval, without byte stuffing."""
 
     def __init__(self, coded: bytes) -> None:
         plain = coded.replace(b"\xff\0", b"\xff")
+        # Codes are read 24 bits at a time; the padding lets the last ones read past the end.
         self.data = plain + bytes(16)
         self.size = 8 * len(plain)
         self.pos = 0
         self.run = 0
 
     def symbol(self, codes: Codes) -> int:
-        """Read one Huffman code."""
+        """Read one Huffman code and return its symbol."""
         at, data = self.pos >> 3, self.data
         if self.pos >= self.size:
             raise Quarantined("jpeg-truncated", "pixels")
@@ -80,27 +84,36 @@ class _Bits:
         return word & ((1 << count) - 1)
 
     def used(self) -> bytes | None:
-        """The bytes that were read, stuffed again; None when that is all of them."""
+        """Return the bytes that were read, with byte stuffing; None if all were read."""
         if self.pos > self.size:
             raise Quarantined("jpeg-truncated", "pixels")
+        # Up to seven padding bits complete the last byte.
         if self.size - self.pos < 8:
             return None
         return self.data[: (self.pos + 7) >> 3].replace(b"\xff", b"\xff\0")
 
 
 def cut_surplus(segments: Sequence[Segment], frame: Frame, tables: Sequence[Segment]) -> list[Segment]:
-    """The segments, scans without what no decoder reads.
+    """Remove from scans what no decoder reads.
 
     Parameters
     ----------
-    segments, tables : sequence of Segment
-        Of the stream, and those that a TIFF file holds apart.
+    segments : sequence of Segment
+        Segments of the stream.
     frame : Frame
+        Its frame header.
+    tables : sequence of Segment
+        Tables that a TIFF file stores separately.
+
+    Returns
+    -------
+    list of Segment
 
     Raises
     ------
     Quarantined
-        ``jpeg-structure`` or ``jpeg-truncated`` when the data is not what the headers say.
+        ``jpeg-structure`` or ``jpeg-truncated`` if the data contradicts the headers; ``jpeg-unsupported``
+        for more than 100 scans.
     """
     planes = _planes(frame)
     known: dict[int, bytes] = {}
@@ -135,7 +148,7 @@ def _planes(frame: Frame) -> list[_Plane]:
 
 
 def _tables(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Every table of a DHT segment: class and number, and the table itself (T.81 B.2.4.2)."""
+    """Yield every table of a DHT segment: class and number, and the table (T.81 B.2.4.2)."""
     pos = 0
     while pos < len(body):
         end = pos + 17 + sum(body[pos + 1 : pos + 17])
@@ -145,7 +158,7 @@ def _tables(body: bytes) -> Iterator[tuple[int, bytes]]:
 
 @lru_cache(maxsize=32)
 def _codes(table: bytes) -> Codes:
-    """The codes of a table, by the next 16 bits."""
+    """Return the codes of a table, indexed by the next 16 bits (T.81 annex C)."""
     codes: Codes = [(0, _NO_CODE)] * 65536
     code, at = 0, 16
     for length in range(1, 17):
@@ -161,7 +174,7 @@ def _codes(table: bytes) -> Codes:
 
 @lru_cache(maxsize=32)
 def _steps(table: bytes) -> Codes:
-    """AC codes as bits to pass over, value bits included, and coefficients to pass over."""
+    """Return AC codes as bits to skip, value bits included, and coefficients to skip."""
     return [_step(length, symbol) for length, symbol in _codes(table)]
 
 
@@ -171,6 +184,7 @@ def _step(length: int, symbol: int) -> tuple[int, int]:
         return 0, _NO_CODE
     if size:
         return length + size, run + 1
+    # Size 0 is either a run of 16 zeros or end of block (T.81 F.1.2.2.1).
     return length, 16 if run == 15 else _LAST
 
 
@@ -181,6 +195,7 @@ def _scan(body: bytes, frame: Frame) -> _Scan:
         for one in range(body[0])
     )
     start, end, refines = body[-3], body[-2], body[-1] >> 4 > 0
+    # Sequential scans contain all coefficients, whatever their header states (T.81 table B.3).
     if frame.marker != _PROGRESSIVE:
         start, end, refines = 0, 63, False
     elif start > end or end > 63 or (start == 0) != (end == 0) or (start and len(components) > 1):
@@ -191,7 +206,7 @@ def _scan(body: bytes, frame: Frame) -> _Scan:
 
 
 class _Walk:
-    """One pass over the blocks of a scan; ``seen`` has the coefficients that earlier scans made nonzero."""
+    """A walk over the blocks of one scan; ``seen`` are the coefficients made nonzero by earlier scans."""
 
     def __init__(
         self,
@@ -204,6 +219,7 @@ class _Walk:
         self.scan, self.progressive = scan, progressive
         only = planes[scan.components[0][0]]
         alone = len(scan.components) == 1
+        # A scan of one component contains only the blocks that the image covers (T.81 A.2.2, A.2.3).
         self.units = only.across * only.down if alone else planes[-1].across
         self.nonzero = seen.setdefault(scan.components[0][0], [0] * self.units) if alone else []
         wants_dc, wants_ac = scan.start == 0 and not scan.refines, scan.end > 0
@@ -216,12 +232,13 @@ class _Walk:
             self.tables += [pair] * (1 if alone else planes[component].blocks)
 
     def cut(self, data: bytes, interval: int) -> bytes:
-        """The entropy-coded data, every restart interval without surplus."""
+        """Return the entropy-coded data with every restart interval cut to its units."""
         parts = _RESTART.split(data)
         length = interval or self.units
         count = -(-self.units // length)
         if len(parts) // 2 + 1 < count:
             raise Quarantined("jpeg-truncated", "pixels")
+        # Restart markers count modulo 8 (T.81 B.2.1); another order means lost or inserted data.
         if any(name[0] != 0xD0 + number % 8 for number, name in enumerate(parts[1 : 2 * count - 1 : 2])):
             raise Quarantined("jpeg-structure", "pixels")
         follow = self._follow()
@@ -249,6 +266,7 @@ class _Walk:
         return self._refine_ac if self.scan.refines else self._first_ac
 
     def _sequential(self, bits: _Bits, first: int, last: int) -> None:
+        # The hot loop: the bit reader is inlined here, because calls would dominate the run time.
         data, pos, size = bits.data, bits.pos, bits.size
         for _ in range(first, last):
             for dc, ac in self.tables:
@@ -311,7 +329,7 @@ class _Walk:
                 bits.run -= 1
 
     def _refined(self, bits: _Bits, block: int) -> int:
-        """Codes of one block; returns where an end of band leaves off, which sets ``bits.run``."""
+        """Walk one block; return where an end of band starts, which sets ``bits.run``."""
         codes, end, place = self.tables[0][1], self.scan.end, self.scan.start
         while place <= end:
             symbol = bits.symbol(codes)
@@ -322,6 +340,7 @@ class _Walk:
             bits.pos += size > 0
             mask = self.nonzero[block]
             while place <= end:
+                # A coefficient that is nonzero already has one correction bit (T.81 G.1.2.3).
                 if mask >> place & 1:
                     bits.pos += 1
                 elif run == 0:

@@ -1,4 +1,7 @@
-"""JPEG (ITU-T T.81, T.871): a new stream of the segments that decoding needs, entropy-coded data as it is."""
+"""JPEG (ITU-T T.81, T.871), rewritten with the segments that decoding needs.
+
+Entropy-coded data is copied, except for surplus that no decoder reads.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,32 @@ from medsanitize.sanitize.formats.jpeg.segment import Frame, Segment
 from medsanitize.sanitize.quarantine import Quarantined
 
 _SOI, _EOI, _SOS, _DQT, _DHT, _DRI, _COM = 0xD8, 0xD9, 0xDA, 0xDB, 0xC4, 0xDD, 0xFE
+# Baseline, extended and progressive Huffman frames.
 _FRAMES = frozenset([0xC0, 0xC1, 0xC2])
 _APPLICATION = range(0xE0, 0xF0)
+# In entropy-coded data, FF00 is a stuffed byte and FFD0 to FFD7 are restart markers.
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
 _RESTART = re.compile(rb"\xff+([\xd0-\xd7])")
+# Largest plausible pixel density of JFIF; a larger value is replaced.
 _DENSEST = 10_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Jpeg:
-    """A JPEG without metadata: the stream, and its segments but those that say how to show it.
+    """A JPEG without metadata.
 
-    ``frame`` is None in a stream of tables alone. ``orientation`` is EXIF's, not yet in the stream.
+    Attributes
+    ----------
+    stream : bytes
+        The file, without orientation.
+    segments : tuple of Segment
+        The segments that decoding needs, without APPn segments.
+    frame : Frame or None
+        None if the stream contains only tables.
+    rules : tuple of str
+        Rules by which parts of the source were removed.
+    orientation : int
+        EXIF Orientation, 1 to 8. See ``with_orientation``.
     """
 
     stream: bytes
@@ -39,17 +56,17 @@ class Jpeg:
 def read_jpeg(
     data: Buffer, most_bytes: int, *, inside: bool = False, tables: tuple[Segment, ...] = ()
 ) -> Jpeg:
-    """Read a JPEG; what is not needed to show it is left out.
+    """Read a JPEG without the segments that are not needed to display it.
 
     Parameters
     ----------
     data : bytes or mmap
     most_bytes : int
-        Bytes of the decoded image that are too many.
+        Largest size of the decoded image.
     inside : bool
-        Whether it is a strip of a TIFF file or its tables, where the file says what the colours mean.
+        Whether it is a strip of a TIFF file or its tables; then the TIFF tags define the colors.
     tables : tuple of Segment
-        Tables that the strip uses and the file holds apart.
+        Tables that the TIFF file stores separately for its strips.
 
     Raises
     ------
@@ -70,6 +87,7 @@ def read_jpeg(
         if marker == _COM or marker in _APPLICATION:
             name = _named(marker, body)
             first.setdefault(name, body)
+            # Adobe and JFIF are written again from their numbers, so they are not reported as removed.
             if name not in ("adobe", "jfif") or inside:
                 rules.append(_RULES.get(name, "X:jpeg-application"))
             continue
@@ -86,6 +104,7 @@ def read_jpeg(
         raise Quarantined("jpeg-structure")
     if frame is not None:
         walked = cut_surplus(kept, frame, tables)
+        # Bits that no decoder reads are removed from the end of scans and restart intervals.
         rules += ["X:after-image"] * (walked != kept)
         kept = walked
     stream = b"\xff\xd8" + b"".join(segment.write() for segment in kept) + b"\xff\xd9"
@@ -98,7 +117,10 @@ def read_jpeg(
 
 
 def with_orientation(stream: bytes, orientation: int) -> bytes:
-    """A stream with EXIF of nothing but its orientation, where it has one; behind JFIF, as viewers expect."""
+    """Insert an EXIF segment with Orientation only; after JFIF, which must come first (T.871).
+
+    A stream with orientation 1, the default, is returned unchanged.
+    """
     if orientation == 1:
         return stream
     place = 20 if stream[2:4] == b"\xff\xe0" else 2
@@ -132,24 +154,25 @@ def _named(marker: int, body: bytes) -> str:
 
 
 def _application(first: dict[str, bytes]) -> Iterator[Segment]:
-    """What viewers need to show colours right, written anew."""
+    """Yield new JFIF and Adobe segments, which viewers need to display colors correctly."""
     jfif, adobe = first.get("jfif", b""), first.get("adobe", b"")
     if len(jfif) >= 14:
         unit, across, down = unpack(">BHH", jfif[7:12])
         if unit > 2 or not 0 < across <= _DENSEST or not 0 < down <= _DENSEST:
             unit, across, down = 0, 1, 1
+        # No thumbnail: its size is written as 0 x 0.
         yield Segment(0xE0, b"JFIF\0\1\1" + pack(">BHHBB", unit, across, down, 0, 0))
     if len(adobe) >= 12 and adobe[11] < 3:
         yield Segment(0xEE, b"Adobe\0\x64\0\0\0\0" + adobe[11:12])
 
 
 def metadata_segments(data: Buffer) -> Iterator[tuple[str, bytes]]:
-    """Name (``comment``, ``exif``, ``xmp``, ``photoshop`` ...) and content of every metadata segment.
+    """Yield name (``comment``, ``exif``, ``xmp``, ``photoshop`` ...) and content of metadata segments.
 
     Raises
     ------
     Quarantined
-        As ``read_jpeg``.
+        As for ``read_jpeg``.
     """
     for segment in _segments(data):
         if segment.marker == _COM or segment.marker in _APPLICATION:
@@ -157,7 +180,7 @@ def metadata_segments(data: Buffer) -> Iterator[tuple[str, bytes]]:
 
 
 def _segments(data: Buffer) -> Iterator[Segment]:
-    """Every marker segment; the last is EOI, with one byte as its data if anything follows it."""
+    """Yield every marker segment; the last is EOI, with one byte as its data if anything follows it."""
     end, pos = len(data), 2
     if bytes(data[:2]) != b"\xff\xd8":
         raise Quarantined("jpeg-structure")
@@ -211,7 +234,7 @@ def _frame(marker: int, body: bytes) -> Frame:
 
 
 def _is_sound(segment: Segment, frame: Frame | None) -> bool:
-    """Whether a table or scan header is as long as what it says it holds."""
+    """Return whether a table or scan header has the length that its parameters imply."""
     body = segment.body
     if segment.marker == _DRI:
         return len(body) == 2
@@ -241,8 +264,10 @@ def _are_huffman_tables(body: bytes) -> bool:
         kind, number = body[pos] >> 4, body[pos] & 15
         count = sum(body[pos + 1 : pos + 17])
         symbols = body[pos + 17 : pos + 17 + count]
+        # A repeated symbol has two codes: the choice between them could encode a message.
         if kind > 1 or number > 3 or count > 256 or len(set(symbols)) != count or len(symbols) != count:
             return False
+        # DC symbols are bit counts of at most 15.
         if kind == 0 and any(symbol > 15 for symbol in symbols):
             return False
         pos += 17 + count

@@ -1,4 +1,4 @@
-"""JPEG and JPEG-LS code streams (ITU-T T.81, T.87): what decoding does not use is cut, nothing else."""
+"""JPEG and JPEG-LS code streams (ITU-T T.81, T.87) without the segments that decoding does not use."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from medsanitize.sanitize.formats.jpeg.tables import (
 from medsanitize.sanitize.quarantine import Quarantined
 
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
+# T.87 stuffs a bit, not a byte: after FF the next bit is 0, so a marker has a second byte of 80 or more.
 _MARKER_LS = re.compile(rb"\xff[\x80-\xfe]", re.DOTALL)
 _EOI, _SOS, _DNL, _DRI, _DAC, _LSE, _COM = 0xD9, 0xDA, 0xDC, 0xDD, 0xCC, 0xF8, 0xFE
 _LS = 0xF7
 _STANDALONE = frozenset([0x01, *range(0xD0, 0xD8)])
+# Frame headers that DICOM transfer syntaxes use; hierarchical and differential frames could hide an image.
 _FRAMES = frozenset([0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA, 0xCB, _LS])
-"""Frame headers of what DICOM knows; hierarchical and differential frames could hide a second image."""
 _ARITHMETIC = frozenset([0xC9, 0xCA, 0xCB])
 _MOST_COMPONENTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A marker segment: its code, where its (fill-padded) marker begins, its parameters, its end."""
+    """A marker segment: its code, and the offsets of its marker (with fill bytes), parameters and end."""
 
     marker: int
     begun: int
@@ -38,7 +39,7 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What a frame header says: its marker, lines, and (component, quantisation table) of each component."""
+    """A frame header: marker, number of lines, and component -> quantization table."""
 
     marker: int
     lines: int
@@ -46,21 +47,29 @@ class _Frame:
 
 
 def strip_jpeg_metadata(frame: bytes) -> bytes:
-    """One frame without COM and APPn segments (a plain JFIF, Adobe or HP colour marker stays), without
-    tables that no scan uses and segments that mean nothing in it, and without anything after End Of Image.
+    """Remove what decoding does not use.
+
+    That is COM and APPn segments (except plain JFIF, Adobe and HP color markers), tables that no scan uses,
+    segments without a meaning in this process, and everything after End Of Image.
+
+    Returns
+    -------
+    bytes
+        The same object if there was nothing to remove.
 
     Returns the same object when there was nothing to cut.
 
     Raises
     ------
     Quarantined
-        ``jpeg-structure`` when the markers do not hold together, or one has another length than its
-        parameters make.
+        ``jpeg-structure`` if the markers contradict each other, or the length of a segment does not follow
+        from its parameters.
     """
     if frame[:2] != b"\xff\xd8":
         raise _refused()
     segments, end = _segments(frame)
     edits = _edits(frame, segments)
+    # DICOM pads frames to an even length with one zero byte.
     if not edits and frame[end:].strip(b"\0") == b"" and len(frame) - end <= 1:
         return frame
     pieces: list[bytes] = []
@@ -72,7 +81,7 @@ def strip_jpeg_metadata(frame: bytes) -> bytes:
 
 
 def _segments(frame: bytes) -> tuple[list[_Segment], int]:
-    """Every marker segment, and where End Of Image ends."""
+    """Return every marker segment, and where End Of Image ends."""
     found: list[_Segment] = []
     pos, end, pattern = 2, len(frame), _MARKER
     while True:
@@ -100,7 +109,7 @@ def _segments(frame: bytes) -> tuple[list[_Segment], int]:
 
 
 def _edits(frame: bytes, segments: list[_Segment]) -> dict[_Segment, bytes]:
-    """Segment -> what stands in its place, for those that do not stay as they are."""
+    """Return segment -> replacement, for the segments that do not stay unchanged."""
     header = _frame_header(frame, segments)
     edits: dict[_Segment, bytes] = {}
     kept: set[bytes] = set()
@@ -113,6 +122,7 @@ def _edits(frame: bytes, segments: list[_Segment]) -> dict[_Segment, bytes]:
         marker, body = segment.marker, frame[segment.body : segment.stop]
         if marker == _COM or 0xE0 <= marker <= 0xEF:
             kind = bytes([marker])
+            # One segment of each kind takes effect; a repeated one could contain anything.
             needed = b"" if kind in kept else _needed(marker, body)
             kept.add(kind)
             if needed != body:
@@ -131,11 +141,13 @@ def _edits(frame: bytes, segments: list[_Segment]) -> dict[_Segment, bytes]:
         elif marker == _DNL:
             if len(body) != 2 or not scans:
                 raise _refused()
+            # DNL is only read after the first scan of a frame that leaves its lines open (T.81 B.2.5).
             if header.lines or scans > 1 or (marker, 0) in last:
                 edits[segment] = b""
             last[marker, 0] = segment
         elif marker == _SOS:
             scans += 1
+            # From here on this scan has used the parameters, so that later ones do not replace them.
             last = {key: one for key, one in last.items() if key[0] == _DNL}
             for key in _scan(header, body).uses(header.components, latched):
                 if key in live:
@@ -144,6 +156,7 @@ def _edits(frame: bytes, segments: list[_Segment]) -> dict[_Segment, bytes]:
             raise _refused()
     if not scans:
         raise _refused()
+    # A table is unused if another replaced it before a scan read it, or if no scan names it.
     for segment, own in tables.items():
         if not all(table.used for table in own):
             edits[segment] = keep_used(segment.marker, own)
@@ -151,7 +164,7 @@ def _edits(frame: bytes, segments: list[_Segment]) -> dict[_Segment, bytes]:
 
 
 def _frame_header(frame: bytes, segments: list[_Segment]) -> _Frame:
-    """The one frame header (T.81 B.2.2, T.87 C.2.2), which must be as long as its components make it."""
+    """Return the only frame header (T.81 B.2.2, T.87 C.2.2), with the length that its components imply."""
     heads = [segment for segment in segments if segment.marker in _FRAMES]
     if len(heads) != 1:
         raise _refused()
@@ -163,7 +176,7 @@ def _frame_header(frame: bytes, segments: list[_Segment]) -> _Frame:
 
 
 def _scan(header: _Frame, body: bytes) -> Scan:
-    """A scan header (T.81 B.2.3), which must be as long as its components make it."""
+    """Parse a scan header (T.81 B.2.3), with the length that its components imply."""
     if not body or body[0] not in range(1, _MOST_COMPONENTS + 1) or len(body) != 4 + 2 * body[0]:
         raise _refused()
     components = {body[at]: body[at + 1] for at in range(1, len(body) - 3, 2)}
@@ -175,11 +188,12 @@ def _scan(header: _Frame, body: bytes) -> Scan:
 
 
 def _parameters(header: _Frame, marker: int, body: bytes) -> None:
-    """Restart interval, arithmetic conditioning and JPEG-LS presets have the length of their values."""
+    """Require valid lengths and values of restart interval, arithmetic conditioning and JPEG-LS presets."""
     if marker == _DRI and len(body) in ((2, 3, 4) if header.marker == _LS else (2,)):
         return
     if marker == _LSE and len(body) == 11 and body[0] == 1:
         limit, *thresholds = (int.from_bytes(body[at : at + 2], "big") for at in range(1, 9, 2))
+        # 0 selects the default; the others must ascend (T.87 C.2.4.1.1), which leaves no room for text.
         set_ones = [value for value in thresholds if value]
         if set_ones == sorted(set_ones) and (not limit or not set_ones or set_ones[-1] <= limit):
             return
@@ -191,7 +205,7 @@ def _parameters(header: _Frame, marker: int, body: bytes) -> None:
 
 
 def _conditions(body: bytes) -> bool:
-    """Whether each of the eight arithmetic conditioning tables is set at most once (T.81 B.2.4.3)."""
+    """Return whether arithmetic conditioning tables are valid and set at most once (T.81 B.2.4.3)."""
     names = body[::2]
     return len(body) % 2 == 0 and len(set(names)) == len(names) and all(name & 0xEC == 0 for name in names)
 
@@ -203,7 +217,7 @@ def _means_something(header: _Frame, marker: int) -> bool:
 
 
 def _next_marker(frame: bytes, pos: int, end: int) -> tuple[int, int, int]:
-    """Marker code at ``pos``, the byte after it, and where its (fill-padded) prefix began."""
+    """Return the marker code at ``pos``, the offset after it, and the start of its prefix with fill bytes."""
     begun = pos
     if pos + 2 > end or frame[pos] != 0xFF:
         raise _refused()
@@ -215,13 +229,11 @@ def _next_marker(frame: bytes, pos: int, end: int) -> tuple[int, int, int]:
 
 
 def _needed(marker: int, body: bytes) -> bytes:
-    """What decoding may need: JFIF without a thumbnail, Adobe's and HP's colour transforms (T.87 M.2).
-
-    Adobe's version and flags are written anew, since no decoder reads them.
-    """
+    """Return what decoding needs: JFIF without thumbnail, Adobe's and HP's color transforms (T.87 M.2)."""
     if marker == 0xE0 and len(body) == 14 and body[:5] == b"JFIF\0" and body[7] <= 2 and not any(body[12:]):
         return body
     if marker == 0xEE and len(body) == 12 and body[:5] == b"Adobe":
+        # No decoder reads Adobe's version and flags, so unusual ones are replaced.
         plain = body[5:7] in (b"\0\x64", b"\0\x65") and not (body[7] & 0x3F or any(body[8:11]))
         return body if plain else b"Adobe\0\x64\0\0\0\0" + body[11:]
     return body if marker == 0xE8 and len(body) == 5 and body[:4] == b"mrfx" else b""

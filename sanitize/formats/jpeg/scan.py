@@ -1,4 +1,4 @@
-"""Where markers stand within entropy-coded image data (T.81 B.1.1.5), many tiles looked at together."""
+"""Search for markers in entropy-coded image data (T.81 B.1.1.5), for many tiles at a time."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 import numpy as np
 from medsanitize.sanitize.formats.file_type import Buffer
 
+# Bytes searched together: few enough that the intermediate arrays fit into the processor cache.
 _BLOCK: Final = 1 << 18
-"""Bytes looked at together: few enough that all that is made of them stays near the processor."""
+# Two tiles at most this many bytes apart are searched in one block.
 _NEAR: Final = 1 << 16
-"""Bytes between two tiles, at most, that lie together."""
+# Second bytes of markers, without those of byte stuffing (00), restart markers (D0 to D7) and fill (FF).
 _MARK: Final = np.array([0 < one < 0xD0 or 0xD8 <= one < 0xFF for one in range(256)])
-"""Second bytes of markers; not of stuffed bytes, of restart markers, and of fill."""
 
 
 class MarkerIndex:
-    """Markers of one file. What follows on what was asked last is looked at a block at a time."""
+    """Markers of one file; fast if tiles are queried in file order."""
 
     def __init__(self, data: Buffer) -> None:
         self._data = data
@@ -25,7 +25,10 @@ class MarkerIndex:
         self._places: list[int] = []
 
     def first(self, start: int, stop: int) -> int | None:
-        """Where the first marker of ``data[start:stop]`` begins; restart markers are none."""
+        """Return the offset of the first marker in ``data[start:stop]``, None if there is none.
+
+        Restart markers are not counted.
+        """
         at = start
         while at + 1 < stop:
             if not self._begin <= at < self._end:
@@ -38,7 +41,7 @@ class MarkerIndex:
         return None
 
     def _look(self, at: int, stop: int) -> None:
-        """Look at what lies from ``at`` on: to ``stop``, or at a block if others are likely to ask for it."""
+        """Search from ``at`` to ``stop``, or a whole block if neighboring tiles are likely to follow."""
         size = _BLOCK if 0 <= at - self._end <= _NEAR else min(stop - 1 - at, _BLOCK)
         cells = np.frombuffer(self._data[at : at + size + 1], np.uint8)
         begun = np.flatnonzero(cells[:-1] == 0xFF)

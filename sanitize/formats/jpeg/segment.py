@@ -1,4 +1,4 @@
-"""The marker segments of a JPEG, and its frame header."""
+"""Marker segments and frame header of a JPEG."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from struct import pack
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Frame:
-    """The frame header: size, and of every component its identifier, sampling factors and table."""
+    """Frame header: size, and (identifier, horizontal, vertical sampling, table) of every component."""
 
     marker: int
     rows: int
@@ -18,12 +18,12 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Segment:
-    """One marker segment that decoding needs; of a scan, its entropy-coded data too."""
+    """One marker segment that decoding needs; a scan includes its entropy-coded data."""
 
     marker: int
     body: bytes
     data: bytes = b""
 
     def write(self) -> bytes:
-        """Marker, length, parameters and data."""
+        """Return marker, length, parameters and data as bytes."""
         return pack(">BBH", 0xFF, self.marker, len(self.body) + 2) + self.body + self.data

@@ -1,4 +1,4 @@
-"""Quantisation and Huffman tables of JPEG (ITU-T T.81 B.2.4): which of them a scan uses."""
+"""Quantization and Huffman tables of JPEG (ITU-T T.81 B.2.4), and which of them a scan uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST_DC = 16
 
 @dataclass(slots=True)
 class CodingTable:
-    """One table: its kind (DC, AC or quantiser), destination, bytes, and whether a scan used it."""
+    """One table: kind (DC, AC or quantizer), destination, bytes, and whether a scan uses it."""
 
     kind: int
     number: int
@@ -26,7 +26,7 @@ class CodingTable:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A scan: its frame's marker, component -> table selectors, first coefficient, earlier precision."""
+    """A scan: frame marker, component -> table selectors, first coefficient, earlier precision."""
 
     frame: int
     components: dict[int, int]
@@ -34,19 +34,20 @@ class Scan:
     refines: int
 
     def uses(self, quantisers: dict[int, int], latched: set[int]) -> list[tuple[int, int]]:
-        """(kind, number) of the tables its decoder reads.
+        """Return (kind, number) of the tables that a decoder reads.
 
-        A component's quantiser counts in its first scan, as every decoder takes it there; ``latched``
-        holds the components seen and is added to.
+        ``latched`` are the components with an earlier scan; those of this scan are added to it.
         """
         found: list[tuple[int, int]] = []
         for component, selectors in self.components.items():
             if self.frame in _WITH_QUANTISERS and component not in latched:
+                # Decoders read a component's quantizer in its first scan only.
                 latched.add(component)
                 found.append((_QUANTISER, quantisers[component]))
             if self.frame not in _HUFFMAN_CODED:
                 continue
             progressive = self.frame == _PROGRESSIVE
+            # Refinements of DC coefficients are bits without a Huffman code (T.81 annex G).
             if not (progressive and (self.first or self.refines)):
                 found.append((_DC, selectors >> 4))
             if self.frame != _LOSSLESS and not (progressive and not self.first):
@@ -55,12 +56,12 @@ class Scan:
 
 
 def parse_tables(marker: int, body: bytes) -> list[CodingTable]:
-    """The tables of one segment, which they must fill.
+    """Parse the tables of one DQT or DHT segment.
 
     Raises
     ------
     Quarantined
-        ``jpeg-structure``: a table is not one, or bytes are left over.
+        ``jpeg-structure`` if a table is invalid, or bytes are left over.
     """
     found: list[CodingTable] = []
     pos = 0
@@ -74,7 +75,7 @@ def parse_tables(marker: int, body: bytes) -> list[CodingTable]:
 
 
 def keep_used(marker: int, tables: list[CodingTable]) -> bytes:
-    """The segment anew with the used tables alone; nothing when there is none."""
+    """Build the segment with its used tables; empty if there is none."""
     body = b"".join(table.data for table in tables if table.used)
     return b"\xff" + bytes([marker]) + (len(body) + 2).to_bytes(2, "big") + body if body else b""
 
@@ -88,9 +89,10 @@ def _quantiser(body: bytes, pos: int) -> CodingTable:
 
 
 def _codes(body: bytes, pos: int) -> CodingTable:
-    """A Huffman table: its counts make a prefix code, and no symbol comes twice."""
+    """Parse a Huffman table; it must be a prefix code without repeated symbols."""
     kind, number, counts = body[pos] >> 4, body[pos] & 0x0F, body[pos + 1 : pos + 17]
     symbols = body[pos + 17 : pos + 17 + sum(counts)]
+    # Kraft's inequality: more codes of these lengths than 16 bits can hold are no prefix code.
     room = sum(count << (15 - length) for length, count in enumerate(counts))
     whole = len(counts) == 16 and len(symbols) == sum(counts) and len(set(symbols)) == len(symbols)
     if kind > 1 or number > 3 or not whole or room > 1 << 16:
