@@ -1,1 +1,1 @@
-"""Pages for the holder: one HTML file each, no network, no script, no file name and no patient on it."""
+"""Self-contained HTML reports: one file each, without scripts, external resources, file names or patients."""

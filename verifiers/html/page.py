@@ -1,4 +1,4 @@
-"""A page of sections with tables and figures, rendered from plain data."""
+"""HTML report of sections with tables and figures, rendered from plain data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIGNS: Final = {"good": "✓", "care": "!", "bad": "✕", "plain": ""}
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A cell that says how something stands."""
+    """A table cell that shows a status."""
 
     text: str
     tone: Tone
@@ -24,7 +24,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; ``texts`` is how many columns from the left hold text, the others hold numbers."""
+    """A table; the first ``texts`` columns hold text, the others numbers."""
 
     caption: str
     head: tuple[str, ...]
@@ -34,7 +34,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing: SVG as text, and what it shows in words."""
+    """An SVG drawing with its caption."""
 
     svg: str
     caption: str
@@ -42,7 +42,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image among others: PNG, what it shows in words, how it stands, and whether it takes two places."""
+    """A PNG image with caption and status; a ``wide`` one spans two columns."""
 
     png: bytes
     caption: str
@@ -51,13 +51,13 @@ class Picture:
 
     @property
     def address(self) -> str:
-        """The image as an address within the page itself."""
+        """The image as a data URI."""
         return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with paragraphs, then images side by side, then figures, then tables."""
+    """A section: heading, paragraphs, pictures side by side, figures, tables."""
 
     title: str
     text: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page; ``tiles`` are the few numbers that come first."""
+    """A report; ``tiles`` are the key figures at its top."""
 
     kind: str
     title: str
@@ -79,13 +79,14 @@ class Page:
 
 
 def render_page(page: Page) -> bytes:
-    """Return the page as self-contained HTML."""
+    """Render the report as one self-contained HTML file."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    # Only the SVG of svg.py is inserted unescaped: matplotlib escapes the text in it.
     environment.filters["drawn"] = lambda svg: Markup(svg)  # noqa: S704  drawn by svg.py, not read
     environment.tests["mark"] = lambda cell: isinstance(cell, Mark)
     template = environment.from_string(

@@ -1,4 +1,4 @@
-"""Figures as SVG: matplotlib without a window, the same bytes each time, nothing that points outside."""
+"""Figures as SVG: matplotlib without a display, the same bytes each time, no external reference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,20 @@ _STYLE: Final[Any] = {
 
 
 def draw(paint: Callable[[Axes], Any], *, width: float = 4.6, height: float = 3.3) -> str:
-    """Draw on one pair of axes and return the SVG element; ``width`` and ``height`` in inches."""
+    """Draw on one pair of axes.
+
+    Parameters
+    ----------
+    paint : callable
+        Draws on the axes that it is given.
+    width, height : float
+        Size in inches.
+
+    Returns
+    -------
+    str
+        The SVG element.
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -44,8 +57,9 @@ def draw(paint: Callable[[Axes], Any], *, width: float = 4.6, height: float = 3.
         FigureCanvasSVG(figure)
         paint(figure.add_subplot())
         file = io.StringIO()
+        # A date would make every report different.
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(file, format="svg", metadata=metadata, facecolor="none")
     svg = file.getvalue()
-    # HTML needs neither the head of an XML file nor its namespaces, which are addresses.
+    # In HTML the XML prolog and the namespaces are superfluous, and the namespaces are external addresses.
     return _NAMED.sub("", re.sub(r"(?s)<metadata>.*?</metadata>", "", svg[svg.index("<svg") :])).strip()

@@ -1,1 +1,1 @@
-"""How well a model finds the same patient again: metrics, intervals, subgroups, a page with plots."""
+"""Evaluation of re-identification models: metrics, confidence intervals, subgroups and an HTML report."""

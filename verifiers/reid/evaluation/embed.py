@@ -1,4 +1,4 @@
-"""Reading images and turning them into vectors, on threads; what cannot be read is counted."""
+"""Reads images and computes their embeddings in threads; images that cannot be read are counted."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ Told = Callable[[int], None]
 
 
 def _silent(count: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedImages:
-    """Vectors of the images that could be read.
+    """Embeddings of the images that could be read.
 
     Attributes
     ----------
     vectors
-        One array an encoder, ``(len(places), dimension)``.
+        One array per encoder, shape (len(places), dimension).
     places
-        Which of the given images each row is.
+        Index of the image of each row among the given ones.
     excluded
-        Images that are not in it, by reason.
+        Number of images without an embedding, by reason.
     """
 
     vectors: tuple[NDArray[np.float32], ...]
@@ -56,14 +56,25 @@ def embed_files(
     part: ImageRegion = ImageRegion.WHOLE,
     done: Told = _silent,
 ) -> EmbeddedImages:
-    """Embed images by one or more encoders, each image read once.
+    """Embed images with one or more encoders, reading each image once.
 
-    Images of another kind than the encoders are made for, and those that cannot be read, are counted.
+    Images that cannot be read, or are not of the modality of the encoders, are counted in ``excluded``.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The images.
+    encoders : sequence of Encoder
+        Models of one modality.
+    part : ImageRegion
+        Region of the images to embed.
+    done : callable
+        Called with the number of images finished since the last call; may raise to cancel.
 
     Raises
     ------
     UsageError
-        When no image is left, or the encoders are made for images of different kinds.
+        If no image is left, or the encoders are for different modalities.
     """
     import numpy as np
 
@@ -89,7 +100,7 @@ def embed_files(
             excluded += reasons
             done(len(chunk))
     finally:
-        # Whoever stops the command must not wait for images that nobody will ask for.
+        # On cancellation, images that are queued must not be read first.
         pool.shutdown(cancel_futures=True)
     if not places:
         reasons_told = ", ".join(f"{reason}: {count}" for reason, count in sorted(excluded.items()))
@@ -102,12 +113,12 @@ def embed_files(
 
 
 def modality_of(paths: Sequence[Path]) -> Modality:
-    """Return of what kind most of the first images are; a folder without a model is asked so.
+    """Most frequent modality of the first 25 readable images, for folders without a model.
 
     Raises
     ------
     UsageError
-        When none of them can be read.
+        If no image can be read.
     """
     found = Counter(one.modality for one in islice(_readable(paths), _SAMPLE))
     if not found:
@@ -123,7 +134,7 @@ def _readable(paths: Sequence[Path]) -> Iterator[ImageArray]:
 
 
 def _read(path: Path, part: ImageRegion, modality: Modality | None) -> ImageArray | str:
-    """A picture, or why there is none."""
+    """An image, or the reason why there is none."""
     try:
         picture = read_image(path, part=part)
     except UnreadablePicture as refused:

@@ -1,4 +1,4 @@
-"""The whole evaluation: from vectors and labels to numbers with intervals."""
+"""Evaluation of a re-identification model: from scores and labels to metrics with intervals."""
 
 from __future__ import annotations
 
@@ -24,16 +24,22 @@ _STEPS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class VerificationMetrics:
-    """Over all pairs of the images.
+    """Verification metrics over all pairs of images.
 
     Attributes
     ----------
     score
-        ``verifier``, or ``distance`` (negative Euclidean distance of the retrieval vectors).
+        ``verifier``, or ``distance`` (negated Euclidean distance of the embeddings).
+    auc
+        Area under the ROC curve.
+    genuine_pairs, impostor_pairs
+        Number of pairs of images of one patient, and of two.
+    intervals
+        95 % intervals by name.
+    decisions
+        Classification at a threshold; None where too few patients have two images to set one.
     curve
         ``(threshold, false match rate, false non-match rate)`` over all pairs, ascending thresholds.
-    decisions
-        None where too few patients have two images to set a threshold.
     """
 
     score: str
@@ -47,9 +53,26 @@ class VerificationMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Everything that was measured; it names no image and no patient.
+    """Result of an evaluation; it names no image and no patient.
 
-    ``retrieval_by_score`` ranks by the verifier's score, where there is one.
+    Attributes
+    ----------
+    images, patients
+        Numbers of evaluated images and patients.
+    excluded
+        Number of images that were left out, by reason.
+    models
+        Description of the models.
+    retrieval
+        Retrieval by distance.
+    retrieval_other_day
+        Retrieval of images of another day only; None where days are unknown.
+    retrieval_by_score
+        Retrieval by the score of the verification model; None without one.
+    verification
+        Verification metrics.
+    subgroups
+        Metrics by subgroup.
     """
 
     images: int
@@ -63,7 +86,7 @@ class Evaluation:
     subgroups: tuple[Subgroup, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON types."""
+        """The result as JSON types."""
         facts = asdict(self)
         facts["intervals"] = {
             "coverage": COVERAGE,
@@ -83,27 +106,28 @@ def evaluate(
     calibration: Calibration | None = None,
     target: float = 0.01,
 ) -> Evaluation:
-    """Measure.
+    """Evaluate a re-identification model on labeled images.
 
     Parameters
     ----------
     labels : Labels
-        One entry a row of the scores.
-    distances : array, shape (images, images)
-        Scores that the search ranks by (`distance_scores`).
-    pair_scores : array or None
-        The verifier's scores; without one, ``distances`` are the pair scores.
-    models : mapping
-        What to say of the models in the result.
+        One entry per row of the scores.
+    distances : array of float32, shape (images, images)
+        Scores of the retrieval model, see
+        `medsanitize.verifiers.reid.evaluation.score_matrix.distance_scores`.
+    pair_scores : array of float32, shape (images, images), or None
+        Scores of the verification model; without them ``distances`` are the pair scores.
+    models : mapping of str to str
+        Description of the models for the result.
     calibration : Calibration, optional
-        Came with the model whose scores the pairs have.
+        Calibration stored with the model of the pair scores.
     target : float
         False match rate of the threshold.
 
     Raises
     ------
     UsageError
-        When no patient has two images, or there is one patient only.
+        If no patient has two images, or there is only one patient.
     """
     import numpy as np
 
@@ -145,9 +169,9 @@ def _nothing(there_is: str) -> UsageError:
 
 
 def _other_day(distances: NDArray[np.float32], patients: NDArray[np.intp], labels: Labels) -> Queries:
-    """The search for images of another day alone: both days known, and not the same."""
+    """Retrieve images of another day only; both days must be known."""
     days = labels.offset_days
-    # A day that is not known (NaN) differs from every other: it must not count.
+    # An unknown day (NaN) differs from every day and must not count as another one: NaN == NaN is False.
     return rank(
         distances,
         patients,
@@ -156,11 +180,11 @@ def _other_day(distances: NDArray[np.float32], patients: NDArray[np.intp], label
 
 
 def _curve(pairs: AllPairs) -> tuple[tuple[float, float, float], ...]:
-    """Rates of error with the score of a genuine pair as threshold, thinned to so many of them."""
+    """Error rates at the scores of about 200 genuine pairs."""
     import numpy as np
 
     scores = pairs.genuine.scores
-    # The first of equal scores: all of them are at or above the threshold.
+    # The first of equal scores: all of them reach the threshold.
     firsts = np.searchsorted(scores, np.unique(scores))
     chosen = np.unique(firsts[np.linspace(0, len(firsts) - 1, min(_STEPS, len(firsts))).astype(int)])
     false_match = 1 - pairs.genuine.lower[chosen] / pairs.impostors

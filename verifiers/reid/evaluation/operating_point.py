@@ -1,4 +1,4 @@
-"""Decisions at a threshold that was set by a target rate, on patients that are not those decided on."""
+"""Classification at a threshold that was set for a target false match rate on other patients."""
 
 from __future__ import annotations
 
@@ -17,21 +17,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdMetrics:
-    """Decisions at the threshold. Genuine and impostor pairs weigh the same, as in a balanced test set.
+    """Classification at the threshold.
+
+    Genuine and impostor pairs have the same weight in the rates, as in a balanced test set (Packhäuser et al.
+    2022).
 
     Attributes
     ----------
     thresholds
-        A pair that scores at least this is called one patient; two where each half set the other's.
+        A pair with at least this score matches; two thresholds where each half of the patients set that of
+        the other.
     calibrated_on
-        ``model``: the calibration that came with it. ``other half``: one half of the patients sets the
+        ``model``: the calibration stored with the model. ``other half``: each half of the patients sets the
         threshold of the other, and impostor pairs across the halves are left out.
     target
-        False match rate, over pairs of patients, that the threshold was set for.
+        False match rate of two patients for which the threshold was set.
     insufficient_data
-        What the bound of that rate would need; empty where it holds.
-    matched, missed, rejected, confused
-        Pairs: genuine above and below the threshold, impostor below and above.
+        What a bound of that rate would need; empty where it is proven.
+    accuracy, specificity, recall, precision, f1
+        Rates at the threshold.
+    matched, missed
+        Genuine pairs above and below the threshold.
+    rejected, confused
+        Impostor pairs below and above the threshold.
+    intervals
+        95 % interval of each rate by name.
     """
 
     thresholds: tuple[float, ...]
@@ -57,14 +67,30 @@ def threshold_metrics(
     calibration: Calibration | None,
     target: float,
 ) -> tuple[ThresholdMetrics, NDArray[np.bool_]] | None:
-    """Decide on every pair; also return which genuine pairs matched.
+    """Classify every pair at a threshold.
 
-    Without a calibration each half of the patients sets the threshold of the other. None where a half has
-    no patient of two images.
+    Parameters
+    ----------
+    pairs : AllPairs
+        Sums over all pairs.
+    scores : array of float32, shape (images, images)
+        Score of every pair of images.
+    patients : array of int, shape (images,)
+        Patients, numbered from 0.
+    calibration : Calibration or None
+        Sets the threshold; without it each half of the patients sets that of the other.
+    target : float
+        False match rate of two patients.
+
+    Returns
+    -------
+    (ThresholdMetrics, array of bool) or None
+        Metrics, and which genuine pairs matched; None where a half has no patient with two images.
     """
     import numpy as np
 
     people = len(pairs.sizes)
+    # A threshold set on the patients that it is measured on would be too optimistic.
     half = np.random.default_rng(SEED).permutation(people) % 2
     if calibration is not None:
         points, half = [calibration.for_false_match(target)] * 2, np.zeros(people, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""All pairs of images added up by patient: enough for an exact AUC, its intervals, curves and calibration.
+"""Sums over all pairs of images, by patient: an exact AUC with its intervals, curves and a calibration.
 
-A genuine pair shows one patient, an impostor pair two. The AUC is the chance that a genuine pair scores
-higher than an impostor pair, ties counting half (Mann and Whitney), over all pairs.
+A genuine pair shows one patient, an impostor pair two. The AUC is the probability that a genuine pair scores
+higher than an impostor pair, ties counting half (Mann and Whitney 1947), over all pairs.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Scores of a block of rows, 16 MiB as float32.
 _CELLS: Final = 2**22
-"""Scores of one block of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenuinePairs:
-    """The pairs of images of one patient each, by ascending score.
+    """Pairs of images of one patient each, by ascending score.
 
     Attributes
     ----------
     first, second
-        Places of the two images.
+        Indices of the two images.
     patients
-        Who they show.
+        Patient of the pair.
     scores
-        Their score.
+        Score of the pair.
     wins
-        Impostor pairs that score lower, equal ones counting half.
+        Number of impostor pairs that score lower; ties count half.
     lower
-        Impostor pairs that score lower.
+        Number of impostor pairs that score strictly lower.
     """
 
     first: NDArray[np.intp]
@@ -55,13 +55,14 @@ class AllPairs:
     genuine
         The genuine pairs.
     sizes
-        Impostor pairs between two patients, ``(n, n)``; zero for a patient with himself.
+        Number of impostor pairs of two patients, shape (n, n), with a zero diagonal.
     highest
-        Highest score between two patients, ``(n, n)``.
+        Highest score of two patients, shape (n, n).
     lost
-        Genuine-impostor comparisons lost (ties half) by the impostor pairs of two patients, ``(n, n)``.
+        Comparisons of a genuine with an impostor pair that are lost to the impostor pairs of two patients,
+        ties counting half, shape (n, n).
     lost_by
-        Those lost by the genuine pairs of one patient (row) to impostor pairs with another (column).
+        Those that the genuine pairs of one patient (row) lose to impostor pairs of another (column).
     """
 
     genuine: GenuinePairs
@@ -77,14 +78,22 @@ class AllPairs:
 
     @property
     def auc(self) -> float:
-        """Area under the curve over all pairs, exactly."""
+        """Exact area under the ROC curve over all pairs."""
         return float(self.genuine.wins.sum()) / (len(self.genuine.scores) * self.impostors)
 
     def auc_of(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the AUC of each draw of patients.
+        """Compute the AUC of each draw of patients.
 
-        Exact but for comparisons among three patients of whom all were drawn an unusual number of times:
-        what they lose is taken in proportion.
+        Parameters
+        ----------
+        drawn : array of float64, shape (draws, patients)
+            How often each patient was drawn, see `medsanitize.verifiers.reid.evaluation.bootstrap.draws`.
+
+        Returns
+        -------
+        array of float64, shape (draws,)
+            Exact except for comparisons of three patients, none of whom was drawn exactly once: their losses
+            are estimated in proportion.
         """
         import numpy as np
 
@@ -100,7 +109,7 @@ class AllPairs:
         return np.clip(1 - ratio(lost, compared), 0, 1)
 
     def calibration(self, chosen: NDArray[np.bool_] | None = None) -> Calibration:
-        """Calibrate on the chosen patients, or on all; see `medsanitize.verifiers.reid.calibration`."""
+        """Calibrate on the chosen patients, all by default; see `medsanitize.verifiers.reid.calibration`."""
         import numpy as np
 
         people = np.flatnonzero(np.ones(len(self.sizes), bool) if chosen is None else chosen)
@@ -113,14 +122,14 @@ class AllPairs:
 
 
 def sum_pairs(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPairs:
-    """Add up all pairs.
+    """Compute the sums over all pairs.
 
     Parameters
     ----------
-    scores : array, shape (images, images)
-        Symmetric; higher is more alike. The diagonal is not looked at.
+    scores : array of float32, shape (images, images)
+        Symmetric; higher is more similar. The diagonal is ignored.
     patients : array of int, shape (images,)
-        Patients, numbered from 0 without a gap.
+        Patients, numbered from 0 without gaps.
     """
     import numpy as np
 
@@ -153,7 +162,7 @@ def sum_pairs(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPai
     counts = (ends - begins).astype(np.float64)
     sizes = np.outer(counts, counts)
     np.fill_diagonal(sizes, 0)
-    # Every impostor pair was met from both sides.
+    # Every impostor pair was counted in two rows, that of each of its patients.
     genuine = GenuinePairs(first, second, who, ascending, (lower + below) / 4, lower // 2)
     return AllPairs(genuine, sizes, highest, lost, lost_by)
 
@@ -161,7 +170,7 @@ def sum_pairs(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPai
 def count_above(
     scores: NDArray[np.float32], patients: NDArray[np.intp], threshold: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return how many pairs between two patients reach the first one's threshold, ``(n, n)``."""
+    """Number of pairs of two patients that reach the threshold of the first one, shape (n, n)."""
     import numpy as np
 
     order = np.argsort(patients, kind="stable")
@@ -197,7 +206,7 @@ def _genuine(
 
 
 def _blocks(begins: NDArray[np.intp], ends: NDArray[np.intp], images: int) -> list[tuple[int, int]]:
-    """Runs of whole patients whose rows fit a block."""
+    """Ranges of whole patients whose rows fit in a block."""
     blocks, start = [], 0
     for person in range(len(begins)):
         if person > start and (ends[person] - begins[start]) * images > _CELLS:
@@ -207,7 +216,7 @@ def _blocks(begins: NDArray[np.intp], ends: NDArray[np.intp], images: int) -> li
 
 
 def _cumulated(places: NDArray[np.intp], pairs: int) -> NDArray[np.int64]:
-    """Of each genuine pair, how many of these places are at or before it."""
+    """For each genuine pair, the number of ``places`` at or before it."""
     import numpy as np
 
     return np.cumsum(np.bincount(places.ravel(), minlength=pairs + 1)[:pairs]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The evaluation as a page: numbers, curves, subgroups; no image, no file name, no patient."""
+"""The evaluation as an HTML page: metrics, curves and subgroups; no image, file name or patient."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INTERVALS = (
 
 
 def evaluation_page(found: Evaluation) -> bytes:
-    """Return the page as HTML."""
+    """Render the page as HTML."""
     pairs = found.verification
     left = " ".join(excluded_lines(found.excluded))
     page = Page(
@@ -105,6 +105,7 @@ def _pairs(found: VerificationMetrics) -> Section:
 
 
 def _trade(axes: Axes, found: VerificationMetrics) -> None:
+    # A rate of zero has no place on a logarithmic axis.
     least = 0.5 / found.impostor_pairs
     axes.plot(
         [max(false, least) for _, false, _ in found.curve],
@@ -167,12 +168,12 @@ def _by_part(parts: list[Subgroup], name: str, label: str) -> str:
 
 
 def number(value: float, interval: Interval | None = None) -> str:
-    """A rate with its interval, four decimals."""
+    """A rate with its interval, four decimals each."""
     return f"{value:.4f}" + (f" ({interval[0]:.4f} to {interval[1]:.4f})" if interval else "")
 
 
 def excluded_lines(excluded: Mapping[str, int]) -> list[str]:
-    """One line on what was left out, none when nothing was."""
+    """One line on the images that were left out; none if there are none."""
     if not excluded:
         return []
     reasons = ", ".join(f"{reason}: {count:,}" for reason, count in excluded.items())

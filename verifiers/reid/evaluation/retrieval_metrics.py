@@ -1,8 +1,8 @@
-"""Does a search with one image of a patient find the others: P@1, R-precision, mAP@R.
+"""Retrieval metrics of Packhäuser et al. 2022: P@1, R-precision and mAP@R.
 
-Definitions as in Packhäuser et al. 2022: of a query with R other images of its patient (mates), P@1 is
-whether the nearest image is a mate, R-precision the share of mates among the R nearest, and AP@R
-``(1/R) sum_{i<=R} P@i rel@i``. Images without a mate are no queries; they stay in the gallery.
+A query has R other images of its patient (mates). P@1 is whether the nearest image is a mate, R-precision the
+share of mates among the R nearest (Eq. 2), and mAP@R the mean over queries (Eq. 3) of AP@R, which is
+``(1/R) sum_{i<=R} P@i rel@i`` (Eq. 4). Images without a mate are not queries, but stay in the gallery.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """One entry a query.
+    """Metrics of each query; all arrays have one entry per query.
 
     Attributes
     ----------
     images
-        Place of the query among the images.
+        Index of the query among the images.
     precision_at_1, r_precision, average_precision
-        What it reached.
+        P@1, R-precision and AP@R of the query.
     """
 
     images: NDArray[np.intp]
@@ -36,7 +36,13 @@ class Queries:
     average_precision: NDArray[np.float64]
 
     def of(self, chosen: NDArray[np.bool_]) -> Queries:
-        """Return the queries whose image is chosen; ``chosen`` has one entry an image."""
+        """Select the queries whose image is chosen.
+
+        Parameters
+        ----------
+        chosen : array of bool, shape (images,)
+            Whether an image is chosen.
+        """
         keep = chosen[self.images]
         return Queries(
             self.images[keep],
@@ -48,7 +54,7 @@ class Queries:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalMetrics:
-    """Means over queries, with 95 % intervals over patients by name of the number."""
+    """Means over queries, with 95 % intervals over patients by name of the metric."""
 
     queries: int
     precision_at_1: float
@@ -62,16 +68,22 @@ def rank(
     patients: NDArray[np.intp],
     differs: Callable[[int], NDArray[np.bool_]] | None = None,
 ) -> Queries:
-    """Search with every image for its mates among all others.
+    """Rank all other images for every image that has a mate.
 
     Parameters
     ----------
-    scores : array, shape (images, images)
-        Higher is more alike. Of equal scores the image that comes first counts as nearer.
+    scores : array of float32, shape (images, images)
+        Higher is more similar. Of equal scores the first image counts as the nearer one.
     patients : array of int, shape (images,)
-        Who each image shows.
+        Patient of each image.
     differs : callable, optional
-        Of a query, which images may count as mates; the patient's others are then left out of its gallery.
+        Maps a query to the images that may be its mates, shape (images,); other images of its patient are
+        then removed from its gallery.
+
+    Returns
+    -------
+    Queries
+        Metrics of each query.
     """
     import numpy as np
 
@@ -85,7 +97,7 @@ def rank(
             continue
         gallery = np.flatnonzero(mates | ~same)
         alike = scores[query, gallery]
-        # Whoever reaches the R-th best score, in the order of the score, then of the images.
+        # All images that reach the R-th best score: the order of ties must not depend on the partition.
         near = np.flatnonzero(alike >= np.partition(alike, len(alike) - count)[len(alike) - count])
         nearest = near[np.argsort(-alike[near], kind="stable")[:count]]
         hits = mates[gallery[nearest]].astype(np.float64)
@@ -96,7 +108,7 @@ def rank(
 
 
 def summarise(queries: Queries, patients: NDArray[np.intp]) -> RetrievalMetrics | None:
-    """Average over queries; None when there is no query."""
+    """Average over queries; None if there is no query."""
     import numpy as np
 
     if not len(queries.images):

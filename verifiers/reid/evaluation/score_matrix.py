@@ -1,4 +1,4 @@
-"""The score of every pair of images, in one symmetric matrix: 10,000 images take 400 MB."""
+"""Symmetric matrix of the scores of all pairs of images: 400 MB for 10,000 images."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _ROWS: Final = 256
 
 
 def distance_scores(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the negative Euclidean distance of every two vectors: higher is more alike."""
+    """Negated Euclidean distance of every two embeddings; higher is more similar.
+
+    Packhäuser et al. 2022 rank by the same distance.
+    """
     import numpy as np
 
     exact = np.asarray(vectors, dtype=np.float64)
@@ -25,7 +28,7 @@ def distance_scores(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     scores = np.empty((len(exact), len(exact)), dtype=np.float32)
     for start in range(0, len(exact), _ROWS):
         end = start + _ROWS
-        # Only the upper half is computed, so that both halves agree in every bit.
+        # Only the upper half is computed, so that both halves are equal in every bit.
         products = exact[start:end] @ exact[start:].T
         apart = np.maximum(squares[start:end, None] + squares[None, start:] - 2 * products, 0)
         scores[start:end, start:] = -np.sqrt(apart)
@@ -36,7 +39,22 @@ def distance_scores(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def verifier_scores(
     vectors: NDArray[np.float32], verifier: Verification, done: Callable[[int], None] = lambda _: None
 ) -> NDArray[np.float32]:
-    """Return the verifier's score of every two of its vectors; ``done`` is told of pairs, and may raise."""
+    """Score of a verification model for every two of its embeddings.
+
+    Parameters
+    ----------
+    vectors : array of float32, shape (n, dimension)
+        Embeddings.
+    verifier : Verification
+        The model.
+    done : callable
+        Called with the number of pairs finished since the last call; may raise to cancel.
+
+    Returns
+    -------
+    array of float32, shape (n, n)
+        Symmetric, with a diagonal of ones.
+    """
     import numpy as np
 
     scores = np.ones((len(vectors), len(vectors)), dtype=np.float32)

@@ -1,7 +1,7 @@
-"""The same numbers for parts of the images: by time between two images, by view, by finding.
+"""Metrics by subgroup: time between two images, view and finding.
 
-A part of the queries is searched in the whole gallery; a part of the genuine pairs is compared with all
-impostor pairs, so that parts can be compared with each other.
+Queries of a subgroup search the whole gallery, and its genuine pairs are compared with all impostor pairs, so
+that subgroups are comparable.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ _REST: Final = "others"
 
 @dataclass(frozen=True, slots=True)
 class Subgroup:
-    """One part; what does not apply to it is None.
+    """Metrics of one subgroup; a metric that does not apply is None.
 
     Attributes
     ----------
     kind, name
-        What it is a part by (``time between the images``...), and which.
+        What it is grouped by (``time between the images``, ...), and its value.
     count
-        Queries, or genuine pairs.
+        Number of queries or of genuine pairs.
     precision_at_1, map_at_r
-        Of the queries of this part.
+        Retrieval metrics of the queries of the subgroup.
     auc, recall
-        Of the genuine pairs of this part, against all impostor pairs, and at the threshold.
+        AUC of the genuine pairs of the subgroup against all impostor pairs, and their recall at the
+        threshold.
     intervals
-        95 %, by name of the number.
+        95 % intervals by name of the metric.
     """
 
     kind: str
@@ -71,7 +72,21 @@ def measure_subgroups(
     pairs: AllPairs,
     matched: NDArray[np.bool_] | None,
 ) -> tuple[Subgroup, ...]:
-    """Measure every part that the labels allow; ``matched`` says which genuine pairs reach the threshold."""
+    """Measure every subgroup that the labels allow.
+
+    Parameters
+    ----------
+    labels : Labels
+        Views, days and findings of the images.
+    patients : array of int, shape (images,)
+        Patients, numbered from 0.
+    queries : Queries
+        Metrics of each query.
+    pairs : AllPairs
+        Sums over all pairs.
+    matched : array of bool, shape (genuine pairs,), or None
+        Which genuine pairs reach the threshold.
+    """
     found = list(_of_pairs("time between the images", _times(labels, pairs), pairs, matched))
     if any(labels.views):
         views = [view or _UNKNOWN for view in labels.views]
@@ -124,7 +139,7 @@ def _means(
 
 
 def _parts(names: NDArray[np.str_], counted: list[str]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """The most frequent names and, where there are many, the rest as one; times in their order."""
+    """The most frequent values, and all others as one subgroup; times in their order."""
     import numpy as np
 
     order = {name: place for place, (_, name) in enumerate(_TIMES)}
@@ -143,7 +158,10 @@ def _times(labels: Labels, pairs: AllPairs) -> list[str]:
 
 
 def _both(names: Sequence[str], pairs: AllPairs, *, joined: bool) -> list[str]:
-    """What the two images of each genuine pair are; where they differ, both names or that they do."""
+    """Combined value of the two images of each genuine pair.
+
+    Different values are joined if ``joined``, otherwise they become ``differs``.
+    """
     both = []
     for first, second in zip(pairs.genuine.first.tolist(), pairs.genuine.second.tolist(), strict=True):
         one, other = sorted((names[first], names[second]))

@@ -1,1 +1,1 @@
-"""What someone with other images of the same patients can link: Holub et al. 2023, attack and guidelines."""
+"""Linkage attack and guidelines A1 to A7 of Holub et al. 2023."""

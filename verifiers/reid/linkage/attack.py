@@ -1,9 +1,9 @@
-"""The worst-case probe attack success rate Rs (Holub et al. 2023).
+"""The worst-case probe attack success rate Rs of Holub et al. 2023, Eq. (1).
 
-The attacker holds a background of images of known patients, gets probes, and knows that their patients
-are in the background. Each probe goes to the patient of the most similar background image: cosine
-similarity, of equal ones the smallest index. Rs is the share of patients with at least one probe that went
-to them.
+The attacker has a background of images of known patients, obtains probes, and knows that their patients are
+in the background (prosecutor model). Each probe is assigned to the patient of the most similar background
+image by cosine similarity; of equal ones the smallest index wins. Rs is the share of patients to whom at
+least one of their probes was assigned.
 """
 
 from __future__ import annotations
@@ -20,27 +20,30 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Random draws of each setting, as in the paper.
 REPEATS: Final = 40
-"""Random draws of a setting, as in the paper."""
 _PATIENTS: Final = (2, 5, 10, 20, 40, 80, 160, 320, 640, 1280)
 _PROBES: Final = 6
+# A fixed seed: the same images give the same report.
 _SEED: Final = 2023
 
 
 @dataclass(frozen=True, slots=True)
 class SampledLinkage:
-    """Rs over random draws: one background image of each of ``patients``, up to ``probes`` probes each.
+    """Rs over random draws (Holub et al. 2023, Fig. 6).
+
+    Every draw takes one background image of each of ``patients``, and up to ``probes`` probes of each.
 
     Attributes
     ----------
     patients
-        Patients of a draw.
+        Number of patients of a draw.
     probes
-        Probes of each; None is all there are.
+        Number of probes of each patient; None for all of them.
     median, low_quartile, high_quartile, least, most, mean
-        Of the draws.
+        Statistics of Rs over the draws.
     interval
-        95 % of the mean, from draws of patients with replacement.
+        95 % interval of the mean, by drawing patients with replacement.
     """
 
     patients: int
@@ -56,14 +59,14 @@ class SampledLinkage:
 
 @dataclass(frozen=True, slots=True)
 class LinkageAttack:
-    """What the attack reaches.
+    """Success of the attack.
 
     Attributes
     ----------
     rs
-        With everything the attacker has: all background images, all probes. Exact bounds over patients.
+        Rs with all background images and all probes, with exact bounds over patients.
     interval
-        95 % of it, from draws of patients with replacement.
+        95 % interval of Rs, by drawing patients with replacement.
     by_patients, by_probes
         Random draws, by number of patients and by number of probes of each.
     """
@@ -76,14 +79,16 @@ class LinkageAttack:
 
 @dataclass(frozen=True, slots=True)
 class SimilarityPool:
-    """Similarities of all probes to all background images, and who they show.
+    """Cosine similarities of all probes to all background images.
 
     Attributes
     ----------
     similarity
-        ``(probes, background)``. Where both are the same images, an image is never its own background.
+        Shape (probes, background). If both are the same images, the diagonal is -inf: an image is never its
+        own background.
     probes, background
-        Patients, numbered alike; those in only one of the two do harm as bystanders.
+        Patient of each probe and of each background image, in one numbering. Patients of only one of the two
+        cannot be linked, but their images attract probes.
     same
         Whether probes and background are the same images.
     """
@@ -95,7 +100,7 @@ class SimilarityPool:
 
     @property
     def patients(self) -> NDArray[np.intp]:
-        """Who could be linked: in both, or with two images where both are the same images."""
+        """Patients who can be linked: in both, or with two images if both are the same images."""
         import numpy as np
 
         if not self.same:
@@ -110,12 +115,26 @@ def pool_similarities(
     background: NDArray[np.float32] | None,
     background_patients: NDArray[np.intp] | None,
 ) -> SimilarityPool:
-    """Compare all vectors; without a background the probes are each other's."""
+    """Compute the cosine similarity of all probes and background images.
+
+    This is one minus the cosine distance of Federated GestaltMatcher, Eq. (1).
+
+    Parameters
+    ----------
+    probes : array of float32, shape (n, dimension)
+        Embeddings of the probes.
+    probe_patients : array of int, shape (n,)
+        Patient of each probe.
+    background : array of float32, shape (m, dimension), or None
+        Embeddings of the background; without one, the probes are each other's background.
+    background_patients : array of int, shape (m,), or None
+        Patient of each background image, numbered like ``probe_patients``.
+    """
     import numpy as np
 
     one = _unit(probes)
     other = one if background is None else _unit(background)
-    # The last bits depend on how a library blocks its sums; nobody may be linked by them.
+    # Rounded: the last bits depend on how a BLAS library blocks its sums, and no link may.
     similarity = (one @ other.T).round(12)
     if background_patients is not None:
         return SimilarityPool(similarity, probe_patients, background_patients)
@@ -124,12 +143,12 @@ def pool_similarities(
 
 
 def linkage_attack(one: SimilarityPool) -> LinkageAttack:
-    """Attack with everything, then by random draws.
+    """Attack with all images, then by random draws.
 
     Raises
     ------
     UsageError
-        When no patient could be linked.
+        If no patient can be linked.
     """
     import numpy as np
 
@@ -152,14 +171,14 @@ def linkage_attack(one: SimilarityPool) -> LinkageAttack:
 
 
 def linkage_rate(one: SimilarityPool) -> Rate:
-    """Rs with everything the attacker has, and its exact bounds; of somebody who could be linked."""
+    """Rs with all background images and probes, with its exact bounds; trials are the linkable patients."""
     linked = linked_patients(one)
     errors = int(linked.sum())
     return Rate(errors / len(linked), errors, len(linked), *clopper_pearson(errors, len(linked)))
 
 
 def linked_patients(one: SimilarityPool) -> NDArray[np.bool_]:
-    """Which of the patients who could be linked have a probe that went to them."""
+    """Which of the linkable patients have a probe that was assigned to them."""
     import numpy as np
 
     found = one.background[np.argmax(one.similarity, axis=1)]
@@ -167,10 +186,11 @@ def linked_patients(one: SimilarityPool) -> NDArray[np.bool_]:
 
 
 def _by_probes(one: SimilarityPool, patients: NDArray[np.intp]) -> Iterator[SampledLinkage]:
-    """By number of probes, always of the same patients: the quarter or more that has as many."""
+    """Random draws by number of probes, of the same patients each time, so that the draws are comparable."""
     import numpy as np
 
     counts = np.array([np.sum(one.probes == patient) for patient in patients]) - int(one.same)
+    # At least a quarter of the patients have this many probes.
     most = min(int(np.quantile(counts, 0.75, method="lower")), _PROBES)
     with_most = patients[counts >= most]
     if len(with_most) > 1:
@@ -215,7 +235,7 @@ def _draws(one: SimilarityPool, patients: NDArray[np.intp], size: int, probes: i
 def _probes_of(
     images: NDArray[np.intp], pivot: int, same: bool, most: int | None, rng: np.random.Generator
 ) -> NDArray[np.intp]:
-    """A patient's probes of one draw: not the image that went into the background, and so many at most."""
+    """At most ``most`` probes of a patient in a draw, without the image that is in the background."""
     left = images[images != pivot] if same else images
     return left if most is None else rng.choice(left, most, replace=False)
 

@@ -1,4 +1,4 @@
-"""The linking attack on a whole dataset: whole images and central crops, and what is said of it."""
+"""Result of the linkage attack on a dataset: whole images, central crops and the guidelines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_IMAGE: Final = "not readable: no-pixels"
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """One side: how many images and patients, and what of it could not be compared, by reason."""
+    """One dataset of the attack: number of images and patients, and images left out, by reason."""
 
     images: int
     patients: int
@@ -24,22 +24,24 @@ class DatasetSummary:
 
 @dataclass(frozen=True, slots=True)
 class Linkage:
-    """What an attacker with the background links of the release; it names no image and no patient.
+    """Result of a linkage attack on a release; it names no image and no patient.
 
     Attributes
     ----------
     modality, model, model_digest
-        By what the images were compared.
+        Modality, name and digest of the model whose embeddings are compared.
     release, background
-        The two sides; of one dataset against itself the same.
+        The attacked dataset and that of the attacker; equal if a dataset is attacked with itself.
     itself
-        Whether the background is the release itself: then no image is its own mate.
-    whole, crop
-        Whole images, and their middle alone; None where nothing could be compared.
+        Whether the background is the release itself: an image is then never its own mate.
+    whole
+        Attack with whole images.
+    crop
+        Attack with central crops; None where they cannot be compared.
     without_crop
-        Images of which the middle could not be compared.
+        Number of images without a comparable central crop.
     guidelines
-        The checklist, where the policy was given.
+        The guidelines A1 to A7, if the policy was given.
     """
 
     modality: str
@@ -55,16 +57,16 @@ class Linkage:
 
     @property
     def worst(self) -> Rate:
-        """The higher of the two rates."""
+        """The higher of the two rates Rs."""
         rates = [one.rs for one in (self.whole, self.crop) if one is not None]
         return max(rates, key=lambda rate: rate.share)
 
     @property
     def excluded(self) -> int:
-        """Images that could not be compared; objects that are no images do not count."""
+        """Number of images that could not be compared; objects without an image do not count."""
         sides = (self.release,) if self.itself else (self.release, self.background)
         return sum(count for one in sides for reason, count in one.excluded.items() if reason != NO_IMAGE)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON types."""
+        """The result as JSON types."""
         return {**asdict(self), "repeats": REPEATS}

@@ -1,7 +1,7 @@
 """The guidelines A1 to A7 of Holub et al. 2023 as a checklist, from policy, manifest and attack.
 
-They are asked of slides that are released as de facto anonymous data; here they are asked of every image.
-What no program can know is left to a human and said so.
+The paper states them for slides released as de facto anonymous data; here they apply to every image. Points
+that no program can decide are marked for review.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from medsanitize.release.summary import Guideline, Standing
 from medsanitize.verifiers.reid.calibration import Rate
 
 _NEEDS: Final = "needs_review"
+# With fewer patients nearly all are linked (Holub et al. 2023, Fig. 6a).
 _FEW: Final = 5
-"""Below so many patients nearly all are linked (their Fig. 6a)."""
+# Above this upper bound of Rs, an attack that linked no patient proves nothing.
 MOST_LINKED: Final = 0.05
-"""Largest upper bound of Rs at which nobody linked says something."""
 _KEPT: Final = {
     "retain_institution_identity": "the institution",
     "retain_device_identity": "the identity of devices",
@@ -32,27 +32,33 @@ _CHECKS: Final = ("check_identifiers", "check_pixels", "check_registry", "check_
 
 @dataclass(frozen=True, slots=True)
 class ChecklistFacts:
-    """What the checklist looks at.
+    """Facts that the checklist uses.
 
     Attributes
     ----------
     anonymous
-        Whether the mode is ``anonymous``.
+        Whether the release mode is ``anonymous``.
     kept
         Identifying metadata that the policy keeps, in words.
     licence
-        Whether the policy states one.
+        Whether the policy names a license.
     patients, objects, slides
-        In the release.
-    unsearched, unread
-        Objects not searched for known identifiers; objects that may show text that nobody read.
-    uncompared, found_before
-        Objects not compared with earlier releases; objects whose pixels one of them holds.
-    matched, undecided
-        Objects of patients whom a model finds in one, if only possibly; objects of which the policy asks it
-        and it cannot be told.
+        Numbers in the release.
+    unsearched
+        Number of objects without an identifier search.
+    unread
+        Number of objects with possible burned-in text that was not read.
+    uncompared
+        Number of objects not compared with earlier releases.
+    found_before
+        Number of objects whose pixels are in an earlier release.
+    matched
+        Number of objects of patients who match, at least possibly, a patient of an earlier release.
+    undecided
+        Number of objects for which that comparison, required by the policy, is inconclusive.
     blocks, shared_blocks, without_block
-        Known blocks of tissue, those of them with several slides here, slides of which none is known.
+        Number of known tissue blocks, of those with several slides in the release, and of slides of unknown
+        block.
     """
 
     anonymous: bool
@@ -75,26 +81,31 @@ class ChecklistFacts:
 def guidelines_of(
     policy: Policy, release: Path, others: Rate | None = None, slides: Rate | None = None, *, left: int = 0
 ) -> tuple[Guideline, ...]:
-    """Go through the checklist for a release, published or staged.
+    """Check the guidelines for a release, published or staged.
 
     Parameters
     ----------
     policy : Policy
-        What the release was made by.
+        Policy of the release.
     release : Path
-        Folder with its manifest.
+        Folder with the manifest.
     others : Rate, optional
-        Rs of a linking attack with another dataset, with its bounds.
+        Rs of a linkage attack with another dataset, with its bounds.
     slides : Rate, optional
-        Rs of one on its slides, with another dataset or with itself.
+        Rs of a linkage attack on the slides, with another dataset or with themselves.
     left : int
-        Images that took no part in the attack with another dataset.
+        Number of images left out of the attack with another dataset.
+
+    Returns
+    -------
+    tuple of Guideline
+        A1 to A7 in order.
     """
     return checklist(facts_of(policy, release), others, slides, left=left)
 
 
 def facts_of(policy: Policy, release: Path) -> ChecklistFacts:
-    """Gather what the checklist looks at from the policy and the manifest."""
+    """Collect the facts from the policy and the manifest."""
     counts: Counter[str] = Counter()
     blocks: Counter[str] = Counter()
     patients = set()
@@ -135,7 +146,7 @@ def facts_of(policy: Policy, release: Path) -> ChecklistFacts:
 def checklist(
     facts: ChecklistFacts, others: Rate | None = None, slides: Rate | None = None, *, left: int = 0
 ) -> tuple[Guideline, ...]:
-    """Judge each guideline; see `guidelines_of`."""
+    """Check each guideline; parameters as in `guidelines_of`."""
     names = {
         "A1": ("Minimize metadata", _metadata(facts)),
         "A2": ("Dissociate from patient records", _records(facts)),

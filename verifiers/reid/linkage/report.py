@@ -1,4 +1,4 @@
-"""The linking attack as a page: rates, how they change with patients and probes, and the checklist."""
+"""The linkage attack as an HTML page: Rs by number of patients and probes, and the guidelines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TONES: Final[dict[str, Tone]] = {"met": "good", "not_met": "bad", "needs_review
 
 
 def linkage_page(found: Linkage) -> bytes:
-    """Return the page as HTML."""
+    """Render the page as HTML."""
     worst = found.worst
     page = Page(
         kind="Linking attack",
