@@ -1,1 +1,1 @@
-"""Explanations by example (Campos et al. 2024): what else does a classifier see as it sees this image?"""
+"""Explanation by example (Campos et al. 2024): similar cases for a classifier's prediction."""

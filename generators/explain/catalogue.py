@@ -1,4 +1,4 @@
-"""The catalogue that examples come from: the images of a release that is intact."""
+"""The catalogue of an explanation: the images of a verified release."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class CatalogueEntry:
     Attributes
     ----------
     object_id, path
-        As its manifest has them; the path is relative to the release.
+        From the manifest; the path is relative to the release.
     file
-        Where it is.
+        Path of the file.
     synthetic, label, bound
-        Whether it was generated, for which class, and the bound of the gate's verdict on its generator.
+        Whether the image was generated, its class, and the match bound of the gate's verdict on its
+        generator.
     """
 
     object_id: str
@@ -34,17 +35,25 @@ class CatalogueEntry:
 
 
 def read_catalogue(release: Path, *, everything: bool) -> tuple[CatalogueEntry, ...]:
-    """The synthetic images of a release, or all of its objects; every byte is checked first.
+    """Verify a release and list its synthetic images, or all of its images.
+
+    Parameters
+    ----------
+    release
+        Folder of the release.
+    everything
+        Also list real images, which show patients.
 
     Raises
     ------
     UsageError
-        If there is no release, or it has no synthetic image and not everything was asked for.
+        If there is no release, or it has no synthetic image and ``everything`` is False.
     IntegrityError
-        If the release is not what its evidence says.
+        If the release does not match its evidence.
     """
     if not (release / layout.ROOT).is_file():
         raise UsageError("The catalogue is no release: it has no RELEASE.json", "Name a release folder")
+    # A manipulated catalogue would give manipulated explanations; no key is needed to see changed bytes.
     found = verify_release(release, key=None)
     if found.status != "intact":
         raise IntegrityError(
@@ -55,6 +64,7 @@ def read_catalogue(release: Path, *, everything: bool) -> tuple[CatalogueEntry, 
         CatalogueEntry(
             row.object_id,
             row.path,
+            # The manifest is input: a path with ".." must not leave the release.
             release / layout.require_safe(row.path),
             row.synthetic,
             row.synthetic_label or "",

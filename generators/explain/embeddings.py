@@ -1,4 +1,4 @@
-"""What a model sees in a catalogue, and how alike its images are to those that are to be explained."""
+"""Embeddings of a catalogue, and its structural similarity to the images to be explained."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
+# SSIM is computed at 256 px, so that images of all sizes compare.
 SIDE: Final = 256
-"""Pixels of a side at which structure is compared."""
 OTHER_KIND: Final = "not a radiograph"
+# Small, so that a cancellation takes effect soon.
 _BATCH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedCatalogue:
-    """A catalogue beside some images.
+    """Embeddings of a catalogue and of the images to be explained.
 
     Attributes
     ----------
     entries
-        Those that could be read.
+        The readable entries.
     vectors
-        What the model sees in each, ``(n, d)``.
+        Their embeddings, ``(n, d)``.
     queries
-        What it sees in the images that are to be explained, ``(q, d)``.
+        Embeddings of the images to be explained, ``(q, d)``.
     alike
-        Structural similarity of each of those with each entry, ``(q, n)``.
+        SSIM of each of those with each entry, ``(q, n)``.
     excluded
-        Objects of the catalogue that are not in it, by reason.
+        Number of excluded entries by reason.
     """
 
     entries: tuple[CatalogueEntry, ...]
@@ -60,12 +61,23 @@ def embed_catalogue(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> EmbeddedCatalogue:
-    """Read every image of a catalogue once, a few at a time.
+    """Read and embed every image of a catalogue once, in batches.
+
+    Parameters
+    ----------
+    catalogue
+        The entries.
+    images
+        The images to be explained.
+    model
+        Its embeddings are compared.
+    hears, stops
+        Progress and cancellation.
 
     Raises
     ------
     UsageError
-        If an image that is to be explained is no radiograph, or none of the catalogue is.
+        If an image to be explained is not a radiograph, or no catalogue entry is one.
     """
     import numpy as np
 
@@ -83,6 +95,7 @@ def embed_catalogue(
     excluded: Counter[str] = Counter()
     pool = ThreadPoolExecutor(min(os.cpu_count() or 1, 8))
     try:
+        # map() keeps the order of the catalogue, which decides between equal distances.
         for chunk, part in zip(chunks, pool.map(lambda one: _part(one, asked, model), chunks), strict=True):
             entries += part.entries
             vectors.append(part.vectors)
@@ -106,7 +119,7 @@ def embed_catalogue(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What was found of a few entries; ``alike`` has a row an entry."""
+    """Results of a batch of entries; ``alike`` has one row per entry."""
 
     entries: list[CatalogueEntry]
     vectors: NDArray[np.float32]

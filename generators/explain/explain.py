@@ -1,4 +1,4 @@
-"""Which images of a catalogue a classifier sees as it sees this one."""
+"""Rank a catalogue by similarity to an image, in the features of a classifier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a classifier takes an image for, and with which probability."""
+    """A class with its predicted probability."""
 
     name: str
     probability: float
@@ -25,20 +25,20 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class SimilarCase:
-    """One image of the catalogue beside the image that is explained.
+    """One image of the catalogue, compared with the explained image.
 
     Attributes
     ----------
     rank, structure_rank
-        Its place by the distance of features, and by structure; 1 is the nearest.
+        Rank by feature distance and by SSIM; 1 is the most similar.
     object_id, path, synthetic, label, match_bound
-        As the catalogue's manifest has them.
+        From the manifest of the catalogue.
     distance
-        Euclidean, of the features.
+        Euclidean distance of the features.
     ssim
         Structural similarity.
     answer
-        What the classifier takes it for; None without a classifier.
+        Prediction of the classifier; None without a classifier.
     """
 
     rank: int
@@ -55,22 +55,22 @@ class SimilarCase:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An image explained by examples.
+    """Explanation of an image by similar cases.
 
     Attributes
     ----------
     model, model_digest
-        Whose features were compared: ``a trained classifier`` or ``packaged ImageNet features``.
+        The compared features: ``a trained classifier`` or ``packaged ImageNet features``.
     answers
-        What the classifier takes the image for, the likeliest first; empty without a classifier.
+        Predictions for the image, most probable first; empty without a classifier.
     images, synthetic
-        Of the catalogue, compared, and how many of those are synthetic.
+        Number of compared catalogue images, and of the synthetic ones among them.
     excluded
-        Objects of the catalogue left out, by reason.
+        Number of excluded catalogue entries by reason.
     by_features
-        The nearest by features, the nearest first: the explanation.
+        Most similar cases by features, nearest first: the explanation.
     by_structure
-        The nearest by structure, to compare with.
+        Most similar cases by SSIM, for comparison.
     """
 
     model: str
@@ -83,25 +83,27 @@ class Explanation:
     by_structure: tuple[SimilarCase, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; of the image that is explained only what was seen in it."""
+        """Return plain JSON data; of the explained image only the predictions."""
         return asdict(self)
 
 
 def explain(
     looked: EmbeddedCatalogue, count: int, model: str, digest: str, classifier: Classification | None
 ) -> Explanation:
-    """Rank a catalogue for the first of the images that it was looked at beside.
+    """Rank a catalogue for the first of the embedded images.
 
-    Equal distances keep the catalogue's order.
+    Equal distances keep the order of the catalogue.
 
     Parameters
     ----------
+    looked
+        From `embed_catalogue`.
     count
-        How many to show at most.
+        Maximum number of cases.
     model, digest
-        What the explanation says of the model.
+        Copied to the explanation.
     classifier
-        The model itself where it has classes.
+        The model, if it has classes.
     """
     import numpy as np
 
@@ -137,7 +139,7 @@ def explain(
 
 
 def distances(looked: EmbeddedCatalogue) -> NDArray[np.float64]:
-    """Euclidean distances of the images to the catalogue's, ``(q, n)``."""
+    """Euclidean distances of the images to the catalogue, ``(q, n)``."""
     import numpy as np
 
     catalogue = looked.vectors.astype(np.float64)
@@ -145,7 +147,7 @@ def distances(looked: EmbeddedCatalogue) -> NDArray[np.float64]:
 
 
 def ranks_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The place of each value from the least, from 1; equal values keep their order."""
+    """Rank of each value in ascending order, from 1; equal values keep their order."""
     import numpy as np
 
     ranks = np.empty(len(values), np.int64)

@@ -1,4 +1,4 @@
-"""How well a ranking agrees with judgements of relevance (Järvelin and Kekäläinen 2002, gains 2^rel - 1)."""
+"""Normalized discounted cumulative gain (Järvelin and Kekäläinen 2002, with gains 2^rel - 1)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ if TYPE_CHECKING:
 
 
 def dcg(relevance: Sequence[float], p: int) -> float:
-    """Discounted cumulative gain of a ranking's first ``p``: the sum of ``(2^rel - 1) / log2(i + 1)``."""
+    """Discounted cumulative gain of the first ``p`` ranks: the sum of ``(2^rel - 1) / log2(i + 1)``."""
     gains = _gains(relevance)[:p]
     return float(gains @ _discounts(len(gains)))
 
 
 def ndcg(relevance: Sequence[float], p: int) -> float:
-    """The gain of a ranking by that of the best ranking of the same judgements, in [0, 1].
+    """Gain of a ranking relative to the best ranking of the same judgements, in [0, 1].
 
     Parameters
     ----------
     relevance
-        Of everything that was ranked, in the order of the ranking; not negative, and not all 0.
+        Relevance of all ranked items, in order of rank; not negative, and not all 0.
     p
-        How many of the first count.
+        Number of ranks that count.
     """
     return dcg(relevance, p) / dcg(sorted(relevance, reverse=True), p)
 
 
 def ndcg_by_chance(relevance: Sequence[float], p: int) -> float:
-    """What a ranking in random order has on average."""
+    """Expected nDCG of a random ranking."""
     gains = _gains(relevance)
+    # Each rank of a random order has the mean gain, so the expectation is exact without sampling.
     expected = float(gains.mean() * _discounts(min(p, len(gains))).sum())
     return expected / dcg(sorted(relevance, reverse=True), p)
 

@@ -1,4 +1,4 @@
-"""A table of relevance judgements, and how well rankings agree with it."""
+"""Evaluate the rankings against a table of relevance judgements."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# p of nDCG@p as in Campos et al. 2024; a p is omitted if an image has fewer judgements.
 AT: Final = (4, 7, 10)
-"""p of nDCG@p, as the paper reports it; those that some image has not as many judgements for are left out."""
 _COLUMNS: Final = ("file", "object_id", "relevance")
-# 2^64 and beyond is no judgement of a person, and hides every other.
+# A gain of 2^64 would outweigh all other judgements; no person means that.
 _MOST: Final = 64.0
 
 
 @dataclass(frozen=True, slots=True)
 class RelevanceJudgements:
-    """Of each image, by its file's name, the relevance of objects by id; in the table's order."""
+    """Relevance of objects by object id, for each image by file name, in the order of the table."""
 
     of: Mapping[str, Mapping[str, float]]
 
     def objects(self) -> frozenset[str]:
-        """Every object that was judged."""
+        """Return the ids of all judged objects."""
         return frozenset(name for judged in self.of.values() for name in judged)
 
 
 @dataclass(frozen=True, slots=True)
 class RankingQuality:
-    """nDCG@p, means over the images with 95 % intervals.
+    """Mean nDCG@p over the images, with 95 % intervals.
 
     Attributes
     ----------
     p
-        How many of the first count.
+        Number of ranks that count.
     features, structure
-        Of the rankings by features and by structure.
+        Of the rankings by features and by SSIM.
     chance
-        Of a random order.
+        Of a random ranking.
     """
 
     p: int
@@ -59,16 +59,16 @@ class RankingQuality:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """How well the rankings of a catalogue agree with a person's.
+    """Agreement of the rankings with the judgements.
 
     Attributes
     ----------
     model, model_digest
-        Whose features were compared.
+        The compared features.
     images, judgements
-        How many images were judged for, and how many judgements there are.
+        Number of judged images and of judgements.
     at
-        One entry a p.
+        One entry per p.
     """
 
     model: str
@@ -78,7 +78,7 @@ class Ranking:
     at: tuple[RankingQuality, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain JSON data."""
         return asdict(self)
 
 
@@ -88,8 +88,8 @@ def read_judgements(table: Path) -> RelevanceJudgements:
     Raises
     ------
     UsageError
-        If the table cannot be read, lacks a column, names one pair twice, holds a relevance that is no number
-        from 0 to 64, or judges fewer than four objects of an image or all of them as 0.
+        If the table cannot be read or lacks a column, a pair occurs twice, a relevance is not a number from 0
+        to 64, or an image has fewer than four judgements or only judgements of 0.
     """
     texts = read_table(table)
     for name in _COLUMNS:
@@ -120,12 +120,21 @@ def read_judgements(table: Path) -> RelevanceJudgements:
 
 
 def rank(judgements: RelevanceJudgements, looked: EmbeddedCatalogue, model: str, digest: str) -> Ranking:
-    """Hold both rankings against the judgements; the images of ``looked`` are in the judgements' order.
+    """Compare both rankings with the judgements.
+
+    Parameters
+    ----------
+    judgements
+        The judgements.
+    looked
+        The embedded catalogue, with the images in the order of the judgements.
+    model, digest
+        Copied to the result.
 
     Raises
     ------
     UsageError
-        If an object that was judged is not among those looked at.
+        If a judged object is not in the embedded catalogue.
     """
     place = {entry.object_id: number for number, entry in enumerate(looked.entries)}
     if missing := judgements.objects() - set(place):
@@ -158,11 +167,12 @@ def _at(
         return mean_of(np.array(found), np.arange(len(found)))
 
     chance = [ndcg_by_chance(list(of.values()), p) for of in judged]
+    # Negated: similarity is ranked from the highest, distance from the lowest.
     return RankingQuality(p, mean(apart), mean(-alike), float(np.mean(chance)))
 
 
 def _in_order(judged: Mapping[int, float], values: NDArray[np.float64]) -> list[float]:
-    """The relevance of what was judged, the least value first."""
+    """Relevance of the judged objects, lowest value first."""
     import numpy as np
 
     places = sorted(judged)

@@ -1,4 +1,4 @@
-"""An explanation as a page: the image, the nearest cases, and what structure alone would have found."""
+"""HTML pages of an explanation and of its evaluation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FOR_THE_HOLDER: Final = (
 
 
 def explanation_page(found: Explanation, image: Image, release: Path) -> bytes:
-    """Return the page as HTML; the images of the cases are read from the catalogue."""
+    """Render an explanation as HTML; images of the cases are read from the release. Contains PHI."""
     first = found.answers[0] if found.answers else None
     tiles = [
         ("Images compared", f"{found.images:,}"),
@@ -61,7 +61,7 @@ def explanation_page(found: Explanation, image: Image, release: Path) -> bytes:
 
 
 def ranking_page(found: Ranking) -> bytes:
-    """Return the page of an evaluation; nobody's image is on it."""
+    """Render an evaluation as HTML. Contains no images."""
     rows = [
         (f"nDCG@{one.p}", _told(one.features), _told(one.structure), f"{one.chance:.3f}") for one in found.at
     ]
@@ -102,7 +102,7 @@ def _caption(case: SimilarCase) -> str:
 
 
 def tone_of(found: Explanation, case: SimilarCase) -> Tone:
-    """Good where the classifier takes case and image for the same, bad where not."""
+    """``good`` if the classifier predicts the same class for case and image, ``bad`` if not."""
     if case.answer is None or not found.answers:
         return "plain"
     return "good" if case.answer.name == found.answers[0].name else "bad"
@@ -135,7 +135,7 @@ def _told(measure: Estimate) -> str:
 
 
 def _png(image: Image) -> bytes:
-    """An image as a viewer shows it, small enough for a page."""
+    """Encode an image as PNG, scaled down for the page."""
     import numpy as np
     from PIL import Image as Pillow
 

@@ -1,1 +1,1 @@
-"""Synthetic images as objects of a release: DICOM, or PNG with a sidecar."""
+"""Export of synthetic images as DICOM objects, or as PNG files with a sidecar."""

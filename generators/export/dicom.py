@@ -1,8 +1,8 @@
-"""Synthetic images as DICOM objects, made with highdicom: equal arguments give equal bytes.
+"""Synthetic images as DICOM objects, written with highdicom; the result is deterministic.
 
-Secondary Capture says what such an image is: no device took it (PS3.3 A.8.1). CR is for readers that take
-nothing else (PS3.3 A.2). DX is not offered: it asks for the size of the detector's pixels and for the part
-of the body (PS3.3 C.8.11.3, C.8.11.2), and an image that nobody took has neither.
+Secondary Capture fits images that no device acquired (PS3.3 A.8.1). CR is for readers that accept nothing
+else (PS3.3 A.2). DX is not offered: it requires the detector's pixel spacing and the body part (PS3.3
+C.8.11.3, C.8.11.2), which a generated image does not have.
 """
 
 from __future__ import annotations
@@ -19,39 +19,42 @@ if TYPE_CHECKING:
     from highdicom.base import SOPClass
     from numpy.typing import NDArray
 
+# Storage class of each form.
 SOP_CLASSES: Final = {
     "secondary-capture": "1.2.840.10008.5.1.4.1.1.7",
     "cr": "1.2.840.10008.5.1.4.1.1.1",
 }
-"""Storage class of each form."""
 MODALITIES: Final = {"secondary-capture": "OT", "cr": "CR"}
+# Explicit VR Little Endian: readable by every conformant reader, and lossless.
 TRANSFER_SYNTAX: Final = "1.2.840.10008.1.2.1"
+# highdicom sets these optional elements from the clock, which would make the bytes differ.
 _CLOCK: Final = (
     *("InstanceCreationDate", "InstanceCreationTime", "ContentDate", "ContentTime"),
     *("DateOfSecondaryCapture", "TimeOfSecondaryCapture"),
 )
-"""What highdicom takes from the clock; all of it may be absent."""
 _METHOD: Final = "Synthetic: made by a generative model, shows no person"
 
 
 def dicom_object(
     image: NDArray[np.uint8], names: SyntheticIdentifiers, said: SyntheticProvenance, form: str
 ) -> bytes:
-    """One synthetic image as a DICOM file.
+    """Encode a synthetic image as a DICOM file.
 
     Parameters
     ----------
     image : ndarray
-        ``(rows, columns)``, 8 bits, dense is bright (MONOCHROME2).
+        ``(rows, columns)``, 8 bits, dense tissue is bright (MONOCHROME2).
     names : SyntheticIdentifiers
+        Pseudonym and UIDs.
     said : SyntheticProvenance
+        Model, class and verdict.
     form : str
         A key of `SOP_CLASSES`.
 
     Raises
     ------
     IntegrityError
-        When the file, read again, does not hold the image.
+        If the written file does not decode to the same image.
     """
     from pydicom import dcmwrite
     from pydicom.uid import UID
@@ -66,8 +69,10 @@ def dicom_object(
     data.ContributingEquipmentSequence = _equipment(said)
     data.DerivationDescription = DESCRIPTION
     data.DerivationAlgorithmSequence = _algorithm(said)
+    # highdicom requires an orientation, but a generated image has none: empty, as type 2C permits.
     data.PatientOrientation, data.Laterality = None, None
     if said.label:
+        # A class name comes from the user's table and may contain any character.
         data.SpecificCharacterSet = "ISO_IR 192"
         data.ImageComments = f"Synthetic. Class: {said.label}"
     data.file_meta.ImplementationClassUID = UID(IMPLEMENTATION_CLASS_UID)
@@ -79,7 +84,7 @@ def dicom_object(
 
 
 def _common(names: SyntheticIdentifiers, said: SyntheticProvenance) -> dict[str, Any]:
-    """What every form states of patient, study, series and equipment: nothing but pseudonyms."""
+    """Patient, study, series and equipment of every form; contains pseudonyms only."""
     return {
         "study_instance_uid": names.study,
         "series_instance_uid": names.series,
@@ -118,6 +123,7 @@ def _cr(image: NDArray[np.uint8], names: SyntheticIdentifiers, said: SyntheticPr
     data.Rows, data.Columns = image.shape
     data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
     data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 8, 8, 7, 0
+    # Values have even length (PS3.5 section 8.1.1).
     data.PixelData = image.tobytes() + bytes(image.size % 2)
     return data
 
@@ -152,7 +158,7 @@ def _algorithm(said: SyntheticProvenance) -> Any:
 
 
 def _require_held(data: bytes, image: NDArray[np.uint8]) -> None:
-    """Read with pydicom, the file must hold the very image."""
+    """Check with pydicom that the file decodes to the image."""
     import numpy as np
     from pydicom import dcmread
 

@@ -1,4 +1,4 @@
-"""Synthetic images as PNG files, with a JSON file beside each that says what it is."""
+"""Synthetic images as PNG files, each with a JSON sidecar."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def png_object(image: NDArray[np.uint8]) -> bytes:
-    """One image, ``(rows, columns)`` of 8 bits, as PNG: pixels and nothing else."""
+    """Encode an image, ``(rows, columns)``, uint8, as PNG without metadata."""
     return encode_png(image[..., None], 1).write()
 
 
 def sidecar(said: SyntheticProvenance) -> bytes:
-    """The file beside a PNG, JSON: a picture itself has no room for what it is."""
+    """Return the JSON sidecar of a PNG: its provenance."""
     facts: dict[str, object] = {
         "synthetic": True,
         "description": DESCRIPTION,

@@ -1,4 +1,4 @@
-"""What is said of a synthetic image, in whatever form it is released."""
+"""Identifiers and provenance of synthetic images, for all forms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DESCRIPTION = (
 
 @dataclass(frozen=True, slots=True)
 class SyntheticIdentifiers:
-    """Whose image it is: nobody's. Pseudonymous patient and UIDs of its own; a picture has no study."""
+    """Pseudonym and UIDs of a synthetic image, derived from no patient; PNG files have no study or series."""
 
     patient: str
     study: str
@@ -26,20 +26,20 @@ class SyntheticIdentifiers:
 
 @dataclass(frozen=True, slots=True)
 class SyntheticProvenance:
-    """The facts that travel with a synthetic image.
+    """Facts that are released with a synthetic image.
 
     Attributes
     ----------
     label
-        Class that it was asked for; empty where the generator takes none.
+        Class it was sampled for; empty for a generator without classes.
     model
         SHA-256 of the generator's folder, hexadecimal.
     verdict
-        What the anonymity gate concluded: ``passed``, ``failed`` or ``insufficient_data``.
+        Verdict of the privacy gate: ``passed``, ``failed`` or ``insufficient_data``.
     bound
-        Upper bound of the share of such images that match a training patient; None where there is none.
+        Upper bound of the share of images that match a training patient; None if there is none.
     version
-        Of this program.
+        Version of medsanitize.
     """
 
     label: str
@@ -52,9 +52,20 @@ class SyntheticProvenance:
 def synthetic_identifiers(
     keys: SubKeys, pseudonyms: Pseudonyms, form: Form, *, model: str, label: int, seed: int
 ) -> SyntheticIdentifiers:
-    """Names of the image that a model makes of a class and a seed: the same whenever it is made again.
+    """Derive identifiers from model, class and seed; sampling an image again gives the same identifiers.
 
-    Nothing of a patient goes in, so nothing of one can come out.
+    No patient data goes into them.
+
+    Parameters
+    ----------
+    keys, pseudonyms, form
+        Keys of the release, pseudonym settings of the policy, form of the object.
+    model
+        SHA-256 of the generator's folder.
+    label
+        Class number.
+    seed
+        Seed of the image.
     """
     key = f"synthetic/{model}/{label}/{seed}"
     root = pseudonyms.uid_root
@@ -67,7 +78,8 @@ def synthetic_identifiers(
 
 
 def seed_of(keys: SubKeys, model: str, label: int, index: int) -> int:
-    """The seed of a class's image ``index``, from 0 to 2 ** 63 - 1: only the key can make it."""
+    """Derive the seed of image ``index`` of a class, from 0 to 2 ** 63 - 1, from the release key."""
     return (
+        # Keyed: with a guessable seed anyone with the model could sample the images again.
         int.from_bytes(keyed_mac(keys.dummy, "synthetic seed", model, str(label), str(index))[:8], "big") >> 1
     )

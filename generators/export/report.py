@@ -1,6 +1,6 @@
-"""The holder's page of a synthesis: the verdict, grids, the closest real images by score, the curves.
+"""The data controller's page of a synthesis: verdict, images, most similar real images, score plot.
 
-It shows patients. Only `montage` makes something that may be published: synthetic images side by side.
+The page contains PHI. Only the result of `montage` contains synthetic images alone and may be published.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from medsanitize.generators.privacy_gate.verdict import GateVerdict
     from numpy.typing import NDArray
 
+# Lower limits of the score bands in which pairs are shown; the threshold adds one.
 BANDS: Final = (0.0, 0.5, 0.9, 0.99, 0.999)
-"""Lower ends of the bands of scores that pairs are shown by; above the threshold there is one more."""
 _OF_BAND: Final = 6
 _COLUMNS: Final = 8
+# Bounds the size of the page: images are embedded.
 _SHOWN: Final = 48
 _TONES: Final[dict[str, Tone]] = {"passed": "good", "failed": "bad", "insufficient_data": "care"}
 _MET: Final[dict[str, Tone]] = {"met": "good", "not_met": "bad", "alarm": "care", "not_run": "care"}
@@ -34,22 +35,22 @@ _GAP: Final = 2
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReportData:
-    """What the page is about.
+    """Content of the page.
 
     Attributes
     ----------
     title
-        Of the page.
+        Title of the page.
     counts
-        The few numbers that come first, as name and text.
+        Key figures at the top, as name and text.
     judged, images
-        The verdict and the images that it is about, ``(n, size, size)``.
+        Result of the gate and its images, ``(n, size, size)``.
     training
-        Side of the training images, which the pairs are made with.
+        Training split, source of the real images.
     labels
-        Class of each image, as text; empty where there are none.
+        Class name of each image; empty strings without classes.
     more
-        Further sections, such as that of quality.
+        Further sections, such as quality.
     """
 
     title: str
@@ -62,7 +63,7 @@ class ReportData:
 
 
 def holder_page(shown: ReportData) -> bytes:
-    """The page as one HTML file without script and network."""
+    """Render the page as one HTML file without scripts and external resources. Contains PHI."""
     verdict = shown.judged.verdict
     return render_page(
         Page(
@@ -77,7 +78,7 @@ def holder_page(shown: ReportData) -> bytes:
 
 
 def montage(images: NDArray[np.uint8]) -> bytes:
-    """Images side by side, eight a row, as PNG."""
+    """Arrange images in rows of eight, as PNG."""
     import numpy as np
 
     count, side = len(images), images.shape[1]
@@ -119,7 +120,7 @@ def _grid(shown: ReportData) -> Section:
 
 
 def _pairs(shown: ReportData) -> Section:
-    """The closest training image of some synthetic ones of each band, the synthetic one on the left."""
+    """Pairs of a synthetic image (left) and its most similar training image, by score band."""
     pictures = list(_picked(shown))
     text = (
         "On the left the synthetic image, on the right the training image that scores highest with it: of"
@@ -133,6 +134,7 @@ def _picked(shown: ReportData) -> Iterator[Picture]:
 
     score, limit = shown.judged.score, shown.judged.verdict.threshold.value
     order = np.argsort(-score, kind="stable")
+    # The threshold is an edge, so that no band mixes removed and kept images.
     edges = sorted({*(edge for edge in BANDS if edge < limit), limit})
     for low, high in reversed(list(zip(edges, [*edges[1:], np.inf], strict=True))):
         inside = [int(place) for place in order if low <= score[place] < high]
@@ -155,5 +157,5 @@ def _pair(shown: ReportData, place: int, low: float, among: int) -> Picture:
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """Places spread evenly over so many."""
+    """Evenly spaced indices, at most ``most``."""
     return sorted({place * count // most for place in range(most)}) if count > most else list(range(count))

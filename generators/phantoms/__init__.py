@@ -1,1 +1,1 @@
-"""Patients made from numbers: chest-like radiographs and tissue-like slides to find people in."""
+"""Procedural phantoms with known identity, for tests and benchmarks: chest radiographs and tissue slides."""

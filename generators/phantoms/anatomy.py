@@ -1,7 +1,7 @@
-"""The inside of one chest: what of a radiograph stays the same from visit to visit.
+"""Anatomy of a chest phantom: what stays the same between visits of a patient.
 
-Coordinates: x from -1 (the patient's right) to 1, y from -1 (neck) to 1 (abdomen). Values are attenuation,
-larger where more is in the way.
+Coordinates: x from -1 (the patient's right) to 1, y from -1 (neck) to 1 (abdomen). Values are attenuation;
+dense tissue is larger.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _RIBS = 12
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """Layers of one chest, each ``(size, size)``.
+    """Layers of a chest, each ``(size, size)``.
 
-    ``still`` is everything but lungs and heart; ``lung`` how much air the ray meets, in [0, 1]; ``heart`` the
-    heart alone; ``inside`` the share of the chest's inner area (where disease can be).
+    ``still`` is everything but lungs and heart; ``lung`` the air along the ray, in [0, 1]; ``heart`` the
+    heart; ``inside`` the inner area of the chest, where findings can be, in [0, 1].
     """
 
     still: Field
@@ -38,9 +38,10 @@ class Anatomy:
     inside: Field
 
 
+# Layers depend on the patient only, and cohorts write all visits of a patient in sequence.
 @lru_cache(maxsize=32)
 def anatomy(patient: int, size: int, seed: int) -> Anatomy:
-    """The chest of one patient."""
+    """Build the chest of a patient."""
     random = stream(seed, patient, 1)
     x, y = grid(size)
     chest = _Chest.drawn(random)
@@ -58,7 +59,7 @@ def anatomy(patient: int, size: int, seed: int) -> Anatomy:
 
 @dataclass(frozen=True, slots=True)
 class _Chest:
-    """Measures of one chest."""
+    """Measures of a chest, in canvas units."""
 
     width: float
     apex: float
@@ -80,9 +81,10 @@ class _Chest:
 
     @classmethod
     def drawn(cls, random: np.random.Generator) -> _Chest:
-        """Measures around those of a population."""
+        """Sample measures around the means of a population."""
 
         def about(mean: float, spread: float) -> float:
+            # Clipped: an extreme value would give an impossible shape.
             return float(mean + spread * np.clip(random.standard_normal(), -2, 2))
 
         right = about(0.48, 0.10)
@@ -107,7 +109,7 @@ class _Chest:
         )
 
     def body(self, x: Field, y: Field, random: np.random.Generator) -> Field:
-        """Skin to skin: trunk, shoulders and neck, with fat and breasts."""
+        """Trunk, shoulders and neck, with fat and breasts."""
         shoulders = 0.42 + 0.75 * soft(y + 0.78 + 0.05 * random.standard_normal(), 0.12)
         half = np.minimum(shoulders, self.width + 0.34 + 0.06 * y)
         depth = np.sqrt(np.clip(1 - (x / half) ** 2, 0, 1))
@@ -127,7 +129,7 @@ class _Chest:
         return half
 
     def lungs(self, x: Field, y: Field) -> tuple[Field, Field]:
-        """The area of both lungs, and the air in them."""
+        """Area of both lungs, and the air in them."""
         outer = self._outer(y)
         area = np.zeros(np.broadcast_shapes(x.shape, y.shape), np.float32)
         air = area.copy()
@@ -143,7 +145,7 @@ class _Chest:
         return area, air
 
     def heart(self, x: Field, y: Field) -> Field:
-        """The heart's shadow, in [0, 1]."""
+        """Shadow of the heart, in [0, 1]."""
         cos, sin = np.cos(self.heart_tilt), np.sin(self.heart_tilt)
         dx, dy = x - self.heart_x, y - self.heart_y
         along = (cos * dx + sin * dy) / (self.heart_wide * 1.12)
@@ -152,7 +154,7 @@ class _Chest:
         return shadow
 
     def mediastinum(self, x: Field, y: Field) -> Field:
-        """Great vessels, windpipe and the liver below the right dome."""
+        """Great vessels, trachea, and the liver below the right dome."""
         middle = self.bend * np.sin(2.2 * y)
         great = 0.22 * soft(self.central + 0.02 - np.abs(x - middle), 0.03) * soft(y + 0.75, 0.2)
         windpipe = -0.16 * bump((x - middle - 0.01) / 0.035) * soft(-0.12 - y, 0.05)
@@ -161,7 +163,7 @@ class _Chest:
         return great + windpipe + knob + liver
 
     def spine(self, x: Field, y: Field, random: np.random.Generator) -> Field:
-        """Vertebrae with discs between them and pedicles."""
+        """Vertebrae, discs and pedicles."""
         middle = self.bend * np.sin(2.2 * y + 0.4) + 0.01 * random.standard_normal()
         half = 0.07 + 0.012 * y + 0.006 * random.standard_normal()
         phase = 2 * np.pi * (y + 0.012 * np.sin(9 * y)) / (0.155 + 0.008 * random.standard_normal())
@@ -172,7 +174,7 @@ class _Chest:
         return 0.18 * column * discs + 0.09 * pedicles * soft(np.cos(phase) - 0.55, 0.15)
 
     def ribs(self, x: Field, y: Field, random: np.random.Generator) -> Field:
-        """Twelve pairs, each rib with a place and a thickness of its own; behind, and fainter in front."""
+        """Twelve pairs of ribs with individual position and thickness; fainter in front."""
         total = np.zeros(np.broadcast_shapes(x.shape, y.shape), np.float32)
         spacing = 0.15 + 0.013 * random.standard_normal()
         slope, curve = 0.02 + 0.1 * random.standard_normal(), 0.48 + 0.14 * random.standard_normal()
@@ -191,7 +193,7 @@ class _Chest:
         return total * soft(self.width + 0.07 - np.abs(x), 0.02) * soft(0.85 - y, 0.2)
 
     def clavicles(self, x: Field, y: Field, random: np.random.Generator) -> Field:
-        """Two S-shaped bones at the top."""
+        """Two S-shaped clavicles."""
         total = np.zeros(np.broadcast_shapes(x.shape, y.shape), np.float32)
         strength = 0.2 * np.exp(0.25 * random.standard_normal())
         level = self.apex + 0.17 + 0.05 * random.standard_normal()
@@ -205,7 +207,7 @@ class _Chest:
         return total
 
     def scapulae(self, x: Field, y: Field, random: np.random.Generator) -> Field:
-        """Shoulder blades at the outer upper edge."""
+        """Scapulae at the outer upper border."""
         total = np.zeros(np.broadcast_shapes(x.shape, y.shape), np.float32)
         for side in (-1, 1):
             border = 0.66 + 0.07 * random.standard_normal() + 0.16 * (y + 0.2)
@@ -216,7 +218,7 @@ class _Chest:
 
 
 def _bands(at: Field, first: float, spacing: float, random: np.random.Generator) -> Field:
-    """Bones every ``spacing``, jittered, each with its own thickness."""
+    """Bones every ``spacing``, with individual position and thickness."""
     steps = np.arange(_RIBS + 2) * spacing + first
     places = np.sort(steps + 0.016 * random.standard_normal(_RIBS + 2))
     thick = 0.036 + 0.004 * random.standard_normal() + 0.005 * random.standard_normal(_RIBS + 2)
@@ -228,13 +230,13 @@ def _bands(at: Field, first: float, spacing: float, random: np.random.Generator)
 
 
 def _cortex(distance: Field) -> Field:
-    """A bone across: 1 inside, brighter at its edges, 0 beyond a distance of 1."""
+    """Profile across a bone: 1 inside, brighter at the cortex, 0 beyond a distance of 1."""
     away = np.abs(distance)
     return soft(1 - away, 0.22) * (0.7 + 0.5 * bump((away - 0.8) / 0.25))
 
 
 def _marks(random: np.random.Generator, size: int) -> Field:
-    """What a life leaves in a chest: calcified spots, and in some wires or a pacemaker."""
+    """Individual marks: calcified spots, in some patients sternal wires or a pacemaker."""
     x, y = grid(size)
     spots = random.poisson(5)
     places = random.uniform((-0.6, -0.7), (0.6, 0.5), (spots, 2))
@@ -252,7 +254,7 @@ def _marks(random: np.random.Generator, size: int) -> Field:
 
 
 def _vessels(random: np.random.Generator, size: int, chest: _Chest) -> Field:
-    """Trees that leave both hila and thin out."""
+    """Vascular trees that branch from both hila."""
     points, weights = [], []
     for side in (-1, 1):
         hilum = np.array([side * (chest.central + 0.05), 0.02 + 0.05 * random.standard_normal()])
@@ -273,6 +275,7 @@ def _vessels(random: np.random.Generator, size: int, chest: _Chest) -> Field:
             spread = np.array([-0.55, 0.55]) + 0.2 * random.standard_normal((len(rows), 2))
             angles = (turns[rows, chosen] + spread).reshape(-1)
     drawn = splat(np.concatenate(points), np.concatenate(weights), size)
+    # Scaled by the area of a pixel, so that vessels look alike at every size.
     drawn = blur(drawn, 1 + size // 200) * np.float32((size / 256) ** 2 * 0.9)
     tree: Field = np.tanh(drawn * 1.2)
     return tree

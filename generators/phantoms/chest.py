@@ -1,7 +1,7 @@
-"""Chest-like radiographs: one patient's anatomy, seen again in other poses, exposures and states.
+"""Chest phantoms: the anatomy of a patient in varying pose, exposure and state.
 
-They are no simulation of physics and teach nothing about disease. They have what makes re-identification
-possible and hard: bones and vessels that stay, everything else that changes.
+They do not simulate physics or disease. They reproduce what makes re-identification possible and hard:
+constant bones and vessels, and everything else variable.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from medsanitize.generators.phantoms.random_fields import (
 from numpy.typing import NDArray
 
 FINDINGS = ("none", "opacity", "effusion", "nodule", "cardiomegaly")
+# Probability of each finding at a visit.
 _CHANCES = (0.5, 0.2, 0.1, 0.1, 0.1)
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What is different at one visit.
+    """What varies between visits.
 
-    ``view`` is PA or AP, ``finding`` one of FINDINGS, ``days`` since the first visit, ``devices`` how many
-    lines and leads are seen. The rest is pose (lengths in canvas units, angle in radians) and exposure.
+    ``view`` is PA or AP, ``finding`` one of FINDINGS, ``days`` since the first visit, ``devices`` the number
+    of visible lines and leads. The rest is pose (lengths in canvas units, angles in radians) and exposure.
     """
 
     view: str
@@ -53,12 +54,13 @@ class Visit:
 
 @lru_cache(maxsize=1024)
 def chest_visit(patient: int, visit: int, *, seed: int = 0) -> Visit:
-    """What visit number ``visit`` (from 0) of a patient was like."""
+    """Parameters of visit number ``visit`` (from 0) of a patient."""
     random = stream(seed, patient, 2, visit)
 
     def about(mean: float, spread: float) -> float:
         return float(mean + spread * np.clip(random.standard_normal(), -1.7, 1.7))
 
+    # Days accumulate from visit to visit; the cache keeps the recursion linear.
     earlier = chest_visit(patient, visit - 1, seed=seed).days if visit else 0
     bedside = random.random() < 0.2
     finding = str(random.choice(FINDINGS, p=_CHANCES))
@@ -81,21 +83,21 @@ def chest_visit(patient: int, visit: int, *, seed: int = 0) -> Visit:
 
 
 def chest_phantom(patient: int, visit: int, *, size: int = 256, seed: int = 0) -> NDArray[np.float32]:
-    """A chest-like radiograph.
+    """Generate a chest radiograph.
 
     Parameters
     ----------
     patient, visit : int
-        Numbers from 0. The same patient has the same bones and vessels at each visit.
+        Numbers from 0. Bones and vessels of a patient are the same at each visit.
     size : int
         Rows and columns.
     seed : int
-        Another seed, other people.
+        Selects the population.
 
     Returns
     -------
     array of float32, shape (size, size)
-        In [0, 1], dense is bright. The same arguments give the same picture.
+        In [0, 1], dense tissue is bright. Deterministic.
     """
     state = chest_visit(patient, visit, seed=seed)
     random = stream(seed, patient, 3, visit)
@@ -111,13 +113,13 @@ def chest_phantom(patient: int, visit: int, *, size: int = 256, seed: int = 0) -
 
 
 def _posed(state: Visit, size: int) -> tuple[Field, Field]:
-    """Where in the chest each pixel looks: shift, scale, rotation, a turned trunk and a deeper breath."""
+    """Canvas coordinates of each pixel after shift, scale, rotation, turn of the trunk and inspiration."""
     line = np.linspace(-1, 1, size, dtype=np.float32) / np.float32(state.scale)
     across, down = line[None, :], line[:, None]
     cos, sin = np.float32(np.cos(state.angle)), np.float32(np.sin(state.angle))
     x = cos * across + sin * down - np.float32(state.shift[0])
     y = -sin * across + cos * down - np.float32(state.shift[1])
-    # A breath moves what is low more than what is high; a turn shifts what is in front (the middle) sideways.
+    # Inspiration moves the bases more than the apices; a turn shifts the midline sideways.
     y = y - np.float32(state.inspiration) * soft(y, 0.7) * 1.6
     x = x + np.float32(state.turn) * bump(x / 0.45)
     return x, y
@@ -147,7 +149,7 @@ def _disease(finding: str, chest: Anatomy, random: np.random.Generator, size: in
 
 
 def _devices(count: int, random: np.random.Generator, size: int) -> Field:
-    """Leads and catheters: thin, dense, smooth lines, with an electrode at some ends."""
+    """Leads and catheters: thin, dense, smooth lines, some with an electrode."""
     lines = np.zeros((size, size), np.float32)
     t = np.linspace(0, 1, 3 * size)[:, None]
     for _ in range(count):
@@ -167,7 +169,7 @@ _DISC = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1) * np.sqrt(np.linspa
 
 
 def _exposed(seen: Field, state: Visit, random: np.random.Generator) -> Field:
-    """Tone curve, scatter, grain, and the collimator's edge now and then."""
+    """Apply tone curve, scatter, noise and, in some images, the border of the collimator."""
     size = seen.shape[0]
     tone = np.clip((seen - np.float32(state.low)) / np.float32(state.high - state.low), 0, 1)
     tone = tone ** np.float32(state.gamma)

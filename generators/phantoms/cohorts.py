@@ -1,8 +1,4 @@
-"""Folders of phantoms with patients, visits and a table, as training, evaluation and overlap read them.
-
-Written as PNG files, or as DICOM objects of a made-up hospital with names and numbers planted in their
-headers, which a release has to take out.
-"""
+"""Write cohorts of phantoms, with patients, visits and a table that training and evaluation read."""
 
 from __future__ import annotations
 
@@ -21,14 +17,15 @@ from medsanitize.generators.phantoms.tissue import tissue_phantom
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Columns of the table, by the names that the commands expect.
 COLUMNS = ("file", "patient_id", "split", "view", "offset_days", "finding")
-"""Columns of the table beside the images, by the names that the commands expect."""
+# Every third patient is in the test split.
 _TEST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class CohortImage:
-    """One image of a cohort: whose and when."""
+    """One image of a cohort, with patient, visit and split."""
 
     patient: int
     visit: int
@@ -37,7 +34,7 @@ class CohortImage:
 
 
 def visits_of(patient: int, least: int, most: int, *, seed: int) -> int:
-    """How many visits a patient has, ``least`` to ``most``."""
+    """Number of visits of a patient, from ``least`` to ``most``."""
     return int(stream(seed, patient, 9).integers(least, most + 1))
 
 
@@ -50,20 +47,21 @@ def write_chests(
     size: int = 256,
     seed: int = 0,
 ) -> Path:
-    """Write radiographs of ``patients`` as 8-bit PNG files with a table ``labels.csv`` beside them.
+    """Write radiographs of ``patients`` as 8-bit PNG files with a table ``labels.csv``.
 
     Parameters
     ----------
     folder : Path
-        Made if it is not there; must be empty.
+        Created if missing; must be empty.
     patients : sequence of int
-        Numbers of patients. Every third one is of the split ``test``, the others of ``train``.
+        Patient numbers. Every third one is in the split ``test``, the others in ``train``.
     visits : (int, int)
-        Fewest and most images of one patient.
+        Minimum and maximum number of images per patient.
     first : int
-        Number of the first visit: cohorts of the same patients with other visits share people, not images.
+        Number of the first visit: cohorts with other visits of the same patients share patients, but no
+        images.
     size, seed : int
-        As of `chest_phantom`.
+        As in `chest_phantom`.
 
     Returns
     -------
@@ -73,7 +71,7 @@ def write_chests(
     Raises
     ------
     UsageError
-        When the folder holds anything already.
+        If the folder is not empty.
     """
     _require_empty(folder)
     rows = []
@@ -101,19 +99,21 @@ def write_slides(
     Parameters
     ----------
     folder, patients, size, seed
-        As of `write_chests`.
+        As in `write_chests`.
     sections : sequence of int
-        Which sections of the block, each scanned by each of ``scanners``.
+        Sections of the block.
+    scanners : sequence of int
+        Each section is scanned by each of them.
 
     Returns
     -------
     Path
-        The table; ``block``, ``section`` and ``scanner`` are columns of their own.
+        The table, with the columns ``block``, ``section`` and ``scanner``.
 
     Raises
     ------
     UsageError
-        When the folder holds anything already.
+        If the folder is not empty.
     """
     _require_empty(folder)
     rows = []

@@ -1,4 +1,4 @@
-"""Smooth random fields, soft shapes and resampling: what phantoms are painted with. NumPy alone."""
+"""Smooth random fields, soft shapes and resampling, with NumPy only."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# An image or a layer of one.
 Field = NDArray[np.floating[Any]]
-"""Values of a picture or a layer of it."""
 
+# The canvas spans -1.2 to 1.2 in both directions, so that no pose shows its border.
 _REACH = 1.2
-"""A canvas shows -1.2 to 1.2 in both directions, so that a pose never looks past its edge."""
 
 
 def stream(*numbers: int) -> np.random.Generator:
-    """Random numbers that depend on all of ``numbers`` (0 or more each) and on nothing else."""
+    """PRNG seeded by ``numbers`` (0 or more each)."""
+    # PCG64 named explicitly: default_rng() may change its algorithm between NumPy versions.
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(numbers)))
 
 
 def grid(size: int) -> tuple[Field, Field]:
-    """Coordinates x (1, size) and y (size, 1) of the pixels of a canvas."""
+    """Coordinates x ``(1, size)`` and y ``(size, 1)`` of the pixels of a canvas."""
     line = np.linspace(-_REACH, _REACH, size, dtype=np.float32)
     return line[None, :], line[:, None]
 
 
 @lru_cache(maxsize=64)
 def _weights(cells: int, size: int) -> Field:
-    """Cubic B-spline weights of ``cells`` + 3 knots at ``size`` pixels, (size, cells + 3)."""
+    """Cubic B-spline weights of ``cells`` + 3 knots at ``size`` pixels, ``(size, cells + 3)``."""
     at = np.linspace(0, cells, size, endpoint=False)
     first = at.astype(int)
     t = at - first
@@ -40,27 +41,28 @@ def _weights(cells: int, size: int) -> Field:
 
 
 def noise(random: np.random.Generator, cells: int, size: int) -> Field:
-    """Smooth noise of standard deviation about 1 whose features are ``size / cells`` pixels wide."""
+    """Smooth noise of standard deviation about 1 with features ``size / cells`` pixels wide."""
     weights = _weights(cells, size)
     knots = random.standard_normal((cells + 3, cells + 3), np.float32)
+    # 2.1 restores the standard deviation that spline smoothing removes.
     field: Field = (weights @ knots @ weights.T) * np.float32(2.1)
     return field
 
 
 def soft(values: NDArray[Any], width: float) -> Field:
-    """A step from 0 to 1 at zero, ``width`` wide."""
+    """Smooth step from 0 to 1 at zero, with width ``width``."""
     step: Field = np.asarray(np.tanh(values * np.float32(1 / width)) * np.float32(0.5) + np.float32(0.5))
     return step
 
 
 def bump(values: NDArray[Any]) -> Field:
-    """A Gaussian of standard deviation 1."""
+    """Gaussian with standard deviation 1 and peak 1."""
     curve: Field = np.exp(values * values * np.float32(-0.5))
     return curve
 
 
 def blur(image: Field, times: int = 1) -> Field:
-    """The image after ``times`` passes of a binomial filter of five taps in both directions."""
+    """Apply a binomial filter of five taps in both directions, ``times`` times."""
     taps = np.array([1, 4, 6, 4, 1], np.float32) / 16
     for _ in range(times):
         for axis in (0, 1):
@@ -72,7 +74,7 @@ def blur(image: Field, times: int = 1) -> Field:
 
 
 def splat(points: NDArray[Any], weights: NDArray[Any], size: int) -> Field:
-    """Points (n, 2) as x, y in canvas coordinates, added up on a canvas; those outside are left out."""
+    """Accumulate points ``(n, 2)``, x and y in canvas coordinates; points outside the canvas are dropped."""
     at = (points + _REACH) * ((size - 1) / (2 * _REACH))
     inside = ((at >= 0) & (at < size - 1)).all(axis=1)
     at, weights = at[inside], weights[inside]
@@ -88,9 +90,10 @@ def splat(points: NDArray[Any], weights: NDArray[Any], size: int) -> Field:
 
 
 def sample_canvas(canvas: Field, x: Field, y: Field) -> Field:
-    """The canvas at canvas coordinates, linearly between its pixels, its edge beyond."""
+    """Interpolate the canvas linearly at canvas coordinates; its border is repeated."""
     size = canvas.shape[0]
     scale = np.float32((size - 1) / (2 * _REACH))
+    # Below size - 1, so that the right and lower neighbor of each point exist.
     across = np.clip((x + np.float32(_REACH)) * scale, 0, size - 1.001)
     down = np.clip((y + np.float32(_REACH)) * scale, 0, size - 1.001)
     left, top = across.astype(np.int32), down.astype(np.int32)

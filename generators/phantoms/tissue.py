@@ -1,7 +1,7 @@
-"""Tissue-like slides: blocks of patients, sections near and far, and scanners that see them differently.
+"""Tissue phantoms: blocks of patients, near and distant sections, and scanners with different colors.
 
-Colours follow the Beer-Lambert law with the absorption of haematoxylin and eosin (Ruifrok and Johnston 2001).
-Through a block, structures change slowly: neighbouring sections are nearly the same, distant ones are not.
+Colors follow the Beer-Lambert law with the absorption of hematoxylin and eosin (Ruifrok and Johnston 2001).
+Structures change slowly through a block: consecutive sections are nearly equal, distant ones are not.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from medsanitize.generators.phantoms.random_fields import (
 )
 from numpy.typing import NDArray
 
+# Distance in sections over which the structures of a block change completely.
 DEPTH = 60.0
-"""Sections after which the structures of a block have become others."""
+# Optical density per stain in R, G and B.
 _HAEMATOXYLIN = np.array([0.65, 0.70, 0.29], np.float32)
 _EOSIN = np.array([0.07, 0.99, 0.11], np.float32)
 _WAVES = 3
@@ -30,7 +31,7 @@ _WAVES = 3
 
 @dataclass(frozen=True, slots=True)
 class Scanner:
-    """How a scanner renders colours: gain and gamma of each channel, blur in [0, 1], and its noise."""
+    """Color rendering of a scanner: gain and gamma per channel, blur in [0, 1], noise."""
 
     gain: tuple[float, float, float]
     gamma: tuple[float, float, float]
@@ -40,7 +41,7 @@ class Scanner:
 
 @dataclass(frozen=True, slots=True)
 class _Habit:
-    """What the tissue of one patient is like in all blocks."""
+    """Tissue properties common to all blocks of a patient."""
 
     glands: int
     strands: int
@@ -53,7 +54,7 @@ class _Habit:
 
 @lru_cache(maxsize=64)
 def scanner(number: int) -> Scanner:
-    """One of the scanners; number 0 is neutral."""
+    """Properties of a scanner; number 0 is neutral."""
     if number == 0:
         return Scanner((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), 0.0, 0.006)
     random = stream(number, 4)
@@ -69,25 +70,25 @@ def scanner(number: int) -> Scanner:
 def tissue_phantom(
     patient: int, block: int, section: int, scanned: int = 0, *, size: int = 512, seed: int = 0
 ) -> NDArray[np.uint8]:
-    """A tissue-like slide as it looks down-scaled.
+    """Generate a tissue slide at overview magnification.
 
     Parameters
     ----------
     patient, block : int
-        Whose tissue, and which block of it: blocks of a patient share their texture, not their shape.
+        Blocks of a patient share their texture, not their shape.
     section : int
-        Where in the block it was cut, in sections (about 4 micrometres): 0 and 1 are consecutive.
+        Position in the block in sections (about 4 micrometers); 0 and 1 are consecutive.
     scanned : int
         Number of the scanner; the same section on another scanner is the same glass slide.
     size : int
         Rows and columns.
     seed : int
-        Another seed, other people.
+        Selects the population.
 
     Returns
     -------
     array of uint8, shape (size, size, 3)
-        RGB. The same arguments give the same picture.
+        RGB. Deterministic.
     """
     habit = _habit(patient, seed)
     haematoxylin, eosin = _stains(habit, patient, block, section, size, seed)
@@ -112,7 +113,7 @@ def _habit(patient: int, seed: int) -> _Habit:
 
 
 def _through(random: np.random.Generator, cells: int, size: int, section: int) -> Field:
-    """Smooth noise that turns into other noise with depth."""
+    """Smooth noise that changes gradually with depth."""
     total = np.zeros((size, size), np.float32)
     for wave in range(_WAVES):
         one, other = noise(random, cells, size), noise(random, cells, size)
@@ -124,7 +125,7 @@ def _through(random: np.random.Generator, cells: int, size: int, section: int) -
 def _stains(
     habit: _Habit, patient: int, block: int, section: int, size: int, seed: int
 ) -> tuple[Field, Field]:
-    """How much of either stain lies where."""
+    """Amount of hematoxylin and eosin at each pixel."""
     random = stream(seed, patient, 7, block)
     x = np.linspace(-1, 1, size, dtype=np.float32)[None, :]
     wide, high = random.uniform(0.6, 0.85, 2)
@@ -145,7 +146,7 @@ def _stains(
 
 
 def _nuclei(habit: _Habit, density: Field, random: np.random.Generator, section: int) -> Field:
-    """Nuclei: each lies in a few sections, so neighbours share most of them."""
+    """Nuclei that each extend over a few sections, so that consecutive sections share most of them."""
     size = density.shape[0]
     count = int(60000 * habit.nuclei)
     places = random.uniform(-1.2, 1.2, (count, 2))
@@ -161,7 +162,7 @@ def _nuclei(habit: _Habit, density: Field, random: np.random.Generator, section:
 
 
 def _laid(glass: Field, random: np.random.Generator, size: int, *, rescan: bool) -> Field:
-    """A section as it lies on its glass, or the same glass put into another scanner."""
+    """Place a section on its slide, or the slide in another scanner."""
     turn = random.normal(0, 0.035)
     scale = 1.2 * np.exp(random.normal(0, 0.02 if rescan else 0.01))
     shift = random.normal(0, 0.02, 2)
