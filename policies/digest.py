@@ -1,4 +1,4 @@
-"""One number for everything in a policy that decides what is released."""
+"""Digest of all settings that decide what is released."""
 
 from __future__ import annotations
 
@@ -10,20 +10,33 @@ from medsanitize.policies.model import Policy
 
 
 def policy_digest(policy: Policy) -> str:
-    """SHA-256 of what decides the released bytes, in hex; the same on every machine.
+    """Compute the SHA-256 of the settings that decide the released bytes; the same on every machine.
 
-    Left out: paths, where keys lie, the engine, and whether somebody must approve. Of the patients
-    excluded and of tables of pseudonyms it says only that there are some: a digest of such a file
-    would be a link to it. Order, upper case and repetition count only where they change the release.
+    Paths, key sources, the engine and the approval setting are left out. Excluded patients and pseudonym
+    tables only count as present or absent: a digest of such a file would link the release to it. Order, upper
+    case and repetition count only where they change the release.
+
+    Parameters
+    ----------
+    policy : Policy
+        The loaded policy.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
     """
     content = policy.model_dump(mode="json", exclude={"inputs", "output", "state", "engine"})
     content["keys"] = {"scope": policy.keys.scope}
     content["exclude"] = policy.exclude is not None
     content["pseudonyms"]["table"] = policy.pseudonyms.table is not None
+    # Sets in the policy are sorted: their order and duplicates do not change the release.
     content["registry"] = {"public": sorted(set(policy.registry.public))}
     content["dicom"]["safe_private"] = _safe_private(policy)
     content["release"].pop("approve")
     if policy.overlap is None:
+        # Models and calibrations are files; a path says nothing about the bytes, so only their presence
+        # counts.
         content.pop("overlap")
     else:
         for name in ("model", "verifier", "calibration"):
@@ -41,7 +54,7 @@ def policy_digest(policy: Policy) -> str:
 
 
 def _safe_private(policy: Policy) -> list[list[str]]:
-    """The list as the sanitiser reads it: of two lines for one element the later one counts."""
+    """Return the list as the sanitizer reads it: of two lines for one element, the later one counts."""
     rows = {
         (one.group.lower(), one.creator, one.element.lower()): one.vr for one in policy.dicom.safe_private
     }
@@ -49,5 +62,5 @@ def _safe_private(policy: Policy) -> list[list[str]]:
 
 
 def _canonical(content: Any) -> bytes:
-    """JSON with sorted keys, without spaces, ASCII only: one text for one content."""
+    """Encode as ASCII JSON with sorted keys and without spaces, so that equal content has equal text."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")

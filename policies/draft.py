@@ -1,4 +1,4 @@
-"""A policy as it is checked: values of any type, each with its place in the text."""
+"""An unvalidated policy: values of any type, each with its position in the text."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Steps: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A policy whose values may still be of any type, preset applied.
+    """A policy with its preset applied, whose values may still be of any type.
 
-    ``locate`` gives the place of a path of keys, or of its nearest ancestor that the text has.
+    ``locate`` returns the position of a path of keys, or of its nearest ancestor in the text.
     """
 
     data: dict[str, Any]
@@ -27,7 +27,7 @@ class Draft:
     locate: Callable[[Steps], SourcePosition]
 
     def get(self, *path: str | int) -> Any:
-        """The value at a path, or None."""
+        """Return the value at a path, or None."""
         value: Any = self.data
         for step in path:
             if isinstance(value, dict) and isinstance(step, str):
@@ -39,24 +39,25 @@ class Draft:
         return value
 
     def items(self, *path: str | int) -> Sequence[Any]:
-        """The list at a path, or nothing."""
+        """Return the list at a path, or an empty sequence."""
         value = self.get(*path)
         return value if isinstance(value, list) else ()
 
     def problem(self, path: Steps, message: str, remedy: str) -> Problem:
-        """A problem at a path."""
+        """Create a problem positioned at a path."""
         return Problem(*self.locate(path), message, remedy)
 
     def real(self, *path: str | int) -> Path | None:
-        """The folder or file a path of keys names, links followed, or None."""
+        """Resolve the folder or file named at a path, following links; None if it is no local path."""
         value = self.get(*path)
         if not isinstance(value, str) or path_problem(value) is not None:
             return None
+        # Links are followed: an output linked into an input would be written into the input.
         return Path(os.path.realpath(self.base / value))
 
 
 def path_problem(value: str) -> tuple[str, str] | None:
-    """Why a text cannot be a path, and what to write instead."""
+    """Return message and remedy if a text cannot be a path, else None."""
     if not value.strip():
         return "The path is empty", "Set a file or folder, relative to the policy"
     if not value.isprintable():

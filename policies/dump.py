@@ -1,4 +1,4 @@
-"""Write a policy out: what `plan` shows, with everything that the preset decided."""
+"""Write a policy as YAML, as ``plan`` prints it, including the values of the preset."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from medsanitize.policies.model import Policy
 
 
 def dumps(policy: Policy) -> str:
-    """A policy as YAML that ``loads`` reads back to an equal policy.
+    """Serialize a policy as YAML that ``loads`` reads back to an equal policy.
 
-    Every setting is written out; what has no value is left out. Text is always in quotes, so that no
-    reader of YAML can take it for anything else.
+    Unset settings are omitted. Texts are always quoted, so that no YAML reader takes them for another type.
     """
     return "\n".join(_lines(policy.model_dump(mode="json", exclude_none=True), 0)) + "\n"
 

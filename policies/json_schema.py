@@ -1,4 +1,4 @@
-"""The JSON Schema of what users write, for editors (draft 7, which YAML editors read)."""
+"""JSON Schema of policies and presets for editors (draft 7, which YAML editors support)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TOGETHER = ("release", "inputs", "output", "state")
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of a policy and, where none of ``release`` to ``state`` is there, of a preset."""
+    """Return the schema of a policy or, without any of the keys ``release`` to ``state``, of a preset."""
     schema: dict[str, Any] = _simplified(Policy.model_json_schema())
     overrides = schema["definitions"]["Dicom"]["properties"]["attributes"]
     overrides["propertyNames"] = {"pattern": _NAME_OF_ATTRIBUTE}
@@ -22,7 +22,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _simplified(node: Any) -> Any:
-    """Draft 2020-12 to draft 7; without titles, and without defaults, which presets decide."""
+    """Convert draft 2020-12 to draft 7, without titles and without defaults, which depend on the preset."""
     if isinstance(node, list):
         return [_simplified(item) for item in node]
     if not isinstance(node, dict):

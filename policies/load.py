@@ -1,4 +1,4 @@
-"""Read a policy: strict YAML, preset below it, paths resolved, all problems at once."""
+"""Load a policy: strict YAML over a preset, absolute paths, all problems reported together."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ _PATTERNS: Mapping[str, str] = {
 }
 
 _EITHER = ("wsi", "macro")
-"""What is a word or a section."""
+"""Settings that take a word or a section."""
 _SECTIONS: Mapping[str, str] = {"macro": ", or {keep: [left, top, right, bottom]} with numbers from 0 to 1"}
 _FORMS_OF_INPUT: Mapping[str, type[BaseModel]] = {form.__name__: form for form in (DicomWeb, Dimse)}
 _OVERRIDES = ("dicom", "text")
-"""Sections whose ``attributes`` are named by keyword, tag or mask."""
+"""Sections whose ``attributes`` are keyed by keyword, tag or mask."""
 _EXAMPLES: Mapping[str, str] = {
     "version": "version: 1",
     "preset": "preset: ps3.15-basic",
@@ -77,14 +77,24 @@ _EXAMPLES: Mapping[str, str] = {
 
 
 def load(path: Path) -> Policy:
-    """Read the policy in a file.
+    """Load and check a policy file.
+
+    Parameters
+    ----------
+    path : Path
+        A YAML file in UTF-8 of at most 1 MB.
+
+    Returns
+    -------
+    Policy
+        With the preset applied and absolute paths.
 
     Raises
     ------
     PolicyError
-        The policy is invalid; every problem found is in it.
+        The policy is invalid; it lists every problem found.
     UsageError
-        There is no such file, or it cannot be read.
+        The file does not exist or cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -92,6 +102,7 @@ def load(path: Path) -> Policy:
     except OSError as error:
         what = f"The policy cannot be read: {error.strerror or 'unknown reason'}"
         raise UsageError(what, "Pass the path of a policy; medsanitize init creates one") from None
+    # One byte more than allowed was read, so the size is known without trusting the file system.
     if len(raw) > MAX_BYTES:
         problem = Problem(
             1, 1, "The policy is larger than 1 MB", "Move lists to files and set the file names"
@@ -108,19 +119,24 @@ def load(path: Path) -> Policy:
 
 
 def loads(text: str, *, base: Path) -> Policy:
-    """Read a policy from text.
+    """Load and check a policy from text.
 
     Parameters
     ----------
     text : str
         YAML.
     base : Path
-        The folder that the policy's paths are relative to.
+        The folder to which paths in the policy are relative.
+
+    Returns
+    -------
+    Policy
+        With the preset applied and absolute paths.
 
     Raises
     ------
     PolicyError
-        The policy is invalid; every problem found is in it, by line and column.
+        The policy is invalid; it lists every problem found, with line and column.
     """
     tree, problems = read_yaml(text)
     if tree is None:
@@ -131,7 +147,7 @@ def loads(text: str, *, base: Path) -> Policy:
     _sort_attributes(data)
     draft = Draft(data, Path(os.path.abspath(base)), lambda path: _place(tree, path))
     policy, invalid = _validate(data, draft, tree)
-    # What YAML readers disagree about need not be told as well that it has the wrong form.
+    # A value that is ambiguous YAML is reported once: its type error would be a consequence.
     told = {(problem.line, problem.column) for problem in problems} - {(1, 1)}
     problems += [
         found for found in [*invalid, *check_policy(draft)] if (found.line, found.column) not in told
@@ -142,7 +158,7 @@ def loads(text: str, *, base: Path) -> Policy:
 
 
 def preset_text(name: str) -> str:
-    """The YAML of a shipped preset, comments included."""
+    """Return the YAML of a preset, including its comments."""
     return files("medsanitize.policies.presets").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
 
 
@@ -150,10 +166,11 @@ def _preset(name: object) -> dict[str, Any]:
     if not isinstance(name, str) or name not in PRESETS:
         return {}
     data: dict[str, Any] = json.loads(_preset_json(name))
-    # These two each policy says for itself.
+    # Every policy must set these two itself.
     return {key: value for key, value in data.items() if key not in ("version", "preset")}
 
 
+# Cached as JSON text: a shared dict could be modified by a caller.
 @cache
 def _preset_json(name: str) -> str:
     tree, problems = read_yaml(preset_text(name))
@@ -165,7 +182,7 @@ def _preset_json(name: str) -> str:
 
 
 def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Mappings merge key by key; anything else replaces what is below it."""
+    """Merge mappings key by key; any other value replaces the one below it."""
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
@@ -174,7 +191,7 @@ def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _normalise_attributes(data: dict[str, Any], tree: Node) -> list[Problem]:
-    """Turn the names of overridden attributes into masks, in data and tree alike."""
+    """Replace names of overridden attributes by tag masks, in data and tree."""
     return [problem for section in _OVERRIDES for problem in _normalise_section(data, tree, section)]
 
 
@@ -198,7 +215,7 @@ def _normalise_section(data: dict[str, Any], tree: Node, section: str) -> Iterat
 
 
 def _sort_attributes(data: dict[str, Any]) -> None:
-    """Of two masks of one width the first counts: the order of the text must not decide which that is."""
+    """Sort masks: of two masks of equal width the first counts, so the order of the text must not matter."""
     for name in _OVERRIDES:
         section = data.get(name)
         if isinstance(section, dict) and isinstance(section.get("attributes"), dict):
@@ -206,10 +223,11 @@ def _sort_attributes(data: dict[str, Any]) -> None:
 
 
 def _validate(data: dict[str, Any], draft: Draft, tree: Node) -> tuple[Policy | None, list[Problem]]:
+    # A copy, since problems are reported with the paths as the user wrote them.
     resolved = json.loads(json.dumps(data))
     _resolve_paths(resolved, draft.base)
     try:
-        # JSON mode: strict about types, yet lists may become tuples and text paths.
+        # JSON mode is strict about types, but accepts lists for tuples and texts for paths.
         return Policy.model_validate_json(json.dumps(resolved)), []
     except ValidationError as errors:
         return None, list(_problems(errors, draft, tree))
@@ -223,6 +241,7 @@ def _resolve_paths(data: dict[str, Any], base: Path) -> None:
         value = holder.get(path[-1]) if isinstance(holder, dict) else _item(holder, path[-1])
         if isinstance(value, str) and path_problem(value) is None:
             holder[path[-1]] = os.path.abspath(base / value)
+    # Only texts with a slash: a bare name is a package or a program on PATH.
     text = data.get("text")
     if isinstance(text, dict) and isinstance(model := text.get("model"), str) and "/" in model:
         text["model"] = os.path.abspath(base / model)
@@ -239,11 +258,11 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
     for error in errors.errors(include_url=False, include_context=True, include_input=False):
         path = tuple(error["loc"])
         if path[-1] == "constrained-str":
-            continue  # what is no address may still be a path, and of that it is told
+            continue  # reported as a path: a text that is no URL may still be one
         path = path[:1] if path[0] == "output" else path
         if path[:2] == _EITHER and len(path) > 2:
             if (path[2] == KeptMacro.__name__) != isinstance(draft.get(*_EITHER), dict):
-                continue  # of the two forms, what is said of the one that was not meant
+                continue  # pydantic reports both members of the union
             path = (*_EITHER, *path[3:])
         if path[0] == "inputs" and len(path) > 2:
             if path[2] in _FORMS_OF_INPUT and path[2] != _form_of_input(draft.get(*path[:2])):
@@ -254,7 +273,7 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
         kind = error["type"]
         name = str(path[-1])
         if kind == "too_short" and draft.get(*path):
-            continue  # its items are wrong, each of which is told; it is not empty
+            continue  # not empty: its items are invalid, and are reported themselves
         if kind == "extra_forbidden":
             line, column = _key_place(tree, path)
             form = _FORMS_OF_INPUT.get(_form_of_input(draft.get(*path[:2]))) if path[0] == "inputs" else None
@@ -274,7 +293,7 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
 
 
 def _form_of_input(value: object) -> str:
-    """Which PACS an input is meant to be, by the name of its class; empty for a path."""
+    """Return the class name of the PACS an input is meant to be; empty for a path."""
     if not isinstance(value, dict):
         return ""
     return Dimse.__name__ if "dimse" in value else DicomWeb.__name__
@@ -300,7 +319,7 @@ def _dotted(path: tuple[str | int, ...]) -> str:
 
 
 def _nearest(path: tuple[str | int, ...], form: type[BaseModel] | None) -> str:
-    """The known key nearest to an unknown one, or all that are known there."""
+    """Suggest the known key that is nearest to an unknown one, or list all known keys."""
     known = _known_keys(path[:-1]) if form is None else list(form.model_fields)
     near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
     return f"Did you mean '{near[0]}'?" if near else "Known here: " + ", ".join(known)
@@ -334,7 +353,7 @@ def _child(node: Node | None, step: str | int) -> Node | None:
 
 
 def _place(tree: Node, path: tuple[str | int, ...]) -> SourcePosition:
-    """Place of the value at a path; of the nearest key above it where the text has no such value."""
+    """Return the position of the value at a path, or of its nearest ancestor in the text."""
     node, place = tree, (1, 1)
     for index, step in enumerate(path):
         child = _child(node, step)

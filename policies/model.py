@@ -1,6 +1,6 @@
-"""The policy model: one frozen pydantic model per section. Paths are absolute once loaded.
+"""The policy model: one frozen pydantic model per section. Paths are absolute after loading.
 
-The string below a field documents it: it becomes the ``description`` in the JSON Schema, which editors show.
+The docstring of a field is its ``description`` in the JSON Schema, which editors show, and in docs/policy.md.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
 FindingAction = Literal["ignore", "flag", "drop", "quarantine", "fail"]
 TextAction = Literal["clean", "keep-vocabulary", "remove"]
 EngineKind = Literal["local", "ray"]
+# An IPv6 host must be in brackets: without them its last group would be read as the port.
 _HEAD = r"^(local|auto|([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5})$"
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -116,6 +117,7 @@ class Pseudonyms(Section):
     """Prefix of every patient pseudonym."""
     table: Path | None = None
     """CSV with columns ``patient_id,pseudonym``: pseudonyms already assigned by the archive."""
+    # 24 characters and a dot leave 39 of the 64 characters of a UID: the digits of a 128-bit number.
     uid_root: (
         Annotated[str, StringConstraints(pattern=r"^[0-2](\.(0|[1-9][0-9]*))+$", max_length=24)] | None
     ) = None
@@ -165,6 +167,7 @@ class Dates(Section):
 class PrivateAttribute(Section):
     """One safe private attribute, identified by its private creator, never by its block number."""
 
+    # A private creator has the VR LO, which holds at most 64 characters (PS3.5 6.2).
     creator: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     """Private creator, exact match."""
     group: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f]{3}[13579BDFbdf]$")]
@@ -420,7 +423,7 @@ class Reference(Section):
 
 
 class Synthesize(Section):
-    """Synthetic images in place of real ones, released only if the anonymity gate passes."""
+    """Synthetic images in place of real ones, released only if the privacy gate passes."""
 
     replace: Literal["none", "flagged", "all", "by-label"]
     """Which images are excluded: flagged ones, all, or those of some labels. They stay excluded regardless of

@@ -1,8 +1,8 @@
-"""The release key: read, checked, made. Key material is in no message, log or repr.
+"""Read, check and create the release key. Key material is never in a message, log or repr.
 
-Text of 64 or more hexadecimal digits is decoded; any other text is taken as its characters, without
-line ends after it; what is not text is taken as it is. The same key may so lie in a file, in an
-environment variable, or be printed by a command.
+Text of 64 or more hexadecimal digits is decoded; other printable text is used as its bytes, without trailing
+line ends; binary content is used unchanged. So a key file, an environment variable and the output of a
+command can contain the same key.
 """
 
 from __future__ import annotations
@@ -18,20 +18,32 @@ from medsanitize.errors import EnvironmentFailure, KeyMaterialError
 from medsanitize.policies.model import Keys, RegistryKey
 
 MIN_BYTES = 32
+# 16 distinct bytes: random keys of 32 bytes have far more, repeated or typed patterns fewer.
 MIN_DISTINCT = 16
 _MAX_BYTES = 65536
+# A key is small: a larger file or a slow command is a mistake, which must not hang the run.
 _COMMAND_SECONDS = 60
 _MAKE = "Create one: medsanitize keygen FILE"
 
 
 def read_release_key(keys: Keys) -> bytes:
-    """Read the release key from where a policy says.
+    """Read the release key from the source that a policy sets.
+
+    Parameters
+    ----------
+    keys : Keys
+        Exactly one of ``file``, ``env`` and ``command`` is set.
+
+    Returns
+    -------
+    bytes
+        The key, at least 32 bytes.
 
     Raises
     ------
     KeyMaterialError
-        The key is missing, shorter than 32 bytes, evidently weak (fewer than 16 distinct bytes), or
-        others may read or replace it.
+        The key is missing, shorter than 32 bytes, evidently weak (fewer than 16 distinct bytes), or other
+        users can read or replace it.
     """
     given = [name for name in ("file", "env", "command") if getattr(keys, name) is not None]
     if len(given) != 1:
@@ -49,7 +61,7 @@ def read_release_key(keys: Keys) -> bytes:
 
 
 def read_registry_key(key: RegistryKey) -> bytes:
-    """Read the key of the embeddings in a registry; errors as `read_release_key`."""
+    """Read the key of the registry's embeddings; raises as `read_release_key`."""
     if key.file is not None:
         raw = read_private_file(key.file, name="the registry's key", remedy=_MAKE)
     else:
@@ -58,12 +70,24 @@ def read_registry_key(key: RegistryKey) -> bytes:
 
 
 def require_strong(raw: bytes, what: str) -> bytes:
-    """Return the key that ``raw`` spells; ``what`` names it in messages.
+    """Decode a key and check its strength.
+
+    Parameters
+    ----------
+    raw : bytes
+        Content of a key file or variable.
+    what : str
+        Name of the key in messages.
+
+    Returns
+    -------
+    bytes
+        The decoded key.
 
     Raises
     ------
     KeyMaterialError
-        It is shorter than 32 bytes, or has fewer than 16 distinct ones.
+        The key is shorter than 32 bytes, or has fewer than 16 distinct bytes.
     """
     material = _material(raw)
     if len(material) < MIN_BYTES:
@@ -79,7 +103,7 @@ def generate_release_key(path: Path) -> None:
     Raises
     ------
     KeyMaterialError
-        Something of this name exists (it is never overwritten), or its folder does not.
+        The file exists (it is never overwritten), or its folder does not.
     EnvironmentFailure
         The disk is full or not writable.
     """
@@ -87,24 +111,24 @@ def generate_release_key(path: Path) -> None:
 
 
 def read_private_file(path: Path, *, name: str, remedy: str) -> bytes:
-    """Read a small file that nobody else may read or replace.
+    """Read a small file that no other user can read or replace.
 
     Parameters
     ----------
     path : Path
         The file.
     name : str
-        The setting that names it, such as ``keys.file``; messages say this, not the path.
+        The setting that contains the path, such as ``keys.file``; messages show it instead of the path.
     remedy : str
-        What to do where the file is missing.
+        What to do if the file is missing.
 
     Raises
     ------
     KeyMaterialError
-        It is missing, not an ordinary file, wider than mode 0600, owned by somebody else, or too large.
+        The file is missing, not a regular file, wider than mode 0600, owned by another user, or too large.
     """
     try:
-        # Not blocking: a pipe of that name must not hang the run.
+        # Non-blocking: opening a named pipe must not hang the run.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             _only_mine(os.fstat(handle), os.lstat(path), name, remedy)
@@ -122,14 +146,14 @@ def read_private_file(path: Path, *, name: str, remedy: str) -> bytes:
 
 
 def write_private_file(path: Path, content: bytes) -> None:
-    """Create a file of mode 0600 and make it durable; nothing is ever overwritten.
+    """Create a file of mode 0600 durably; existing files are never overwritten.
 
     Raises
     ------
     KeyMaterialError
-        Something of this name exists, or its folder does not.
+        The file exists, or its folder does not.
     EnvironmentFailure
-        The disk is full or not writable; nothing is left behind.
+        The disk is full or not writable; no partial file remains.
     """
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -148,10 +172,12 @@ def write_private_file(path: Path, content: bytes) -> None:
         ) from None
     try:
         with os.fdopen(handle, "wb") as file:
+            # The mode of open() is reduced by the umask, which might remove the owner's own rights.
             os.fchmod(file.fileno(), 0o600)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        # The folder too, so that the new name survives a power failure.
         folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(folder)
@@ -168,7 +194,7 @@ def write_private_file(path: Path, content: bytes) -> None:
 def _only_mine(opened: os.stat_result, named: os.stat_result, name: str, remedy: str) -> None:
     if not stat.S_ISREG(opened.st_mode):
         raise KeyMaterialError(f"{name} is not a regular file", remedy)
-    # Whoever owns the file, or a link to it, can replace the key.
+    # The owner of the file, or of a link to it, can replace the key.
     if {opened.st_uid, named.st_uid} != {os.geteuid()}:
         what = f"The file in {name} is owned by another user"
         raise KeyMaterialError(what, "Change its owner: chown USER FILE")
@@ -188,7 +214,7 @@ def _read_all(handle: int, limit: int) -> bytes:
 def _from_environment(name: str, setting: str) -> bytes:
     value = os.environb.get(os.fsencode(name))
     if not value:
-        # The name is not repeated: it may be the key itself, written there by mistake.
+        # The name is not repeated: it may be the key itself, entered by mistake.
         what = f"The environment variable in {setting} is not set"
         raise KeyMaterialError(what, "Set it to the key, or use a key file")
     return value
@@ -217,7 +243,8 @@ def _from_command(command: tuple[str, ...]) -> bytes:
 
 
 def _material(raw: bytes) -> bytes:
-    """The key itself: see the module's first lines."""
+    """Decode the content of a key file or variable; see the module docstring."""
+    # Editors and echo append line ends, which are no part of the key.
     text = raw.rstrip(b"\r\n")
     if not re.fullmatch(rb"[ -~]*", text):
         return raw

@@ -1,9 +1,10 @@
-"""Strict YAML 1.2 read into a tree in which every key and value knows its place.
+"""Strict YAML 1.2, parsed into a tree that knows the position of every key and value.
 
-Only what a policy needs is accepted: one document of mappings, lists, text, whole numbers, true and
-false. Whatever YAML readers disagree about (`no`, `0010`, `1_000`, `12:30`, duplicate keys) and
-whatever lets a text mean more than it shows (anchors, aliases, merge keys, tags, directives) is a
-problem. The events of ruamel.yaml are read one by one, so nothing is expanded or recursed into.
+Only what a policy needs is accepted: one document of mappings, lists, texts, numbers, true and false. Values
+that YAML readers interpret differently (`no`, `0010`, `1_000`, `12:30`, duplicate keys) and constructs whose
+meaning is not visible in place (anchors, aliases, merge keys, tags, directives) are reported as problems.
+Parsing consumes the events of ruamel.yaml one by one, so nothing is expanded and no recursion depends on the
+input.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from medsanitize.errors import Problem
 
+# Bounds on hostile or accidental input; a real policy has a few kilobytes and five levels.
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_PROBLEMS = 100
@@ -24,7 +26,9 @@ SourcePosition = tuple[int, int]
 
 Scalar = str | int | float | bool | None
 
+# YAML 1.1 reads these as booleans, YAML 1.2 as texts.
 _YAML_1_1_BOOLEANS = re.compile(r"y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF")
+# YAML 1.1 reads a leading zero as octal; underscores and colons group digits, the latter in base 60.
 _OCTAL_LOOKING = re.compile(r"[-+]?0[0-9_]+|[-+]?0[oOxXbB][0-9A-Fa-f_]+")
 _GROUPED = re.compile(r"[-+]?[0-9][0-9]*(_[0-9_]+|(:[0-5]?[0-9])+)(\.[0-9_]*)?")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
@@ -47,9 +51,10 @@ _SYNTAX_HINTS = (
 
 @dataclass(slots=True)
 class Node:
-    """One value and where it starts.
+    """A value and its position.
 
-    ``value`` is a scalar, a list of nodes, or a mapping of keys to nodes; ``keys`` has the place of each key.
+    ``value`` is a scalar, a list of nodes, or a mapping of keys to nodes; ``keys`` contains the position of
+    each key.
     """
 
     place: SourcePosition
@@ -57,7 +62,7 @@ class Node:
     keys: dict[str, SourcePosition] = field(default_factory=dict)
 
     def plain(self) -> Any:
-        """The value without places, as dicts, lists and scalars."""
+        """Return the value as dicts, lists and scalars, without positions."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, list):
@@ -67,10 +72,10 @@ class Node:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection that is being read.
+    """A collection that is being parsed.
 
-    ``value_next`` holds between a key and its value; ``key`` is None where the key was refused and its
-    value is read only to be dropped. ``skip`` drops the whole collection.
+    ``value_next`` is True between a key and its value; ``key`` is None if the key was rejected and its value
+    is to be discarded. ``skip`` discards the whole collection.
     """
 
     node: Node
@@ -80,7 +85,7 @@ class _Open:
 
 
 def read_yaml(text: str) -> tuple[Node | None, list[Problem]]:
-    """Read one policy.
+    """Parse one policy.
 
     Parameters
     ----------
@@ -89,9 +94,9 @@ def read_yaml(text: str) -> tuple[Node | None, list[Problem]]:
 
     Returns
     -------
-    tuple
-        The root mapping, or None where the text could not be read to its end, and every problem
-        found. No problem carries a value, only keys and the form expected.
+    tuple of (Node or None, list of Problem)
+        The root mapping, or None if the text could not be parsed to its end, and every problem found.
+        Problems contain keys and the expected form, never values.
     """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         return None, [
@@ -109,12 +114,12 @@ def read_yaml(text: str) -> tuple[Node | None, list[Problem]]:
 
 
 def display_key(key: str) -> str:
-    """A key as messages show it: short ones of ordinary characters only."""
+    """Return a key for messages; long keys and unusual characters are not shown, since they may be PHI."""
     return f"'{key}'" if re.fullmatch(r"[A-Za-z0-9_.(),<-]{1,48}", key) else "(not shown)"
 
 
 class _Reader:
-    """Turns the events of one text into a tree and problems."""
+    """Build a tree and a list of problems from parser events."""
 
     def __init__(self) -> None:
         self.root: Node | None = None
@@ -125,6 +130,7 @@ class _Reader:
         self._documents = 0
 
     def report(self, place: SourcePosition, message: str, remedy: str) -> None:
+        # One problem per position: the second is usually a consequence of the first.
         if place not in self._reported and len(self.problems) < MAX_PROBLEMS:
             self._reported.add(place)
             self.problems.append(Problem(*place, message, remedy))
@@ -151,7 +157,7 @@ class _Reader:
             self.report((1, 1), "Invalid YAML", "Compare it with the output of: medsanitize init")
 
     def _take(self, event: Any) -> bool:
-        """Take one event; False ends the reading."""
+        """Process one event; False stops parsing."""
         kind = type(event).__name__
         place = (event.start_mark.line + 1, event.start_mark.column + 1)
         if kind == "DocumentStartEvent":
@@ -159,6 +165,7 @@ class _Reader:
         if kind == "AliasEvent":
             self.report(place, "An alias is not allowed", "Repeat the value instead")
             self._put(Node(place))
+        # Bounded, because the tree is processed recursively later.
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
             self._marks(event, place)
             if len(self._stack) >= MAX_DEPTH:
@@ -198,7 +205,7 @@ class _Reader:
         value: Scalar = event.value
         if not quoted:
             if not event.value and top is not None and top.key is not None:
-                place = top.node.keys[top.key]  # nothing is written there: point at its key
+                place = top.node.keys[top.key]  # an empty value has no text of its own to point at
             value, wrong = _resolve(event.value)
             if wrong:
                 self.report(place, *wrong)
@@ -226,7 +233,7 @@ class _Reader:
             top.key = key
 
     def _put(self, node: Node) -> bool:
-        """Hang a node into the collection being read; False where it is dropped with all its content."""
+        """Add a node to the open collection; False if it is discarded with all its content."""
         if not self._stack:
             self.root = node
             return True
@@ -253,7 +260,7 @@ def _events(text: str) -> Iterator[Any]:
 
 
 def _resolve(text: str) -> tuple[Scalar, tuple[str, str] | None]:
-    """A plain scalar by the YAML 1.2 core schema, and what is wrong with it."""
+    """Resolve a plain scalar by the YAML 1.2 core schema; also message and remedy if it is ambiguous."""
     if text in _WORDS:
         return _WORDS[text], None
     if _YAML_1_1_BOOLEANS.fullmatch(text):
@@ -269,6 +276,7 @@ def _resolve(text: str) -> tuple[Scalar, tuple[str, str] | None]:
     if _NOT_A_NUMBER.fullmatch(text):
         return text, ("Infinity and not-a-number are not allowed", "Write a number, or put it in quotes")
     if _INTEGER.fullmatch(text):
+        # 18 digits always fit into a signed 64-bit integer.
         if len(text) > 18:
             return text, ("The number is too long", "Write a smaller number, or put it in quotes")
         return int(text), None
@@ -278,7 +286,7 @@ def _resolve(text: str) -> tuple[Scalar, tuple[str, str] | None]:
 
 
 def _syntax(problem: str) -> tuple[str, str]:
-    """Message and remedy of a syntax error; the parser's own words may quote the text."""
+    """Return message and remedy of a syntax error; the parser's own message may quote the text."""
     for sign, remedy in _SYNTAX_HINTS:
         if sign in problem:
             return "Invalid YAML from this position", remedy

@@ -1,4 +1,4 @@
-"""Tables beside the images, and how alike their patients must be."""
+"""Policy sections for accompanying tables and their k-anonymity."""
 
 from __future__ import annotations
 

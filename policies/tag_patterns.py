@@ -1,4 +1,4 @@
-"""Names of attributes in a policy: keyword, tag or tag mask, all turned into one form."""
+"""Attribute names in a policy: keyword, tag or tag mask, normalized to one form."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _FORMS = "Write a keyword such as StudyDescription, a tag such as '(0008,1030)',
 
 @dataclass(frozen=True, slots=True)
 class InvalidTagPattern:
-    """Why a name cannot be followed, and what to write instead."""
+    """Why a name is not an attribute, and what to write instead."""
 
     message: str
     remedy: str
 
 
 def parse_tag_pattern(name: str) -> str | InvalidTagPattern:
-    """Turn a name into ``ggggeeee``: lower-case hex, ``x`` for any digit.
+    """Normalize a name to ``ggggeeee``: lower-case hexadecimal digits, ``x`` for any digit.
 
     Parameters
     ----------
     name : str
-        Keyword, ``(gggg,eeee)``, ``ggggeeee``, or either of the two with ``x`` for any digit.
+        Keyword, ``(gggg,eeee)`` or ``ggggeeee``, the last two with ``x`` for any digit.
 
     Returns
     -------
-    str or Refused
+    str or InvalidTagPattern
         The mask, or why there is none.
     """
     bare = name.lower()
@@ -42,6 +42,7 @@ def parse_tag_pattern(name: str) -> str | InvalidTagPattern:
         return _allowed(bare)
     if not _KEYWORD.fullmatch(name):
         return InvalidTagPattern("Not an attribute name or tag", _FORMS)
+    # The table first: most policies then do not import pydicom's dictionary.
     found = _table_keywords().get(name) or _dictionary().get(name)
     if found is not None:
         return _allowed(found)
@@ -50,7 +51,7 @@ def parse_tag_pattern(name: str) -> str | InvalidTagPattern:
 
 
 def dictionary_vr(name_mask: str) -> str:
-    """Value representation of a mask without ``x`` by the dictionary, or empty."""
+    """Return the VR of a mask without ``x`` from the dictionary, or an empty text."""
     from pydicom.datadict import dictionary_VR
 
     try:
@@ -61,6 +62,7 @@ def dictionary_vr(name_mask: str) -> str:
 
 def _allowed(found: str) -> str | InvalidTagPattern:
     group = found[:4]
+    # The block number of private elements differs by file (PS3.5 7.8.1); only the creator identifies them.
     if "x" not in group and int(group, 16) % 2:
         return InvalidTagPattern(
             "A private attribute cannot be identified by its block",
@@ -75,7 +77,7 @@ def _allowed(found: str) -> str | InvalidTagPattern:
 
 @cache
 def _table_keywords() -> dict[str, str]:
-    """Keywords of Table E.1-1, so that most policies need no dictionary loaded."""
+    """Keywords of PS3.15 Table E.1-1, which suffice for most policies."""
     return {row.keyword: row.mask for row in confidentiality_rows() if row.mask != "private"}
 
 

@@ -1,4 +1,4 @@
-"""The policy that `init` writes: complete, commented, and good to run as it stands."""
+"""The policy that ``medsanitize init`` writes: complete, commented, and valid without changes."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ from medsanitize.policies.model import PresetName
 _TEMPLATE = """\
 # yaml-language-server: $schema=policy.schema.json
 #
-# A policy of medsanitize. `medsanitize validate` checks it, `medsanitize plan` shows what it would do,
-# `medsanitize run` does it. Lines that begin with # and a word are settings switched off; the
-# values shown are examples. `medsanitize schema > policy.schema.json` helps editors to complete it.
-# Paths are relative to this file.
+# Policy of medsanitize. `medsanitize validate` checks it, `medsanitize plan` shows what it would do, and
+# `medsanitize run` creates the release. Settings after a # are optional and have example values: delete the #
+# to use them. `medsanitize schema > policy.schema.json` enables completion in editors. Paths are relative to
+# this file.
 
 version: 1
 
-# What decides everything that this policy does not:
-#   ps3.15-basic       the Basic Profile of DICOM PS3.15; does not look at pixels
-#   research           what public image archives keep, cleaned; dates shifted
-#   hipaa-safe-harbor  none of the 18 HIPAA identifiers; only the year of dates
+# The preset supplies every setting that this policy does not contain:
+#   ps3.15-basic       the Basic Profile of DICOM PS3.15; pixels are not checked
+#   research           keeps what public image archives keep, cleaned; dates shifted
+#   hipaa-safe-harbor  removes the 18 HIPAA identifiers; dates reduced to the year
 preset: {preset}
 
 release:
-  # Versions of one dataset share its name.
+  # All versions of a dataset have the same name.
   name: "{name}"
   version: "1.0"
-  # pseudonymous: an encrypted link stays with you. anonymous: nobody keeps a link, not even you.
+  # pseudonymous: you keep an encrypted patient mapping. anonymous: no mapping is kept.
   mode: pseudonymous
-  # What readers are told; the report says what is missing.
+  # Public metadata; the report lists what is missing.
 #  date: 2026-01-31
-#  description: "Chest CT of adults, one examination a patient"
+#  description: "Chest CT of adults, one examination per patient"
 #  creator: {{name: "Department of Radiology", url: "https://radiology.example.org"}}
 #  license: CC-BY-4.0
 #  contact: {{name: "Data office", email: "data@example.org"}}
 #  ethics: "Approved by the ethics committee; consent waived"
-  # Stop after the audit until somebody approves the staged release.
+  # The run stops after the audit until the staged release is approved.
 #  approve: required
 
-# Folders to read. They are never written to, and links are not followed out of them. A PACS is read too, by a
-# worklist or a query: - {{dicomweb: "https://host/dicom-web", worklist: ./worklist.csv}}.
+# Input folders. They are never written to, and links out of them are not followed. For a PACS, use a worklist
+# or a query: - {{dicomweb: "https://host/dicom-web", worklist: ./worklist.csv}}.
 inputs:
   - ./export
 
-# The release. It appears there only when every gate has passed.
+# Release folder. It is written only if every gate passes.
 output: ./release
 
-# Yours alone: working state, ledger, quarantine. Never publish it.
+# Working state, ledger and quarantine. Contains PHI; never publish it.
 state: ./state
 
-# The key that pseudonyms come from. Make it with: medsanitize keygen ./release.key
-# Instead of a file: env: NAME_OF_VARIABLE, or command: [program, argument].
+# The release key, from which pseudonyms are derived. Create it: medsanitize keygen ./release.key
+# Instead of file, you can write env: NAME_OF_VARIABLE, or command: [program, argument].
 keys:
   file: ./release.key
-  # project: every release made with this key shares pseudonyms. release: only those of one name.
+  # project: all releases made with this key share pseudonyms. release: only releases of the same name do.
 #  scope: project
-  # Signs the release. Make it with: medsanitize keygen --signing ./signing.key
+  # Key that signs the release. Create it: medsanitize keygen --signing ./signing.key
 #  signing: ./signing.key
 
-# Patients to leave out, for instance because consent was withdrawn: a CSV with a column patient_id.
+# Patients to exclude, for example because consent was withdrawn: CSV with a column patient_id.
 #exclude: ./withdrawn.csv
 
-# Tables that go with the images. Ids are mapped, dates changed as the patient's are; columns that are not
-# named here are dropped.
+# Accompanying tables. IDs are replaced by pseudonyms and dates changed as in the images; columns that are not
+# listed are dropped.
 #tables:
 #  - name: labels
 #    file: ./labels.csv
@@ -74,25 +74,27 @@ keys:
 #    zip_codes: [zip]
 #    keep: [finding]
 
-# How many patients must share what the tables say of each: with fewer, flag it or fail.
+# k-anonymity: the number of patients who must share each combination of values in the tables; if fewer do,
+# flag it or fail.
 #small_groups: {{least: 5, action: flag}}
 
-# Earlier releases, to find what was published before; those named in public may be named to readers.
+# Registry of earlier releases, to find objects that were already published. Public manifests may mention only
+# the releases listed in public.
 #registry:
 #  path: ./registry
 #  public: [chest-ct]
 #  key: {{file: ./registry.key}}
 
-# Whether patients of this release are in earlier ones, told by models that compare images: flag, drop,
-# quarantine or fail. Needs registry.key, and embeddings: medsanitize registry add RELEASE --embed.
+# Image-based search for patients of this release in earlier ones: flag, drop, quarantine or fail.
+# Requires registry.key, and embeddings: medsanitize registry add RELEASE --embed.
 #overlap:
 #  model: ./retrieval-model
 #  verifier: ./verification-model
 #  false_match_rate: 0.001
 #  action: fail
 
-# Synthetic images in place of real ones: none, flagged, all or by-label. The originals are dropped; the
-# synthetic ones are released only if the anonymity gate passes (see train generator, and synthesize).
+# Synthetic images instead of real ones: none, flagged, all or by-label. The originals are dropped; synthetic
+# images are released only if the privacy gate passes (see medsanitize train generator and synthesize).
 #synthesize:
 #  replace: by-label
 #  labels: [rare-finding]
@@ -101,19 +103,19 @@ keys:
 #  reference: {{images: ./export, table: ./labels.csv, label: finding}}
 #  form: cr
 
-# Format of pseudonyms. The table (patient_id,pseudonym) holds those that you have already given.
+# Format of pseudonyms. The table (columns patient_id,pseudonym) contains pseudonyms already assigned.
 #pseudonyms:
 #  prefix: SITE1-
 #  table: ./pseudonyms.csv
 #  uid_root: "1.2.840.99999"
 
-# How DICOM objects are treated, where the preset is not what you want.
+# Treatment of DICOM objects, where it differs from the preset.
 #dicom:
-  # The options of PS3.15, 113101 to 113112.
+  # Options of PS3.15 E.3, codes 113101 to 113112.
 #  options:
 #    clean_descriptors: true
 #    retain_device_identity: false
-  # shift: one whole-day shift per patient. year: only the year stays.
+  # shift: one whole-day shift per patient. year: dates are reduced to the year.
 #  dates:
 #    method: shift
 #    keep_weekday: false
@@ -123,23 +125,24 @@ keys:
 #    ImageComments: X
 #    "(0008,103e)": C
 #    "60xx3000": X
-  # Private attributes that are safe, by their creator, beside the built-in list.
+  # Safe private attributes by private creator, in addition to the built-in list.
 #  safe_private:
 #    - {{creator: "ACME 1.1", group: "0029", element: "10", vr: DS}}
-  # Objects beyond these limits go to quarantine.
+  # Objects beyond these limits are quarantined.
 #  limits:
 #    depth: 64
 #    elements: 1000000
 
-# Free text that stays: clean (identifiers are cut), keep-vocabulary (only listed words stay) or remove.
+# Free text that is kept: clean (identifiers are removed), keep-vocabulary (only words of a controlled
+# vocabulary are kept) or remove.
 #text:
 #  action: clean
 #  attributes:
 #    StudyDescription: keep-vocabulary
 #  patterns: ["MRN[0-9]{{6}}"]
 
-# Burned-in text, with dicom.options.clean_pixel_data on: which objects are read, what is blanked.
-# With it off: quarantine objects at risk, or release them (the report says "not checked").
+# Burned-in text. With dicom.options.clean_pixel_data: which objects are read, and what is blanked. Without
+# it: objects at risk are quarantined or released (marked as not checked).
 #pixels:
 #  at_risk: quarantine
 #  look_at: every-image
@@ -149,7 +152,7 @@ keys:
 #  lossy: quarantine
 #  faces: quarantine
 
-# Encapsulated documents and audio; PNG, JPEG and TIFF files beside DICOM.
+# Encapsulated documents and audio; PNG, JPEG and TIFF files.
 #documents:
 #  pdf: rebuild
 #  other: drop
@@ -159,18 +162,18 @@ keys:
 # Whole-slide images.
 #wsi:
 #  label: replace
-  # The picture of the whole glass, less the label: the part that stays, by your scanner's picture.
+  # The macro image: the part to keep, without the label, whose position differs by scanner.
 #  macro: {{keep: [0.3, 0, 1, 1]}}
 #  scanner: drop
 #  places: {{file: ./slides.csv, slide: file, patient: patient_id, block: block, stain: stain}}
 
-# The same object twice: ignore, flag, drop, quarantine or fail.
+# Duplicate objects: ignore, flag, drop, quarantine or fail.
 #deduplicate:
 #  bytes: drop
 #  pixels: flag
 #  registry: flag
 
-# Who does the work: processes of this machine (local) or a cluster (ray); without a number, one a core.
+# Execution engine: processes on this machine (local) or a cluster (ray); by default one worker per core.
 #engine:
 #  kind: local
 #  workers: 4
@@ -178,19 +181,24 @@ keys:
 
 
 def policy_template(preset: PresetName, name: str) -> str:
-    """The commented policy of a new project.
+    """Return the commented policy of a new project.
 
     Parameters
     ----------
     preset : str
-        One of the shipped presets.
+        Name of a preset.
     name : str
-        Name of the release: lower-case letters, digits, dots, dashes and underscores.
+        Name of the release: at most 64 lower-case letters, digits, dots, dashes and underscores.
+
+    Returns
+    -------
+    str
+        YAML that `loads` accepts.
 
     Raises
     ------
     UsageError
-        The name cannot be that of a release.
+        The name is invalid.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What a policy must say as a whole, beyond the form of each of its values."""
+"""Rules about a policy as a whole, beyond the type of each value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medsanitize.policies.validate_inputs import check_pacs, check_stores
 
 
 def check_policy(draft: Draft) -> Iterator[Problem]:
-    """Yield every contradiction of a policy."""
+    """Yield every contradiction in a policy."""
     for rule in (
         _published,
         _keys,
@@ -38,7 +38,7 @@ def check_policy(draft: Draft) -> Iterator[Problem]:
 
 
 def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
-    """Where a policy names files and folders."""
+    """Yield the paths of keys whose values are files or folders."""
     yield from (("output",), ("state",), ("exclude",), ("keys", "file"), ("keys", "signing"))
     yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "places", "file"))
     yield ("registry", "key", "file")
@@ -57,6 +57,7 @@ def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
 
 def _published(draft: Draft) -> Iterator[Problem]:
     value = draft.get("release", "date")
+    # Other texts are reported by the model's pattern.
     if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
         return
     try:
@@ -194,7 +195,7 @@ def _inputs(draft: Draft) -> Iterator[Problem]:
 
 
 def _files(draft: Draft) -> Iterator[Problem]:
-    """No root lies inside another, and nothing the holder keeps lies in what is published."""
+    """Yield root folders inside each other, and private files inside the published folder."""
     inputs = [real for i in range(len(draft.items("inputs"))) if (real := draft.real("inputs", i))]
     output, state = draft.real("output"), draft.real("state")
     registry = draft.real("registry", "path")

@@ -1,4 +1,4 @@
-"""What inputs that are a PACS, and addresses of stores, must say as a whole."""
+"""Rules about inputs that are a PACS, and about object store URLs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CHOOSE = "Write worklist: ./worklist.csv, or query: {StudyDate: 20240101-202412
 
 
 def check_pacs(draft: Draft) -> Iterator[Problem]:
-    """Yield every contradiction of the inputs that are PACS."""
+    """Yield every contradiction in inputs that are a PACS."""
     for index, one in enumerate(draft.items("inputs")):
         if isinstance(one, dict):
             yield from _wanted(draft, ("inputs", index), one)
@@ -37,7 +37,7 @@ def check_pacs(draft: Draft) -> Iterator[Problem]:
 
 
 def _wanted(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
-    """A PACS is never read as a whole by accident."""
+    """Yield problems of a query; one that would match the whole PACS is refused."""
     query = one.get("query")
     values = query if isinstance(query, dict) else {}
     for keyword, value in values.items():
@@ -77,7 +77,7 @@ def _narrows(keyword: str, value: object) -> bool:
 
 
 def _is_time(value: str) -> bool:
-    """Whether every answer can be compared with this; nothing and ``*`` leave none out."""
+    """Whether every answer can be compared with a time; empty and ``*`` match all answers."""
     time = r"(\d{2}(\d{2}(\d{2}(\.\d{1,6})?)?)?)"
     return (
         not value.strip(" *") or re.fullmatch(f"{time}|{time}?-{time}?", value.strip(), re.ASCII) is not None
@@ -125,7 +125,7 @@ def _web(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]:
 
 
 def is_valid_service(address: str) -> bool:
-    """Whether host and port of a DICOMweb service can be told apart."""
+    """Whether the URL of a DICOMweb service has a valid host and port."""
     try:
         parts = urlsplit(address)
         return bool(parts.hostname) and (parts.port is None or parts.port in _PORTS)
@@ -134,13 +134,13 @@ def is_valid_service(address: str) -> bool:
 
 
 def may_carry_credentials(address: str) -> bool:
-    """Whether credentials may go to this service: by TLS, or to this very machine."""
+    """Whether credentials may be sent to this service: over TLS, or to this machine."""
     parts = urlsplit(address)
     return parts.scheme == "https" or parts.hostname in _LOOPBACK
 
 
 def check_stores(draft: Draft) -> Iterator[Problem]:
-    """Problems of every address that a policy reads from or writes to."""
+    """Yield problems of every URL that a policy reads or writes."""
     addresses: list[tuple[Steps, str]] = []
     for index, value in enumerate(draft.items("inputs")):
         if is_url(value):
@@ -158,7 +158,7 @@ def check_stores(draft: Draft) -> Iterator[Problem]:
 
 
 def _problem(address: str, schemes: tuple[str, ...]) -> tuple[str, str] | None:
-    """Why an address cannot be used, and what to write instead."""
+    """Return message and remedy if an address cannot be used, else None."""
     scheme, _, rest = address.partition("://")
     if scheme not in schemes:
         if scheme in STORES:

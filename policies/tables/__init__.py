@@ -1,1 +1,1 @@
-"""Generated tables of the standard; see README.md beside them."""
+"""Generated tables of the standard; see README.md in this folder."""

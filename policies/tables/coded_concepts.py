@@ -1,4 +1,4 @@
-"""What is known of a coded concept: its meanings, or at least that its code can be one of its scheme."""
+"""Coded concepts: known meanings of codes, and plausibility of codes without known meaning."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SAME_SCHEME: Mapping[str, str] = {
     "ICDO": "ICDO3",
     "UBERON": "UBERON",
 }
-"""Designator in upper case -> the designator under which its codes are listed or checked."""
+"""Upper-case designator -> designator under which its codes are listed or checked."""
 
 _LANGUAGES: Mapping[str, str] = {
     "ar": "Arabic",
@@ -78,7 +78,7 @@ _LANGUAGES: Mapping[str, str] = {
     "zh": "Chinese",
     "zh-CN": "Chinese (China)",
 }
-"""Language tags of RFC 5646 in documents (CID 5000) -> their meanings."""
+"""Language tags (RFC 5646) of CID 5000 -> their meanings."""
 
 _FORMATS: Mapping[str, str] = {
     "DCM": r"1(?:09|1[0-4]|2[1-9]|3[0-3])\d{3}",
@@ -99,8 +99,9 @@ _FORMATS: Mapping[str, str] = {
     "SCPECG": r"\d{1,2}(?:\.\d{1,2}){1,4}(?:-\d{1,2}){0,2}",
     "UBERON": r"\d{7}",
 }
-"""Scheme -> what its codes look like, where there is no check digit."""
+"""Scheme -> pattern of its codes, for schemes without check digit."""
 
+# UCUM has no list of valid units: they are composed of prefixes, atoms and exponents.
 _UCUM_ATOM = (
     r"(?:(?:da|[YZEPTGMkhdcmunpfazy]|Ki|Mi|Gi|Ti)?(?:m|s|g|rad|K|C|cd|mol|sr|Hz|N|Pa|J|W|A|V|F|Ohm|S|Wb|Cel|T|H"
     r"|lm|lx|Bq|Gy|Sv|l|L|ar|t|bar|u|eV|pc|cal|Ci|R|RAD|REM|osm|eq|kat|U|B|bit|By|Bd|tex|G|dyn|erg|P|st|Torr)"
@@ -111,6 +112,7 @@ _UCUM_ATOM = (
 _UCUM_TERM = rf"(?:\d{{1,3}}|(?:\d{{1,3}}(?=\D))?{_UCUM_ATOM}|\({_UCUM_ATOM}(?:[./]{_UCUM_ATOM})*\))"
 _UCUM = re.compile(rf"/?{_UCUM_TERM}(?:[./]{_UCUM_TERM})*", re.ASCII)
 
+# Tables of the Verhoeff algorithm: product and permutation in the dihedral group D5.
 _VERHOEFF_PRODUCT = (
     "0123456789",
     "1234067895",
@@ -136,28 +138,29 @@ _VERHOEFF_PERMUTATION = (
 
 
 def known_code(scheme: str, value: str) -> tuple[str, ...] | None:
-    """Meanings of a code as PS3.16 states them.
+    """Return the meanings that PS3.16 gives to a code.
 
     Parameters
     ----------
-    scheme, value
-        CodingSchemeDesignator and CodeValue, trimmed. Retired SNOMED RT codes (SRT, SNM3, 99SDM) are known
-        by the SNOMED CT codes that replaced them.
+    scheme, value : str
+        CodingSchemeDesignator and CodeValue, stripped. Retired SNOMED RT codes (SRT, SNM3, 99SDM) are known
+        through the SNOMED CT codes that replaced them.
 
     Returns
     -------
     tuple of str or None
-        The meanings, sorted; None when the code is not of PS3.16. A CodeMeaning equal to one of them,
-        whatever its case, tells nothing of the patient.
+        The sorted meanings; None if the code is not in PS3.16. A CodeMeaning that equals one of them,
+        ignoring case, contains no information about the patient.
     """
     return _meanings().get((_designator(scheme), value))
 
 
 def plausible_code(scheme: str, value: str) -> bool:
-    """Whether a code has the form, and where there is one the check digit, of its standard scheme.
+    """Whether a code has the form of its standard scheme, including the check digit if the scheme has one.
 
-    Private schemes are never plausible, nor are codes that are plain numbers without a check (RXNORM,
-    NDC, PubChem ...), where a record number would pass; short ones of FMA, CPT and ICD-9 are.
+    Codes of private schemes are never plausible. Neither are those of schemes with plain numbers and no check
+    digit (RXNORM, NDC, PubChem, ...), where a record number would pass; short numbers of FMA, CPT and ICD-9
+    are accepted.
     """
     designator = _designator(scheme)
     if (designator, value) in _meanings():
@@ -174,7 +177,7 @@ def _designator(scheme: str) -> str:
 
 
 def _sct(value: str) -> bool:
-    """Concept identifiers of SNOMED CT: partition 00 or 10, then a Verhoeff check digit."""
+    """SNOMED CT concept identifiers: partition 00 or 10, then a Verhoeff check digit."""
     return bool(re.fullmatch(r"[1-9]\d{2,14}[01]0\d", value, re.ASCII)) and _verhoeff(value)
 
 
@@ -198,7 +201,7 @@ def _loinc(value: str) -> bool:
 
 
 def _ucum(value: str) -> bool:
-    """Units; annotations in braces must be of the vocabulary, since they may say anything."""
+    """UCUM units; annotations in braces are free text, so their words must be in the vocabulary."""
     from medsanitize.policies.tables.vocabulary import fold, split_words, words
 
     bare = re.sub(r"\{[^{}]*\}", "", value)

@@ -1,4 +1,4 @@
-"""Private attributes that are safe to keep: PS3.15 Table E.3.10-1 and numeric additions."""
+"""Private attributes that are safe to keep: PS3.15 Table E.3.10-1, and additional numeric ones."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from types import MappingProxyType
 from typing import Literal, cast
 
 Care = Literal["none", "text", "date", "uid", "items", "opaque"]
-"""What the value still needs before it may stay.
+"""What a value still needs before it can be kept.
 
-``none``: numbers, keep. ``text``: reduce to the vocabulary. ``date``: shift. ``uid``: remap unless
-registered. ``items``: a sequence whose items are cleaned in turn. ``opaque``: bytes nobody can read
-(OB, UN, a text of unknown layout); the standard's own note calls such values unsafe: drop them
-unless the policy names the attribute.
+``none``: numbers, kept. ``text``: reduced to the vocabulary. ``date``: shifted. ``uid``: replaced unless
+registered. ``items``: a sequence whose items are cleaned. ``opaque``: bytes without a readable layout (OB,
+UN, some texts), which PS3.15 itself calls unsafe: dropped unless the policy names the attribute.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SafePrivate:
-    """One private attribute. ``vr`` and ``vm`` are as documented; ``care`` says what is still to do."""
+    """A private attribute: documented ``vr`` and ``vm``, and the ``care`` its value needs."""
 
     vr: str
     vm: str
@@ -33,7 +32,7 @@ class SafePrivate:
 
 @cache
 def safe_private() -> Mapping[tuple[int, str, int], SafePrivate]:
-    """(group, private creator, element byte) -> the attribute. Creators compare exactly, after trimming."""
+    """Return (group, private creator, element byte) -> attribute. Creators match exactly, after stripping."""
     text = (files(__package__) / "safe_private.csv").read_text(encoding="utf-8")
     return MappingProxyType(
         {

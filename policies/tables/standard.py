@@ -1,4 +1,4 @@
-"""Read the generated tables of the standard. README.md names their editions and sources."""
+"""Read the generated tables of the standard. README.md states their editions and sources."""
 
 from __future__ import annotations
 
@@ -29,17 +29,24 @@ OPTION_COLUMNS = (
 """Option columns of Table E.1-1, named as the fields of ``policies.model.Options``."""
 
 _WEAKENED = (1, 1, 3, 3, 4)
-"""Index of a type in ``TYPES`` -> its index where the module itself may be absent."""
+"""Index of a type in ``TYPES`` -> its index if the module itself may be absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidentialityRow:
-    """One row of PS3.15 Table E.1-1.
+    """A row of PS3.15 Table E.1-1.
 
-    ``mask`` is ``ggggeeee`` in lower-case hex with ``x`` for any digit, or ``private`` for the row of
-    all odd groups. ``keyword`` is the dictionary's (the name without spaces where it has none).
-    ``basic`` is the profile's code, compound codes such as ``X/Z/U*`` included. ``options`` holds
-    only the options that say something: ``K`` or ``C`` by the names of ``OPTION_COLUMNS``.
+    Attributes
+    ----------
+    mask : str
+        ``ggggeeee`` in lower-case hexadecimal digits with ``x`` for any digit, or ``private`` for all odd
+        groups.
+    keyword : str
+        Keyword of the data dictionary; the name without spaces if there is none.
+    basic : str
+        Action code of the Basic Profile, including compound codes such as ``X/Z/U*``.
+    options : mapping of str to str
+        Name in ``OPTION_COLUMNS`` -> ``K`` or ``C``, only for options that change the action.
     """
 
     mask: str
@@ -50,7 +57,7 @@ class ConfidentialityRow:
 
 @cache
 def confidentiality_rows() -> tuple[ConfidentialityRow, ...]:
-    """All 621 rows of PS3.15 Table E.1-1, ordered by mask."""
+    """Return all 621 rows of PS3.15 Table E.1-1, ordered by mask."""
     lines = _read("confidentiality.csv").splitlines()
     return tuple(
         ConfidentialityRow(
@@ -65,7 +72,7 @@ def confidentiality_rows() -> tuple[ConfidentialityRow, ...]:
 
 @lru_cache(maxsize=32)
 def attribute_types(sop_class_uid: str) -> Mapping[tuple[int, ...], str] | None:
-    """Type of every attribute that belongs to the IOD of a SOP class.
+    """Return the type of every attribute in the IOD of a SOP class.
 
     Parameters
     ----------
@@ -75,10 +82,10 @@ def attribute_types(sop_class_uid: str) -> Mapping[tuple[int, ...], str] | None:
     Returns
     -------
     Mapping or None
-        Path of tags, outermost sequence first, -> strongest type over the IOD's modules. A path's type
-        presumes that its parents are there. Modules of usage U or C weaken 1 to 1C and 2 to 2C at
-        the top level only: inside a sequence that is present, the module is present. A repeating
-        group is stated once, as its first group (0x6000, 0x5000). None for an unknown class.
+        Path of tags, outermost sequence first -> strongest type over the modules of the IOD; None for an
+        unknown class. The type of a path presumes that its parents are present. Modules of usage U or C
+        weaken 1 to 1C and 2 to 2C at the top level only: inside a present sequence the module is present. A
+        repeating group is listed as its first group (0x6000, 0x5000).
     """
     tables = _iods()
     entry = tables["sop_classes"].get(sop_class_uid)
@@ -93,7 +100,7 @@ def attribute_types(sop_class_uid: str) -> Mapping[tuple[int, ...], str] | None:
 
 @cache
 def sop_class_names() -> Mapping[str, str]:
-    """Storage SOP Class UID -> its name, for every class that ``attribute_types`` knows."""
+    """Return storage SOP class UID -> name, for all classes that `attribute_types` knows."""
     return MappingProxyType({uid: entry[0] for uid, entry in _iods()["sop_classes"].items()})
 
 
@@ -104,6 +111,7 @@ def _collect(
     weaken: bool,
     found: dict[tuple[int, ...], int],
 ) -> None:
+    # Each level is a flat list of triples: tag, type index, index of the list of its items or -1.
     for start in range(0, len(flat), 3):
         tag, kind, items = flat[start : start + 3]
         path = (*above, tag)

@@ -15,18 +15,19 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def fold(text: str) -> str:
-    """Form in which words and phrases are compared: NFC, lower case, a Turkish capital İ as i.
+    """Normalize text for comparison: NFC, lower case, Turkish capital İ to i.
 
     Examples
     --------
     >>> fold("Fuß")
     'fuß'
     """
+    # Lower case of İ is i with a combining dot, which would not match the plain word.
     return unicodedata.normalize("NFC", text).replace("İ", "i").lower()
 
 
 def split_words(text: str) -> list[str]:
-    """Cut a text into words: runs of letters and digits of any script; everything else separates.
+    """Split a text into words: runs of letters and digits of any script.
 
     Examples
     --------
@@ -38,34 +39,35 @@ def split_words(text: str) -> list[str]:
 
 @cache
 def words() -> frozenset[str]:
-    """Words that a kept text may contain, in the form of ``fold``.
+    """Return the words that a kept text may contain, folded.
 
-    A text is safe by this list when each of its ``split_words`` is in it or is a number the caller allows.
-    Runs of more than two digits occur only in defined terms that a person listed (``b1000``, ``100kv``).
+    A text is safe if each of its ``split_words`` is in the set or is a number the caller accepts. Runs of
+    more than two digits occur only in defined terms that were listed manually (``b1000``, ``100kv``).
     """
     return frozenset(_read("vocabulary.txt").split())
 
 
 @cache
 def plain_words() -> frozenset[str]:
-    """Ordinary and clinical words of nine languages, beside ``words``, that are nobody's name; folded."""
+    """Return folded ordinary and clinical words of nine languages, beyond ``words``, that are not names."""
     return frozenset(_read("vocabulary_plain.txt").split())
 
 
 @cache
 def open_words() -> WordBlock:
-    """Words in use of open word lists of twelve languages, that no list of names has; folded."""
+    """Return words of open word lists of twelve languages that are in no list of names; folded."""
     return WordBlock((files(__package__) / "vocabulary_open.txt").read_bytes())
 
 
 @dataclass(frozen=True, slots=True)
 class WordBlock:
-    """Sorted words, one a line, searched by halving: a set of as many takes ten times the memory and time."""
+    """Sorted words, one per line, with binary search; a set would take ten times the memory and load time."""
 
     lines: bytes
 
     def __contains__(self, word: str) -> bool:
         sought, low, high = word.encode(), 0, len(self.lines)
+        # Bytes are halved, not lines: there is no index of line starts, which would cost memory.
         while low < high:
             middle = (low + high) // 2
             start, end = self.lines.rfind(b"\n", low, middle) + 1 or low, self.lines.find(b"\n", middle)
@@ -81,19 +83,19 @@ class WordBlock:
 
 @cache
 def doubtful_words() -> frozenset[str]:
-    """Words of the same lists that are names as well (young, koch): they need a phrase around them."""
+    """Return words of these lists that are also names (young, koch) and need context to be kept."""
     return frozenset(_read("vocabulary_doubtful.txt").split())
 
 
 @cache
 def named_words() -> frozenset[str]:
-    """Words that stay though some list of names holds them too: anatomy, technique and ordinary words."""
+    """Return words that are kept although they are in a list of names: anatomy, technique, ordinary words."""
     return _plain_lines("vocabulary_keep.txt") | _plain_lines("plain_keep.txt")
 
 
 @cache
 def cues() -> Mapping[str, frozenset[str]]:
-    """Sections of ``vocabulary_cues.txt``: titles, relations, institutions, eponyms and their heads."""
+    """Return sections of ``vocabulary_cues.txt``: titles, relations, institutions, eponyms, their heads."""
     sections: dict[str, set[str]] = {}
     section: set[str] = set()
     for line in _read("vocabulary_cues.txt").splitlines():
@@ -106,20 +108,20 @@ def cues() -> Mapping[str, frozenset[str]]:
 
 @cache
 def morphemes() -> tuple[frozenset[str], frozenset[str]]:
-    """Stems and endings of clinical words, without accents."""
+    """Return stems and endings of clinical words, without accents."""
     stems, _, endings = _read("vocabulary_morphemes.txt").partition("[endings]")
     return _words_of(stems), _words_of(endings)
 
 
 @cache
 def suffixes() -> tuple[str, ...]:
-    """Endings that make ordinary words of others in twelve languages, and that no list of names has."""
+    """Return endings that derive ordinary words in twelve languages and that no list of names contains."""
     return tuple(sorted(_plain_lines("vocabulary_suffixes.txt")))
 
 
 @cache
 def compounding() -> frozenset[str]:
-    """Words that German, Dutch, Swedish and Danish run together with others of their kind."""
+    """Return words from which German, Dutch, Swedish and Danish form compounds."""
     return _plain_lines("vocabulary_compounding.txt") | _plain_lines("vocabulary_parts.txt")
 
 
@@ -135,19 +137,19 @@ def _words_of(text: str) -> frozenset[str]:
 
 @cache
 def device_models() -> frozenset[str]:
-    """Makers and products as whole phrases, folded, spaces single.
+    """Return manufacturers and products as whole phrases, folded, with single spaces.
 
-    Compare whole values only, and only of attributes that name a maker, a product or a software: some
-    products bear a first name.
+    Compare whole values only, and only of attributes that contain a manufacturer, product or software: some
+    products are called by a first name.
     """
     lines = _read("device_models.txt").splitlines()
     return frozenset(fold(" ".join(line.split())) for line in lines if line and not line.startswith("#"))
 
 
 def plausible_version(text: str) -> bool:
-    """Whether a text has the shape of a software version some maker releases, and so may stay whole.
+    """Whether a text has the shape of a software version of a known manufacturer, and may be kept.
 
-    For SoftwareVersions and its kin only: the shapes allow three digits in a row and more.
+    Only for SoftwareVersions and similar attributes: the shapes allow three digits in a row and more.
     """
     return bool(_versions().fullmatch(text.strip()))
 
@@ -161,9 +163,9 @@ def _versions() -> re.Pattern[str]:
 
 @cache
 def defined_terms() -> Mapping[int, frozenset[str]]:
-    """Tag -> defined terms and enumerated values of the attribute, as PS3.3 and PS3.16 write them.
+    """Return tag -> defined terms and enumerated values of the attribute, as in PS3.3 and PS3.16.
 
-    Compare whole values; ImageType and other multi-valued attributes value by value.
+    Compare whole values; multi-valued attributes such as ImageType value by value.
     """
     entries = json.loads(_read("defined_terms.json")).items()
     return MappingProxyType({int(name.split()[0], 16): frozenset(terms) for name, terms in entries})
