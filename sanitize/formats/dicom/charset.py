@@ -1,4 +1,4 @@
-"""Specific Character Set (0008,0005): bytes of text to str and back (PS3.5 6.1, PS3.3 C.12.1.1.2)."""
+"""Specific Character Set (0008,0005): conversion of text to str and back (PS3.5 6.1, PS3.3 C.12.1.1.2)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ISO_2022 = frozenset(
 
 @lru_cache(maxsize=256)
 def charset_terms(charset: bytes) -> tuple[str, ...] | None:
-    """The terms of a Specific Character Set value, or ``None`` when one is not defined."""
+    """Return the terms of a Specific Character Set value; None if one is not defined."""
     terms = tuple(term.strip() for term in charset.decode("latin-1").rstrip("\0 ").split("\\"))
     if all(term in _SINGLE or term in _ISO_2022 for term in terms):
         return terms
@@ -45,13 +45,26 @@ def _codec(charset: bytes) -> str | None:
 
 
 def decode_text(value: bytes, charset: bytes) -> str:
-    """Text of an element's bytes; what does not decode becomes U+FFFD, which no vocabulary has."""
+    """Decode the text of an element.
+
+    Undecodable bytes become U+FFFD, which is in no vocabulary, so the text rules remove such words.
+
+    Parameters
+    ----------
+    value : bytes
+        Value of the element.
+    charset : bytes
+        Value of Specific Character Set.
+    """
+    # The common case. An escape (ISO 2022) switches character sets within ASCII bytes.
     if value.isascii() and b"\x1b" not in value:
         return value.decode("ascii")
     codec = _codec(charset)
     if codec is not None:
+        # Writers that declare no character set often write ISO_IR 100.
         return value.decode("latin-1" if codec == "ascii" else codec, "replace")
     terms = charset_terms(charset)
+    # Latin-1 decodes any byte, so that text of an undefined character set is still searched.
     if terms is None:
         return value.decode("latin-1")
     return _decode_iso_2022(value, terms)
@@ -65,15 +78,16 @@ def _decode_iso_2022(value: bytes, terms: tuple[str, ...]) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
+            # Delimiters reset the character set to the default (PS3.5 6.1.2.5.3).
             return str(decode_bytes(value, convert_encodings(list(terms)), {ord(char) for char in "\\^="}))
         except (UnicodeError, LookupError):
             return value.decode("ascii", "replace")
 
 
 def encode_text(text: str, charset: bytes) -> bytes:
-    """Bytes of a cleaned text; characters that the data set's encoding lacks are left out.
+    """Encode a cleaned text; characters that the character set does not contain are dropped.
 
-    Text that no character set was declared for was read as ISO_IR 100, and is written so again.
+    Without a declared character set ISO_IR 100 is used, as in ``decode_text``.
     """
     if text.isascii():
         return text.encode("ascii")

@@ -1,6 +1,6 @@
-"""Encoded frames to samples, and samples back where a transfer syntax can hold them without loss.
+"""Decoding of frames, and encoding where a transfer syntax can store samples without loss.
 
-Samples are those of the code stream: nothing is converted, scaled or shown. Arrays have shape
+Samples are those of the code stream, without color conversion or rescaling. Arrays have shape
 (rows, columns) or (rows, columns, samples).
 """
 
@@ -21,10 +21,11 @@ Samples = NDArray[Any]
 
 _PREFIX = "1.2.840.10008.1.2."
 JPEG_LOSSLESS = (_PREFIX + "4.57", _PREFIX + "4.70")
+# Encapsulated syntaxes whose frames are decoded, changed and encoded again without loss.
 _REVERSIBLE = frozenset([_PREFIX + "5", _PREFIX + "8.1", _PREFIX + "4.80", _PREFIX + "4.90", *JPEG_LOSSLESS])
-"""Encapsulated syntaxes whose frames are decoded, changed and encoded again without loss."""
 _DCT = frozenset([0xC0, 0xC1, 0xC2])
 _LOSSLESS = 0xC3
+# What the codecs raise for malformed input; MemoryError and others must not become a quarantine.
 _ERRORS = (
     ArithmeticError,
     AttributeError,
@@ -38,17 +39,22 @@ _ERRORS = (
 
 
 def is_reversible(syntax: TransferSyntax) -> bool:
-    """Whether a decoded frame can be written back in the same syntax without loss."""
+    """Return whether a decoded frame can be written in the same syntax without loss."""
     return syntax.codec == "native" or syntax.uid in _REVERSIBLE
 
 
 def check_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> FrameHeader | None:
-    """What the code stream declares, once it agrees with the header: nothing else is decoded.
+    """Compare the frame header with the data set; nothing is decoded.
+
+    Returns
+    -------
+    FrameHeader or None
+        None for codecs without a frame header.
 
     Raises
     ------
     Quarantined
-        ``pixel-geometry-differs`` or ``pixels-undecodable``.
+        ``pixel-geometry-differs`` if they contradict each other; ``pixels-undecodable``.
     """
     stated = read_frame_header(frame, syntax.codec)
     if stated is not None:
@@ -62,15 +68,20 @@ def check_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Fra
 
 
 def decode_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
-    """The samples of one frame.
+    """Decode one frame.
 
     Parameters
     ----------
     frame : bytes
-        One frame as it is stored (native: in the byte order of the syntax).
+        One frame as stored (native: in the byte order of the syntax).
     syntax : TransferSyntax
     geometry : Geometry
-        What the header says of the frame.
+        Attributes of the data set.
+
+    Returns
+    -------
+    ndarray, shape (rows, columns) or (rows, columns, samples)
+        See `medsanitize.sanitize.formats.dicom.native.unpack_samples` for 4:2:2 chroma.
 
     Raises
     ------
@@ -82,6 +93,7 @@ def decode_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Sa
         if stated is None:
             return _plain(frame, syntax, geometry)
         found = _stream(frame, syntax, geometry, stated)
+    # Messages of codecs are dropped ("from None"): they can quote values.
     except _ERRORS:
         raise Quarantined("pixels-undecodable", "pixels") from None
     wanted = (geometry.rows, geometry.columns, *((geometry.samples,) if geometry.samples > 1 else ()))
@@ -91,12 +103,12 @@ def decode_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Sa
 
 
 def encode_frame(samples: Samples, old: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
-    """A frame that holds ``samples``, in the syntax and precision of ``old``.
+    """Encode ``samples`` in the syntax and precision of the frame ``old``.
 
     Raises
     ------
     Quarantined
-        ``pixels-not-rewritten`` when the codec cannot do it.
+        ``pixels-not-rewritten`` if the codec does not support it.
     """
     stated = read_frame_header(old, syntax.codec)
     try:
@@ -106,7 +118,7 @@ def encode_frame(samples: Samples, old: bytes, syntax: TransferSyntax, geometry:
 
 
 def _plain(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
-    """Codecs without a header of their own: native, RLE, deflated frames."""
+    """Decode frames of codecs without a frame header: native, RLE, deflated."""
     if syntax.codec == "rle":
         return _rle(frame, geometry)
     if syntax.codec == "deflated-frame":
@@ -131,7 +143,7 @@ def _stream(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: Fr
 
 
 def _rle(frame: bytes, geometry: Geometry) -> Samples:
-    """RLE holds one plane a sample, whatever Planar Configuration says (PS3.5 G.2)."""
+    """Decode RLE, which stores one plane per sample, whatever Planar Configuration states (PS3.5 G.2)."""
     from rle.utils import decode_frame  # type: ignore[attr-defined]
 
     if geometry.bits_allocated not in (8, 16, 32, 64):
@@ -150,6 +162,7 @@ def _jpeg_ls(frame: bytes, geometry: Geometry, stated: FrameHeader) -> Samples:
     cells = np.frombuffer(raw, "<u1" if stated.bits <= 8 else "<u2")
     if geometry.samples == 1:
         return cells.reshape(geometry.rows, geometry.columns)
+    # Mode 0 stores one scan per component.
     if facts["interleave_mode"] == 0:
         planes = cells.reshape(geometry.samples, geometry.rows, geometry.columns)
         return np.ascontiguousarray(planes.transpose(1, 2, 0))
@@ -157,19 +170,20 @@ def _jpeg_ls(frame: bytes, geometry: Geometry, stated: FrameHeader) -> Samples:
 
 
 def _jpeg(frame: bytes, stated: FrameHeader) -> Samples:
-    """DCT frames of 8 bits; without Adobe's segment no colour transform is undone."""
+    """Decode DCT frames of 8 bits; without an Adobe segment no color transform is reversed."""
     from io import BytesIO
 
     from PIL import Image
 
     with Image.open(BytesIO(frame), formats=("JPEG",)) as picture:
         if stated.samples == 3 and stated.transform is None:
+            # The decoder would guess a color model; draft mode returns the stored components.
             picture.draft("YCbCr", picture.size)
         return np.asarray(picture)
 
 
 def _gdcm(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: FrameHeader) -> Samples:
-    """Lossless JPEG and 12 bit extended JPEG. gdcm says what it cannot do on stderr."""
+    """Decode lossless JPEG and 12-bit extended JPEG. gdcm writes its warnings to stderr."""
     import gdcm  # type: ignore[import-untyped]
 
     image = gdcm.Image()
@@ -181,12 +195,13 @@ def _gdcm(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: Fram
     data = gdcm.DataElement(gdcm.Tag(0x7FE0, 0x0010))
     data.SetValue(fragments.__ref__())
     image.SetDataElement(data)
+    # gdcm's Python wrapper returns bytes as str.
     raw = image.GetBuffer().encode("utf-8", "surrogateescape")
     return native.unpack_samples(raw, _stream_geometry(geometry, stated), big=False)
 
 
 def _describe(gdcm: Any, image: Any, geometry: Geometry, stated: FrameHeader, uid: str) -> None:
-    """Tell gdcm the frame's shape; a colour model that it will not convert."""
+    """Set the frame's shape, and a color model that gdcm does not convert."""
     image.SetNumberOfDimensions(2)
     image.SetDimensions((geometry.columns, geometry.rows, 1))
     name = "RGB" if geometry.samples == 3 else "MONOCHROME2"
@@ -201,7 +216,7 @@ def _describe(gdcm: Any, image: Any, geometry: Geometry, stated: FrameHeader, ui
 
 
 def _stream_geometry(geometry: Geometry, stated: FrameHeader) -> Geometry:
-    """The frame's geometry in the smallest container of its precision, colour by pixel."""
+    """Return the geometry with the smallest cell that holds the precision, and interleaved samples."""
     from dataclasses import replace
 
     allocated = 8 if stated.bits <= 8 else 16
@@ -216,6 +231,7 @@ def _encoded(
     if syntax.codec == "deflated-frame":
         deflater = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
         raw = native.pack_samples(samples, geometry, big=False)
+        # The uncompressed frame is padded to an even length before compression.
         return deflater.compress(raw + b"\0" * (len(raw) & 1)) + deflater.flush()
     if syntax.codec == "rle":
         from rle.utils import encode_frame  # type: ignore[attr-defined]
@@ -227,6 +243,7 @@ def _encoded(
     if syntax.codec == "jpeg2000":
         from openjpeg.utils import encode_array
 
+        # The reversible component transform is used exactly if the data set declares it.
         mixed = geometry.photometric == "YBR_RCT"
         return bytes(encode_array(samples, stated.bits, int(mixed), use_mct=mixed))
     if syntax.codec == "jpeg-ls":
@@ -238,10 +255,11 @@ def _encoded(
 
 
 def _gdcm_encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, stated: FrameHeader) -> bytes:
-    """Lossless JPEG of the first-order predictor, which both of its syntaxes may hold."""
+    """Encode lossless JPEG with the first-order predictor, which both lossless syntaxes allow."""
     import gdcm
 
-    writer = gdcm.ImageWriter()  # it owns the image, so it must outlive the conversion
+    # The writer owns the image and must outlive the conversion.
+    writer = gdcm.ImageWriter()
     image = writer.GetImage()
     _describe(gdcm, image, geometry, stated, _PREFIX + "1")
     data = gdcm.DataElement(gdcm.Tag(0x7FE0, 0x0010))

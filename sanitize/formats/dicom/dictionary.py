@@ -1,4 +1,4 @@
-"""What PS3.6 says of an attribute: its value representations and how many values it may have."""
+"""Value representations and value multiplicities of PS3.6."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import BULK_VRS, NUMBER_
 
 @cache
 def dictionary() -> dict[int, tuple[bytes, ...]]:
-    """Public tags -> the VRs that PS3.6 allows them."""
+    """Return public tags -> the VRs that PS3.6 allows."""
     from pydicom._dicom_dict import DicomDictionary
 
     return {tag: tuple(vr.encode() for vr in row[0].split(" or ")) for tag, row in DicomDictionary.items()}
@@ -17,7 +17,7 @@ def dictionary() -> dict[int, tuple[bytes, ...]]:
 
 @cache
 def most_values(tag: int) -> int | None:
-    """The largest number of values PS3.6 allows an attribute; ``None`` where it names no limit."""
+    """Return the largest number of values that PS3.6 allows for an attribute; None if it sets no limit."""
     from pydicom._dicom_dict import DicomDictionary
 
     last = DicomDictionary[tag][1].split("-")[-1] if tag in DicomDictionary else "n"
@@ -25,15 +25,26 @@ def most_values(tag: int) -> int | None:
 
 
 def effective_vr(tag: int, written: bytes) -> bytes | None:
-    """The VR to read a public element by: the dictionary's, or the written one where it is a choice.
+    """Return the VR by which a public element is read.
 
-    ``None``: the written VR cannot hold the attribute. Unknown attributes keep the written VR.
+    Parameters
+    ----------
+    tag : int
+        Group and element number.
+    written : bytes
+        VR in the file; empty in implicit VR.
+
+    Returns
+    -------
+    bytes or None
+        None if the written VR cannot encode the attribute. Unknown attributes keep the written VR.
     """
     allowed = dictionary().get(tag)
     if allowed is None or written in allowed:
         return written
     if written in (b"UN", b""):
         return allowed[0] if allowed[0] != b"NONE" else None
+    # A wrong VR of the same encoding is common. Text is read by the VR of the dictionary, so its rules apply.
     first = allowed[0]
     if first in STRING_VRS and written in STRING_VRS:
         return first

@@ -1,4 +1,4 @@
-"""How elements, items and sequences lie in bytes, and how to pass over what nobody keeps (PS3.5 7)."""
+"""Elements, items and sequences in bytes, and skipping of those that are not kept (PS3.5 section 7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ ITEM, ITEM_END, SEQUENCE_END = 0xFFFEE000, 0xFFFEE00D, 0xFFFEE0DD
 
 
 def read_element_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[int, bytes, int, int]:
-    """Tag, VR (empty in implicit VR), length and start of the value of the element at ``pos``."""
+    """Return tag, VR (empty in implicit VR), length and start of the value of the element at ``pos``.
+
+    Raises
+    ------
+    Quarantined
+        ``truncated`` or ``malformed-vr``.
+    """
     if end - pos < 8:
         raise Quarantined("truncated")
     if not layout.explicit:
@@ -24,6 +30,7 @@ def read_element_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tupl
         return group << 16 | number, b"", length, pos + 8
     group, number, vr, length = layout.short.unpack_from(buf, pos)
     tag = group << 16 | number
+    # Items and delimiters have no VR, also in explicit syntaxes (PS3.5 7.5).
     if group == 0xFFFE:
         return tag, b"", layout.length.unpack_from(buf, pos + 4)[0], pos + 8
     if vr in LONG_VRS:
@@ -36,19 +43,25 @@ def read_element_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tupl
 
 
 def item_layout(vr: bytes, source: Layout) -> Layout:
-    """The layout inside the items of a sequence written with ``vr``."""
+    """Return the layout inside the items of a sequence that has VR ``vr``."""
     # A sequence written as UN has implicit VR little endian items (PS3.5 6.2.2 note 2).
     return IMPLICIT_LITTLE if vr == b"UN" else source
 
 
 def item_headers(source: Layout) -> Layout:
-    """The layout of item headers in a data set of layout ``source``."""
+    """Return the layout of item headers in a data set of layout ``source``."""
     # Item headers carry no VR in any transfer syntax; IMPLICIT_LITTLE reads those of little endian.
     return source if source.big else IMPLICIT_LITTLE
 
 
 def skip_sequence(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:
-    """Where the undefined-length sequence whose first item starts at ``pos`` ends."""
+    """Return where the undefined-length sequence ends whose first item starts at ``pos``.
+
+    Raises
+    ------
+    Quarantined
+        ``too-deep`` below ``depth`` nested sequences, ``malformed-sequence`` or ``truncated``.
+    """
     if depth < 0:
         raise Quarantined("too-deep", "sequences")
     while pos < end:
@@ -57,6 +70,7 @@ def skip_sequence(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -
             return pos
         if tag != ITEM:
             raise Quarantined("malformed-sequence")
+        # Items of defined length are skipped without parsing: nothing in them is released.
         pos = _skip_item(buf, pos, end, source, depth) if length == UNDEFINED else pos + length
     raise Quarantined("truncated")
 
@@ -79,7 +93,7 @@ def _skip_value(buf: Buffer, pos: int, end: int, length: int, items: Layout, dep
 
 
 def skip_elements(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> None:
-    """Prove that the bytes up to ``end`` are elements, which nobody keeps."""
+    """Require that the bytes up to ``end`` are elements; their values are not kept."""
     while pos < end:
         _, vr, length, pos = read_element_header(buf, pos, end, source)
         pos = _skip_value(buf, pos, end, length, item_layout(vr, source), depth)

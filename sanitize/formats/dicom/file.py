@@ -1,6 +1,6 @@
-"""The outside of a DICOM file: preamble, File Meta Information, transfer syntax, deflation (PS3.10 7).
+"""The container of a DICOM file: preamble, File Meta Information, transfer syntax, deflation (PS3.10 7).
 
-What is read here is never copied: the container of a released object is built from nothing.
+Nothing that is read here is copied: released objects get a new container.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from medsanitize.sanitize.quarantine import Quarantined
 IMPLEMENTATION_CLASS_UID = "2.25.183893275230571203349486218934716104325"
 IMPLEMENTATION_VERSION_NAME = "MEDSANITIZE"
 _PREAMBLE = 128
+# DEFLATE compresses at most 1032:1, so that a short input needs no measuring.
 _MOST_INFLATION = 1100
 _STEP = 1 << 20
+# Groups of the first element: file meta, media storage directory, identification.
 _FIRST_GROUPS = frozenset([0x0002, 0x0004, 0x0008])
 _GUESSES = {
     EXPLICIT_LITTLE: "1.2.840.10008.1.2.1",
@@ -39,10 +41,20 @@ _GUESSES = {
 
 @dataclass(frozen=True, slots=True)
 class DicomFile:
-    """Where the data set lies and how it is encoded.
+    """Position and encoding of a data set.
 
-    ``buf`` is the source, or the inflated data set; ``start`` the first byte of the data set in it.
-    ``sop_class`` and ``sop_instance`` are the File Meta Information's (may be empty).
+    Attributes
+    ----------
+    buf : bytes or mmap
+        The source, or the inflated data set.
+    start : int
+        First byte of the data set in ``buf``.
+    syntax : TransferSyntax
+        The syntax in which the data set is really encoded.
+    sop_class, sop_instance : str
+        From the File Meta Information; may be empty.
+    has_meta : bool
+        Whether there is File Meta Information.
     """
 
     buf: Buffer
@@ -54,12 +66,12 @@ class DicomFile:
 
 
 def looks_like_dicom(buf: Buffer) -> bool:
-    """Whether the bytes begin as a DICOM file does, with or without preamble and meta information."""
+    """Return whether the bytes start like a DICOM file, with or without preamble and meta information."""
     return buf[_PREAMBLE : _PREAMBLE + 4] == b"DICM" or _guess(buf, 0) is not None
 
 
 def _guess(buf: Buffer, pos: int) -> TransferSyntax | None:
-    """The syntax of a bare data set, from the form of its first element."""
+    """Guess the syntax of a data set without meta information from its first element."""
     head = bytes(buf[pos : pos + 12])
     if len(head) < 8:
         return None
@@ -82,12 +94,13 @@ def _guess(buf: Buffer, pos: int) -> TransferSyntax | None:
 
 
 def open_dicom(buf: Buffer, limits: Limits) -> DicomFile:
-    """Find the data set.
+    """Find the data set and its transfer syntax.
 
     Raises
     ------
     Quarantined
-        ``not-dicom``, ``truncated``, ``unknown-transfer-syntax``, ``inflated-too-large`` ...
+        ``not-dicom``, ``truncated``, ``malformed-vr``, ``unknown-transfer-syntax``, ``malformed-deflate`` or
+        ``inflated-too-large``.
     """
     pos = _PREAMBLE + 4 if buf[_PREAMBLE : _PREAMBLE + 4] == b"DICM" else 0
     meta, start = _read_meta(buf, pos)
@@ -108,7 +121,8 @@ def open_dicom(buf: Buffer, limits: Limits) -> DicomFile:
 
 
 def _really(buf: Buffer, start: int, syntax: TransferSyntax) -> TransferSyntax:
-    """The syntax as encoded: writers that name an explicit one and write implicit are common."""
+    """Return the syntax in which the data set is encoded, if it is not the declared one."""
+    # Some writers declare an explicit syntax and write implicit VR.
     guess = _guess(buf, start)
     if guess is None or syntax.codec != "native" or guess.layout == syntax.layout:
         return syntax
@@ -116,7 +130,7 @@ def _really(buf: Buffer, start: int, syntax: TransferSyntax) -> TransferSyntax:
 
 
 def _read_meta(buf: Buffer, pos: int) -> tuple[dict[int, str], int]:
-    """UI values of group 0002, always explicit VR little endian, and where the group ends."""
+    """Return the UI values of group 0002, and where the group ends; it is always explicit little-endian."""
     meta: dict[int, str] = {}
     end = len(buf)
     while end - pos >= 8 and bytes(buf[pos : pos + 2]) == b"\x02\x00":
@@ -130,11 +144,12 @@ def _read_meta(buf: Buffer, pos: int) -> tuple[dict[int, str], int]:
 
 
 def _inflate(buf: Buffer, start: int, limits: Limits) -> bytes:
-    """The deflated data set (PS3.5 A.5), never more than the limit and nothing hidden behind it."""
+    """Inflate a deflated data set (PS3.5 A.5), up to the limit."""
     if (len(buf) - start) * _MOST_INFLATION > limits.inflated_bytes:
         _measure(buf, start, limits)
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
+        # Bytes after the end of the stream are not part of the result, and so are not released.
         data = inflater.decompress(bytes(buf[start:]), limits.inflated_bytes)
     except zlib.error:
         raise Quarantined("malformed-deflate") from None
@@ -146,7 +161,7 @@ def _inflate(buf: Buffer, start: int, limits: Limits) -> bytes:
 
 
 def _measure(buf: Buffer, start: int, limits: Limits) -> None:
-    """Inflate piece by piece, keeping none, so that a bomb is refused in little memory."""
+    """Inflate in steps without keeping the result, so that a decompression bomb needs little memory."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     size = 0
     try:
@@ -162,14 +177,14 @@ def _measure(buf: Buffer, start: int, limits: Limits) -> None:
 
 
 def deflate(data: bytes) -> bytes:
-    """Deflate a data set again; padded to even length."""
+    """Deflate a data set, padded to an even length."""
     deflater = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
     out = deflater.compress(data) + deflater.flush()
     return out + b"\0" if len(out) & 1 else out
 
 
 def build_file_meta(syntax: TransferSyntax, sop_class: str, sop_instance: str) -> bytes:
-    """Preamble of zeros and File Meta Information with what PS3.10 requires and nothing else."""
+    """Build a preamble of zeros and File Meta Information with the elements that PS3.10 requires."""
     rows = [(0x00020001, b"OB", b"\0\1")]
     if sop_class:
         rows.append((0x00020002, b"UI", sop_class.encode("ascii")))
@@ -179,6 +194,7 @@ def build_file_meta(syntax: TransferSyntax, sop_class: str, sop_instance: str) -
         (0x00020012, b"UI", IMPLEMENTATION_CLASS_UID.encode("ascii")),
         (0x00020013, b"SH", IMPLEMENTATION_VERSION_NAME.encode("ascii")),
     ]
+    # Optional elements, such as Source Application Entity Title, would identify systems.
     body = b"".join(encode_element(EXPLICIT_LITTLE, tag, vr, value) for tag, vr, value in rows)
     length = encode_element(EXPLICIT_LITTLE, 0x00020000, b"UL", len(body).to_bytes(4, "little"))
     return bytes(_PREAMBLE) + b"DICM" + length + body

@@ -1,7 +1,7 @@
-"""The frames of one object's released pixel data: read one by one, and some of them replaced.
+"""Released pixel data of one object, read frame by frame, with replacement of single frames.
 
-Nothing holds more than a frame: native frames are replaced by the bytes that differ, between spans of the
-source; encapsulated ones by their new code stream, while the others stay as they are.
+At most one frame is in memory. Of native frames only the changed bytes are stored, between spans of the
+source; a changed encapsulated frame is stored as its new code stream.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 
+# Differences with fewer equal bytes between them form one piece.
 _GAP = 4096
-"""Equal bytes between two differences that are not worth a piece of their own."""
 
 
 class StoredFrames:
-    """Frames as they would be released, in the transfer syntax they have.
+    """Frames in the form in which they would be released.
 
     Parameters
     ----------
     buf : bytes or mmap
-        What spans refer to.
-    pixels : Pixels
-        As `write_pixels` made it.
+        The source, to which spans refer.
+    pixels : WrittenPixels
+        Result of ``write_pixels``.
     layout, syntax, geometry
-        Of the object; ``geometry.floating`` set for float pixel data.
+        Of the object; ``geometry.floating`` is set for float pixel data.
     """
 
     def __init__(
@@ -47,17 +47,18 @@ class StoredFrames:
         self._patches: list[tuple[int, bytes]] = []
         sizes = [_size(piece) for piece in pixels.pieces[1:]] if not pixels.frames else []
         self._starts = [0, *accumulate(sizes)]
-        # 8 bit samples written as OW in big endian lie in words, so their bytes are swapped (PS3.5 8.1.1).
+        # 8-bit samples in big-endian OW are stored in words, so their bytes are swapped (PS3.5 8.1.1).
         words = layout.big and geometry.bits_allocated <= 8 and self._bytes(pixels.pieces[0])[4:6] == b"OW"
         self._swapped = words and not pixels.frames
 
     def frame(self, index: int) -> bytes:
-        """One frame: a code stream, or its samples in the byte order of the syntax."""
+        """Return one frame: a code stream, or samples in the byte order of the syntax."""
         if self._pixels.frames:
             if len(self._pixels.frames) != self._geometry.frames:
                 raise Quarantined("pixels-undecodable", "pixels")
             return b"".join(self._bytes(piece) for piece in self._pixels.frames[index])
         bits = self._geometry.frame_bits
+        # One-bit frames need not start at a byte (PS3.5 8.1.1); the frame is shifted to one.
         if bits % 8:
             start, stop = index * bits, (index + 1) * bits
             cells = np.unpackbits(
@@ -67,8 +68,9 @@ class StoredFrames:
         return self._window(index * bits // 8, (index + 1) * bits // 8)
 
     def put(self, index: int, new: bytes) -> None:
-        """Replace one frame; native frames in ascending order, each at most once."""
+        """Replace one frame. Native frames must be replaced in ascending order, each at most once."""
         if self._pixels.frames:
+            # Encoders add comments and application segments of their own.
             self._new[index] = strip_frame(new, self._syntax, self._geometry)
             return
         bits = self._geometry.frame_bits
@@ -78,6 +80,7 @@ class StoredFrames:
             shift = index * bits % 8
             cells = np.unpackbits(np.frombuffer(old, np.uint8), bitorder="little")
             fresh = np.unpackbits(np.frombuffer(new, np.uint8), bitorder="little")
+            # Bits of the neighboring frames in the first and last byte stay.
             cells[shift : shift + bits] = fresh[:bits]
             new = np.packbits(cells, bitorder="little").tobytes()
         if self._swapped:
@@ -86,11 +89,11 @@ class StoredFrames:
             self._patch(start, old, new)
 
     def released(self, index: int) -> bytes:
-        """One frame as it will be released, whether it was replaced or not."""
+        """Return one frame as it will be released, replaced or not."""
         return self._new[index] if index in self._new else self.frame(index)
 
     def finish(self) -> WrittenPixels:
-        """The pixel data with what was replaced."""
+        """Return the pixel data with all replacements."""
         old = self._pixels
         if old.frames:
             frames: list[list[Piece]] = [
@@ -110,7 +113,7 @@ class StoredFrames:
     # -- native bytes ---------------------------------------------------------------------
 
     def _window(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` to ``stop`` of the value, replaced ones included, in order of samples."""
+        """Return bytes ``start`` to ``stop`` of the value, with replacements, in sample order."""
         if stop > self._starts[-1]:
             raise Quarantined("pixels-undecodable", "pixels")
         if not self._swapped:
@@ -131,7 +134,7 @@ class StoredFrames:
         return bytes(data)
 
     def _between(self, start: int, stop: int) -> list[Piece]:
-        """The source's pieces of the value from ``start`` to ``stop``."""
+        """Return the source's pieces of the value from ``start`` to ``stop``."""
         found: list[Piece] = []
         place = bisect.bisect_right(self._starts, start) - 1
         while start < stop:
@@ -152,7 +155,7 @@ class StoredFrames:
         self._patch(first, old, np.frombuffer(bytes(words), np.uint8).reshape(-1, 2)[:, ::-1].tobytes())
 
     def _patch(self, start: int, old: bytes, new: bytes) -> None:
-        """Remember the runs of bytes in which ``new`` differs from ``old``."""
+        """Store the runs of bytes in which ``new`` differs from ``old``."""
         differs = np.flatnonzero(np.frombuffer(old, np.uint8) != np.frombuffer(new, np.uint8))
         if not differs.size:
             return
@@ -163,7 +166,7 @@ class StoredFrames:
             self._remember(start + first, new[first : last + 1])
 
     def _remember(self, start: int, new: bytes) -> None:
-        """Add a patch behind the others; one that meets the last one (bits share a byte) joins it."""
+        """Append a patch; one that overlaps the last one (one-bit frames share a byte) is joined to it."""
         if self._patches and self._patches[-1][0] + len(self._patches[-1][1]) > start:
             begin, before = self._patches.pop()
             new = before[: start - begin] + new
@@ -177,13 +180,13 @@ class StoredFrames:
 
 
 def check_image_size(geometry: Geometry, limits: Limits) -> None:
-    """Refuse an image bomb by its declared size, before anything is decoded.
+    """Reject an image by its declared size, before anything is decoded.
 
     Raises
     ------
     Quarantined
-        ``pixels-too-large`` when a frame needs more than ``limits.inflated_bytes`` once decoded, or all
-        frames more than ``limits.object_bytes``.
+        ``pixels-too-large`` if one decoded frame is larger than ``limits.inflated_bytes``, or all frames
+        are larger than ``limits.object_bytes``.
     """
     cells = geometry.rows * geometry.columns * max(geometry.samples, 1)
     frame = cells * max(geometry.bits_allocated // 8, 1)

@@ -1,4 +1,4 @@
-"""The Image Pixel attributes (PS3.3 C.7.6.3) that say how many bytes the pixels are."""
+"""Image Pixel attributes (PS3.3 C.7.6.3) that determine the size of pixel data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Area = tuple[int, int, int, int]
-"""Left, top, right, bottom: half-open pixel bounds in a frame."""
+"""Left, top, right, bottom: half-open bounds in pixels of a frame."""
 
 _SAMPLES, _PHOTOMETRIC, _FRAMES, _ROWS, _COLUMNS = 0x00280002, 0x00280004, 0x00280008, 0x00280010, 0x00280011
 _ALLOCATED, _STORED, _HIGH_BIT, _SIGNED = 0x00280100, 0x00280101, 0x00280102, 0x00280103
@@ -14,14 +14,15 @@ _PLANAR = 0x00280006
 IMAGE_PIXEL = frozenset(
     [_ROWS, _COLUMNS, _ALLOCATED, _STORED, _HIGH_BIT, _SIGNED, _SAMPLES, _PHOTOMETRIC, _FRAMES, _PLANAR]
 )
-"""What a walk must capture for ``read_geometry``."""
+"""Tags that a walk must capture for ``read_geometry``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """The Image Pixel attributes that say how many bytes the pixels are, and which bits of them.
+    """Image Pixel attributes that determine the size of pixel data and the bits in use.
 
-    ``planar``: samples lie plane by plane. ``floating``: Float or Double Float Pixel Data.
+    ``planar`` is Planar Configuration: 1 if samples are stored plane by plane. ``floating`` is set for Float
+    or Double Float Pixel Data.
     """
 
     rows: int
@@ -38,35 +39,37 @@ class Geometry:
 
     @property
     def frame_bits(self) -> int:
-        """Bits of one uncompressed frame."""
+        """Number of bits of one uncompressed frame."""
+        # 4:2:2 stores Y1 Y2 Cb Cr for two pixels: two samples per pixel on average.
         samples = 2 if self.photometric.endswith("_422") and self.samples == 3 else self.samples
         return self.rows * self.columns * samples * self.bits_allocated
 
 
 def snap_area(area: Area, shape: tuple[int, int], width: int, height: int) -> Area:
-    """``area`` grown to whole cells of ``width`` by ``height`` pixels, within ``shape`` (rows, columns)."""
+    """Extend ``area`` to whole cells of ``width`` by ``height`` pixels, within ``shape`` (rows, columns)."""
     left, top = max(area[0], 0) // width * width, max(area[1], 0) // height * height
     right, bottom = -(-area[2] // width) * width, -(-area[3] // height) * height
     return left, top, max(min(right, shape[1]), left), max(min(bottom, shape[0]), top)
 
 
 class CapturedValues(Protocol):
-    """The top-level values that a walk over an object captured."""
+    """Top-level values that a walk over an object captured."""
 
     def text(self, tag: int) -> str:
-        """A value as text, trimmed; empty when the attribute is absent."""
+        """Return a value as trimmed text; empty if the attribute is absent."""
 
     def number(self, tag: int, default: int) -> int:
-        """A US value."""
+        """Return a US value, or the default."""
 
 
 def read_geometry(walk: CapturedValues) -> Geometry | None:
-    """The geometry that the walked object states; ``None`` when it states no image."""
+    """Return the geometry that the attributes state; None if they state no image."""
     rows, columns, allocated = (walk.number(tag, 0) for tag in (_ROWS, _COLUMNS, _ALLOCATED))
     if not rows or not columns or not allocated:
         return None
     frames = walk.text(_FRAMES).split("\\")[0].strip()
     stored = walk.number(_STORED, allocated)
+    # An invalid Number of Frames counts as 1; pixels of further frames are then surplus.
     return Geometry(
         rows=rows,
         columns=columns,

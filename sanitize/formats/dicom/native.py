@@ -1,4 +1,4 @@
-"""Frames of plain samples (PS3.5 8.1, 8.2): bytes to arrays and back, bit for bit."""
+"""Native frames (PS3.5 8.1, 8.2): lossless conversion of bytes to arrays and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BITS = (1, 8, 16, 32, 64)
 
 
 def cell_dtype(geometry: Geometry, *, big: bool = False) -> str:
-    """The type of one cell of ``Bits Allocated``."""
+    """Return the NumPy type string of one cell of Bits Allocated."""
     size = geometry.bits_allocated
     if size not in _BITS:
         raise Quarantined("pixels-undecodable", "pixels")
@@ -22,23 +22,32 @@ def cell_dtype(geometry: Geometry, *, big: bool = False) -> str:
 
 
 def is_422(geometry: Geometry) -> bool:
-    """Whether chroma is stored once for two pixels: Y1 Y2 Cb Cr (PS3.3 C.7.6.3.1.2)."""
+    """Return whether chroma is stored once per two pixels: Y1 Y2 Cb Cr (PS3.3 C.7.6.3.1.2)."""
     return geometry.photometric.endswith("_422") and geometry.samples == 3
 
 
 def unpack_samples(raw: bytes, geometry: Geometry, *, big: bool) -> NDArray[Any]:
-    """The cells of one frame.
+    """Unpack the cells of one frame.
+
+    Parameters
+    ----------
+    raw : bytes
+        The frame, without padding before it.
+    geometry : Geometry
+        Its attributes.
+    big : bool
+        Whether it is big-endian.
 
     Returns
     -------
-    array
-        (rows, columns), (rows, columns, samples), or for 4:2:2 chroma (rows, columns / 2, 4): Y1 Y2 Cb Cr.
-        One-bit frames as 0 and 1 in bytes.
+    ndarray
+        Shape (rows, columns), (rows, columns, samples), or for 4:2:2 chroma (rows, columns / 2, 4) with
+        Y1 Y2 Cb Cr. Frames of one bit become uint8 with values 0 and 1.
 
     Raises
     ------
     Quarantined
-        ``pixels-undecodable`` for a cell size the standard does not have, or too few bytes.
+        ``pixels-undecodable`` for a cell size that the standard does not allow, or too few bytes.
     """
     rows, columns = geometry.rows, geometry.columns
     if geometry.bits_allocated == 1:
@@ -58,7 +67,7 @@ def unpack_samples(raw: bytes, geometry: Geometry, *, big: bool) -> NDArray[Any]
 
 
 def pack_samples(cells: NDArray[Any], geometry: Geometry, *, big: bool) -> bytes:
-    """The bytes of one frame: the inverse of `samples`, without padding."""
+    """Pack the cells of one frame, the inverse of ``unpack_samples``; no padding is added."""
     if geometry.bits_allocated == 1:
         return np.packbits(cells.reshape(-1), bitorder="little").tobytes()
     if geometry.planar == 1 and geometry.samples > 1 and not is_422(geometry):

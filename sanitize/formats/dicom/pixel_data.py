@@ -1,7 +1,7 @@
-"""Pixel data: never decoded here, yet every byte of it accounted for (PS3.5 8, A.4).
+"""Pixel data, with every byte accounted for, without decoding (PS3.5 section 8 and A.4).
 
-Native pixel data is cut to Rows x Columns x Samples x Frames and bits outside Bits Stored are
-cleared; encapsulated frames lose metadata segments and slack by the codec's own module.
+Native pixel data is cut to Rows x Columns x Samples x Frames, and bits outside Bits Stored are cleared.
+Encapsulated frames lose metadata segments and unused bytes, codec by codec.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 
 PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA = 0x7FE00010, 0x7FE00008, 0x7FE00009
+# Shorter runs are copied as bytes; longer ones stay in the source until the object is written.
 _STREAMED = 1 << 20
 _CHUNK = 4 << 20
 _PIECE = Piece
@@ -33,10 +34,22 @@ _PIECE = Piece
 
 @dataclass(slots=True)
 class WrittenPixels:
-    """Released pixel data: its pieces and the rules that applied.
+    """Released pixel data.
 
-    ``tag`` is the element's. Native pieces are its header and then the bytes of its value. ``frames`` are
-    the fragments of each encapsulated frame; ``table``: offsets of frames are written.
+    Attributes
+    ----------
+    pieces : list of Piece
+        Native: the element's header, then the bytes of its value.
+    rules : list of str
+        Rules that applied.
+    end : int
+        Where the element ends in the source.
+    tag : int
+        Tag of the element.
+    frames : list of list of Piece
+        Fragments of each encapsulated frame.
+    table : bool
+        Whether a Basic Offset Table is written.
     """
 
     pieces: list[_PIECE]
@@ -57,9 +70,23 @@ def write_pixels(
     *,
     streamed: bool,
 ) -> WrittenPixels:
-    """Rewrite the pixel data element(s) at ``pos``.
+    """Rewrite the pixel data element at ``pos`` and the elements of its group before it.
 
-    ``streamed``: long unchanged runs come out as spans of the source instead of bytes.
+    Parameters
+    ----------
+    buf : bytes or mmap
+        The source.
+    pos, end : int
+        Range of the elements.
+    layout, syntax, geometry
+        Of the object.
+    streamed : bool
+        Whether long unchanged runs become spans of the source instead of bytes.
+
+    Raises
+    ------
+    Quarantined
+        A rule such as ``pixel-geometry-missing``, ``more-pixels-than-frames`` or ``truncated``.
     """
     result = WrittenPixels([], [], pos)
     while result.end < end:
@@ -77,6 +104,7 @@ def write_pixels(
             return result
         if tag >> 16 != 0x7FE0 or length == UNDEFINED or start + length > end:
             return result
+        # Extended offset tables are dropped: offsets change, and the values could contain anything.
         result.rules.append("X:offset-table")
         result.end = start + length
     return result
@@ -97,11 +125,12 @@ def _native(
     bits = {FLOAT_PIXEL_DATA: 32, DOUBLE_PIXEL_DATA: 64}.get(tag)
     frame_bits = geometry.frame_bits if bits is None else geometry.rows * geometry.columns * bits
     wanted = (frame_bits * geometry.frames + 7) // 8
+    # A whole frame more than declared is no padding: it may be an image that nothing checks.
     if length - wanted >= max(frame_bits // 8, 2) and frame_bits:
         raise Quarantined("more-pixels-than-frames", "pixels")
     used = min(length, wanted)
     pad = used & 1
-    # Bytes in big endian words: the last word holds the padding first, then the last sample (PS3.5 8.1.1).
+    # Bytes in big-endian words: the last word has the padding first, then the last sample (PS3.5 8.1.1).
     swapped = (
         layout.big and vr != b"OB" and bits is None and geometry.bits_allocated <= 8 and pad and length > used
     )
@@ -113,6 +142,7 @@ def _native(
         raise Quarantined("malformed-vr", "pixels")
     written = b"OW" if vr == b"UN" else vr
     result.pieces.append(encode_header(layout, tag, written, used + pad + len(last)))
+    # Bits outside Bits Stored can contain overlays or hidden data.
     masked = bits is None and geometry.bits_stored < geometry.bits_allocated
     if masked and not _outside_bits_clear(buf, start, used, layout.big, geometry):
         result.rules.append("C:bits-outside-bits-stored")
@@ -143,7 +173,7 @@ def _dtype(big: bool, geometry: Geometry) -> str:
 
 
 def _masks(geometry: Geometry) -> tuple[int, int, int]:
-    """Used bits, bits below them, and bits above them, as masks of one cell."""
+    """Return masks of one cell: used bits, bits below them, bits above them."""
     low = geometry.high_bit + 1 - geometry.bits_stored
     if low < 0 or geometry.high_bit >= geometry.bits_allocated:
         raise Quarantined("high-bit", "pixels")
@@ -153,7 +183,7 @@ def _masks(geometry: Geometry) -> tuple[int, int, int]:
 
 
 def _outside_bits_clear(buf: Buffer, start: int, length: int, big: bool, geometry: Geometry) -> bool:
-    """Whether bits above High Bit are zero or a sign extension, and bits below the used ones zero."""
+    """Return whether bits above High Bit are zero or a sign extension, and bits below the used ones zero."""
     import numpy as np
 
     if geometry.bits_allocated == 1:
@@ -205,6 +235,7 @@ def _encapsulated(
 ) -> None:
     if syntax.codec == "native":
         raise Quarantined("encapsulated-pixels-in-native-syntax", "pixels")
+    # Video streams have their own metadata, which is not parsed here.
     if syntax.codec == "video":
         raise Quarantined("video-metadata", "pixels")
     table, fragments, stop = _fragments(buf, start, end, layout)
@@ -224,6 +255,7 @@ def _encapsulated(
         else:
             changed += 1
             result.frames.append([clean])
+    # Without one fragment group per frame the offsets of frames are unknown.
     result.table = bool(table) and len(frames) == geometry.frames
     result.pieces = encapsulate(result.frames, layout, table=result.table)
     result.rules += ["C:frame-metadata"] * changed
@@ -231,9 +263,16 @@ def _encapsulated(
 
 
 def encapsulate(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> list[_PIECE]:
-    """The pieces of a pixel data element of ``frames``, each a list of fragments (PS3.5 A.4).
+    """Build the pieces of an encapsulated pixel data element (PS3.5 A.4).
 
-    ``table``: a Basic Offset Table is written, unless the offsets need more than its 32 bits.
+    Parameters
+    ----------
+    frames : list of list of Piece
+        Fragments of each frame.
+    layout : Layout
+        Layout of the data set.
+    table : bool
+        Whether to write a Basic Offset Table; it is omitted if the offsets exceed 32 bits.
     """
     pieces: list[_PIECE] = []
     offsets: list[int] = []
@@ -256,7 +295,7 @@ def encapsulate(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> l
 
 
 def _fragments(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[bytes, list[tuple[int, int]], int]:
-    """Basic Offset Table, (start, length) of each fragment, and where the element ends."""
+    """Return Basic Offset Table, (start, length) of each fragment, and where the element ends."""
     items: list[tuple[int, int]] = []
     while True:
         if end - pos < 8:
@@ -277,13 +316,14 @@ def _fragments(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[bytes, 
     return buf[first : first + size], items[1:], pos
 
 
+# First bytes of JPEG and JPEG-LS, JPEG 2000, JPEG XL code streams, and JP2 or JPEG XL boxes.
 _MAGIC = (b"\xff\xd8", b"\xff\x4f", b"\xff\x0a", b"\0\0\0\x0c")
 
 
 def _frames(
     buf: Buffer, table: bytes, fragments: list[tuple[int, int]], frames: int
 ) -> list[list[tuple[int, int]]]:
-    """Fragments grouped to frames: one each, all in one, by the offset table, or by how frames begin."""
+    """Group fragments into frames: one each, all in one, by the offset table, or by the start of frames."""
     if len(fragments) == frames:
         return [[fragment] for fragment in fragments]
     if frames == 1:
@@ -301,7 +341,10 @@ def _frames(
 
 
 def strip_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
-    """One encapsulated frame without anything but its image; the same object when there was nothing else."""
+    """Remove everything but the image from one encapsulated frame.
+
+    The same object is returned if there was nothing to remove.
+    """
     codec = syntax.codec
     if codec in ("jpeg", "jpeg-ls"):
         return markers.strip_jpeg_metadata(frame)
@@ -316,7 +359,7 @@ def strip_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> byt
 
 
 def _deflated_frame(frame: bytes, geometry: Geometry) -> bytes:
-    """A frame of Deflated Image Frame Compression must hold one frame and nothing behind it."""
+    """Require that a frame of Deflated Image Frame Compression contains one frame and nothing after it."""
     wanted = (geometry.frame_bits + 7) // 8
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:

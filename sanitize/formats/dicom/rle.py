@@ -1,4 +1,4 @@
-"""RLE Lossless frames (PS3.5 Annex G): bytes behind a segment's last run are cleared."""
+"""RLE Lossless frames (PS3.5 Annex G): clears bytes that no run uses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ _HEADER = 64
 
 
 def clear_slack(frame: bytes, bytes_per_segment: int, segments: int) -> bytes:
-    """The frame with every byte that no run uses set to zero; the same object if there was none.
+    """Set every byte of a frame that no run uses to zero.
+
+    Parameters
+    ----------
+    frame : bytes
+        One frame.
+    bytes_per_segment : int
+        Number of bytes that each segment decodes to.
+    segments : int
+        Expected number of segments: one for each byte of a pixel's samples.
+
+    Returns
+    -------
+    bytes
+        The same object if there was nothing to clear.
 
     Raises
     ------
     Quarantined
-        ``rle-structure`` when the segment offsets do not hold together, or there are not exactly
-        ``segments``: one a byte of a sample.
+        ``rle-structure`` if the segment offsets are invalid, or the number of segments differs.
     """
     count = int.from_bytes(frame[:4], "little") if len(frame) >= _HEADER else 0
     if count != segments or not 1 <= count <= 15:
@@ -24,6 +37,7 @@ def clear_slack(frame: bytes, bytes_per_segment: int, segments: int) -> bytes:
     offsets = [int.from_bytes(frame[4 + 4 * i : 8 + 4 * i], "little") for i in range(count)] + [len(frame)]
     if offsets[0] < _HEADER or any(a > b for a, b in pairwise(offsets)):
         raise Quarantined("rle-structure", "pixels")
+    # Gaps, unused offsets of the header and the rest of each segment are read by no decoder.
     used = [(_HEADER, offsets[0])] if offsets[0] > _HEADER else []
     used.append((4 + 4 * count, _HEADER))
     for start, end in pairwise(offsets):
@@ -38,18 +52,20 @@ def clear_slack(frame: bytes, bytes_per_segment: int, segments: int) -> bytes:
 
 
 def _run_end(frame: bytes, pos: int, end: int, wanted: int) -> int:
-    """Where the runs that make ``wanted`` bytes end (PS3.5 G.3.2)."""
+    """Return where the runs end that decode to ``wanted`` bytes (PS3.5 G.3.2)."""
     made = 0
     while made < wanted and pos < end:
         control = frame[pos]
         if control < 128:
             made += control + 1
             pos += control + 2
+        # 128 has no effect (PS3.5 G.3.1).
         elif control == 128:
             pos += 1
         else:
             made += 257 - control
             pos += 2
+        # The rest of a literal run beyond the segment is slack too.
         if made > wanted and control < 128:
             pos -= made - wanted
     return min(pos, end)

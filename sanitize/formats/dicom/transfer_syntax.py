@@ -32,7 +32,7 @@ SHORT_VALUE_LIMIT = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How headers are laid out: byte order and whether the VR is written."""
+    """Layout of element headers: byte order, and whether the VR is written."""
 
     explicit: bool
     big: bool
@@ -61,7 +61,7 @@ IMPLICIT_LITTLE = _layout(False, False)
 
 @dataclass(frozen=True, slots=True)
 class TransferSyntax:
-    """One transfer syntax: layout of the data set, and the codec family of its pixel data.
+    """One transfer syntax: layout of the data set, and codec of its pixel data.
 
     ``codec`` is ``native``, or for encapsulated pixel data ``jpeg``, ``jpeg-ls``, ``jpeg2000``,
     ``rle``, ``jpegxl``, ``deflated-frame`` or ``video``.
@@ -85,6 +85,7 @@ def _table() -> dict[str, TransferSyntax]:
         TransferSyntax(_PREFIX + ".5", EXPLICIT_LITTLE, "rle"),
         TransferSyntax(_PREFIX + ".8.1", EXPLICIT_LITTLE, "deflated-frame"),
     ]
+    # Retired syntaxes are included: archives still contain them.
     families = {
         "jpeg": "50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 70",
         "jpeg-ls": "80 81",
@@ -103,7 +104,7 @@ TRANSFER_SYNTAXES = _table()
 
 
 def encode_element(layout: Layout, tag: int, vr: bytes, value: bytes) -> bytes:
-    """Encode one data element of defined length; odd values are padded as the VR asks (PS3.5 6.2)."""
+    """Encode one data element of defined length; odd values are padded as the VR requires (PS3.5 6.2)."""
     if len(value) & 1:
         value += b"\0" if vr == b"UI" or vr in BULK_VRS else b" "
     group, number = tag >> 16, tag & 0xFFFF
@@ -112,6 +113,7 @@ def encode_element(layout: Layout, tag: int, vr: bytes, value: bytes) -> bytes:
     if vr in LONG_VRS:
         return layout.short.pack(group, number, vr, 0) + layout.length.pack(len(value)) + value
     if len(value) > 0xFFFE:
+        # A value too long for a 16-bit length is written as UN (PS3.5 6.2.2).
         return layout.short.pack(group, number, b"UN", 0) + layout.length.pack(len(value)) + value
     return layout.short.pack(group, number, vr, len(value)) + value
 
