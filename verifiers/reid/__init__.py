@@ -1,1 +1,1 @@
-"""Whether images show the same patient: models, indexes, comparison, attacks."""
+"""Patient re-identification: models, indexes, dataset comparison and attacks."""

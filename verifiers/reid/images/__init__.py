@@ -1,1 +1,1 @@
-"""Images as a model sees them: read from DICOM, slides, PNG, JPEG and TIFF by one function."""
+"""Images as models read them, from DICOM, slides, PNG, JPEG and TIFF."""

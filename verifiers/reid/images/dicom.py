@@ -1,4 +1,4 @@
-"""Pictures of DICOM objects: the middle frame as a viewer shows it, and the view it was taken from."""
+"""Images of DICOM objects: the displayed middle frame, and the view position."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydicom.dataset import Dataset
 
+# Largest frame that is decoded, as float32 samples.
 MOST_FRAME_BYTES = 512 << 20
-"""Largest frame, as numbers of 32 bits."""
 _MOST_BYTES = 4 << 30
+# View codes of CID 4010, in SNOMED CT and SNOMED RT, as View Position spells them (PS3.3 C.8.11.5.1).
 _VIEWS = {
     **{"399348003": "AP", "272479007": "PA", "399198007": "RL", "399173006": "LL", "399067008": "LATERAL"},
     **{"399356000": "RAO", "399135007": "LAO", "399038007": "RPO", "399006002": "LPO"},
     **{"R-10206": "AP", "R-10214": "PA", "R-10232": "RL", "R-10236": "LL"},
 }
-"""View codes of CID 4010, of SNOMED CT and of SNOMED RT, as View Position calls them (PS3.3 C.8.11.5.1)."""
 _VIEW = re.compile("[A-Z]{1,7}")
 _ERRORS = (
     ArithmeticError,
@@ -45,21 +45,22 @@ _ERRORS = (
 
 
 def read_dicom(path: Path) -> ImageArray | None:
-    """The middle frame of an object (frame ``n // 2`` of ``n``, from 0).
+    """Read the middle frame of a DICOM object (frame ``n // 2`` of ``n``, from 0).
 
     Returns
     -------
-    Picture or None
-        None for a tiled whole-slide image: its frames are tiles, and OpenSlide puts them together.
+    ImageArray or None
+        None for a tiled whole-slide image: its frames are tiles that OpenSlide assembles.
 
     Raises
     ------
     UnreadablePicture
         ``no-pixels``, ``too-large``, ``pixel-geometry-differs``, ``pixels-undecodable``, ``lookup-table``, or
-        what is wrong with the container (``unknown-transfer-syntax``, ``inflated-too-large`` ...).
+        the rule of a container error (``unknown-transfer-syntax``, ``inflated-too-large``, ...).
     """
     try:
         with path.open("rb") as file, warnings.catch_warnings():
+            # pydicom's warnings may quote values of the object, which are PHI.
             warnings.simplefilter("ignore")
             if path.stat().st_size > _MOST_BYTES:
                 raise UnreadablePicture("too-large")
@@ -92,7 +93,7 @@ def _picture(buf: mmap.mmap) -> ImageArray | None:
 
 
 def _data_set(buf: mmap.mmap) -> Dataset:
-    """The data set, whatever its container: bare ones too, deflated ones up to a limit."""
+    """Read the data set of any container: without a preamble, or deflated up to a limit."""
     from medsanitize.policies.model import Limits
     from medsanitize.sanitize.formats.dicom.file import open_dicom
     from pydicom.dataset import FileMetaDataset
@@ -110,7 +111,7 @@ def _data_set(buf: mmap.mmap) -> Dataset:
 
 
 def _decoded(ds: Dataset, frame: int, frames: int) -> tuple[NDArray[np.float32] | None, NDArray[Any]]:
-    """One frame: its colours (RGB in [0, 1]; None where it is grey), and its samples."""
+    """One frame: colors (RGB in [0, 1]; None for gray) and samples."""
     import numpy as np
     from pydicom.pixels.processing import apply_color_lut
     from pydicom.pixels.utils import pixel_array
@@ -153,7 +154,7 @@ def _geometry(ds: Dataset, frames: int) -> Geometry:
 
 
 def _from_stream(ds: Dataset, frame: int, geometry: Geometry) -> NDArray[Any]:
-    """One encapsulated frame by the decoders that sanitise, which refuse a size that is not the header's."""
+    """Decode an encapsulated frame with the sanitizer's decoders, which refuse a size unlike the header's."""
     from medsanitize.sanitize.burned_in.write_back import color_model
     from medsanitize.sanitize.formats.dicom.decode import decode_frame
     from medsanitize.sanitize.formats.dicom.transfer_syntax import TRANSFER_SYNTAXES
@@ -172,7 +173,7 @@ def _from_stream(ds: Dataset, frame: int, geometry: Geometry) -> NDArray[Any]:
 
 
 def _cells(samples: NDArray[Any], geometry: Geometry, bits: int, high_bit: int) -> NDArray[Any]:
-    """The bits of each cell that are the sample (PS3.5 8.1.1), with the sign that the header gives them."""
+    """Extract the sample from each cell (PS3.5 8.1.1), signed as the header says."""
     import numpy as np
 
     if geometry.floating or geometry.samples > 1 or not 1 <= bits <= 32:
@@ -184,7 +185,7 @@ def _cells(samples: NDArray[Any], geometry: Geometry, bits: int, high_bit: int) 
 
 
 def _view(ds: Dataset) -> str:
-    """View Position, or what the view code stands for; empty when neither says one."""
+    """View Position, or the meaning of the view code; empty if there is neither."""
     said = str(ds.get("ViewPosition") or "").strip().upper()
     if _VIEW.fullmatch(said):
         return said

@@ -1,7 +1,7 @@
-"""Stored values to what a viewer shows: Modality LUT, VOI LUT or window, MONOCHROME1 (PS3.3 C.11, C.7.6.3).
+"""Grayscale display pipeline: Modality LUT, VOI LUT or window, MONOCHROME1 (PS3.3 C.11, C.7.6.3).
 
-pydicom's own functions keep the range of the values; here everything ends in [0, 1], so that objects
-that say the same in different numbers look the same.
+pydicom's functions keep the range of the values. Here every image ends in [0, 1], so that objects that differ
+only in their representation give equal images.
 """
 
 from __future__ import annotations
@@ -17,32 +17,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydicom.dataset import Dataset
 
+# Percent of the values that are clipped at either end where the range is unknown.
 TAIL = 0.5
-"""Per cent of the values left outside at either end where nothing says what the range is."""
 _SAMPLED = 1 << 19
 
 
 def display_values(stored: NDArray[Any], ds: Dataset, frame: int) -> NDArray[np.float32]:
-    """What a viewer shows of one grey frame, dense bright, in [0, 1].
+    """Apply the display pipeline to one gray frame; dense tissue becomes bright.
 
-    The VOI LUT goes before the window where both are there (C.11.2.1: either may be taken), the first of
-    several windows counts. Without any, samples of up to 8 bits keep their range, and of others the values
-    between the 0.5th and the 99.5th percentile (without padding) are shown. A window in which nothing can
-    be seen is left out as if it were not there.
+    A VOI LUT takes precedence over a window (C.11.2.1 allows either), and the first of several windows is
+    used. A window that makes the image uniform is ignored. Without one, samples of up to 8 bits keep their
+    range; others are scaled between their 0.5th and 99.5th percentile, padding excluded.
 
     Parameters
     ----------
     stored : array, shape (rows, columns)
-        Samples as they are stored.
+        Stored samples.
     ds : Dataset
-        The object; of enhanced ones the functional groups are looked into.
+        The object; functional groups of enhanced objects are used.
     frame : int
         Number of the frame, from 0.
+
+    Returns
+    -------
+    array of float32, shape (rows, columns)
+        Values in [0, 1]; padding is 0.
 
     Raises
     ------
     UnreadablePicture
-        ``lookup-table`` when a table is not as the standard says.
+        ``lookup-table`` if a table violates the standard.
     """
     import numpy as np
 
@@ -60,7 +64,7 @@ def display_values(stored: NDArray[Any], ds: Dataset, frame: int) -> NDArray[np.
 
 
 def rescale_intensity(values: NDArray[Any], ends: tuple[float, float] | None = None) -> NDArray[np.float32]:
-    """Values between two ends as 0 to 1; without ends, between percentiles of the finite ones."""
+    """Scale values between two limits to [0, 1], by default between percentiles of the finite values."""
     import numpy as np
 
     low, high = ends or _percentiles(values)
@@ -90,7 +94,7 @@ def _percentiles(values: NDArray[Any]) -> tuple[float, float]:
 
 
 def _places(ds: Dataset, frame: int) -> Iterator[Dataset]:
-    """Where transformations may stand: the frame's functional groups, the shared ones, the top (C.7.6.16)."""
+    """Where a transformation may be: frame and shared functional groups (C.7.6.16), then the top level."""
     groups = list(ds.get("PerFrameFunctionalGroupsSequence") or ())
     chosen = [groups[frame]] if frame < len(groups) else []
     for group in [*chosen, *list(ds.get("SharedFunctionalGroupsSequence") or ())[:1]]:
@@ -100,7 +104,7 @@ def _places(ds: Dataset, frame: int) -> Iterator[Dataset]:
 
 
 def _number(value: Any) -> float | None:
-    """The first of one or more numbers; ``None`` when there is none that is finite."""
+    """The first finite number of a value; None if there is none."""
     try:
         first = value if isinstance(value, int | float | str) else next(iter(value))
         number = float(first)
@@ -112,7 +116,7 @@ def _number(value: Any) -> float | None:
 def _modality(
     stored: NDArray[Any], ds: Dataset, places: list[Dataset]
 ) -> tuple[NDArray[Any], tuple[float, float] | None]:
-    """Values after the Modality LUT (C.11.1), and the ends of their range where it is that of 8 bits."""
+    """Values after the Modality LUT (C.11.1), with the limits of their range for samples of up to 8 bits."""
     import numpy as np
 
     for place in places:
@@ -136,7 +140,7 @@ def _modality(
 
 
 def _voi(values: NDArray[Any], places: list[Dataset]) -> NDArray[np.float32] | None:
-    """Values after the VOI LUT or the first window (C.11.2); ``None`` where nothing is said."""
+    """Values after the VOI LUT or the first window (C.11.2); None if there is neither."""
     for place in places:
         tables = list(place.get("VOILUTSequence") or ())
         if tables:
@@ -150,7 +154,7 @@ def _voi(values: NDArray[Any], places: list[Dataset]) -> NDArray[np.float32] | N
 
 
 def _windowed(values: NDArray[Any], center: float, width: float, function: str) -> NDArray[np.float32] | None:
-    """C.11.2.1.2 and C.11.2.1.3, with 0 and 1 as the ends of the output; ``None`` for a width of nothing."""
+    """Window functions of C.11.2.1.2 and C.11.2.1.3 with output [0, 1]; None for an invalid width."""
     import numpy as np
 
     cells = values.astype(np.float64)
@@ -162,15 +166,16 @@ def _windowed(values: NDArray[Any], center: float, width: float, function: str) 
         return result
     if function == "LINEAR":
         center, width = center - 0.5, width - 1
+    # A LINEAR window of width 1 is a step.
     if width == 0:
         return (cells > center).astype(np.float32)
     return np.clip((cells - center) / width + 0.5, 0, 1).astype(np.float32)
 
 
 def _looked_up(values: NDArray[Any], table: Dataset, ds: Dataset) -> tuple[NDArray[Any], float]:
-    """Entries of a LUT (C.11.1.1, C.11.2.1.1) and the highest that its depth allows.
+    """Map values through a LUT (C.11.1.1, C.11.2.1.1); also return the highest value of its depth.
 
-    Values below the first one mapped give the first entry, those above the last one the last.
+    Values below the first mapped value give the first entry, those above the last one the last.
     """
     import numpy as np
 
@@ -185,9 +190,11 @@ def _looked_up(values: NDArray[Any], table: Dataset, ds: Dataset) -> tuple[NDArr
         entries = np.frombuffer(data[: len(data) // 2 * 2 if wide else None], _cell(wide, little))
     else:
         entries = np.atleast_1d(np.asarray(data, np.int64))
+    # A descriptor of 0 entries means 65,536 (C.11.1.1).
     entries = entries[: count or 1 << 16]
     if not len(entries) or not 1 <= bits <= 16:
         raise UnreadablePicture("lookup-table", "header")
+    # The first mapped value is signed where the samples are, but may have been read as unsigned.
     if first >= 1 << 15 and values.dtype.kind != "u":
         first -= 1 << 16
     rounded = np.rint(np.nan_to_num(values)) if values.dtype.kind == "f" else values
@@ -200,7 +207,7 @@ def _cell(wide: bool, little: bool) -> str:
 
 
 def _padding(stored: NDArray[Any], ds: Dataset) -> NDArray[np.bool_] | None:
-    """Where samples stand for no image (C.7.5.1.1.2); ``None`` where none do, or all."""
+    """Mask of padding samples (C.7.5.1.1.2); None if there are none, or nothing else."""
     value = _number(ds.get("PixelPaddingValue"))
     if value is None:
         return None
@@ -213,7 +220,7 @@ def _padding(stored: NDArray[Any], ds: Dataset) -> NDArray[np.bool_] | None:
 def _plain(
     values: NDArray[Any], ends: tuple[float, float] | None, padding: NDArray[np.bool_] | None
 ) -> NDArray[np.float32]:
-    """Nothing says how to show the values: their whole range, or that of most of them."""
+    """Scale values without a LUT or window: over their whole range, or between percentiles."""
     if ends is not None:
         return rescale_intensity(values, ends)
     return rescale_intensity(values, _percentiles(values if padding is None else values[~padding]))

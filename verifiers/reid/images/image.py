@@ -1,4 +1,4 @@
-"""One image as a model sees it."""
+"""The image that a model reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Modality(StrEnum):
-    """What kind of image a picture is and a model is made for."""
+    """Kind of an image, and of the images that a model is made for."""
 
     RADIOGRAPH = "radiograph"
     SLIDE = "slide"
@@ -20,19 +20,19 @@ class Modality(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImageArray:
-    """Pixels on their way into a model; nothing of it is ever written into a release.
+    """A decoded image as input of a model; it is never written to a release.
 
     Attributes
     ----------
     pixels
-        ``(rows, columns)`` grey or ``(rows, columns, 3)`` RGB, float32 in [0, 1]. In a radiograph what is
-        dense is bright, whatever PhotometricInterpretation said.
+        Shape (rows, columns) in gray or (rows, columns, 3) in RGB, float32 in [0, 1]. In a radiograph dense
+        tissue is bright, whatever its PhotometricInterpretation.
     modality
         Radiograph or slide.
     view
-        ViewPosition as DICOM spells it (``PA``, ``AP``, ``LL``...), empty where nothing says it.
+        DICOM ViewPosition (``PA``, ``AP``, ``LL``, ...); empty where unknown.
     further
-        Pages of the file that this does not show; smaller versions of this one do not count.
+        Number of further pages of the file, without reduced-resolution versions.
     """
 
     pixels: NDArray[np.float32]

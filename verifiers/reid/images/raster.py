@@ -1,4 +1,4 @@
-"""Pictures of PNG, JPEG and TIFF files."""
+"""Images of PNG, JPEG and TIFF files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Largest image that is decoded, as float32 samples.
 MOST_BYTES = 512 << 20
-"""Largest picture, as numbers of 32 bits."""
 _FORMATS = ("PNG", "JPEG", "TIFF")
 _NEW_SUBFILE_TYPE = 254
 _PHOTOMETRIC = 262
@@ -24,17 +24,17 @@ _SHARE = 0.05
 
 
 def read_raster(path: Path) -> ImageArray:
-    """The first page of a file, upright as its EXIF orientation says.
+    """Read the first page of a file, upright by its EXIF orientation.
 
-    Grey stays grey, and so do colour files whose channels are equal. What is in colour is taken for a slide
-    (more than 5 % of the pixels have channels that differ by more than 0.12): radiographs have none, stains
-    have. Grey samples of more than 8 bits are shown between their 0.5th and 99.5th percentile, since nothing
-    says what their range is; transparent pixels as what lies behind: white in colour, black in grey.
+    Color images with three equal channels become gray. An image is taken for a slide if more than 5 % of its
+    pixels have channels that differ by more than 0.12: stains are colored, radiographs are not. Gray samples
+    of more than 8 bits, whose range is unknown, are scaled between their 0.5th and 99.5th percentile.
+    Transparency becomes white in color images and black in gray ones.
 
     Raises
     ------
     UnreadablePicture
-        ``not-an-image``, ``too-large`` (before anything is decoded) or ``pixels-undecodable``.
+        ``not-an-image``, ``too-large`` (before decoding) or ``pixels-undecodable``.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -58,7 +58,7 @@ def read_raster(path: Path) -> ImageArray:
 
 
 def collapse_channels(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The same picture with one channel where three say the same."""
+    """Reduce three equal channels to one."""
     import numpy as np
 
     if pixels.ndim == 3:
@@ -69,7 +69,7 @@ def collapse_channels(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _further(image: Any) -> int:
-    """Pages after the first that are no smaller version of another one (NewSubfileType, TIFF 6.0 p. 36)."""
+    """Pages after the first that are no reduced version of another (NewSubfileType, TIFF 6.0 p. 36)."""
     count = 0
     for number in range(1, getattr(image, "n_frames", 1)):
         image.seek(number)
@@ -78,12 +78,12 @@ def _further(image: Any) -> int:
 
 
 def _channels(mode: str) -> int:
-    """Numbers of one decoded pixel."""
+    """Number of samples per decoded pixel."""
     return 1 if mode in ("1", "L", "I", "F") or mode.startswith("I;") else 4 if "A" in mode.upper() else 3
 
 
 def _is_inverted(image: Any) -> bool:
-    """Whether Pillow left WhiteIsZero to us: it inverts 8 bits only."""
+    """Whether WhiteIsZero is left to invert: Pillow inverts only images of up to 8 bits."""
     tags = getattr(image, "tag_v2", {})
     return image.mode not in ("1", "L") and tags.get(_PHOTOMETRIC) == 0
 
@@ -108,7 +108,7 @@ def _unit(image: Any) -> NDArray[np.float32]:
 
 
 def _opaque(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What is seen of RGBA: in colour upon white, in grey upon black."""
+    """Blend RGBA with its background: white for a color image, black for a gray one."""
     import numpy as np
 
     colours, alpha = pixels[..., :3], pixels[..., 3:]

@@ -1,4 +1,4 @@
-"""A picture of any image that can be compared, chosen by its bytes."""
+"""Reader of all image formats, chosen by the content of the file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class ImageRegion(StrEnum):
-    """How much of an image is looked at.
+    """Region of an image that a model reads.
 
-    WHOLE is all of it. CROP leaves the outline out: of a slide 224 pixels in the middle of the tissue, of a
-    radiograph the central half of its rows and columns.
+    WHOLE is the whole image. CROP leaves out the outline (cropped images of Holub et al. 2023): of a slide,
+    224 x 224 pixels in the middle of the tissue; of a radiograph, the central half of the rows and columns.
     """
 
     WHOLE = "whole"
@@ -27,23 +27,23 @@ class ImageRegion(StrEnum):
 
 
 def read_image(path: Path, *, part: ImageRegion = ImageRegion.WHOLE) -> ImageArray:
-    """Read one image as a model sees it.
+    """Read one image as input of a model.
 
-    What it is its bytes say: DICOM (the middle frame, as a viewer shows it), a slide (DICOM of modality
-    SM, or what OpenSlide knows), PNG, JPEG or TIFF (the first page). Slides are 512 pixels long,
-    everything else has the resolution it has.
+    The content decides on the format: DICOM (displayed middle frame), slide (DICOM of modality SM, or a
+    format of OpenSlide), PNG, JPEG or TIFF (first page). Slides have a longer side of at most 512 pixels;
+    other images keep their resolution.
 
     Parameters
     ----------
     path : Path
-        A file; of slides of several files the main one.
+        The file; the main one of a slide with several files.
     part : ImageRegion
-        All of it, or the middle alone.
+        Region of the image.
 
     Raises
     ------
     UnreadablePicture
-        With the place and the rule, never a file's name: see the readers of each kind.
+        With location and rule, never the name of a file; see the readers of the formats.
     """
     from medsanitize.verifiers.reid.images.slide import central_crop
 
@@ -72,7 +72,7 @@ def _whole(path: Path) -> ImageArray:
     with path.open("rb") as file:
         head = file.read(4096)
     form = detect_format(head)
-    # The preamble of a DICOM file may be that of a TIFF file as well (PS3.10 7.1).
+    # The preamble of a DICOM file may be a TIFF header (PS3.10 7.1): DICOM must be tried first.
     if head[128:132] == b"DICM" or (form is None and looks_like_dicom(head)):
         picture = read_dicom(path)
         return ImageArray(read_slide(path), Modality.SLIDE) if picture is None else picture
@@ -86,7 +86,7 @@ def _whole(path: Path) -> ImageArray:
 
 
 def _as_slide(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A picture of a slide that came in another file, in the size and the channels of slides."""
+    """Bring a slide from another format to the size and channels of slides."""
     import numpy as np
     from medsanitize.verifiers.reid.images.slide import EDGE, downscale
 

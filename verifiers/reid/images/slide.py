@@ -1,9 +1,9 @@
-"""Pictures of whole slides: down-scaled as a whole, and a crop of the tissue alone (Holub et al. 2023).
+"""Images of whole slides, downscaled or cropped to inner tissue (Holub et al. 2023).
 
-The paper down-scales the whole slide to the input of a network, or crops its central part so that only inner
-tissue is seen, both at one scale. Here the whole slide is 512 pixels long, so that networks of different
-inputs find what they need, and the crop is 224 pixels of that, around the middle of the tissue. The paper
-registers slides before it crops, as the worst case; that is not done here.
+The paper downscales the whole slide to the input size of a network, or crops it so that only inner tissue is
+visible. Here the longer side of a whole slide is 512 pixels, which serves networks of different input sizes,
+and the crop is 224 x 224 pixels of that around the middle of the tissue. The paper aligns slides before
+cropping, as the worst case; this module does not.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Longer side of a whole slide, in pixels.
 EDGE = 512
-"""Longer side of a whole slide, in pixels."""
+# Side of the central crop, in pixels of the whole slide: the input size of the networks in the paper.
 CROP = 224
-"""Side of the central crop, in pixels of the whole slide."""
 _MOST_BYTES = 512 << 20
 _LEAST_SATURATION = 0.04
 _BINS = 256
 
 
 def is_slide(path: Path) -> bool:
-    """Whether OpenSlide knows the file as a slide of some maker."""
+    """Whether OpenSlide can read the file as a slide."""
     from openslide import OpenSlide
 
     return OpenSlide.detect_format(path) is not None
 
 
 def read_slide(path: Path) -> NDArray[np.float32]:
-    """The whole slide, RGB in [0, 1], at most 512 pixels long, on the ground the scanner names (white).
+    """Read a whole slide as RGB in [0, 1], on the background color that it names (white by default).
 
-    Taken from the smallest level that is at least that long; where the slide says which part of it was
-    scanned, that part. Of DICOM the levels beside the file are found by their series.
+    The pixels come from the smallest level with a longer side of at least 512 pixels, restricted to the
+    scanned region where the slide states one. The levels of a DICOM slide are found next to the file by their
+    series.
 
     Raises
     ------
     UnreadablePicture
-        ``slide-not-readable``, or ``too-large`` when the smallest fitting level is.
+        ``slide-not-readable``, or ``too-large`` if that level is.
     """
     from openslide import OpenSlide, OpenSlideError
 
@@ -74,7 +75,7 @@ def _whole(slide: Any) -> NDArray[np.float32]:
 
 
 def downscale(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """A slide of 8 bits at most 512 pixels long, in [0, 1]; what is shorter stays as it is."""
+    """Scale an 8-bit image to a longer side of at most 512 pixels, in [0, 1]; never enlarge it."""
     import numpy as np
     from PIL import Image
 
@@ -86,7 +87,7 @@ def downscale(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _bounds(slide: Any) -> tuple[int, int, int, int]:
-    """Left, top, width and height of what was scanned, in pixels of the largest level."""
+    """Left, top, width and height of the scanned region, in pixels of the largest level."""
     wide, high = slide.dimensions
     names = ("x", "y", "width", "height")
     said = [str(slide.properties.get(f"openslide.bounds-{name}", "")) for name in names]
@@ -99,17 +100,17 @@ def _bounds(slide: Any) -> tuple[int, int, int, int]:
 
 
 def tissue_mask(pixels: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Where tissue lies: saturation above Otsu's threshold (stains have colour, glass has none).
+    """Find tissue: saturation above Otsu's threshold, as stains have color and glass has none.
 
     Parameters
     ----------
-    pixels : array, shape (rows, columns, 3)
+    pixels : array of float32, shape (rows, columns, 3)
         RGB in [0, 1].
 
     Returns
     -------
     array of bool, shape (rows, columns)
-        All False when nothing is in colour.
+        All False if nothing is colored.
     """
     import numpy as np
 
@@ -121,7 +122,7 @@ def tissue_mask(pixels: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 def _otsu(values: NDArray[Any]) -> float:
-    """The threshold in [0, 1] that parts values into two sets most unlike each other (Otsu 1979)."""
+    """Threshold in [0, 1] with the largest variance between both classes (Otsu 1979)."""
     import numpy as np
 
     counts = np.histogram(values, _BINS, (0, 1))[0].astype(np.float64)
@@ -136,7 +137,7 @@ def _otsu(values: NDArray[Any]) -> float:
 
 
 def central_crop(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """224 pixels squared (less where the slide is narrower) around the centre of mass of the tissue."""
+    """Crop 224 x 224 pixels, or less of a smaller slide, around the center of mass of the tissue."""
     import numpy as np
 
     rows, columns = np.nonzero(tissue_mask(pixels))

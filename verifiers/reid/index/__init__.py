@@ -1,1 +1,1 @@
-"""Search among embeddings: exact up to about a million, then approximate and measured."""
+"""Nearest-neighbor search among embeddings: exact up to a million, then approximate and measured."""

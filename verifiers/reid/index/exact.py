@@ -1,4 +1,4 @@
-"""The exact search: every vector is looked at, a chunk at a time, so that they need not fit into memory."""
+"""Exact nearest-neighbor search in chunks, so that the vectors need not fit in memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# A product of 4,096 vectors and 1,024 queries takes 16 MiB, which hardly leaves the cache.
 _VECTORS: Final = 4_096
 _QUERIES: Final = 1_024
-"""So many of both are compared in one product: what it makes, 16 MiB, hardly leaves the cache."""
 _ROWS: Final = 1_024
+# With more candidates than this for one query, only the nearest so far are kept.
 _CROWD: Final = 4_096
-"""Of a query with more candidates than this, those that are not among the nearest so far are let go."""
+# Unit roundoff of float32; the error bound holds between its smallest normal number and 1e37.
 _ROUNDING: Final = 2.0**-24
 _SMALLEST: Final = 2.0**-126
 _LARGEST: Final = 1e37
-"""Between the two, numbers of 32 bits are rounded by a share of themselves."""
 
 
 def distances(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Euclidean distances of one query, summed in float64: they depend on no library's way of blocking."""
+    """Euclidean distances of one query, summed in float64: independent of the blocking of a BLAS library."""
     import numpy as np
 
     near = np.empty(len(vectors))
@@ -36,10 +36,24 @@ def distances(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArr
 def nearest(
     vectors: NDArray[np.float32], queries: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The ``k`` nearest of every query: Euclidean distances, ascending, and rows; equal ones by row.
+    """Find the ``k`` nearest vectors of every query.
 
-    Products of matrices in float32 leave those that could be among them, whatever the rounding, and these
-    are ranked by their distance in float64.
+    Float32 matrix products select every vector that rounding could place among the nearest; these are ranked
+    by their float64 distance.
+
+    Parameters
+    ----------
+    vectors : array of float32, shape (n, dimension)
+        The vectors.
+    queries : array of float32, shape (m, dimension)
+        The queries.
+    k : int
+        Number of neighbors.
+
+    Returns
+    -------
+    tuple of arrays, shape (m, min(k, n)) each
+        Euclidean distances, ascending, and rows; equal distances are ordered by row.
     """
     import numpy as np
 
@@ -57,20 +71,20 @@ def nearest(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Candidates:
-    """Numbers of queries, ascending, rows that may be among their nearest, and the products of the two."""
+    """Candidate pairs: query numbers, ascending, candidate rows and their products."""
 
     of: NDArray[np.int64]
     rows: NDArray[np.int64]
     values: NDArray[np.float32]
 
     def at(self, places: NDArray[np.int64]) -> _Candidates:
-        """Some of them."""
+        """Select candidates."""
         return _Candidates(self.of[places], self.rows[places], self.values[places])
 
     def and_also(
         self, of: NDArray[np.int64], rows: NDArray[np.int64], values: NDArray[np.float32]
     ) -> _Candidates:
-        """These and more."""
+        """Append candidates."""
         import numpy as np
 
         return _Candidates(
@@ -81,9 +95,9 @@ class _Candidates:
 def _candidates(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> _Candidates:
     """Every vector that may be among the ``k`` nearest of a query.
 
-    The nearest v of a query q has the largest q.v - |v|^2 / 2: one product of (q, 1) and (v, -|v|^2 / 2).
-    Both are moved by the same vector first, which changes no distance: far from the origin products round to
-    nothing.
+    The nearest vector v of a query q has the largest q.v - |v|^2 / 2, which is one product of (q, 1) and
+    (v, -|v|^2 / 2). Both are centered first, which changes no distance: far from the origin the products
+    would lose all precision.
     """
     import numpy as np
 
@@ -101,7 +115,7 @@ def _candidates(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: i
         slack = _slack(asked.shape[1], lengths, longest)
         if start == 0 and len(chunk) >= k:
             least = np.partition(products, -k, axis=1)[:, -k].astype(np.float64)
-        # What is no number, because it grew too large, is no reason to leave a vector out.
+        # Negated, so that NaN from an overflow keeps a vector among the candidates.
         places = np.flatnonzero(~(products < _floor(least, slack).astype(np.float32)[:, None]))
         of, rows = places // len(chunk), places % len(chunk) + start
         found = found.and_also(of, rows, products.reshape(-1)[places])
@@ -114,7 +128,7 @@ def _candidates(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: i
 
 
 def _slack(terms: int, lengths: NDArray[np.float64], longest: float) -> NDArray[np.float64]:
-    """Twice what a product of so many terms, of numbers that were rounded once before, can be wrong by."""
+    """Twice the largest rounding error of a product of ``terms`` terms, whose factors were rounded once."""
     import numpy as np
 
     found = 2 * (terms + 8) * (_ROUNDING * longest * (lengths + longest / 2) + _SMALLEST)
@@ -122,7 +136,7 @@ def _slack(terms: int, lengths: NDArray[np.float64], longest: float) -> NDArray[
 
 
 def _floor(least: NDArray[np.float64], slack: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From where on products may be among the largest; no number where that cannot be told."""
+    """Lowest product that may be among the largest; NaN where an overflow leaves that unknown."""
     import numpy as np
 
     with np.errstate(invalid="ignore"):
@@ -132,7 +146,7 @@ def _floor(least: NDArray[np.float64], slack: NDArray[np.float64]) -> NDArray[np
 def _best(
     found: _Candidates, k: int, slack: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Places of the ``k`` largest products of each query and of those hardly smaller; the k-th largest."""
+    """Indices of the ``k`` largest products per query and those within rounding; the k-th largest."""
     import numpy as np
 
     order = np.lexsort((found.rows, -found.values, found.of))
@@ -148,7 +162,7 @@ def _best(
 def _thinned(
     vectors: NDArray[np.float32], queries: NDArray[np.float32], found: _Candidates, k: int
 ) -> _Candidates:
-    """Where very many vectors are too alike for products to rank, keep the nearest so far by distance."""
+    """If rounding leaves too many candidates of a query, keep the nearest so far by exact distance."""
     import numpy as np
 
     ends = np.searchsorted(found.of, np.arange(len(queries) + 1))
@@ -164,7 +178,7 @@ def _thinned(
 def _ranked(
     vectors: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.int64], k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The ``k`` nearest of these rows, and their distances."""
+    """The ``k`` nearest of these rows with their distances."""
     import numpy as np
 
     rows = np.sort(rows)

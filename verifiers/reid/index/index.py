@@ -1,4 +1,4 @@
-"""Build an index of embeddings, open it, search it."""
+"""On-disk index of embeddings: build, open and search."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ class Index:
     Attributes
     ----------
     about
-        What it says of itself: count, dimension, model, and how much of the truth a search finds.
+        Metadata: count, dimension, model and recall.
+    folder
+        Folder of the index.
     searched
-        Its vectors, mapped.
+        Its vectors, memory-mapped.
     """
 
     about: IndexMetadata
@@ -48,21 +50,21 @@ class Index:
 
         Parameters
         ----------
-        queries : array, (n, dimension)
-            float32, of the model that the index names.
+        queries : array of float32, shape (n, dimension)
+            Embeddings by the model of the index.
         k : int
-            Neighbours wanted of each.
+            Number of neighbors per query.
 
         Returns
         -------
-        tuple of array, (n, k') each
-            Euclidean distances, ascending, and row numbers, with k' = min(k, count); equal distances come by
-            row. Where inverted lists held fewer, the distance is infinite and the row -1.
+        tuple of arrays, shape (n, min(k, count)) each
+            Euclidean distances, ascending, and row numbers; equal distances are ordered by row. Where the
+            inverted lists hold too few vectors, the distance is infinite and the row -1.
 
         Raises
         ------
         UsageError
-            When the queries are of another length.
+            If the queries have another dimension.
         """
         if queries.ndim != 2 or queries.shape[1] != self.about.dimension:
             raise UsageError(
@@ -71,7 +73,13 @@ class Index:
         return self.searched.nearest(queries, min(k, self.about.count))
 
     def rows(self) -> pa.Table:
-        """The table of what the vectors belong to, in their order."""
+        """The table of the objects that the vectors belong to, in the order of the vectors.
+
+        Raises
+        ------
+        IntegrityError
+            If the table is damaged.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -90,29 +98,29 @@ def build_index(
     exact_up_to: int = EXACT_UP_TO,
     shard: int = SHARD,
 ) -> Index:
-    """Write an index, a batch at a time, and open it.
+    """Write an index batch by batch, and open it.
 
     Parameters
     ----------
     folder : Path
-        Made with mode 0700; an index that is there is replaced. For the holder's eyes alone.
-    batches : iterable of (array, RecordBatch)
-        Vectors ``(n, dimension)``, float32, and n rows saying what they belong to; one schema throughout.
+        Created with mode 0700; an existing index is replaced. Contains PHI.
+    batches : iterable of (array of float32, shape (n, dimension), RecordBatch)
+        Vectors, and n rows that describe their objects; all batches have one schema.
     dimension : int
         Length of a vector.
     model : str
         Digest of the model.
     exact_up_to : int
-        More vectors than this are searched by inverted lists.
+        With more vectors than this, the search is approximate (inverted lists).
     shard : int
-        Vectors of each file of inverted lists; one of them is in memory at a time.
+        Vectors per file of inverted lists; one shard at a time is in memory.
 
     Raises
     ------
     UsageError
-        When there are no vectors, or they are not of this length.
+        If there are no vectors, or one is not finite or of another length.
     EnvironmentFailure
-        When the disk is full or fails.
+        If the disk is full or fails.
     """
     count = write_parts(folder, batches, dimension)
     about = IndexMetadata(dimension, count, model, {})
@@ -127,23 +135,23 @@ def build_index(
 
 
 def open_index(folder: Path, *, model: str | None = None, digest: str | None = None) -> Index:
-    """Open an index once the digest of each of its files is what it was.
+    """Open an index after verifying the digest of each of its files.
 
     Parameters
     ----------
     folder : Path
-        Where `build_index` wrote it.
+        Output of `build_index`.
     model : str or None
         Digest of the model of the queries.
     digest : str or None
-        Of ``index.json``, where somebody else states it.
+        Expected digest of ``index.json``, from a trusted source.
 
     Raises
     ------
     IntegrityError
-        When a file is missing or changed; it is not opened then.
+        If a file is missing or was changed; no file is then opened.
     UsageError
-        When the index is of another model.
+        If the index is of another model.
     """
     about = read_metadata(folder, digest)
     if model is not None and about.model != model:

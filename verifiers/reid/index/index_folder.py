@@ -1,7 +1,6 @@
-"""An index on disk: vectors, the table of what they belong to, and the digest of each file.
+"""Files of an on-disk index: vectors, the table of their objects, and the digest of each file.
 
-``index.json`` is written last and names every other file with its SHA-256. All of them are digested before
-any library opens one, because faiss trusts what it reads.
+``index.json`` is written last and lists every other file with its SHA-256.
 """
 
 from __future__ import annotations
@@ -35,20 +34,22 @@ _DAMAGED: Final = ("The index is damaged", "Build it again")
 
 @dataclass(frozen=True, slots=True)
 class IndexMetadata:
-    """What an index says of itself.
+    """Metadata of an index.
 
     Attributes
     ----------
     dimension, count
         Length and number of the vectors.
     model
-        Digest of the model that made them; vectors of another one cannot be compared.
+        Digest of the model; embeddings of different models are not comparable.
     files
-        File name to SHA-256.
+        SHA-256 by file name.
     probes
-        Lists of the inverted file that a search visits; 0 where the search is exact.
+        Inverted lists that a search visits; 0 if the search is exact.
     recall
-        Share of ``measured`` queries whose nearest vector a search found; 1 where exact.
+        Share of ``measured`` queries whose nearest vector was found; 1 if the search is exact.
+    measured
+        Number of queries behind ``recall``; 0 if the search is exact.
     """
 
     dimension: int
@@ -61,19 +62,21 @@ class IndexMetadata:
 
     @property
     def shards(self) -> int:
-        """Files of inverted lists; none where the search is exact."""
+        """Number of files of inverted lists; 0 if the search is exact."""
         return len(self.files) - len((VECTORS, ROWS))
 
 
 def write_parts(
     folder: Path, batches: Iterable[tuple[NDArray[np.float32], pa.RecordBatch]], dimension: int
 ) -> int:
-    """Write vectors and their rows as they come; the number of a vector is the number of its row.
+    """Write vectors and their rows batch by batch, and return their number; vector n belongs to row n.
 
     Raises
     ------
     UsageError
-        When there is no vector at all, or a batch is not of this dimension or not finite.
+        If there are no vectors, or a batch is not of this dimension or not finite.
+    EnvironmentFailure
+        If the disk is full or fails.
     """
     import numpy as np
     import pyarrow.parquet as pq
@@ -82,6 +85,7 @@ def write_parts(
     with storage_errors():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
+        # First: an interrupted rebuild must not leave a valid-looking index.json.
         (folder / METADATA).unlink(missing_ok=True)
         with _private(folder / VECTORS) as file:
             try:
@@ -106,19 +110,19 @@ def write_parts(
 
 
 def _private(path: Path) -> Any:
-    """A new file that only its owner may read: embeddings can be turned back into images."""
+    """Create a file that only its owner can read, as embeddings can be inverted."""
     path.unlink(missing_ok=True)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb")
 
 
 def remove_shards(folder: Path) -> None:
-    """Remove the inverted lists of an index that was here before."""
+    """Remove the inverted lists of an earlier index."""
     for path in folder.glob(_SHARDS):
         path.unlink()
 
 
 def write_metadata(folder: Path, about: IndexMetadata) -> None:
-    """Finish an index: digest its files and write what it says of itself."""
+    """Finish an index: digest its files and write the metadata."""
     names = [VECTORS, ROWS, *sorted(path.name for path in folder.glob(_SHARDS))]
     files = {name: digest_file(folder / name) for name in names}
     facts = {**asdict(about), "files": files, "format": _FORMAT}
@@ -128,12 +132,12 @@ def write_metadata(folder: Path, about: IndexMetadata) -> None:
 
 
 def read_metadata(folder: Path, digest: str | None = None) -> IndexMetadata:
-    """Read what an index says, and digest every file that it names; ``digest`` is that of what it says.
+    """Read the metadata and verify the digest of every file; ``digest`` is that of the metadata itself.
 
     Raises
     ------
     IntegrityError
-        When something is missing, changed, or of another size than stated.
+        If a file is missing, was changed, or is not of the stated size.
     """
     try:
         content = (folder / METADATA).read_bytes()
@@ -142,6 +146,7 @@ def read_metadata(folder: Path, digest: str | None = None) -> IndexMetadata:
         about = IndexMetadata(**facts)
         named = {VECTORS, ROWS, *(shard_name(number) for number in range(about.shards))}
         whole = known and set(about.files) == named and bool(about.shards) == bool(about.probes)
+        # Verified before any library opens a file: faiss trusts what it reads.
         for name, digest in sorted(about.files.items()) if whole else ():
             whole = whole and digest_file(folder / name) == digest
         size = (folder / VECTORS).stat().st_size if whole else -1
@@ -153,7 +158,7 @@ def read_metadata(folder: Path, digest: str | None = None) -> IndexMetadata:
 
 
 def map_vectors(folder: Path, about: IndexMetadata) -> NDArray[np.float32]:
-    """The vectors, ``(count, dimension)``, read from disk as they are needed."""
+    """The vectors, shape (count, dimension), memory-mapped."""
     import numpy as np
 
     return np.memmap(folder / VECTORS, dtype="<f4", mode="r", shape=(about.count, about.dimension))

@@ -1,4 +1,4 @@
-"""The approximate search for large sets: inverted lists of 8-bit codes, and their measured recall."""
+"""Approximate nearest-neighbor search for large sets: inverted lists of 8-bit codes with measured recall."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 _TRAIN_PER_LIST: Final = 40
 _AT_ONCE: Final = 100_000
+# Vectors per file of codes.
 SHARD: Final = 4_000_000
-"""Vectors of a file of codes."""
 _QUERIES: Final = 500
 TARGET_RECALL: Final = 0.99
+# Codes are rounded to 8 bits: this many candidates per neighbor are ranked again by their exact distance.
 RERANK_FACTOR: Final = 8
-"""How many times more candidates than neighbours are ranked again by their exact distance."""
 
 
 @dataclass(frozen=True, slots=True)
 class InvertedIndex:
-    """Inverted lists that were just written.
+    """Inverted lists that were just built.
 
     Attributes
     ----------
     shards
-        Open files, as `open_shards` gives them.
+        Open files, as `open_shards` returns them.
     probes
-        Lists that a search visits.
+        Inverted lists that a search visits.
     recall, measured
-        Share of so many queries whose nearest vector is found with that.
+        Share of ``measured`` queries whose nearest vector was found.
     """
 
     shards: list[Any]
@@ -46,19 +46,30 @@ class InvertedIndex:
 def write_inverted_lists(
     place: Callable[[int], Path], vectors: NDArray[np.float32], shard: int = SHARD
 ) -> InvertedIndex:
-    """Build inverted lists over ``vectors``, a shard at a time, and find how many lists a search must visit.
+    """Build inverted lists shard by shard, and find how many of them a search must visit.
 
-    The lists are learned once from a sample of all, so that the shards together find what one file would. A
-    shard is what memory must hold: 128 bytes a vector of 128 numbers. ``place`` says where each is written.
+    The lists are trained once on a sample of all vectors, so that the shards together find what one file
+    would. One shard is in memory at a time: 128 bytes for a vector of 128 numbers.
+
+    Parameters
+    ----------
+    place : callable
+        Path of the file of each shard, by number.
+    vectors : array of float32, shape (n, dimension)
+        The vectors.
+    shard : int
+        Vectors per shard.
 
     Returns
     -------
-    Inverted
+    InvertedIndex
+        Open shards with their recall.
     """
     import faiss
     import numpy as np
 
     count, dimension = vectors.shape
+    # faiss needs at least 39 training vectors per list.
     lists = max(1, min(65536, int(2 * count**0.5), count // 39))
     learned = faiss.IndexIVFScalarQuantizer(
         faiss.IndexFlatL2(dimension), dimension, lists, faiss.ScalarQuantizer.QT_8bit
@@ -81,12 +92,12 @@ def write_inverted_lists(
 
 
 def shard_name(number: int) -> str:
-    """Name of the file of a shard."""
+    """File name of a shard."""
     return f"inverted-{number:05d}.faiss"
 
 
 def open_shards(paths: Iterable[Path], probes: int = 1) -> list[Any]:
-    """The shards, read from disk as they are needed; searches visit ``probes`` lists."""
+    """Open shards memory-mapped; searches visit ``probes`` lists."""
     import faiss
 
     shards = []
@@ -98,12 +109,12 @@ def open_shards(paths: Iterable[Path], probes: int = 1) -> list[Any]:
 
 
 def _tune(shards: Sequence[Any], vectors: NDArray[np.float32], lists: int) -> tuple[int, float, int]:
-    """Double the visited lists until the recall is as wanted; queries are vectors of the index itself."""
+    """Double the visited lists until the recall reaches its target; queries are vectors of the index."""
     import numpy as np
 
     rows = np.unique(np.linspace(0, len(vectors) - 1, _QUERIES).astype(np.int64))
     queries = np.ascontiguousarray(vectors[rows])
-    # Each query is its own nearest neighbour, which is no merit. Who comes far behind is nobody's mate.
+    # The second nearest, since each query is its own nearest neighbor.
     true = nearest(vectors, queries, 2)[0][:, 1]
     probes = 1
     while True:
@@ -118,9 +129,13 @@ def _tune(shards: Sequence[Any], vectors: NDArray[np.float32], lists: int) -> tu
 def rerank(
     shards: Sequence[Any], vectors: NDArray[np.float32], queries: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The ``k`` nearest by exact distance among ``WIDER * k`` candidates of the codes; -1 where too few.
+    """Find the ``k`` nearest vectors by exact distance among the nearest ``RERANK_FACTOR * k`` codes.
 
-    Candidates are those of all shards together, the nearest by their codes.
+    Returns
+    -------
+    tuple of arrays, shape (queries, k) each
+        Euclidean distances, ascending, and rows; infinite and -1 where the visited lists hold too few
+        vectors.
     """
     import numpy as np
 
@@ -129,7 +144,7 @@ def rerank(
     wanted = min(len(vectors), RERANK_FACTOR * k)
     found_in = [shard.search(queries, wanted) for shard in shards]
     apart, candidates = (np.hstack(one) for one in zip(*found_in, strict=True))
-    # A shard that has too few gives -1, at an infinite distance.
+    # faiss fills up with -1 where a shard has too few vectors.
     nearest_codes = np.argsort(np.where(candidates < 0, np.inf, apart), axis=1, kind="stable")[:, :wanted]
     for number, found in enumerate(np.take_along_axis(candidates, nearest_codes, 1)):
         found = np.sort(found[found >= 0])

@@ -1,4 +1,4 @@
-"""The search for the nearest vectors: one and all of them, or by inverted lists where there are too many."""
+"""Nearest-neighbor search in memory: exact, or by inverted lists for many vectors."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Largest number of vectors that are searched exactly.
 EXACT_UP_TO: Final = 1_000_000
-"""So many vectors are searched one and all; more of them by inverted lists."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VectorSearch:
-    """Vectors that can be searched.
+    """Searchable vectors.
 
     Attributes
     ----------
     vectors
-        ``(n, dimension)``, in memory or mapped.
+        Shape (n, dimension), in memory or memory-mapped.
     shards
-        Open files of inverted lists; without them every vector is looked at.
+        Open files of inverted lists; the search is exact without them.
     overlooked
-        Upper bound (95 %) of the share of nearest vectors that a search does not find; 0 where exact.
+        Upper 95 % bound of the share of nearest vectors that the search misses; 0 if it is exact.
     """
 
     vectors: NDArray[np.float32]
@@ -41,9 +41,13 @@ class VectorSearch:
     overlooked: float = 0.0
 
     def nearest(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The ``k`` nearest of every query: Euclidean distances, ascending, and rows; equal ones by row.
+        """Find the ``k`` nearest vectors of every query.
 
-        Where inverted lists held fewer, the distance is infinite and the row -1.
+        Returns
+        -------
+        tuple of arrays, shape (queries, k) each
+            Euclidean distances, ascending, and rows; equal distances are ordered by row. Where the inverted
+            lists hold too few vectors, the distance is infinite and the row -1.
         """
         if not self.shards:
             return nearest(self.vectors, queries, k)
@@ -57,29 +61,28 @@ def build_search(
     exact_up_to: int = EXACT_UP_TO,
     shard: int = SHARD,
 ) -> VectorSearch:
-    """Make vectors searchable for as long as this process lives.
+    """Make vectors searchable within this process.
 
     Parameters
     ----------
-    vectors : array, (n, dimension)
-        float32.
+    vectors : array of float32, shape (n, dimension)
+        The vectors.
     folder : Path, optional
-        Where files without a name may lie, by default where temporary files do: lists of many vectors are
-        not held in memory.
+        Folder for unnamed files of inverted lists; the folder for temporary files by default.
     exact_up_to, shard : int
-        As in `build_index`.
+        As in `medsanitize.verifiers.reid.index.index.build_index`.
 
     Raises
     ------
     EnvironmentFailure
-        When the disk is full or fails.
+        If the disk is full or fails.
     """
     if len(vectors) <= exact_up_to:
         return VectorSearch(vectors)
     with storage_errors(), ExitStack() as files:
 
         def place(_: int) -> Path:
-            # Linux opens a file that has no name any more by its descriptor.
+            # faiss wants a path: Linux opens the unnamed file by its descriptor.
             file = files.enter_context(tempfile.TemporaryFile(dir=folder))
             return Path(f"/proc/self/fd/{file.fileno()}")
 
@@ -88,5 +91,5 @@ def build_search(
 
 
 def search_miss_bound(recall: float, measured: int) -> float:
-    """Upper bound (95 %) of what a search misses that found this share of so many; 0 where it is exact."""
+    """Upper 95 % bound of the share of nearest vectors that a search misses; 0 if it is exact."""
     return clopper_pearson(round((1 - recall) * measured), measured)[1] if measured else 0.0

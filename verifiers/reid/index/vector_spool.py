@@ -1,4 +1,4 @@
-"""Vectors that come a few at a time, kept on disk: those of a hundred thousand images fit into no memory."""
+"""Spool for vectors that are computed in small batches and do not fit in memory together."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Below 8 MiB no file is created: most releases are small.
 _IN_MEMORY: Final = 8 << 20
 
 
 class VectorSpool:
-    """Takes vectors of one length, then gives them as one array.
+    """Collects vectors of one length and returns them as one array.
 
-    Few of them stay in memory, as a release of two hundred images is no reason for a file. Many lie in a file
-    without a name: it is gone with the process, however that ends, because embeddings can be turned back into
-    images.
+    Few vectors stay in memory. Many are stored in an unnamed file, which disappears with the process however
+    it ends, because embeddings can be inverted.
 
     Parameters
     ----------
     folder : Path, optional
-        Where the file may lie, by default where temporary files do.
+        Folder of the file; the folder for temporary files by default.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -36,12 +36,12 @@ class VectorSpool:
         self._shape = (0, 0)
 
     def append(self, vector: NDArray[np.float32]) -> None:
-        """Take the next vector.
+        """Append a vector.
 
         Raises
         ------
         EnvironmentFailure
-            When the disk is full or fails.
+            If the disk is full or fails.
         """
         import numpy as np
 
@@ -54,12 +54,12 @@ class VectorSpool:
             self._write()
 
     def array(self) -> NDArray[np.float32]:
-        """Everything taken, ``(n, dimension)``, read from disk as it is needed.
+        """All vectors, shape (n, dimension); memory-mapped if they are in the file.
 
         Raises
         ------
         EnvironmentFailure
-            When the disk is full or fails.
+            If the disk is full or fails.
         """
         import numpy as np
 
