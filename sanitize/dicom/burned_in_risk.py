@@ -1,6 +1,6 @@
-"""Which objects may show text in their pixels, judged by what they say they are.
+"""Risk of burned-in text, estimated from the header.
 
-Burned In Annotation may lie: its NO lowers no risk, its YES raises it.
+Burned In Annotation (PS3.3 C.7.6.1) is often wrong: NO does not lower the risk, YES raises it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from medsanitize.sanitize.dicom.wsi import is_tissue
 
 _SLICES = frozenset(["CT", "MR", "PT", "NM"])
+# CR and DX, ultrasound, secondary capture, XA and RF, visible light.
 _TEXT_SOP_CLASSES = (
     "1.2.840.10008.5.1.4.1.1.1.",
     "1.2.840.10008.5.1.4.1.1.3.",
@@ -18,6 +19,7 @@ _TEXT_SOP_CLASSES = (
     "1.2.840.10008.5.1.4.1.1.12.",
     "1.2.840.10008.5.1.4.1.1.77.1.",
 )
+# Parametric maps, segmentations and raw data, RT dose, surface scans, real world value mappings.
 _COMPUTED = (
     "1.2.840.10008.5.1.4.1.1.30",
     "1.2.840.10008.5.1.4.1.1.66",
@@ -45,14 +47,16 @@ _REFORMATTED = (
 
 
 def may_show_text(values: Mapping[str, str]) -> bool:
-    """Whether the pixels may carry burned-in text: always, but for computed objects, plain slices and tissue.
+    """Return whether the pixels may contain burned-in text.
 
-    Tissue is what scanners of slides write. Slices of CT, MR, PET and nuclear medicine are plain when
-    nothing says that they are pictures of a screen, reports or captures; in colour they are not, since their
-    IODs know none (PS3.3 A.3, A.4).
+    They may, except in computed objects, in tissue images of slide scanners, and in slices of CT, MR, PET and
+    nuclear medicine that are not marked as screen captures, reports or secondary captures.
 
-    ``values`` are the texts of SOPClassUID, Modality, ImageType, BurnedInAnnotation, ConversionType and
-    PhotometricInterpretation.
+    Parameters
+    ----------
+    values : mapping
+        Texts of SOPClassUID, Modality, ImageType, BurnedInAnnotation, ConversionType and
+        PhotometricInterpretation; those that are absent may be missing.
     """
     if values.get("SOPClassUID", "").startswith(_COMPUTED):
         return values.get("BurnedInAnnotation", "").strip().upper() == "YES"
@@ -65,6 +69,7 @@ def may_show_text(values: Mapping[str, str]) -> bool:
         return True
     if not values.get("SOPClassUID") or values.get("Modality", "").strip().upper() not in _SLICES:
         return True
+    # The IODs of slices allow no color (PS3.3 A.3, A.4): a color image is a capture, whatever its class.
     if not values.get("PhotometricInterpretation", "MONOCHROME2").strip().upper().startswith("MONOCHROME"):
         return True
     if f"{values['SOPClassUID']}.".startswith(_TEXT_SOP_CLASSES):
@@ -72,5 +77,6 @@ def may_show_text(values: Mapping[str, str]) -> bool:
     kinds = [part.strip().upper() for part in values.get("ImageType", "").split("\\")]
     if any(word in kind for kind in kinds[2:] for word in _SCREEN):
         return True
+    # DERIVED\SECONDARY is written for captures and for reformatted slices; the later values distinguish them.
     derived = kinds[:2] == ["DERIVED", "SECONDARY"]
     return derived and not any(word in kind for kind in kinds[2:] for word in _REFORMATTED)

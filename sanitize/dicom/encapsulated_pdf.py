@@ -1,4 +1,4 @@
-"""Encapsulated PDF (PS3.3 A.45.1) made anew from cleaned pictures of its pages; other documents by policy."""
+"""Encapsulated PDF (PS3.3 A.45.1): rebuilt from cleaned images of its pages. Other documents by policy."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ DOCUMENT, LENGTH, MIME_TYPE, MIME_TYPES = 0x00420011, 0x00420015, 0x00420012, 0x
 _BURNED_IN = 0x00280301
 _NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
 _PAPER = 255
+# Encapsulated documents and audio waveforms.
 _CLASSES = ("1.2.840.10008.5.1.4.1.1.104.", "1.2.840.10008.5.1.4.1.1.9.4.")
 _PDF = "1.2.840.10008.5.1.4.1.1.104.1"
 
 
 @dataclass(frozen=True, slots=True)
 class RebuiltDocument:
-    """The new document, how many areas were blanked in it, and what a person should look at."""
+    """The new document, the number of areas blanked in it, and review items."""
 
     document: bytes
     regions: int
@@ -53,20 +54,33 @@ def rebuild_document(
     terms: KnownTerms,
     decisions: tuple[ReviewDecision, ...],
 ) -> RebuiltDocument:
-    """Render a PDF's pages, blank what identifies, and write a PDF of nothing but these pictures.
+    """Render the pages of a PDF, blank identifying text, and write a PDF that contains only these images.
 
-    What identifies is sought twice: in the document's own text layer, and in what is read from the
-    pictures. The result is opened again and must show the cleaned pictures and nothing else.
+    Identifying text is searched in the text layer of the document and in the rendered pages. The result is
+    read again and must contain the cleaned images and nothing else.
+
+    Parameters
+    ----------
+    document : bytes
+        The source PDF.
+    policy : Policy
+    cleaner : TextCleaner
+        Decides which text identifies.
+    reader : TextReader
+    terms : KnownTerms
+        Identifiers of the patient and study.
+    decisions : tuple of ReviewDecision
 
     Raises
     ------
-    Refused
-        As `rendered` and `burned_in.clean` do; ``document-not-rebuilt`` when the result is not what it
-        should be.
+    Quarantined
+        As `render_pdf` and `clean_frames` do; ``document-too-large``; ``document-not-rebuilt`` when the
+        result contains anything else.
     """
     limits = policy.dicom.limits
     pages = render_pdf(document, limits.inflated_bytes)
     geometry, stored = _stacked(pages, limits)
+    # Text of the layer that OCR may miss is blanked at the bounds that the layer states.
     named = [
         ReviewDecision(frame_location(number, TextBox(*line.area, "", 1.0)), "blank")
         for number, page in enumerate(pages, 1)
@@ -88,7 +102,15 @@ def rebuild_document(
 
 
 def put_document(out: list[bytes], layout: Layout, document: bytes) -> None:
-    """Write a rebuilt PDF into a rewritten data set, and what the IOD asks beside it."""
+    """Write a rebuilt PDF and the attributes that the IOD requires for it into a rewritten data set.
+
+    Parameters
+    ----------
+    out : list of bytes
+        The rewritten elements; changed in place.
+    layout : Layout
+    document : bytes
+    """
     put_element(out, layout, DOCUMENT, encode_element(layout, DOCUMENT, b"OB", document))
     put_element(out, layout, MIME_TYPE, encode_element(layout, MIME_TYPE, b"LO", b"application/pdf"))
     length = len(document).to_bytes(4, "big" if layout.big else "little")
@@ -98,7 +120,7 @@ def put_document(out: list[bytes], layout: Layout, document: bytes) -> None:
 
 
 def _stacked(pages: list[RenderedPage], limits: Limits) -> tuple[Geometry, StoredFrames]:
-    """The pages as frames of one image, smaller ones upon white paper."""
+    """Return the pages as frames of one image; smaller pages are padded with white."""
     rows, columns = (max(page.picture.shape[axis] for page in pages) for axis in (0, 1))
     if rows * columns * 3 * len(pages) > limits.inflated_bytes:
         raise Quarantined("document-too-large", "document")
@@ -118,14 +140,21 @@ def _page(stored: StoredFrames, geometry: Geometry, number: int, before: Page) -
 
 
 def is_to_rebuild(sop_class: str, rules: Documents) -> bool:
-    """Whether an object is a PDF to be made anew; ``False`` for what is no document.
+    """Return whether an object is a PDF to rebuild; ``False`` for objects that are no documents.
+
+    Parameters
+    ----------
+    sop_class : str
+        SOP Class UID.
+    rules : Documents
+        Section of the policy.
 
     Raises
     ------
-    Refused
+    Quarantined
         ``document-or-audio``.
-    Dropped
-        ``document``, as the policy says.
+    Excluded
+        ``document``, if the policy drops documents other than PDF.
     """
     if not sop_class.startswith(_CLASSES):
         return False

@@ -1,4 +1,4 @@
-"""Recognizable Visual Features of one object: ignored, flagged, refused, or cut off (PS3.15 E.3.2)."""
+"""Clean Recognizable Visual Features (PS3.15 E.3.2): face check of one object, and removal of a face."""
 
 from __future__ import annotations
 
@@ -20,14 +20,24 @@ from medsanitize.sanitize.result import CheckResult, Finding
 PHOTOGRAPHS = frozenset(
     "1.2.840.10008.5.1.4.1.1.77.1." + suffix for suffix in "4 4.1 5.1 5.2 5.5 5.6 7".split()
 )
-"""Photographs of a person in visible light: external, ophthalmic and dermoscopic ones."""
+"""Storage SOP classes of photographs of a person: external, ophthalmic and dermoscopic."""
 _ICON = 0x00880200
 _PHOTOGRAPHIC = frozenset(["XC", "OP", "DMS"])
 
 
 @dataclass(frozen=True, slots=True)
 class FaceCheck:
-    """What is said of one object: the check's result, the attribute's value (empty: none), what to cut."""
+    """Result of the face check of one object.
+
+    Attributes
+    ----------
+    check : CheckResult
+    features : str
+        Value of Recognizable Visual Features (0028,0302); empty to leave the attribute out.
+    findings : tuple of Finding
+    cuts : tuple of FaceCut
+        What to remove from the pixels.
+    """
 
     check: CheckResult
     features: Literal["", "YES", "NO"] = ""
@@ -36,22 +46,22 @@ class FaceCheck:
 
 
 def check_face(texts: Mapping[str, str], has_pixels: bool, face: SeriesFace | None, wanted: str) -> FaceCheck:
-    """Settle what the policy says of a face in this object.
+    """Apply the face rule of the policy to one object.
 
     Parameters
     ----------
     texts : mapping
-        SOPClassUID and Modality as the object states them.
+        SOPClassUID and Modality of the object.
     has_pixels : bool
-    face : Face or None
-        What is known of the object's series; None when nobody looked.
+    face : SeriesFace or None
+        Result for the object's series; None when the face check did not run.
     wanted : str
         ``pixels.faces`` of the policy.
 
     Raises
     ------
-    Refused
-        ``recognizable-face``, ``photograph-of-person``, ``face-not-removed``, ``face-not-looked-for``.
+    Quarantined
+        ``recognizable-face``, ``photograph-of-person``, ``face-not-removed`` or ``face-not-looked-for``.
     """
     photograph = texts["SOPClassUID"] in PHOTOGRAPHS or texts["Modality"].strip().upper() in _PHOTOGRAPHIC
     if not has_pixels or not (photograph or face is not None or texts["SOPClassUID"] in VOLUME_SOP_CLASSES):
@@ -67,6 +77,7 @@ def check_face(texts: Mapping[str, str], has_pixels: bool, face: SeriesFace | No
         return FaceCheck(CheckResult.NOT_RUN)
     if face.verdict == "projection":
         return FaceCheck(CheckResult.NOT_APPLICABLE)
+    # Before the verdict: cuts apply to all series of the frame of reference, also where no face was found.
     if wanted == "deface" and face.cuts:
         return FaceCheck(CheckResult.PASSED, "NO", (), face.cuts)
     if face.verdict == "none":
@@ -82,7 +93,7 @@ def _found(rule: str, strict: bool) -> FaceCheck:
 
 @dataclass(frozen=True, slots=True)
 class DefacedPixels:
-    """Pixels without a face, and the transfer syntax and geometry they have now."""
+    """Pixels without a face, with their new transfer syntax and geometry."""
 
     pixels: WrittenPixels
     syntax: TransferSyntax
@@ -99,15 +110,26 @@ def remove_face(
     cuts: tuple[FaceCut, ...],
     modality: str,
 ) -> DefacedPixels:
-    """The pixel data with the face cut off; the very same when the cuts meet nothing of it.
+    """Remove a face from the pixel data; pixels outside the cuts are returned unchanged.
 
-    ``end`` is where the header ends in the container's buffer. ``out``, the rewritten elements, changes
-    when the object has to be decompressed.
+    Parameters
+    ----------
+    container : DicomFile
+        The source.
+    end : int
+        Where the header ends in the buffer of the container.
+    out : list of bytes
+        The rewritten elements; changed when the object has to be decompressed.
+    pixels : WrittenPixels
+    geometry : Geometry
+    policy : Policy
+    cuts : tuple of FaceCut
+    modality : str
 
     Raises
     ------
-    Refused
-        ``face-not-removed``, ``pixels-undecodable``, ``pixels-too-large`` ...
+    Quarantined
+        ``face-not-removed``, ``pixels-undecodable``, ``pixels-too-large``, among others.
     """
     from medsanitize.sanitize.faces.apply_cut import apply_cuts, cuts_meet_image
     from medsanitize.sanitize.formats.dicom.decode import is_reversible
@@ -122,9 +144,8 @@ def remove_face(
     stored = StoredFrames(container.buf, now.pixels, now.syntax.layout, now.syntax, now.geometry)
     if not apply_cuts(stored, source, now.syntax, now.geometry, cuts, is_ct=modality == "CT"):
         return now
-    put_element(
-        out, now.syntax.layout, _ICON, None
-    )  # where the policy keeps it, it still shows what is cut off
+    # The icon would still show the face.
+    put_element(out, now.syntax.layout, _ICON, None)
     made = stored.finish()
     made.rules = [*pixels.rules, "face-defaced"]
     return replace(now, pixels=made)
@@ -133,7 +154,7 @@ def remove_face(
 def _decompressed(
     container: DicomFile, out: list[bytes], old: DefacedPixels, limits: Limits
 ) -> DefacedPixels:
-    """Every frame as plain samples: lossy compression cannot be changed in part."""
+    """Decompress every frame, since a lossy frame cannot be changed pixel by pixel."""
     from medsanitize.sanitize.burned_in.clean import CleanedFrames
     from medsanitize.sanitize.burned_in.write_back import color_model, decompress_and_blank
     from medsanitize.sanitize.dicom.burned_in import NATIVE, decompressed_pixels

@@ -1,6 +1,6 @@
-"""Where DICOM says who and where: the attributes, code sequences and report concepts that identify.
+"""Attributes, code sequences and report concepts that contain identifiers.
 
-After PS3.15 Table E.1-1, and what it leaves out: retired attributes, and the numbers of orders and devices.
+They follow PS3.15 Table E.1-1; added are retired attributes and the numbers of orders and devices.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 Coded = tuple[str, str] | None
-"""Categories of the code value and the code meaning in the items of a sequence."""
+"""Categories of Code Value and Code Meaning in the items of a sequence."""
 
 _ATTRIBUTES: Final = {
     "id": "00080050 00100020 00101000 00102295 00200010 00401001 00401006 00401007 00400009 00400253 "
@@ -29,14 +29,14 @@ _ATTRIBUTES: Final = {
     "uid": "0020000D 0020000E 00200052",
 }
 CATEGORY: Final = {int(tag, 16): name for name, tags in _ATTRIBUTES.items() for tag in tags.split()}
-"""Tag -> category of `medsanitize.sanitize.context.KnownValue`; person names and dates go by their VR."""
+"""Tag -> category of `medsanitize.sanitize.context.KnownValue`; names and dates are found by their VR."""
 CODED: Final = {
     0x00401101: ("label", "name"),
     0x0040A088: ("label", "name"),
     0x0040A358: ("label", "name"),
     0x00080082: ("label", "organisation"),
 }
-"""Sequences whose code value and code meaning say who or where, and what category each is."""
+"""Sequences whose codes identify a person or an organization -> categories of Code Value and Code Meaning."""
 _CONCEPTS: Final = {
     "id": "121020 121021 121022 121030",
     "label": "110119 121013 121016 128774",
@@ -45,4 +45,4 @@ _CONCEPTS: Final = {
     "place": "121017",
 }
 CONCEPT_CATEGORY: Final = {code: name for name, codes in _CONCEPTS.items() for code in codes.split()}
-"""What a report's text items say of people, devices and the request, by the code of their concept."""
+"""Concept code (PS3.16, DCM) -> category of the value of text content items with this concept."""

@@ -1,4 +1,4 @@
-"""What inventory needs of an object: its kind, whose it is, and the names and numbers it carries."""
+"""Inspection of a DICOM object for the inventory: kind, patient, study, and identifying values."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _DEEPEST = 100
 _CODE_VALUE, _CODE_MEANING, _CONCEPT, _TEXT_VALUE = 0x00080100, 0x00080104, 0x0040A043, 0x0040A160
 _DATED = frozenset([b"DA", b"DT"])
 _UNTYPED = (b"", b"UN")
+# Longer values are free texts, not names or numbers.
 _LONGEST = 256
-"""Longer values are texts, not names or numbers."""
 
 
 def kept_attributes(dicom: Dicom) -> frozenset[int]:
-    """Attributes that a policy keeps as they are: what they hold is then nothing to hide."""
+    """Return the identifying attributes that a policy keeps: their values are not searched for."""
     book = AttributeRules(dicom)
     scope = book.scope("")
     names = (tag for tag, allowed in dictionary().items() if allowed[0] == b"PN")
@@ -42,17 +42,20 @@ def kept_attributes(dicom: Dicom) -> frozenset[int]:
 def inspect_dicom(
     data: Buffer, limits: Limits | None = None, kept: frozenset[int] = frozenset()
 ) -> Inspection:
-    """Look at one object without judging it.
-
-    Never raises on content: what cannot be read is ``unreadable`` with the rule that says why, or as
-    much as could be read, and the object function will refuse it.
+    """Inspect one object without sanitizing it. No content raises an exception.
 
     Parameters
     ----------
     data : bytes or mmap
     limits : Limits, optional
     kept : frozenset of int
-        Attributes of which nothing is collected (see ``kept_attributes``).
+        Attributes whose values are not collected (see ``kept_attributes``).
+
+    Returns
+    -------
+    Inspection
+        A malformed object is of kind ``unreadable`` with a rule, or has only the values that could be read;
+        `DicomSanitizer` quarantines both.
     """
     if not len(data):
         return Inspection("unreadable", "empty-file")
@@ -78,7 +81,7 @@ def inspect_dicom(
             kept,
         )
     except Quarantined:
-        pass  # the object function reads it again and names the rule
+        pass  # `DicomSanitizer` reads the object again and reports the rule
     return _peek(plain, known)
 
 
@@ -109,7 +112,7 @@ def _scan(
     depth: int = 0,
     coded: Coded = None,
 ) -> int:
-    """Collect from the data set at ``pos``; ``plain`` only at the top level. Returns where it ended."""
+    """Collect values from the data set at ``pos`` and return where it ended; nested ones have no ``plain``."""
     concept: str | None = None
     while end - pos >= 8:
         tag, vr, length, start = read_element_header(buf, pos, end, layout)
@@ -117,7 +120,7 @@ def _scan(
             return start
         if tag >= 0x7FE00000 and plain is not None:
             break
-        inner = IMPLICIT_LITTLE if vr == b"UN" else layout
+        inner = IMPLICIT_LITTLE if vr == b"UN" else layout  # PS3.5 6.2.2
         if tag == _CONCEPT:
             concept = CONCEPT_CATEGORY.get(_code_value(buf, start, end, inner))
         if length == UNDEFINED:
@@ -150,7 +153,8 @@ def _known(category: str, text: str) -> Iterator[KnownValue]:
 
 
 def _category(tag: int, vr: bytes, coded: Coded, concept: str | None) -> str | None:
-    """What sort of identifier an element holds: every person name and every date is one."""
+    """Category of the identifier in an element, or ``None``; every PN, DA and DT is one."""
+    # By the VR of the dictionary as well: a writer may hide a name behind another VR.
     meant = dictionary().get(tag, (vr,))[0]
     if vr == b"PN" or meant == b"PN":
         return "name"
@@ -162,7 +166,7 @@ def _category(tag: int, vr: bytes, coded: Coded, concept: str | None) -> str | N
 
 
 def _code_value(buf: Buffer, pos: int, end: int, layout: Layout) -> str:
-    """The code value in the first item at ``pos``; it is the first element of a code."""
+    """Code Value of the first item at ``pos``: the first element of a coded entry."""
     if end - pos < 8:
         return ""
     pos = read_element_header(buf, pos, end, layout if layout.big else IMPLICIT_LITTLE)[3]
@@ -185,13 +189,14 @@ def _nested(
     depth: int,
     coded: Coded,
 ) -> frozenset[KnownValue]:
-    """What the items of a sequence say; bytes written as UN may be no items at all."""
+    """Collect values from the items of a sequence."""
     try:
+        # Short sequences, such as codes, repeat in every object of a series.
         if len(chunk) <= _NESTED_REMEMBERED:
             return _remembered(chunk, layout, charset, kept, depth, coded)
         return _nested_known(chunk, layout, charset, kept, depth, coded)
     except Quarantined:
-        if written == b"UN":
+        if written == b"UN":  # may contain no items at all
             return frozenset()
         raise
 

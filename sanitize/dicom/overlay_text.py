@@ -1,4 +1,4 @@
-"""Bitmaps of overlay planes read for text, as the frames of an image are."""
+"""Text in the bitmaps of overlay planes, read and blanked like burned-in text."""
 
 from __future__ import annotations
 
@@ -21,15 +21,20 @@ _NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
 
 
 def plane_reader(policy: Policy, cleaner: TextCleaner, reader: TextReader, terms: KnownTerms) -> Reader:
-    """What cleans the bitmap of one plane: text that identifies is blanked, and the rest read again.
+    """Return a function that blanks identifying text in the bitmap of a plane and verifies the result.
 
     Parameters
     ----------
     policy : Policy
     cleaner : TextCleaner
+        Decides which text identifies.
     reader : TextReader
-    terms : Terms
-        What the patient and study are known to be called.
+    terms : KnownTerms
+        Identifiers of the patient and study.
+
+    Returns
+    -------
+    Reader
     """
 
     def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
@@ -40,6 +45,7 @@ def plane_reader(policy: Policy, cleaner: TextCleaner, reader: TextReader, terms
     def read(bits: bytes, rows: int, columns: int, frames: int) -> bytes | None:
         if rows * columns * frames > most:
             return None
+        # Overlay bits are packed with the first pixel in the least significant bit (PS3.5 8.1.2).
         cells = np.unpackbits(np.frombuffer(bits, np.uint8), count=rows * columns * frames, bitorder="little")
         geometry = Geometry(rows, columns, 1, frames, 8, 8, 7, False, "MONOCHROME2")
         pieces = [(frame * np.uint8(255)).tobytes() for frame in cells.reshape(frames, -1)]

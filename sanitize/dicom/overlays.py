@@ -1,6 +1,7 @@
-"""Overlay planes (PS3.3 C.9.2) that the policy keeps: cut to size, texts cleaned, bitmaps read for text.
+"""Overlay planes (PS3.3 C.9.2) that the policy keeps (PS3.15 E.3.3, Clean Graphics).
 
-Only whole planes of one-bit data are kept, at the top level, in little endian; curves (50xx) never are.
+Planes are trimmed to their size, their texts are cleaned, and their bitmaps are read for text. Only complete
+one-bit planes at the top level of little endian data sets are kept; curves (50xx) are always removed.
 """
 
 from __future__ import annotations
@@ -40,18 +41,23 @@ _TYPES = (b"G", b"R")
 _MOST_BITS = 1 << 28
 
 Reader = Callable[[bytes, int, int, int], bytes | None]
-"""Bits, rows, columns and frames of a plane -> its bits cleaned; ``None`` where that cannot be proved."""
+"""Bits, rows, columns and frames of a plane -> its cleaned bits; ``None`` if they cannot be proved clean."""
 
 
 def is_plane(group: int) -> bool:
-    """Whether a group is one of the sixteen that hold overlay planes."""
+    """Return whether a group is one of the sixteen groups of overlay planes (6000 to 601E, even)."""
     return 0x6000 <= group <= 0x601E and not group & 1
 
 
 def overlay_action(book: AttributeRules, group: int, *, cleaned: bool) -> str:
-    """What the policy does with the bitmap of a plane: ``K``, ``C`` or ``X``.
+    """Return the action of the policy for the bitmap of a plane: ``K``, ``C`` or ``X``.
 
-    ``cleaned``: the policy switches Clean Graphics on.
+    Parameters
+    ----------
+    book : AttributeRules
+    group : int
+    cleaned : bool
+        Whether the policy enables Clean Graphics.
     """
     override = book.override(group << 16 | DATA)
     if override is not None:
@@ -66,14 +72,15 @@ def put_planes(
 
     Parameters
     ----------
-    walk : Walk
-        With the planes that were held back.
+    walk : WalkState
+        Its ``overlays`` are the collected planes.
     scope : Scope
         The top level of the object's IOD.
     out : list of bytes
+        The rewritten elements; changed in place.
     reader : callable, optional
-        Gives what cleans bitmaps, made when the first plane needs it; without one no plane to be cleaned
-        stays.
+        Creates the cleaner of bitmaps, when the first plane needs it. Without it, planes with action ``C``
+        are removed.
     """
     cleaned = walk.job.policy.dicom.options.clean_graphics
     for group, values in sorted(walk.overlays.items()):
@@ -97,9 +104,10 @@ def put_planes(
 
 
 def _bitmap(values: dict[int, bytes]) -> tuple[bytes, int, int, int] | None:
-    """Bits of a plane, its rows, columns and frames; ``None`` where they do not fit together."""
+    """Bits, rows, columns and frames of a plane; ``None`` if they are inconsistent."""
     rows, columns = (int.from_bytes(values.get(tag, b""), "little") for tag in (_ROWS, _COLUMNS))
     frames = values.get(_FRAMES, b"1").strip(b" \0")
+    # Other values mean that the plane is in unused bits of the pixel data, which is retired (PS3.5 8.1.2).
     plain = values.get(_BITS, b"\1\0") == b"\1\0" and values.get(_POSITION, b"\0\0") == b"\0\0"
     if not frames.isdigit() or len(frames) > 6 or not plain or values.get(_TYPE, b"").strip() not in _TYPES:
         return None
@@ -107,13 +115,14 @@ def _bitmap(values: dict[int, bytes]) -> tuple[bytes, int, int, int] | None:
     data = values.get(DATA, b"")[: -(-bits // 8)]
     if not 0 < bits <= _MOST_BITS or len(data) * 8 < bits:
         return None
+    # Padding bits of the last byte must not carry data.
     if bits % 8:
         data = data[:-1] + bytes([data[-1] & (1 << bits % 8) - 1])
     return data, rows, columns, int(frames)
 
 
 def _element(walk: WalkState, scope: Scope, tag: int, value: bytes) -> bytes | None:
-    """One element beside the bitmap under its rule; ``None`` when it goes."""
+    """Rewrite an element of a plane other than the bitmap; ``None`` when it is removed."""
     number = tag & 0xFFFF
     if len(value) != _LENGTHS.get(number, len(value)):
         return None

@@ -1,4 +1,4 @@
-"""Private attributes: they go, but for those that their creator's list calls safe (PS3.15 E.3.10)."""
+"""Private attributes: removed, except for those that are known to be safe (PS3.15 E.3.10)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ _SAFE = Rule("C", "safe-private", "3")
 
 @dataclass(slots=True)
 class PrivateBlocks:
-    """Private creators met in one data set, and the chunks of those whose block keeps something."""
+    """Private blocks (PS3.5 7.8.1) of one data set.
+
+    ``creators`` maps a block to its Private Creator and the encoded element; ``written`` are the blocks of
+    which an attribute is kept.
+    """
 
     creators: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     written: set[int] = field(default_factory=set)
@@ -32,11 +36,31 @@ def private_element(
     stop: int,
     out: list[bytes],
 ) -> Piece:
-    """Private elements go, but for those that their creator's list calls safe (PS3.15 E.3.10)."""
+    """Rewrite a private element: remove it, unless the list of safe attributes of its creator names it.
+
+    Parameters
+    ----------
+    walk : WalkState
+    scope : Scope
+    privates : PrivateBlocks
+        Changed in place.
+    tag : int
+    vr : bytes
+        As written; empty in implicit VR.
+    start, stop : int
+        Where the value is in the buffer of ``walk``.
+    out : list of bytes
+        Receives the Private Creator when the first attribute of its block is kept.
+
+    Returns
+    -------
+    Piece
+    """
     group, number = tag >> 16, tag & 0xFFFF
     if 0x10 <= number <= 0xFF:
         name = bytes(walk.buf[start:stop]).decode("latin-1").strip(" \0")
         chunk = encode_element(walk.target, tag, b"LO", bytes(walk.buf[start:stop]))
+        # Written only once an attribute of the block is kept: a creator itself may identify a site.
         privates.creators.setdefault(group << 8 | number, (name, chunk))
         return b"", (), ()
     block = group << 8 | number >> 8
@@ -58,7 +82,7 @@ def private_element(
 
 
 def _has_form(read_as: bytes, written: bytes, multiplicity: str, value: bytes) -> bool:
-    """Whether bytes can be the numbers they are documented to be, and are no text in their place."""
+    """Whether the value may be the documented numbers, and is not text in their place."""
     size = NUMBER_SIZES.get(read_as)
     if size is None or not value:
         return True

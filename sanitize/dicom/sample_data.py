@@ -1,7 +1,7 @@
-"""Sample data outside the pixels must be as long as the attributes beside it say; the rest is cut.
+"""Sample data outside the pixel data, trimmed to the length that other attributes state.
 
-Look-up tables (PS3.3 C.11.1, C.7.6.3.1.6, C.7.9.2), waveforms (C.10.9), surfaces (C.27.1) and
-deformation grids (C.20.3). Data whose count is missing has none.
+Look-up tables (PS3.3 C.11.1, C.7.6.3.1.6, C.7.9.2), waveforms (C.10.9), surfaces (C.27.1) and deformation
+grids (C.20.3). Bytes beyond the stated length could hide anything; data without a stated length is removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _LUTS = {
     0x00281408: 0x00281407,
 }
 _SEGMENTED = {0x00281221: 0x00281101, 0x00281222: 0x00281102, 0x00281223: 0x00281103, 0x00281224: 0x00281101}
-"""Data of look-up tables, plain and in segments -> their descriptors: entries, first value, bits."""
+"""Look-up table data, plain and segmented -> descriptor: entries, first value, bits."""
+# Retired tables have descriptors of their own, which are not read: they are removed.
 _RETIRED = frozenset([0x00281200, 0x00281211, 0x00281212, 0x00281213])
 
 _WIDTHS = {_CHANNELS: 2, _SAMPLES: 4, _SAMPLE_BITS: 2, _POINTS: 4, _VECTORS: 4, _DIMENSIONS: 2, _GRID: 4}
@@ -30,15 +31,15 @@ _WIDTHS |= dict.fromkeys([*_LUTS.values(), *_SEGMENTED.values()], 2)
 _DISCRETE, _LINEAR, _INDIRECT = 0, 1, 2
 
 DATA = frozenset([*_LUTS, *_SEGMENTED, *_RETIRED, _WAVEFORM, _PADDING, _POINT_DATA, _VECTOR_DATA, _GRID_DATA])
-"""Attributes that ``trim_to_counts`` judges."""
+"""Attributes that ``trim_to_counts`` trims."""
 COUNTS = frozenset(_WIDTHS)
-"""Attributes that ``trim_to_counts`` judges them by, in the same data set or item."""
+"""Attributes of the same data set or item that state their length."""
 
 Counts = dict[int, tuple[int, ...]]
 
 
 def unsigned_numbers(tag: int, value: bytes, *, big: bool) -> tuple[int, ...]:
-    """The unsigned numbers of an attribute in ``COUNTS``."""
+    """Decode the unsigned numbers of an attribute in ``COUNTS``."""
     width, order = _WIDTHS[tag], "big" if big else "little"
     return tuple(
         int.from_bytes(value[at : at + width], order)  # type: ignore[arg-type]
@@ -47,14 +48,22 @@ def unsigned_numbers(tag: int, value: bytes, *, big: bool) -> tuple[int, ...]:
 
 
 def trim_to_counts(counts: Counts, tag: int, value: bytes, *, big: bool) -> bytes | None:
-    """As much of the value of ``tag`` as its counts cover; ``None`` where they are missing or do not fit.
+    """Trim the value of ``tag`` to its stated length; ``None`` if that is missing or inconsistent.
 
     Parameters
     ----------
     counts : dict
         ``unsigned_numbers`` of the attributes in ``COUNTS`` of the same data set or item.
+    tag : int
+        An attribute in ``DATA``.
+    value : bytes
     big : bool
         Whether words are big endian.
+
+    Returns
+    -------
+    bytes or None
+        Of even length.
     """
     if tag in _LUTS:
         return _table(counts.get(_LUTS[tag], ()), value, big=big)
@@ -75,18 +84,18 @@ _SIZES: Mapping[int, Callable[[Counts], int]] = {
     _VECTOR_DATA: lambda counts: 4 * _product(counts, _VECTORS, _DIMENSIONS),
     _GRID_DATA: lambda counts: 12 * _product(counts, _GRID),
 }
-"""Attribute -> its bytes: samples of a waveform, or three 32-bit floats a point."""
+"""Attribute -> its length in bytes: samples of a waveform, or three 32-bit floats per point."""
 
 
 def _entries(descriptor: tuple[int, ...]) -> tuple[int, int] | None:
-    """Number of entries (0 means 65536) and bits of each."""
+    """Number of entries (0 means 65536, PS3.3 C.7.6.3.1.5) and bits of each."""
     if len(descriptor) != 3 or not 1 <= descriptor[2] <= 16:
         return None
     return descriptor[0] or 1 << 16, descriptor[2]
 
 
 def _table(descriptor: tuple[int, ...], value: bytes, *, big: bool) -> bytes | None:
-    """Entries of up to 8 bits fill a byte each, or a word each whose high byte says nothing."""
+    """Trim a look-up table; entries of up to 8 bits have one byte each, or one word with an unused byte."""
     found = _entries(descriptor)
     if found is None:
         return None
@@ -94,13 +103,14 @@ def _table(descriptor: tuple[int, ...], value: bytes, *, big: bool) -> bytes | N
     words = value[: 2 * entries]
     if bits <= 8:
         high, low = (words[::2], words[1::2]) if big else (words[1::2], words[::2])
+        # The unused byte is zero or, by some writers, a copy; otherwise the table has one byte per entry.
         if len(words) < 2 * entries or (high.strip(b"\0") and high != low):
             return value[: entries + (entries & 1)]
     return words
 
 
 def _segments(descriptor: tuple[int, ...], value: bytes, *, big: bool) -> bytes | None:
-    """Segments of a table up to the one that makes its last entry (PS3.3 C.7.9.2)."""
+    """Trim a segmented table after the segment that produces its last entry (PS3.3 C.7.9.2)."""
     found = _entries(descriptor)
     if found is None:
         return None
@@ -114,7 +124,7 @@ def _segments(descriptor: tuple[int, ...], value: bytes, *, big: bool) -> bytes 
             return None
         code, length = words[at : at + 2]
         if code == _INDIRECT:
-            # copies of earlier segments, named by their place (two words) and number
+            # Indirect segment: number of segments to copy, and the offset of the first (two words).
             step, gives = 4, _copied(made, words[at + 2 : at + 4], length, width)
         else:
             step, gives = (2 + length if code == _DISCRETE else 3), length
@@ -126,7 +136,7 @@ def _segments(descriptor: tuple[int, ...], value: bytes, *, big: bool) -> bytes 
 
 
 def _copied(made: dict[int, int], place: list[int], count: int, width: int) -> int:
-    """How many entries ``count`` segments from the one at byte offset ``place`` on make."""
+    """Number of entries that ``count`` segments from byte offset ``place`` on produce."""
     if len(place) < 2:
         return 0
     offset = place[0] | place[1] << 8 * width

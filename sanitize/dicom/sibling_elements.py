@@ -1,4 +1,4 @@
-"""What the elements beside one say of it: codes, counts, places in a report's tree, planes of overlays."""
+"""Elements whose treatment depends on other elements: codes, counts, content items, overlay planes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,20 @@ HELD: Piece = (b"", (), ())
 
 
 def code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes, bytes]:
-    """Coding Scheme Designator and Code Meaning, which follow their Code Value (PS3.3 8.8)."""
+    """Read Coding Scheme Designator and Code Meaning, which follow their Code Value (PS3.3 8.8).
+
+    Parameters
+    ----------
+    buf : bytes or mmap
+    pos, end : int
+        End of the Code Value, and of the item at the latest.
+    source : Layout
+
+    Returns
+    -------
+    tuple of bytes
+        Encoded values; empty when absent.
+    """
     found = {SCHEME: b"", CODE_MEANING: b""}
     while pos < end:
         tag, _, length, start = read_element_header(buf, pos, end, source)
@@ -32,7 +45,7 @@ def code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes
 
 
 def trim_to_sibling_counts(walk: WalkState, tag: int, value: bytes, source: Layout) -> bytes | None:
-    """As much of a value as the attributes beside it count, where they do; ``None`` where they should."""
+    """Note a count, or trim sample data to its counts; ``None`` where counts are required and missing."""
     if tag in COUNTS:
         walk.counts[tag] = unsigned_numbers(tag, value, big=source.big)
     if tag not in DATA or not value:
@@ -42,7 +55,7 @@ def trim_to_sibling_counts(walk: WalkState, tag: int, value: bytes, source: Layo
 
 
 def collect_overlay(walk: WalkState, scope: Scope, tag: int, value: bytes) -> Piece:
-    """Hold back an element of a plane that the policy keeps; planes are judged as a whole at the end."""
+    """Collect an element of an overlay plane that the policy keeps; `put_planes` writes complete planes."""
     group = tag >> 16
     cleaned = walk.job.policy.dicom.options.clean_graphics
     if (
@@ -57,7 +70,10 @@ def collect_overlay(walk: WalkState, scope: Scope, tag: int, value: bytes) -> Pi
 
 
 def renumber_reference(walk: WalkState, value: bytes, *, big: bool) -> bytes | None:
-    """A reference to another content item, renumbered for the items that go; ``None`` when that one does."""
+    """Renumber a reference to another content item for removed items (PS3.3 C.17.3.2.5).
+
+    Returns ``None`` when the referenced item is removed.
+    """
     order, tree = ">" if big else "<", walk.tree
     tree.refers = True
     ordinals = tree.renumbered(unpack(f"{order}{len(value) // 4}I", value[: len(value) // 4 * 4]))
@@ -68,7 +84,7 @@ def renumber_reference(walk: WalkState, value: bytes, *, big: bool) -> bytes | N
 
 
 def content_item_exclusion(walk: WalkState, item: list[bytes], start: int, end: int, source: Layout) -> str:
-    """The rule by which the content item in hand goes as a whole, noted in the tree; empty when it stays."""
+    """Return the rule that removes the current content item, and note the removal; empty when it is kept."""
     kept, tree = walk.job.policy.dicom.options.retain_patient_characteristics, walk.tree
     concept = read_concept(walk.buf, start, end, source, walk.limits.depth)
     rule = exclusion_rule(concept, item, walk.target, ages_kept=kept)
