@@ -1,4 +1,4 @@
-"""The pixels' way through the object function when the policy cleans them (PS3.15 E.3.1)."""
+"""Clean Pixel Data (PS3.15 E.3.1): reading and blanking of the frames of a DICOM object."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LONGEST = 0xFFFFFFFE
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What made the object, as the source says: some devices always write into the same areas."""
+    """The device that created the object, as the source states; policies have fixed areas by device."""
 
     manufacturer: str
     model: str
@@ -53,7 +53,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class CleanedPixelData:
-    """The cleaned pixels, the transfer syntax they are in now, and what was done."""
+    """Cleaned pixels with their new transfer syntax, the number of blanked areas, and review items."""
 
     pixels: WrittenPixels
     syntax: TransferSyntax
@@ -62,13 +62,13 @@ class CleanedPixelData:
 
 
 class PixelCleaner:
-    """Reads and blanks the frames of objects by one policy. Models are loaded for the first frame read.
+    """Reads and blanks the frames of objects by one policy; loads its models with the first frame.
 
     Parameters
     ----------
     policy : Policy
     cleaner : TextCleaner
-        What tells identifying text from other text.
+        Decides which text identifies.
     """
 
     def __init__(self, policy: Policy, cleaner: TextCleaner) -> None:
@@ -87,26 +87,25 @@ class PixelCleaner:
         terms: KnownTerms,
         decisions: tuple[ReviewDecision, ...],
     ) -> CleanedPixelData:
-        """Blank burned-in text of one object and prove that none is left that identifies.
+        """Blank identifying burned-in text of one object and verify that none is left.
 
         Parameters
         ----------
-        container : Container
+        container : DicomFile
         out : list of bytes
             The rewritten elements; changed when the object has to be decompressed.
-        pixels : Pixels
-            As `write_pixels` made it.
+        pixels : WrittenPixels
+            As returned by `write_pixels`.
         geometry : Geometry
         device : Device
-        terms : Terms
-            What the patient and study are known to be called.
-        decisions : tuple of Decision
-            The review's.
+        terms : KnownTerms
+            Identifiers of the patient and study.
+        decisions : tuple of ReviewDecision
 
         Raises
         ------
-        Refused
-            As `burned_in.clean` does; ``pixels-too-large`` before anything is decoded.
+        Quarantined
+            As `clean_frames` does; ``pixels-too-large`` before anything is decoded.
         """
         layout, limits = container.syntax.layout, self._policy.dicom.limits
         geometry = _really(geometry, pixels.tag)
@@ -120,7 +119,7 @@ class PixelCleaner:
         )
         if not cleaned.regions:
             return CleanedPixelData(pixels, container.syntax, 0, cleaned.doubts)
-        put_element(out, layout, _ICON, None)  # where the policy keeps it, it still shows what is blanked
+        put_element(out, layout, _ICON, None)  # it would still show what is blanked
         if cleaned.frames:
             made, syntax = decompressed_pixels(out, pixels, geometry, cleaned, container.syntax), NATIVE
         else:
@@ -137,7 +136,7 @@ class PixelCleaner:
         terms: KnownTerms,
         decisions: tuple[ReviewDecision, ...],
     ) -> CleaningOptions:
-        """What the policy blanks in this object."""
+        """Options of the policy for this object."""
         rules = self._policy.pixels
         fixed = fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, geometry)
         if rules.mask == "outside-ultrasound-regions":
@@ -151,7 +150,7 @@ class PixelCleaner:
 
 
 def _really(geometry: Geometry, tag: int) -> Geometry:
-    """Float pixel data have cells of their own size, and one sample."""
+    """Geometry of float pixel data: fixed sample size, one sample per pixel (PS3.3 C.7.6.24, C.7.6.25)."""
     bits = {FLOAT_PIXEL_DATA: 32, DOUBLE_PIXEL_DATA: 64}.get(tag)
     if bits is None:
         return geometry
@@ -165,7 +164,25 @@ def decompressed_pixels(
     cleaned: CleanedFrames,
     syntax: TransferSyntax,
 ) -> WrittenPixels:
-    """Native pixel data, and the header that says so (PS3.5 8.2)."""
+    """Encode decompressed frames as native pixel data and change the header accordingly (PS3.5 8.2).
+
+    Parameters
+    ----------
+    out : list of bytes
+        The rewritten elements; changed in place.
+    pixels : WrittenPixels
+        The compressed pixel data.
+    geometry : Geometry
+    cleaned : CleanedFrames
+        The decompressed frames.
+    syntax : TransferSyntax
+        That of the source.
+
+    Raises
+    ------
+    Quarantined
+        ``pixels-too-large`` for the length field of native pixel data.
+    """
     layout = EXPLICIT_LITTLE
     put_element(
         out, layout, _PHOTOMETRIC, encode_element(layout, _PHOTOMETRIC, b"CS", cleaned.model.encode("ascii"))
@@ -174,6 +191,7 @@ def decompressed_pixels(
         put_element(out, layout, _PLANAR, _number(_PLANAR, 0))
     put_element(out, layout, _STORED, _number(_STORED, cleaned.precision))
     put_element(out, layout, _HIGH_BIT, _number(_HIGH_BIT, cleaned.precision - 1))
+    # Pixels remain lossy after decompression, and the attribute must say so (PS3.3 C.7.6.1.1.5).
     if syntax.uid in _DCT_SYNTAXES and not raw_value(out, layout, _LOSSY):
         put_element(out, layout, _LOSSY, encode_element(layout, _LOSSY, b"CS", b"01"))
     size = sum(len(frame) for frame in cleaned.frames)

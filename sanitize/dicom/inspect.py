@@ -112,7 +112,7 @@ def _scan(
     depth: int = 0,
     coded: Coded = None,
 ) -> int:
-    """Collect values from the data set at ``pos`` and return where it ended; nested ones have no ``plain``."""
+    """Collect values from the data set at ``pos`` and return where it ended (``plain``: top level only)."""
     concept: str | None = None
     while end - pos >= 8:
         tag, vr, length, start = read_element_header(buf, pos, end, layout)

@@ -1,4 +1,4 @@
-"""The object function for DICOM: bytes, context, policy and keys in; released pieces and record out."""
+"""Sanitizer for DICOM objects."""
 
 from __future__ import annotations
 
@@ -58,17 +58,19 @@ _TEXTS = {
 _MANUFACTURER, _MODEL, _DOCUMENT = 0x00080070, 0x00081090, 0x00420011
 _CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID}
 _CAPTURE |= {_MANUFACTURER, _MODEL, _DOCUMENT}
+# Pixel data of larger objects (bytes) is copied from the source instead of held in memory.
 _STREAM_FROM = 1 << 20
+# A walk is repeated for another SOP class, for missing UIDs and for removed content items.
 _MOST_WALKS = 8
 
 
 class _OtherSopClass(Exception):
-    """The data set names another SOP class than the one its rules were chosen by."""
+    """The data set states another SOP class than the one by which its rules were chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """One walk that came to its end: what was rewritten, up to where, under which SOP class."""
+    """A completed walk: its state, the rewritten elements, where the header ends, the SOP class."""
 
     walk: WalkState
     out: list[bytes]
@@ -77,7 +79,11 @@ class _Pass:
 
 
 class DicomSanitizer(Sanitizer[Buffer]):
-    """The object function for DICOM; see `Sanitizer`. Long pixel data is copied from the source, not held."""
+    """Sanitizer for DICOM objects; see `Sanitizer`.
+
+    Implements the Basic Application Level Confidentiality Profile (PS3.15 E.2) with the options of the policy
+    (E.3). Long pixel data is copied from the source instead of held in memory.
+    """
 
     kind = "dicom"
     nesting = "sequences"
@@ -101,6 +107,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         return self._release(container, context, streamed)
 
     def _subject_of(self, context: Context) -> SubjectState:
+        # Consecutive objects are often of one patient: they share the state and its cache.
         last, subject = self._context, self._subject
         if subject is None or last is None or not _same_subject(last, context):
             made = patient_pseudonym(self._keys, self._policy.pseudonyms, context.patient)
@@ -126,6 +133,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
             except _OtherSopClass as other:
                 sop_class = other.args[0]
                 continue
+            # References are written before all removals are known: the next walk renumbers by this one's.
             tree = ContentTree(frozenset(tree.dropped))
             if not done.walk.tree.settled():
                 continue
@@ -133,7 +141,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
             if not missing:
                 return self._finish(container, done, context, streamed)
             made.update(missing)
-        raise Quarantined("unsettled")
+        raise Quarantined("unsettled")  # fail closed: the result of the last walk may be inconsistent
 
     def _walk(
         self, container: DicomFile, job: ObjectState, sop_class: str, made: dict[int, str], tree: ContentTree
@@ -149,6 +157,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         job.replaced = frozenset(tag for tag, _ in inserts)
         out: list[bytes] = []
         whole = len(container.buf)
+        # A bound of the header protects the process: everything before the pixel data is held in memory.
         stop = min(whole, container.start + limits.header_bytes)
         try:
             scope = self._book.scope(sop_class)
@@ -165,7 +174,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         return _Pass(walk, out, end, sop_class)
 
     def _rebuild(self, done: _Pass, context: Context) -> RebuiltDocument:
-        """The object's PDF made anew and written into the rewritten data set."""
+        """Rebuild the object's PDF and write it into the rewritten data set."""
         from medsanitize.sanitize.dicom.encapsulated_pdf import put_document, rebuild_document
 
         walk = done.walk
@@ -180,7 +189,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         return made
 
     def _inserts(self, walk: WalkState, sop_class: str, made: dict[int, str]) -> list[tuple[int, Piece]]:
-        """Elements that this product writes itself, highest tag first."""
+        """Elements that the program writes itself, highest tag first."""
         layout, book = walk.target, self._book
         pseudonym = walk.job.subject.pseudonym.encode("ascii")
         scope = book.scope(sop_class)
@@ -199,7 +208,10 @@ class DicomSanitizer(Sanitizer[Buffer]):
         return [(tag, (chunk, (rule,), ())) for tag, chunk, rule in sorted(rows, reverse=True)]
 
     def _missing_uids(self, done: _Pass, context: Context, made: dict[int, str]) -> dict[int, str]:
-        """UIDs the object lacks, made from the key and the object; a missing study is no study."""
+        """UIDs that the object lacks, derived from the key and the object.
+
+        Objects without Study Instance UID therefore get one each: nothing shows that they belong together.
+        """
         scope = self._book.scope(done.sop_class)
         wanted = [_SOP, *(tag for tag in (_STUDY, _SERIES) if scope.belongs(tag))]
         return {
@@ -216,6 +228,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         geometry = read_geometry(walk)
         pixels = self._pixels(container, done, geometry, streamed)
         face = check_face(texts, bool(pixels.pieces), context.face, self._policy.pixels.faces)
+        # Faces first: text is then read and verified in the pixels as they are released.
         if face.cuts and geometry is not None:
             modality = texts["Modality"]
             cut = remove_face(container, done.end, out, pixels, geometry, self._policy, face.cuts, modality)
@@ -272,7 +285,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
     def _pixels(
         self, container: DicomFile, done: _Pass, geometry: Geometry | None, streamed: bool
     ) -> WrittenPixels:
-        """The pixel data, and proof that nothing but elements nobody keeps lies behind it."""
+        """Write the pixel data and check that only elements follow it, which are removed."""
         buf, layout, total = container.buf, container.syntax.layout, len(container.buf)
         pixels = write_pixels(buf, done.end, total, layout, container.syntax, geometry, streamed=streamed)
         if not pixels.pieces:
@@ -290,7 +303,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
             raise Quarantined("multi-valued-uid", tag_text(_SOP))
 
     def _pixel_check(self, texts: dict[str, str], has_pixels: bool) -> CheckResult:
-        """Whether the pixels are to be read; they count as ``passed`` once that is done."""
+        """Whether the pixels are read for text (``passed``), once `_clean_pixels` has verified them."""
         cleans = self._policy.dicom.options.clean_pixel_data
         if has_pixels and cleans and self._policy.pixels.look_at == "every-image":
             return CheckResult.PASSED
@@ -305,7 +318,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
     def _clean_pixels(
         self, container: DicomFile, done: _Pass, pixels: WrittenPixels, geometry: Geometry, context: Context
     ) -> CleanedPixelData:
-        """The pixels read for text and cleaned, and the header saying so."""
+        """Blank identifying text in the pixels, and state it in the header."""
         from medsanitize.sanitize.dicom.burned_in import Device
 
         walk, layout = done.walk, done.walk.target
@@ -321,7 +334,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         return step
 
     def _reads_pixels(self) -> PixelCleaner:
-        """What reads text in pictures; made, with its models, for the first object that needs it."""
+        """The reader of burned-in text, created with its models for the first object that needs it."""
         if self._pixel_cleaner is None:
             from medsanitize.sanitize.dicom.burned_in import PixelCleaner
 
@@ -335,7 +348,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         return plane_reader(self._policy, self._texts.cleaner, reader, terms)
 
     def _state_face(self, done: _Pass, face: FaceCheck, *, read: bool, cut: bool) -> None:
-        """Recognizable Visual Features says what was found, and the code that a face was cut off."""
+        """Write Recognizable Visual Features (0028,0302), and the method code if a face was removed."""
         layout = done.walk.target
         if face.features and self._book.scope(done.sop_class).belongs(deidentification_attributes.FEATURES):
             value = encode_element(
@@ -348,7 +361,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
             put_element(done.out, layout, deidentification_attributes.METHOD_CODES, codes)
 
     def _state_burned_in(self, done: _Pass, stated: str) -> None:
-        """Unchecked pixels at risk claim no NO: the attribute says YES or is absent."""
+        """Write Burned In Annotation (0028,0301) of unread pixels at risk: YES or absent, never NO."""
         layout = done.walk.target
         required = self._book.rule(self._book.scope(done.sop_class), _BURNED_IN).type == "1"
         yes = encode_element(layout, _BURNED_IN, b"CS", b"YES")
@@ -363,7 +376,7 @@ def _links(walk: WalkState) -> tuple[tuple[str, str], ...]:
 
 def _same_subject(last: Context, context: Context) -> bool:
     same = last.patient == context.patient and last.pseudonym == context.pseudonym
-    same = same and last.decisions == context.decisions  # they change what is remembered
+    same = same and last.decisions == context.decisions  # the cache contains their effects
     return same and (last.known is context.known or last.known == context.known)
 
 

@@ -1,9 +1,9 @@
-"""Content items of reports that say who the subject, observers and requesters are: they go as a whole.
+"""Removal of content items of structured reports that identify subject, observers and requesters.
 
-Concepts are those of PS3.16: subject (TID 1007), observers (TID 1002 to 1004), procedure and request
-(TID 1005), device and person participants (TID 1020, 1021). The attributes that hold the same facts
-outside reports have rows of their own in Table E.1-1. Items that refer to others by their place in the
-tree (PS3.3 C.17.3.2.5) are told the new places.
+See PS3.15 E.3.4 (Clean Structured Content). The concepts are those of PS3.16: subject (TID 1007), observers
+(TID 1002 to 1004), procedure and request (TID 1005), device and person participants (TID 1020, 1021).
+Attributes with the same facts outside reports have rows in Table E.1-1. Items that reference others by their
+position in the tree (PS3.3 C.17.3.2.5) are renumbered.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _RULES = {
     **dict.fromkeys(_OBSERVERS.split(), "X:observer-context"),
     **dict.fromkeys(_REQUEST.split(), "X:request-context"),
 }
+# The concepts are DCM codes of six digits; a match in the encoded item needs no parsing of nested codes.
 _CODE = re.compile(rb"(?<!\d)(1[12]\d{4})(?!\d)")
 _NUMBER = re.compile(rb"(?<![\d.])\d{2,}")
 _PLACES = re.compile(
@@ -42,14 +43,15 @@ _PLACES = re.compile(
     rb"|\b(?:address|telephone|phone number|fax|e-?mail)\b",
     re.IGNORECASE,
 )
+# Ages over 89 are identifiers: 45 CFR 164.514(b)(2)(i)(C).
 _OLDEST = 89
 
 ItemPath = tuple[int, ...]
-"""Ordinals from the root's 1 down: what a reference within a tree is made of."""
+"""Position of a content item: ordinals from the root's 1 down, as in Referenced Content Item Identifier."""
 
 
 def read_concept(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> bytes:
-    """The concept name of the source's item at ``pos``, as bytes; what has none has no name."""
+    """Return the encoded Concept Name Code Sequence of the source's item at ``pos``; empty when absent."""
     while pos < end:
         tag, vr, length, start = read_element_header(buf, pos, end, source)
         if tag > _CONCEPT_NAME or tag == ITEM_END:
@@ -62,11 +64,22 @@ def read_concept(buf: Buffer, pos: int, end: int, source: Layout, depth: int) ->
 
 
 def exclusion_rule(concept: bytes, item: list[bytes], layout: Layout, *, ages_kept: bool) -> str:
-    """The rule by which a content item goes; empty when it stays.
+    """Return the rule that removes a content item; empty when the item is kept.
 
-    ``concept`` is the source's concept name, ``item`` the rewritten item. An age stays where the policy
-    keeps ages and no number of the item is over 89. A name under any other concept stays as an item whose
-    value Table E.1-1 replaces: a report without the item would say something else.
+    Parameters
+    ----------
+    concept : bytes
+        Encoded concept name of the source's item.
+    item : list of bytes
+        Elements of the rewritten item.
+    layout : Layout
+    ages_kept : bool
+        Whether the policy keeps ages; an item with a number over 89 is removed nevertheless.
+
+    Notes
+    -----
+    A name under any other concept remains an item whose value Table E.1-1 replaces: removing the item would
+    change the meaning of the report.
     """
     chunks = {read_element_header(chunk, 0, len(chunk), layout)[0]: chunk for chunk in item}
     value_type = chunks.get(_VALUE_TYPE, b"")
@@ -82,9 +95,20 @@ def exclusion_rule(concept: bytes, item: list[bytes], layout: Layout, *, ages_ke
 
 @dataclass(slots=True)
 class ContentTree:
-    """Places in a report's tree: of the item in hand, of what this walk drops, and of what the last one did.
+    """Positions of the content items of a report during one walk.
 
-    ``dangling`` are items whose reference leads to a dropped one; they are dropped as well.
+    Attributes
+    ----------
+    before : frozenset of ItemPath
+        Items that the previous walk removed.
+    here : ItemPath
+        The current item.
+    dropped : set of ItemPath
+        Items that this walk removes.
+    dangling : set of ItemPath
+        Items with a reference to a removed one; they are removed as well.
+    refers : bool
+        Whether the report contains references.
     """
 
     before: frozenset[ItemPath] = frozenset()
@@ -94,11 +118,12 @@ class ContentTree:
     refers: bool = False
 
     def settled(self) -> bool:
-        """Whether the references written in this walk lead where they should."""
+        """Return whether the references written in this walk are correct."""
+        # They were renumbered for the removals of the previous walk, which must be those of this one.
         return not self.refers or self.before == self.dropped
 
     def renumbered(self, place: ItemPath) -> ItemPath | None:
-        """A place in the source's tree as a place in the released one; ``None`` when it was dropped."""
+        """Convert a position in the source's tree to one in the released tree; ``None`` if it was removed."""
         new: list[int] = []
         for depth, ordinal in enumerate(place):
             above = place[:depth]

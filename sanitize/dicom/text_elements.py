@@ -1,4 +1,7 @@
-"""Text elements: kept word by word, or whole where the standard or a maker gives the whole."""
+"""Cleaning of text elements (PS3.15 E.3.5, Clean Descriptors).
+
+Texts are cleaned word by word; defined terms of the standard and product names are kept as a whole.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,17 @@ _PRODUCTS = frozenset(
         "0016004F 00160050 00160051 00189004 00186031 00660031 00660036 00081091 00220030 300A0216"
     ).split()
 )
-"""Makers, models and software versions."""
+"""Attributes of manufacturers, models and software versions."""
 _LONGEST_SHOWN = 1000
 
+# Its defined terms also occur as names of persons.
 _ETHNIC_GROUP = 0x00102160
-"""Its terms are words that people are called by as well."""
 
 
 def clean_foreign_text(
     job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes
 ) -> Outcome:
-    """Text that does not belong to the SOP class: it stays only if nothing had to be cut."""
+    """Clean a text in an attribute outside the IOD: remove it unless it is clean as a whole."""
     kept = clean_text(job, rule, tag, vr, value)
     if kept[1] is value and not scope.strict:
         return kept
@@ -44,8 +47,22 @@ def clean_foreign_text(
 
 
 def clean_text(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """Clean a text as the policy says, value by value where the VR allows several."""
+    """Clean a text by the policy, value by value where the VR allows several.
+
+    Parameters
+    ----------
+    job : ObjectState
+        Receives a review item for each uncertain value.
+    rule : Rule
+    tag : int
+    vr, value : bytes
+
+    Returns
+    -------
+    Outcome
+    """
     text = charset.decode_text(value, job.charset)
+    # In ST, LT and UT a backslash is text, not a delimiter (PS3.5 6.2).
     parts = [text] if vr in SINGLE_TEXT_VRS else text.split("\\")
     ban = job.subject.ban
     terms = _terms_of(job, tag)
@@ -74,28 +91,30 @@ def clean_text(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) 
 
 
 def _is_product(job: ObjectState, action: str, text: str) -> bool:
-    """Whether a text names a maker, model or version; words that many institutions have say nothing
-    against it where the first layer looks for the institutions themselves.
-    """
+    """Whether a text is the name of a manufacturer, model or version."""
     ban = job.subject.ban
+    # "clean" searches for the institutions themselves, so that their generic words need no ban.
     if action == "clean":
         ban = replace(ban, words=ban.words - INSTITUTION_WORDS)
     return is_product(text, ban)
 
 
 def _doubt(job: ObjectState, tag: int, before: str, after: str) -> None:
-    """Note what a language model or a long cut did, for the holder's review."""
+    """Add a review item for a text that was cleaned with uncertainty."""
     shown = f"before: {before[:_LONGEST_SHOWN]}\nafter: {after[:_LONGEST_SHOWN]}"
     job.doubts.append(ReviewItem(text_location(job, tag, before), "free-text", shown))
 
 
 def text_location(job: ObjectState, tag: int, text: str) -> str:
-    """A text's place as a decision names it: one attribute may hold many texts, each decided by itself."""
+    """Return the location of a text for review: the tag and a keyed digest of the text.
+
+    One attribute may contain many texts, each with a decision of its own.
+    """
     return f"{tag_text(tag)} text {keyed_mac(job.keys.lookup, 'text', text)[:6].hex()}"
 
 
 def _terms_of(job: ObjectState, tag: int) -> Collection[str]:
-    """Whole texts that the standard itself gives an attribute; a meaning is given by its code."""
+    """Texts that the standard defines for an attribute; for a Code Meaning, those of its code."""
     if tag == CODE_MEANING:
         return known_code(*job.code) or () if job.code else ()
     if tag == _ETHNIC_GROUP:
@@ -104,7 +123,7 @@ def _terms_of(job: ObjectState, tag: int) -> Collection[str]:
 
 
 def clean_coded_string(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """CS: defined terms and enumerated values stay; anything else only word by word."""
+    """Clean a CS value: keep defined terms, enumerated values and vocabulary words."""
     text = charset.decode_text(value, b"").rstrip("\0")
     parts = text.split("\\")
     terms = defined_terms().get(tag, frozenset())
@@ -114,5 +133,6 @@ def clean_coded_string(job: ObjectState, rule: Rule, tag: int, vr: bytes, value:
         return vr, value, "K:unchanged", ()
     if not any(ok and part.strip() for part, ok in zip(parts, good, strict=True)):
         return remove_by_type(job, rule, tag, vr, value, "not-a-defined-term")
+    # A replacement keeps the position of the other values, which has a meaning (Image Type).
     kept = [part if ok else "OTHER" for part, ok in zip(parts, good, strict=True)]
     return vr, "\\".join(kept).encode("ascii", "ignore"), "C:not-a-defined-term", ()

@@ -1,4 +1,4 @@
-"""What the policy says of texts, compiled once: the action of each attribute, and the cleaner."""
+"""Text rules of a policy: the action for each attribute, and the text cleaner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class TextRules:
 
     Parameters
     ----------
-    rules : TextRules
+    rules : TextSection
+        The ``text`` section of the policy.
     """
 
     def __init__(self, rules: TextSection) -> None:
@@ -25,13 +26,14 @@ class TextRules:
 
     @cached_property
     def cleaner(self) -> TextCleaner:
-        """The cleaner, with its hundred patterns, made when a text first needs it."""
+        """The text cleaner."""
+        # On demand: it compiles many patterns.
         from medsanitize.sanitize.text.cleaner import TextCleaner
 
         return TextCleaner(self._rules)
 
     def action(self, tag: int) -> TextAction:
-        """What happens to texts of ``tag``: the narrowest mask of the policy decides."""
+        """Return the action for texts of ``tag``; the mask with the fewest wildcards decides."""
         found = self._actions.get(tag)
         if found is None:
             text = f"{tag:08x}"

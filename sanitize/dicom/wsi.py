@@ -1,4 +1,4 @@
-"""DICOM whole-slide images: what shows the label or the whole glass is no tissue, and goes by the policy."""
+"""DICOM whole-slide images: exclusion of images of the label or the whole slide."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ _SMALL = "THUMBNAIL"
 
 
 def exclude_non_tissue(texts: Mapping[str, str], rules: WholeSlides) -> None:
-    """Leave out what of a slide is no tissue (PS3.3 C.8.12.4.1.1, value 3 of Image Type).
+    """Exclude images of a slide that do not show tissue (PS3.3 C.8.12.4.1.1, value 3 of Image Type).
 
     Parameters
     ----------
     texts : mapping
-        The texts of SOPClassUID, ImageType and SpecimenLabelInImage.
+        Texts of SOPClassUID, ImageType and SpecimenLabelInImage.
+    rules : WholeSlides
+        Section of the policy.
 
     Raises
     ------
-    Dropped
-        ``slide-picture`` for labels, overviews and unwanted thumbnails; ``slide`` where slides are left out.
-    Refused
-        ``slide``; ``slide-picture-unknown`` for what does not say which picture it is.
+    Excluded
+        ``slide-picture`` for label, overview and localizer images and unwanted thumbnails; ``slide`` if the
+        policy drops slides.
+    Quarantined
+        ``slide`` if the policy quarantines slides; ``slide-picture-unknown`` if the object does not state
+        which image it is.
     """
     if texts.get("SOPClassUID") != WHOLE_SLIDE:
         return
@@ -45,12 +49,12 @@ def exclude_non_tissue(texts: Mapping[str, str], rules: WholeSlides) -> None:
 
 
 def is_tissue(texts: Mapping[str, str]) -> bool:
-    """Whether an object is a slide's tissue, which no scanner writes into, by its own words."""
+    """Return whether an object states that it is a tissue image, into which no scanner writes text."""
     return texts.get("SOPClassUID") == WHOLE_SLIDE and _kind(texts) in (_TISSUE, _SMALL)
 
 
 def _kind(texts: Mapping[str, str]) -> str:
-    """Which picture it is; without an Image Type, tissue if it says that no label is in it."""
+    """Value 3 of Image Type; without Image Type, tissue if the object states that it shows no label."""
     kinds = [part.strip().upper() for part in texts.get("ImageType", "").split("\\")]
     if not any(kinds) and texts.get("SpecimenLabelInImage", "").strip().upper() == "NO":
         return _TISSUE
