@@ -1,1 +1,1 @@
-"""Where sources are read from: local disk, object stores and web servers, behind one small protocol."""
+"""Readers and upload targets for local disk, object stores, web servers and PACS, behind one protocol."""

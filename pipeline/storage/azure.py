@@ -1,8 +1,8 @@
-"""Folders of Azure Blob Storage, listed through the client that adlfs holds.
+"""Listing of Azure Blob Storage folders through the Azure client that adlfs holds.
 
-adlfs lists all that begins as a folder's name does and picks by the count of slashes: names with two slashes
-or below a folder whose name ends in a space are missing there, and an object that has a folder's name, or
-marks it, hides all that lies below.
+adlfs lists by name prefix and filters by the number of slashes. It therefore misses names with two
+consecutive slashes and names below a folder whose name ends in a space, and an object with the name of a
+folder hides everything below that folder.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ _Info = dict[str, Any]
 
 
 def list_folder(store: FileSystem, address: str) -> list[_Info]:
-    """What lies directly below a folder, or the one object at an address, as `entries_of` takes it.
+    """List a folder, or the one object at an address, in the form that ``entries_of`` takes.
 
-    Names are those of the service, folders with the slash at their end. An object without bytes whose
-    metadata call it a folder, as accounts with a hierarchical namespace make them, is a folder.
+    Folder names end in a slash, as the service returns them. An empty object whose metadata marks it as a
+    folder (accounts with a hierarchical namespace create these) is a folder.
 
     Parameters
     ----------
     store : FileSystem
-        adlfs's, with what it raises.
+        The adlfs file system and its exceptions.
     address : str
-        ``abfs://container/folder``, without a slash at the end.
+        ``abfs://container/folder``, without a trailing slash.
 
     Raises
     ------
     ObjectNotFound
-        There is no such folder or object; or not even the container.
+        The folder, object or container does not exist.
     UnexpectedResponse
-        The service refuses to list there.
+        The service refuses to list this address.
     EnvironmentFailure
-        The service cannot be reached, lets nobody in, or answers with something else than a list.
+        The service is unreachable, denies access, or does not answer with a listing.
     """
     container, _, path = address.partition("://")[2].partition("/")
     if not path:
         return _below(store, container, "")
     try:
         listed, refusal = _below(store, container, path + "/"), None
-    except UnexpectedResponse as odd:  # a hierarchical namespace does so below a file
+    except UnexpectedResponse as odd:  # a hierarchical namespace answers so below a file
         listed, refusal = [], odd
     if listed:
         return listed
@@ -61,8 +61,9 @@ def list_folder(store: FileSystem, address: str) -> list[_Info]:
 
 
 def _below(store: FileSystem, container: str, prefix: str) -> list[_Info]:
-    """Every page of a list; one that fails is asked for again alone. A page may be empty and not the last."""
+    """Collect all pages of a listing; a page that fails is requested again by itself."""
     listed, marker = _asked(store, _page, container, prefix, None)
+    # The marker decides, not the number of items: an empty page may be followed by others.
     while marker:
         page, marker = _asked(store, _page, container, prefix, marker)
         listed += page
@@ -70,7 +71,7 @@ def _below(store: FileSystem, container: str, prefix: str) -> list[_Info]:
 
 
 def _asked(store: FileSystem, ask: Callable[..., Awaitable[Result]], *what: str | None) -> Result:
-    """The answer to one request, made in the loop in which fsspec makes its own."""
+    """Run one request with retries, in fsspec's own event loop."""
     from fsspec.asyn import sync
 
     call: Callable[[], Result] = partial(sync, store.fs.loop, ask, store.fs, *what)
@@ -84,7 +85,7 @@ async def _page(fs: Any, container: str, prefix: str, marker: str | None) -> tup
         )
         try:
             items = [_info(item, container) async for item in await anext(pages)]
-        except (AttributeError, TypeError, ValueError) as failure:  # what the client makes of another page
+        except (AttributeError, TypeError, ValueError) as failure:  # the client fails so on a malformed page
             raise OSError from failure
     if pages.container != container:
         raise OSError
@@ -97,7 +98,7 @@ async def _head(fs: Any, container: str, path: str) -> _Info:
 
 
 def _info(item: Any, container: str) -> _Info:
-    """One blob, or one beginning of names up to a slash, which has no size."""
+    """Describe a blob or a name prefix; a prefix has no size."""
     name = f"{container}/{item.name}"
     if not hasattr(item, "size") or _marks_folder(item):
         return {"name": name, "type": "directory"}
@@ -106,7 +107,8 @@ def _info(item: Any, container: str) -> _Info:
 
 
 def _marks_folder(blob: Any) -> bool:
-    """A mark that holds something is an object; of one whose name ends in a slash, the name says enough."""
+    """Report whether a blob is an empty folder marker."""
     said = {name.lower(): value for name, value in (blob.metadata or {}).items()}
+    # A marker with content is an object; a name that ends in a slash is recognized elsewhere.
     empty = not blob.size and not blob.name.endswith("/")
     return empty and "true" in (said.get("hdi_isfolder"), said.get("is_directory"))

@@ -1,4 +1,4 @@
-"""Whether a store lists the files of a release and nothing else: two lists in one order, never held whole."""
+"""Comparison of a store's listing with the files of a release, as two ordered streams."""
 
 from __future__ import annotations
 
@@ -17,31 +17,30 @@ from medsanitize.release import layout
 from medsanitize.release.checksums import walk_files
 
 PAGE: Final = 1000
-"""Names that S3 is asked for at once, and the most it gives."""
+"""Keys per S3 listing request; the service returns no more."""
 _Listed = Iterator[tuple[str, int]]
 
 
 def lists_exactly(address: str, release: Path, check: Callable[[], None]) -> bool:
-    """Whether a place in a store holds the files of a release, RELEASE.json aside, by names and sizes.
+    """Report whether a store holds exactly the files of a release, by name and size, except RELEASE.json.
 
-    S3 lists a thousand names by one request, whatever folders they lie in; other stores are asked folder by
-    folder.
+    S3 lists up to 1,000 keys of all folders per request; other stores are listed folder by folder.
 
     Parameters
     ----------
     address : str
-        The place, without a slash at the end.
+        Address of the release in the store, without a trailing slash.
     release : Path
         The release folder.
     check : callable
-        Called between two requests; may raise.
+        Called between requests; may raise to cancel.
 
     Raises
     ------
-    Absent
-        There is no such place.
+    ObjectNotFound
+        The address does not exist.
     EnvironmentFailure
-        The store cannot be reached, or lets nobody in.
+        The store is unreachable or denies access.
     """
     if address.startswith("s3://"):
         there, stated = _keys(address, check), _in_order_of_keys(release)
@@ -57,7 +56,7 @@ def _without_root(listed: _Listed) -> _Listed:
 
 
 def _keys(address: str, check: Callable[[], None]) -> _Listed:
-    """Name and size of every object below a place, in the byte order of whole names."""
+    """Yield name and size of every object below an address, in the byte order of whole keys."""
     store = file_system("s3")
     bucket, folder, _ = store.fs.split_path(address)
     below = f"{folder}/" if folder else ""
@@ -66,7 +65,7 @@ def _keys(address: str, check: Callable[[], None]) -> _Listed:
         check()
         page = with_retries_small(partial(store.fs.call_s3, "list_objects_v2", **asked), store.failures)
         for one in page.get("Contents", ()):
-            if one["Size"] or not one["Key"].endswith("/"):  # the empty objects that mark folders are nothing
+            if one["Size"] or not one["Key"].endswith("/"):  # skip empty folder markers
                 yield one["Key"].removeprefix(below), one["Size"]
         if not page.get("IsTruncated"):
             return
@@ -74,7 +73,10 @@ def _keys(address: str, check: Callable[[], None]) -> _Listed:
 
 
 def _in_order_of_keys(release: Path, under: str = "") -> _Listed:
-    """Path and size of every file below a folder, in the byte order of whole paths; -1 of what is none."""
+    """Yield path and size of every file below a folder, in the byte order of whole paths.
+
+    Anything but a regular file, and an empty folder, has size -1, which no object can equal.
+    """
     with os.scandir(release / under) as entries:
         names = sorted(_as_key(entry) for entry in entries)
     if under and not names:

@@ -1,4 +1,4 @@
-"""What a store's listing says, in one form for all stores."""
+"""Folder listings of all stores in one common form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ _TIMES: Final = ("LastModified", "updated", "last_modified", "Last-Modified")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Entry:
-    """One thing in a folder: its name, and as an address writes it; ``file``, ``folder`` or ``unlisted``."""
+    """One entry of a folder.
+
+    ``name`` is the plain name, ``quoted`` the name as written in an address; ``sort`` is ``file``, ``folder``
+    or ``unlisted``.
+    """
 
     name: bytes
     quoted: bytes
@@ -31,17 +35,24 @@ class Entry:
 
 
 def entries_of(listed: Sequence[Mapping[str, Any]], folder: str) -> list[Entry]:
-    """What a store's listing says of a folder, in the byte order of names, nothing of it left out.
+    """Convert a store's listing of a folder to entries, in the byte order of names.
 
-    Names that an address cannot say (empty ones, and those that end in a slash) become ``unlisted``; the
-    empty objects with which stores mark folders are nothing.
+    Nothing is skipped silently: names that an address cannot express (empty, or ending in a slash) become
+    ``unlisted``. Only the empty objects with which stores mark folders are ignored.
+
+    Parameters
+    ----------
+    listed : sequence of mapping
+        The listing as fsspec returns it.
+    folder : str
+        Path of the folder as the listing writes it, without a trailing slash.
     """
     entries: dict[tuple[bytes, str], Entry] = {}
     for info in listed:
         full, is_folder = str(info["name"]), info["type"] == "directory"
         if full == folder and not is_folder:
             return [Entry(b"", b"", "file", size_of(info), version_of(info))]
-        if full == folder:  # its mark, as gcsfs gives it
+        if full == folder:  # the folder's own marker object, as gcsfs returns it
             continue
         rest = full.removeprefix(folder + "/")
         if not rest and not is_folder and not size_of(info):
@@ -56,20 +67,22 @@ def entries_of(listed: Sequence[Mapping[str, Any]], folder: str) -> list[Entry]:
 def entry_named(
     name: bytes, quoted: bytes, size: int = 0, version: Version = NOTHING, *, is_folder: bool
 ) -> Entry:
-    """An entry of a listing; a name that leads elsewhere, or that an address cannot say, is ``unlisted``."""
+    """Create an entry; names that point elsewhere or that an address cannot express become ``unlisted``."""
+    # Joined to a folder, such a name would be a path outside it; fail closed.
     if name in (b"", b".", b"..") or b"/" in name or 0 in name:
         return Entry(name, quoted, "unlisted")
     return Entry(name, quoted, "folder" if is_folder else "file", size, version)
 
 
 def size_of(info: Mapping[str, Any]) -> int:
-    """The stated size in bytes; 0 where none is stated."""
+    """Return the size in bytes that the listing states, or 0."""
     size = info.get("size")
     return size if isinstance(size, int) else 0
 
 
 def version_of(info: Mapping[str, Any]) -> Version:
-    """What is stated of an object and changes with it: a digest of its mark, and its time in ns."""
+    """Return a digest of the ETag or generation, the modification time in ns, and 0."""
+    # Web servers may send the same ETag as weak (W/) or strong from one request to the next.
     mark = next((str(info[name]) for name in _MARKS if info.get(name)), "").removeprefix("W/").strip('"')
     number = int.from_bytes(sha256(mark.encode()).digest()[:8], "big") if mark else 0
     when = next((info[name] for name in _TIMES if info.get(name)), None)
@@ -77,10 +90,11 @@ def version_of(info: Mapping[str, Any]) -> Version:
 
 
 def _seconds(when: object) -> int:
-    """Whole seconds since 1970: a listing may state parts of a second that the object's own head does not."""
+    """Convert to whole seconds since 1970."""
     try:
         if isinstance(when, str):
             stated = datetime.fromisoformat(when) if when[:1].isdigit() else parsedate_to_datetime(when)
+            # Whole seconds only: a listing may state fractions that the object's own headers omit.
             return int(stated.timestamp())
         return int(when.timestamp()) if isinstance(when, datetime) else 0
     except (ValueError, TypeError, OverflowError):

@@ -1,4 +1,4 @@
-"""The file systems of fsspec as they are used here: nothing remembered, nothing logged, few tries."""
+"""fsspec file systems without caches, without logging and without the libraries' own retries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CONNECT_SECONDS: Final = 10
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileSystem:
-    """A file system and what its library raises."""
+    """An fsspec file system and the exceptions that its library raises."""
 
     fs: Any
     failures: tuple[type[BaseException], ...]
@@ -39,18 +39,20 @@ class FileSystem:
 
 @cache
 def file_system(scheme: str) -> FileSystem:
-    """The client of all stores of a kind; credentials and endpoints come from the environment.
+    """Return the client for all stores of one scheme.
 
-    Trying again is `patience`'s business, so the libraries try as seldom as they can.
+    Credentials and endpoints come from the environment. Retries are the task of ``storage.retry``, so the
+    libraries' own retries are set to the minimum.
     """
     silence()
     return _OPENERS[scheme]()
 
 
 def silence() -> None:
-    """Libraries name objects in what they log, and names of objects identify patients."""
+    """Turn off the libraries' logging: object names appear in it, and they can identify patients."""
     for name in _LOGGERS:
         logger = logging.getLogger(name)
+        # Libraries may attach handlers of their own on import (S3FS_LOGGING_LEVEL).
         logger.handlers.clear()
         logger.setLevel(logging.CRITICAL + 1)
         logger.propagate = False
@@ -72,7 +74,7 @@ def _s3() -> FileSystem:
         },
     )
     fs.retries = 1
-    silence()  # the library sets its logger up when it is imported
+    silence()  # importing the library sets up its logger again
     return FileSystem(fs, (OSError, BotoCoreError, ClientError, aiohttp.ClientError))
 
 
@@ -98,7 +100,7 @@ def _abfs() -> FileSystem:
         connection_timeout=_CONNECT_SECONDS,
         read_timeout=SILENCE,
     )
-    fs.service_client._config.retry_policy.total_retries = 0  # adlfs takes no option for it
+    fs.service_client._config.retry_policy.total_retries = 0  # adlfs has no option for this
     silence()
     return FileSystem(fs, (OSError, AzureError))
 
@@ -108,12 +110,12 @@ def _http() -> FileSystem:
     from fsspec.implementations.http import HTTPFileSystem
 
     class Request(aiohttp.ClientRequest):
-        """A request that carries credentials of ~/.netrc over TLS alone."""
+        """A request that sends credentials from ~/.netrc only over TLS."""
 
         def __init__(self, method: str, url: Any, *, auth: Any = None, **more: Any) -> None:
             if url.scheme != "https":
                 auth = None
-                if "trust_env" in more:  # older versions look there themselves
+                if "trust_env" in more:  # older aiohttp versions read ~/.netrc in the request itself
                     more["trust_env"] = False
             super().__init__(method, url, auth=auth, **more)
 
@@ -134,9 +136,9 @@ def _http() -> FileSystem:
 
 
 def _staying() -> Any:
-    """Follow a redirect from a name to the same with a slash, and no other: it could lead anywhere.
+    """Allow a redirect only from a name to the same name with a slash; others could lead anywhere.
 
-    What else redirects is refused as an answer of its status is, before the other place is asked.
+    Any other redirect is reported as a response with its status, before the target is contacted.
     """
     import aiohttp
     from yarl import URL

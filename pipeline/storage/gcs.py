@@ -1,4 +1,4 @@
-"""Google Cloud Storage as gcsfs speaks to it, with a status for every refusal."""
+"""Google Cloud Storage through gcsfs, with an HTTP status for every failure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from gcsfs.core import GCSFileSystem
 from gcsfs.retry import HttpError
 
 SESSION: Final = "upload_id="
-"""In the address of an upload; in all others names are quoted, and hold no ``=``."""
+"""Marks the address of an upload; in all other addresses names are quoted and contain no ``=``."""
 GONE: Final = 410
 
 _UNKNOWN: Final = 500
-"""In place of the status that is lost: it may have been one that passes."""
+"""Stands for a status that gcsfs discards; a retryable one, because the lost one may have been."""
 
 
 class Gcs(GCSFileSystem):  # type: ignore[misc]  # gcsfs has no types
-    """The file system of gcsfs that asks by HTTP alone; its other one asks by gRPC too, whatever the address.
+    """The gcsfs file system restricted to HTTP.
 
-    Of an answer that speaks of something invalid the library keeps no status and raises ValueError, which a
-    mistake in a program is too. An upload of which that is said is not there any more.
+    gcsfs's extended file system also uses gRPC, whatever the configured endpoint. For an answer that contains
+    "invalid", gcsfs drops the status and raises ValueError, as a programming error would; this class restores
+    a status.
     """
 
     async def _request(self, *asked: Any, **more: Any) -> Any:
@@ -28,4 +29,5 @@ class Gcs(GCSFileSystem):  # type: ignore[misc]  # gcsfs has no types
         except ValueError as refusal:
             if not str(refusal).startswith("Bad Request: "):
                 raise
+            # "Invalid" about an upload means that the upload no longer exists.
             raise HttpError({"code": GONE if SESSION in str(refusal) else _UNKNOWN}) from None

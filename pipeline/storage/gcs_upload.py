@@ -1,6 +1,7 @@
-"""Files on their way into GCS: an upload that was lost is told from a bucket that is not there.
+"""Resumable uploads to Google Cloud Storage.
 
-Of both the store says 404. What gcsfs raises tells what was asked for: an upload has an address of its own.
+The store answers 404 both to an expired upload and to a missing bucket. gcsfs quotes the requested address,
+and only uploads have an upload address.
 """
 
 from __future__ import annotations
@@ -14,31 +15,31 @@ from medsanitize.pipeline.storage.retry import UploadExpired, chain_of, status_o
 
 
 def upload_resumable(path: Path, url: str, part: int, metadata: Mapping[str, str], *, mode: str) -> None:
-    """Put one file, in parts of so many bytes where it is large.
+    """Upload one file, in parts if it is large.
 
     Parameters
     ----------
     path : Path
         The file.
     url : str
-        Where it goes: ``gs://bucket/key``.
+        Destination, ``gs://bucket/key``.
     part : int
-        Bytes of every part but the last.
+        Size of each part but the last, in bytes.
     metadata : mapping
-        What is stored with it.
+        Metadata stored with the object.
     mode : str
         ``create`` or ``overwrite``.
 
     Raises
     ------
-    There
-        An object of this name is there already.
+    ObjectExists
+        An object of this name already exists.
     UploadExpired
-        The store knows nothing of the upload any more.
-    Absent, Odd
-        There is no such bucket; or the store refuses what it is sent.
+        The store no longer knows the upload.
+    ObjectNotFound, UnexpectedResponse
+        The bucket does not exist, or the store rejects the data.
     EnvironmentFailure
-        The store cannot be reached, or lets nobody in.
+        The store is unreachable or denies access.
     """
     store = file_system("gs")
 
@@ -54,7 +55,7 @@ def upload_resumable(path: Path, url: str, part: int, metadata: Mapping[str, str
 
 
 def _is_lost(failure: BaseException) -> bool:
-    """Whether it is an upload that is not there: 404 names its address, and 410 is said of nothing else."""
+    """Report whether an upload has expired: a 404 that quotes an upload address, or any 410."""
     return any(
         (isinstance(one, FileNotFoundError) and SESSION in str(one)) or status_of(one) == GONE
         for one in chain_of(failure)

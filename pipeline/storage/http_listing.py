@@ -1,7 +1,7 @@
-"""What a web server's listing of a folder says: the links of a page, nothing that may be an entry left out.
+"""Folder listings of web servers, read from the links of an HTML page.
 
-A page is a listing because it links to something in its folder; servers also answer with pages to sign in, or
-that they are being repaired, and say that all is well.
+A page counts as a listing only if it links to an entry of its own folder: servers also answer 200 with
+sign-in or maintenance pages.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ from medsanitize.pipeline.storage.retry import UnexpectedResponse
 
 _ELSEWHERE: Final = ("data:", "javascript:", "mailto:", "tel:")
 _SORTING: Final = frozenset(["C", "O", "order", "sort"])
-"""What listings of Apache, nginx and Caddy call the ways to sort them."""
+"""Query parameters with which Apache, nginx and Caddy sort listings."""
 
 
 def entries_of_page(page: bytes, folder: str) -> list[Entry]:
-    """What a listing says of a folder, in the byte order of names.
+    """Convert an HTML listing of a folder to entries, in the byte order of names.
 
-    Links that lead out of the folder and those that sort the listing are nothing; whatever else names
-    something below it in a way that cannot be followed (with a query, under another scheme, port or
-    spelling) becomes ``unlisted``.
+    Links out of the folder and links that sort the listing are ignored. A link to something below the folder
+    that cannot be followed (with a query, or with another scheme, port or spelling) becomes ``unlisted``.
 
     Parameters
     ----------
     page : bytes
-        What the server answered with.
+        Body of the response.
     folder : str
-        Its address, without the slash at the end.
+        Address of the folder, without a trailing slash.
 
     Raises
     ------
     UnexpectedResponse
-        No link of the page names a file or a folder of its own.
+        No link of the page names a file or folder below the address.
     """
     base = urlsplit(folder + "/")
     entries: dict[tuple[bytes, str], Entry] = {}
@@ -53,7 +52,7 @@ def _links_of(page: str) -> list[str]:
     try:
         links.feed(page)
         links.close()
-    except AssertionError:  # what the parser makes of some that is no HTML
+    except AssertionError:  # html.parser raises it on some malformed input
         raise UnexpectedResponse from None
     return links.found
 
@@ -76,7 +75,7 @@ def _entry(link: str, base: SplitResult) -> Entry | None:
         same_origin = _origin(target) == _origin(base)
     except ValueError:
         return _unlisted(link)
-    if not target.netloc:  # of a name with a colon, what stands before it looks like a scheme
+    if not target.netloc:  # in a name with a colon, the part before it parses as a scheme
         return _unlisted(link)
     if target.hostname != base.hostname:
         return None

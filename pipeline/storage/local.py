@@ -1,7 +1,7 @@
-"""Sources on local disk: sorted walk, links left alone, nothing but regular files ever opened.
+"""Sources on local disk: sorted walk, links not followed, only regular files opened.
 
-A folder of the inputs may be a mount, which can be lost while a run is at work. So a source that cannot be
-read is to blame only where the inputs are still what they were.
+An input folder may be a mount that is lost during a run. A read error is attributed to a source only while
+the inputs are unchanged.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, group_s
 from medsanitize.release.atomic_io import AWAY, storage_errors
 
 _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
-"""What a machine says that is short of something; no single file is to blame."""
+"""Errors of a machine that is short of resources; not the fault of a single file."""
 _NOT_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
-"""What is said where no regular file of a name is."""
+"""Errors that mean that no regular file of that name exists."""
 _ENTRIES: Final = 8
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """O_NONBLOCK: should a file be a FIFO, or have become one, opening it must not wait."""
 
 
-# -- what the inputs are known by ---------------------------------------------------------
+# -- identity of the inputs ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Root:
-    """A local input: its path and inode, and some names in it with theirs; ``empty``: a folder with none."""
+    """Identity of a local input: its path and inode, with the inodes of some of its entries.
+
+    ``empty`` is set for a folder without entries.
+    """
 
     path: bytes
     inode: int
@@ -50,19 +53,19 @@ _held: tuple[Root, ...] = ()
 
 
 def local_root(path: bytes) -> Root:
-    """A local input as it is now.
+    """Record the current identity of a local input.
 
     Raises
     ------
     EnvironmentFailure
-        It cannot be reached.
+        The input is unreachable.
     """
     names = []
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
             with os.scandir(path) as found:
-                # Every ext4 has this folder, with one and the same inode.
+                # Every ext4 file system has this folder, always with the same inode.
                 names = [one.name for one in islice(found, _ENTRIES) if one.name != b"lost+found"]
     except OSError:
         raise input_unreachable() from None
@@ -72,11 +75,12 @@ def local_root(path: bytes) -> Root:
 
 
 def require_not_empty(roots: Sequence[Root]) -> None:
-    """Make sure that no input is an empty folder, as a place is where nothing is mounted.
+    """Reject empty input folders: a mount point without its mount is empty.
 
     Raises
     ------
     EnvironmentFailure
+        An input is an empty folder.
     """
     if any(root.empty for root in roots):
         raise EnvironmentFailure(
@@ -86,10 +90,10 @@ def require_not_empty(roots: Sequence[Root]) -> None:
 
 
 def is_unchanged(root: Root) -> bool:
-    """Whether an input is still what it was.
+    """Report whether an input is still the one that was recorded.
 
-    The inode of a root says little where every file system begins with the same, so one of its entries must
-    be the same, too; more is not asked, since an entry may have been replaced.
+    The root's inode alone is weak evidence because many file systems number theirs alike, so one entry must
+    match as well. One is enough, since entries may have been replaced.
     """
     try:
         same = os.stat(root.path).st_ino == root.inode
@@ -101,14 +105,14 @@ def is_unchanged(root: Root) -> bool:
 
 
 def pin_inputs(roots: Sequence[Root]) -> None:
-    """Hold what this process reads from now on to the inputs as they were."""
+    """Require from now on that the inputs this process reads are the recorded ones."""
     global _held
     _held = tuple(roots)
 
 
 @contextmanager
 def pinned_inputs(roots: Sequence[Root]) -> Iterator[None]:
-    """Hold what this process reads meanwhile to the inputs as they were taken."""
+    """Require within a context that the inputs this process reads are the recorded ones."""
     pin_inputs(roots)
     try:
         yield
@@ -117,11 +121,12 @@ def pinned_inputs(roots: Sequence[Root]) -> Iterator[None]:
 
 
 def require_pinned() -> None:
-    """Make sure that the inputs are what they were, before a source is to blame.
+    """Check that the inputs are unchanged, before a failure is attributed to a source.
 
     Raises
     ------
     EnvironmentFailure
+        An input is unreachable or has changed.
     """
     _require_same(_held)
 
@@ -132,7 +137,7 @@ def _require_same(roots: Sequence[Root]) -> None:
 
 
 def input_unreachable() -> EnvironmentFailure:
-    """What is said where an input is not there, or not what it was."""
+    """Return the error for an input that is unreachable or has changed."""
     return EnvironmentFailure(
         "An input cannot be reached, or is not what it was when the run began",
         "See that it is mounted and may be read, then run the same command again",
@@ -147,7 +152,7 @@ def _inode(path: bytes) -> int | None:
 
 
 def _require_own(failure: OSError) -> None:
-    """Make sure that a failure is that of a single file, and none of the machine or of what is mounted."""
+    """Raise EnvironmentFailure for a failure of the machine or the mount instead of a single file."""
     if failure.errno in AWAY | _SHORT:
         with storage_errors():
             raise failure
@@ -157,10 +162,10 @@ def _require_own(failure: OSError) -> None:
 
 
 class LocalReader:
-    """The disks of this machine."""
+    """Reader for local disks."""
 
     def walk(self, root: bytes) -> Iterator[SourceEntry]:
-        """Yield everything below a folder, or a file alone; an input that is held must be what it was."""
+        """Yield every entry below a folder, or a single file; a pinned input must be unchanged."""
         path = os.path.realpath(root)
         taken = next((one for one in _held if one.path == root), None) or local_root(path)
         require_not_empty((taken,))
@@ -170,7 +175,7 @@ class LocalReader:
 
     @contextmanager
     def opened(self, path: bytes) -> Iterator[OpenedSource]:
-        """Give a file's content, mapped when it is large."""
+        """Provide a file's content, memory-mapped if it is large."""
         descriptor = _open(path)
         try:
             status = _status(descriptor)
@@ -183,7 +188,7 @@ class LocalReader:
 
 
 def _walk(path: bytes, root: Root, taken: frozenset[bytes] = frozenset()) -> Iterator[SourceEntry]:
-    """``taken`` are paths, relative to ``path``, that belong to a slide met before."""
+    """Walk one path; ``taken`` are paths relative to it that belong to a slide already found."""
     times = (0, 0, 0)
     try:
         status = os.lstat(path)
@@ -224,7 +229,7 @@ def _walk_folder(
         found = _walk(path + b"/" + name, root, inside)
         if name in parts:
             found = (replace(one, parts=parts[name]) for one in found)
-        elif slides.unread:  # any picture may be a label where it cannot be told which files are a slide's
+        elif slides.unread:  # fail closed: any picture may be a label of the unreadable slide
             found = (
                 replace(one, near_slide=one.near_slide or one.path.rpartition(b"/")[0] == path)
                 for one in found
@@ -233,7 +238,7 @@ def _walk_folder(
 
 
 def _slides(folder: bytes, names: Sequence[bytes]) -> tuple[Slides, dict[bytes, tuple[SourceEntry, ...]]]:
-    """The slides of a folder, and of each its further files."""
+    """Find the slides of a folder, and the further files of each."""
     slides, found, failed = group_slide_files(folder, names, _Disk()), {}, set()
     for main, others in slides.parts.items():
         try:
@@ -244,7 +249,7 @@ def _slides(folder: bytes, names: Sequence[bytes]) -> tuple[Slides, dict[bytes, 
 
 
 def _parts(folder: bytes, names: Sequence[bytes]) -> tuple[SourceEntry, ...]:
-    """The regular files among a slide's companions; what is none has its own outcome."""
+    """Return the regular files among a slide's companions; other entries get outcomes of their own."""
     parts = []
     for name in names:
         path = folder + b"/" + name
@@ -252,17 +257,17 @@ def _parts(folder: bytes, names: Sequence[bytes]) -> tuple[SourceEntry, ...]:
             found = _found(path, os.lstat(path))
         except OSError as failure:
             _require_own(failure)
-            raise SourceProblem("unreadable") from None  # it was listed, so it is not just absent
+            raise SourceProblem("unreadable") from None  # it was listed, so it is not simply absent
         if found.sort == "file":
             parts.append(found)
     return tuple(parts)
 
 
 class _Disk:
-    """What describes slides, on the disks of this machine."""
+    """Reads slide descriptions from local disk."""
 
     def read(self, path: bytes) -> bytes | None:
-        """The beginning of a regular file; links are not followed."""
+        """Read the beginning of a regular file, without following links."""
         try:
             descriptor = os.open(path, _FLAGS)
         except OSError as failure:
@@ -278,7 +283,7 @@ class _Disk:
             os.close(descriptor)
 
     def names(self, folder: bytes) -> list[bytes]:
-        """Everything in a folder."""
+        """List the names in a folder."""
         try:
             return os.listdir(folder)
         except OSError as failure:
@@ -287,7 +292,7 @@ class _Disk:
 
 
 def _require_absent(failure: OSError) -> None:
-    """Make sure that there is nothing of a name, and not something that cannot be read at the moment."""
+    """Return if the name does not exist; raise if it exists but cannot be read now."""
     if failure.errno not in _NOT_THERE:
         _require_own(failure)
         raise SourceProblem("unreadable")

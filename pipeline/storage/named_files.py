@@ -1,6 +1,6 @@
-"""Slides of a store under names, for viewers that open files: links to files that have no name of their own.
+"""Temporary names for slides read from a store, for libraries that open files by path.
 
-Only names lie on the disk, and of a killed run nothing else is left of what it read.
+The names are links to unnamed files: a killed run leaves only names on disk, no content.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _STEM: Final = b"slide"
 
 @contextmanager
 def named_files(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator[tuple[Path, ...]]:
-    """Give every file of an opened slide a path while the block lasts; local ones have it.
+    """Provide a path for every file of an opened slide within a context; local files keep their own.
 
     Raises
     ------
     EnvironmentFailure
-        The disk is full, or this system cannot name what has no name (all but Linux).
+        The disk is full, or the system is not Linux and cannot link to unnamed files.
     """
     if paths[0].startswith(b"/"):
         yield tuple(Path(os.fsdecode(path)) for path in paths)
@@ -47,21 +47,23 @@ def named_files(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator
             file.write(content)
             file.flush()
             link.parent.mkdir(parents=True, exist_ok=True)
+            # The content stays in an unnamed file, which the kernel removes however the process ends.
             link.symlink_to(_DESCRIPTORS / str(file.fileno()))
         yield tuple(links)
 
 
 def remove_links(folder: Path) -> None:
-    """Take away the links that a killed run left in a folder."""
+    """Remove the links that a killed run left in a folder."""
     with storage_errors():
         for path in folder.glob(f"{PREFIX}*"):
             shutil.rmtree(path)
 
 
 def _names(paths: Sequence[bytes]) -> Iterator[bytes]:
-    """Names as the files of a slide refer to each other; the main one's own is not kept where none does."""
+    """Yield names under which the slide's files find each other."""
     folder, _, main = paths[0].rpartition(b"/")
     stem, suffix = os.path.splitext(main)
+    # The main file's own name can identify a patient; it is kept only where other files refer to it.
     yield _STEM + suffix
     for path in paths[1:]:
         name = path.removeprefix(folder + b"/")

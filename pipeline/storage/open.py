@@ -1,4 +1,4 @@
-"""Which reader reads an address. Nobody else looks at schemes."""
+"""Selection of the reader for an address; no other module interprets schemes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def reader_of(address: bytes) -> Reader:
-    """The reader of an address: a local path begins with a slash, all else has a scheme.
+    """Return the reader for an address: a local path starts with a slash, all others have a scheme.
 
     Raises
     ------
     UsageError
-        Nothing reads this scheme.
+        No reader supports the scheme.
     """
     if address.startswith(b"/"):
         return _local()
@@ -34,7 +34,7 @@ def reader_of(address: bytes) -> Reader:
 
 
 def is_in_store(release: str) -> bool:
-    """Whether a release is named by its address in a store or on a web server, and not by its folder."""
+    """Report whether a release is given as an address in a store or on a web server."""
     return scheme_of(os.fsencode(release)) in STORES
 
 
@@ -46,7 +46,7 @@ def _pacs(service: bytes) -> Reader:
 
 
 def scheme_of(address: bytes) -> str:
-    """What stands before ``://``; nothing for a local path."""
+    """Return the part before ``://``; an empty string for a local path."""
     scheme, colon, _ = address.partition(b"://")
     return scheme.decode("ascii", "replace") if colon else ""
 
@@ -59,7 +59,7 @@ def _remote(scheme: str) -> Reader:
 
 
 def target_of(address: str) -> UploadTarget:
-    """The place in a store that a release goes to."""
+    """Return the upload target for an address in a store."""
     from medsanitize.pipeline.storage.upload import UploadTarget
 
     return UploadTarget(address)

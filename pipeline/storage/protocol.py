@@ -1,4 +1,4 @@
-"""What a place that sources are read from must be able to do: list what it holds, and open one of it."""
+"""The protocol of source readers: list the files of an input, and open one of them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,40 @@ from dataclasses import dataclass
 from typing import Protocol
 
 LARGE = 8 * 2**20
-"""Bytes above which a source is mapped instead of held in memory."""
+"""Sources above this size (bytes) are memory-mapped instead of read into memory."""
 
 Content = bytes | mmap.mmap
 
 Version = tuple[int, int, int]
-"""What changes when a source is changed: mtime ns, ctime ns and inode of a local file; of an object in a
-store a digest of its ETag or version, its time of change in ns, and 0."""
+"""Version of a source; it changes when the source changes.
+
+Local file: mtime (ns), ctime (ns) and inode. Object in a store: digest of its ETag or generation, time of
+last modification (ns), and 0.
+"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SourceEntry:
-    """One thing found in the inputs.
+    """One entry found in the inputs.
 
-    ``path`` is where it lies: a local path, or a URL. ``sort`` is ``file``, ``link``, ``special`` (never
-    opened), ``unlisted`` (a folder that cannot be listed, so what it holds is unknown, or of a slide of
-    several files what cannot be told from others because its description cannot be read), ``absent`` (asked
-    for by name, and not there) or ``short`` (a list of a PACS that holds less than it says). ``times`` is its
-    version, or ``UNSEEN``. ``parts`` are the further files of a slide of several files; ``near_slide`` says
-    that it may be of a slide beside it: in a store by its name, and where such a description cannot be read.
+    Attributes
+    ----------
+    path : bytes
+        Local path or URL.
+    sort : str
+        Kind of the entry: ``file``; ``link`` or ``special`` (never opened); ``unlisted`` (a folder that
+        cannot be listed, or a multi-file slide whose description cannot be read, so its content is unknown);
+        ``absent`` (requested by name, but missing); ``short`` (a PACS returned fewer objects than it
+        announced).
+    size : int
+        Size in bytes.
+    times : Version
+        Version of the file, or ``UNSEEN``.
+    parts : tuple of SourceEntry
+        The further files of a multi-file slide.
+    near_slide : bool
+        Whether the file may belong to a slide in the same folder: by its name (stores only), or because a
+        slide description in the folder cannot be read.
     """
 
     path: bytes
@@ -39,7 +54,7 @@ class SourceEntry:
 
     @property
     def files(self) -> tuple[SourceEntry, ...]:
-        """The thing itself and its parts."""
+        """The main file and its parts."""
         return (self, *self.parts)
 
     def __repr__(self) -> str:
@@ -48,7 +63,7 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OpenedSource:
-    """One source, open: its whole content, its size in bytes, and its version as the walk states it."""
+    """An opened source: its complete content, its size in bytes and its version."""
 
     content: Content
     size: int
@@ -59,11 +74,14 @@ class OpenedSource:
 
 
 UNSEEN: Version = (-1, -1, -1)
-"""Of what a PACS lists: size and version are known once it has been opened."""
+"""Version of a PACS object before it is opened: a query returns neither size nor version."""
 
 
 class SourceProblem(Exception):
-    """A source cannot be read; ``rule`` says why. Carries no name and no value."""
+    """A source cannot be read.
+
+    ``rule`` is the reason; the exception carries no name and no value.
+    """
 
     def __init__(self, rule: str) -> None:
         self.rule = rule
@@ -71,24 +89,24 @@ class SourceProblem(Exception):
 
 
 class Reader(Protocol):
-    """A place that sources are read from. One process has one reader a place."""
+    """Reads the sources of one kind of location. A process has one reader per location."""
 
     def walk(self, root: bytes) -> Iterator[SourceEntry]:
-        """Yield everything below ``root``, in the byte order of names, folders not included.
+        """Yield every entry below ``root``, in the byte order of names, without folders.
 
         Raises
         ------
         EnvironmentFailure
-            The place cannot be reached, after every retry.
+            The location is unreachable after all retries.
         """
 
     def opened(self, path: bytes) -> AbstractContextManager[OpenedSource]:
-        """Give one source's content while the context lasts.
+        """Provide the content of one source within a context.
 
         Raises
         ------
         SourceProblem
-            ``unreadable`` or ``changed-since-inventory``: this source's own fault.
+            ``unreadable`` or ``changed-since-inventory``: only this source is affected.
         EnvironmentFailure
-            The place cannot be reached, after every retry.
+            The location is unreachable after all retries.
         """

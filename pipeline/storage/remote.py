@@ -1,7 +1,7 @@
 """Sources in object stores and on web servers, read through fsspec.
 
-An object is taken for unchanged while its ETag (or generation), time of change and size are the same; they
-are asked for after its bytes, so that bytes of another version cannot pass for those of the inventory.
+An object is unchanged while its ETag (or generation), modification time and size are the same. They are
+requested after the content, so that the content of another version cannot pass for the inventoried one.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from medsanitize.pipeline.storage.spool import Spool
 Result = TypeVar("Result")
 _Info = Mapping[str, Any]
 _Fetched = tuple[Spool, _Info | None, bool]
-"""Bytes, what was stated with them or before them, and whether that is of the very same answer."""
+"""Content, the metadata stated with or before it, and whether both come from the same response."""
 
 BLOCK: Final = 2 * LARGE
-"""Bytes asked for at once of what is larger than `LARGE`."""
+"""Size (bytes) of the ranges in which objects larger than ``LARGE`` are read."""
 _IDENTITY: Final = {"Accept-Encoding": "identity"}
 
 
 class RemoteReader:
-    """All stores of one kind (``s3``, ``gs``, ``abfs``) or all web servers (``http``, ``https``)."""
+    """Reader for the stores of one scheme (``s3``, ``gs``, ``abfs``) or web servers (``http``, ``https``)."""
 
     def __init__(self, scheme: str) -> None:
         self._scheme = scheme
         self._web = scheme in ("http", "https")
 
     def walk(self, root: bytes) -> Iterator[SourceEntry]:
-        """Yield everything below a prefix or a listing (an address that ends in a slash), or one object.
+        """Yield every entry below a prefix or an HTML listing (address ending in a slash), or one object.
 
         Raises
         ------
         UsageError
-            Nothing is there.
+            The address does not exist.
         EnvironmentFailure
-            The store cannot be reached, or lets nobody in.
+            The store is unreachable or denies access.
         """
         address = root.decode("utf-8", "surrogateescape")
         try:
@@ -75,7 +75,7 @@ class RemoteReader:
 
     @contextmanager
     def opened(self, path: bytes) -> Iterator[OpenedSource]:
-        """Give an object's content: small ones in memory, larger ones mapped from a file without a name."""
+        """Provide an object's content: in memory if small, else mapped from an unnamed file."""
         address = path.decode("utf-8", "surrogateescape")
         try:
             spool, size, version = self._whole(address)
@@ -89,7 +89,7 @@ class RemoteReader:
             spool.close()
 
     def read(self, path: bytes) -> bytes | None:
-        """The beginning of an object, or None; for the small files that describe slides."""
+        """Read the beginning of an object, or return None; used for the descriptions of slides."""
         try:
             return self._first(path.decode("utf-8", "surrogateescape"))[0][: MOST_BYTES + 1]
         except ObjectNotFound:
@@ -98,7 +98,7 @@ class RemoteReader:
             raise SourceProblem("unreadable") from None
 
     def names(self, folder: bytes) -> list[bytes]:
-        """Names of what lies directly below a folder; none where there is no such folder."""
+        """List the names directly below a folder; an absent folder has none."""
         try:
             return [one.name for one in self._entries(folder.decode("utf-8", "surrogateescape"))]
         except ObjectNotFound:
@@ -107,16 +107,16 @@ class RemoteReader:
             raise SourceProblem("unreadable") from None
 
     def names_below(self, folder: str, check: Callable[[], None]) -> Iterator[tuple[str, int]]:
-        """Path and size of every object below a folder, in the order of the walk; slides are not sought.
+        """Yield path and size of every object below a folder, in walk order, without grouping slides.
 
-        ``check`` is called before a folder is listed, and may raise.
+        ``check`` is called before each folder is listed and may raise to cancel.
 
         Raises
         ------
         ObjectNotFound
-            There is no such folder.
+            The folder does not exist.
         EnvironmentFailure
-            The store cannot be reached, or lets nobody in.
+            The store is unreachable or denies access.
         """
         check()
         for one in self._entries(folder):
@@ -135,13 +135,13 @@ class RemoteReader:
         return with_retries_small(call, self._store.failures)
 
     def _ask_for_body(self, call: Callable[[], Result]) -> Result:
-        """One object may be shorter or longer than stated each time: that costs it alone."""
+        """Call with retries; a truncated body affects only this object."""
         return with_retries(call, self._store.failures)
 
     # -- listing ------------------------------------------------------------------------------
 
     def _entries(self, folder: str) -> list[Entry]:
-        """What lies directly below a folder, in the byte order of names."""
+        """List the entries directly below a folder, in the byte order of names."""
         fs = self._store.fs
         if self._web:
             return entries_of_page(self._ask(lambda: bytes(fs.cat_file(folder + "/"))), folder)
@@ -155,7 +155,8 @@ class RemoteReader:
         return entries
 
     def _doubled(self, folder: str) -> bool:
-        """Whether names go on with two slashes after a folder's: gcsfs gives them as it gives its mark."""
+        """Report whether names with two slashes follow the folder's name."""
+        # gcsfs lists them in the same form as the folder's own marker object.
         try:
             listed = self._ask(lambda: self._store.fs.ls(folder, detail=True, prefix="/"))
         except ObjectNotFound:
@@ -165,7 +166,7 @@ class RemoteReader:
     def _below(
         self, folder: str, entries: list[Entry], taken: frozenset[bytes] = frozenset()
     ) -> Iterator[SourceEntry]:
-        """``taken`` are paths, relative to ``folder``, that belong to a slide met before."""
+        """Walk a folder; ``taken`` are paths relative to it that belong to a slide already found."""
         base = folder.encode("utf-8", "surrogateescape")
         if [(one.name, one.sort) for one in entries] == [(b"", "file")]:  # the address of one object
             yield self._file(base, entries[0])
@@ -187,7 +188,7 @@ class RemoteReader:
             elif one.sort != "file":
                 yield SourceEntry(path, one.sort)
             elif b"" not in inside.get(one.name, ()):
-                # Any picture may be a label where it cannot be told which files are a slide's.
+                # Fail closed: any picture may be a label of a slide whose description is unreadable.
                 near = bool(slides.unread) or is_slide_companion(one.name, names)
                 yield replace(self._file(path, one), near_slide=near, parts=parts.get(one.name, ()))
 
@@ -200,7 +201,7 @@ class RemoteReader:
         yield from self._below(folder, entries, taken)
 
     def _file(self, path: bytes, entry: Entry) -> SourceEntry:
-        """A listing of a web server says neither size nor version."""
+        """Describe a file; a web server's listing states neither size nor version."""
         if not self._web:
             return SourceEntry(path, "file", entry.size, entry.version)
         address = path.decode("utf-8", "surrogateescape")
@@ -213,7 +214,7 @@ class RemoteReader:
     def _slides(
         self, base: bytes, entries: list[Entry], files: dict[bytes, Entry]
     ) -> tuple[Slides, dict[bytes, tuple[SourceEntry, ...]]]:
-        """The slides of a folder, and of each its further files."""
+        """Find the slides of a folder, and the further files of each."""
         slides, found, failed = group_slide_files(base, [one.name for one in entries], self), {}, set()
         for main, named in slides.parts.items():
             try:
@@ -225,7 +226,7 @@ class RemoteReader:
     def _parts(
         self, base: bytes, named: tuple[bytes, ...], files: dict[bytes, Entry]
     ) -> tuple[SourceEntry, ...]:
-        """The files that a slide consists of beside its main one; those of MIRAX lie in a folder."""
+        """Return the companion files of a slide; those of MIRAX are in a subfolder."""
         found, listed = [], {b"": files}
         for path in named:
             folder, _, name = path.rpartition(b"/")
@@ -237,22 +238,23 @@ class RemoteReader:
         return tuple(found)
 
     def _files(self, folder: str) -> dict[bytes, Entry]:
-        """The files of a folder."""
+        """Return the files of a folder by name."""
         return {one.name: one for one in self._entries(folder) if one.sort == "file"}
 
     # -- reading ------------------------------------------------------------------------------
 
     def _whole(self, address: str) -> tuple[Spool, int, Version]:
-        """All bytes of an object with the size and version that the store states after giving them."""
+        """Read a complete object with the size and version that the store states afterwards."""
         fetch = self._streamed if self._web else self._in_blocks
         pause = FIRST_PAUSE
         for _ in range(TRIES):
             spool, before, sure = fetch(address)
+            # Metadata requested after the content proves that the content is of this version.
             info = before if before and sure else self._ask(lambda: self._store.fs.info(address))
             size, version = size_of(info), version_of(info)
             if before and (size_of(before), version_of(before)) != (size, version):
                 spool.close()
-                raise ObjectNotFound  # the object has changed while it was read
+                raise ObjectNotFound  # the object changed while it was read
             if spool.size == size or (self._web and info.get("size") is None):
                 return spool, size, version
             spool.close()
@@ -261,7 +263,7 @@ class RemoteReader:
         raise TruncatedBody
 
     def _in_blocks(self, address: str) -> _Fetched:
-        """Ask for ranges, so that what fails is asked for again alone."""
+        """Read in ranges, so that only a failed range is requested again."""
         fs, spool = self._store.fs, Spool()
         first, info = self._first(address)
         spool.write(first)
@@ -279,23 +281,21 @@ class RemoteReader:
         return spool, info, False
 
     def _first(self, address: str) -> tuple[bytes, _Info | None]:
-        """The first bytes, and what the same answer states of them if that can be had.
-
-        Of an object without any bytes, stores refuse every range.
-        """
+        """Read the first bytes, with the metadata of the same response where available."""
         fs = self._store.fs
         try:
             if self._scheme == "s3":
                 return self._ask_for_body(partial(_answer_of_s3, fs, address))
             return self._ask_for_body(lambda: bytes(fs.cat_file(address, start=0, end=LARGE + 1))), None
         except UnexpectedResponse:
+            # Stores reject every range request for an empty object.
             info = self._ask(lambda: fs.info(address))
             if size_of(info):
                 raise
             return b"", info
 
     def _streamed(self, address: str) -> _Fetched:
-        """Web servers may know no ranges: take the body as it comes, and no more of it than is stated."""
+        """Read the body as a stream, limited to the stated size: web servers may not support ranges."""
         info = self._ask(lambda: self._store.fs.info(address))
         most = None if info.get("size") is None else size_of(info)
 
@@ -312,11 +312,12 @@ class RemoteReader:
 
 
 def _answer_of_s3(fs: Any, address: str) -> tuple[bytes, _Info]:
-    """Bytes and head in one answer, which halves what small objects cost; fsspec gives the bytes alone."""
+    """Get content and metadata in one request, which halves the cost of small objects."""
     from fsspec.asyn import sync
 
     async def ask() -> tuple[bytes, _Info]:
         bucket, key, _ = fs.split_path(address)
+        # cat_file of fsspec discards the headers.
         answer = await fs._call_s3("get_object", Bucket=bucket, Key=key, Range=f"bytes=0-{LARGE}")
         try:
             content = await answer["Body"].read()
@@ -331,7 +332,7 @@ def _answer_of_s3(fs: Any, address: str) -> tuple[bytes, _Info]:
 
 
 class _Sink:
-    """What fsspec takes for a file to write to."""
+    """The file-like object that fsspec writes to."""
 
     def __init__(self, spool: Spool, most: int | None) -> None:
         self._spool = spool

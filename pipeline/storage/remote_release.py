@@ -1,4 +1,4 @@
-"""A release checked where it lies in a store: its evidence is fetched, its files are read through once."""
+"""Verification and audit of a release in a store: the evidence is downloaded, each file is read once."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from medsanitize.verifiers.leaks.audit import AuditTarget, ReleaseAudit, audit_r
 from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 AT_ONCE: Final = 4
-"""Files, or objects, that are read and lie in the folder for temporary files at one time."""
+"""Files or objects read, and stored in the temporary folder, at the same time."""
 _AHEAD: Final = 64 << 20
-"""Bytes of objects from which on none is fetched ahead of the one that is looked at."""
+"""Total size (bytes) of prefetched objects above which no more are fetched ahead."""
 
 
 def verify_in_store(address: str, *, key: Path | None) -> VerificationResult:
-    """Compare a release in a store with its own evidence, byte for byte; see `verify`.
+    """Compare a release in a store with its own evidence, byte for byte; see ``verify_release``.
 
     Parameters
     ----------
     address : str
-        The place that holds RELEASE.json: ``s3://``, ``gs://``, ``abfs://`` or, where the server lists its
-        folders, ``https://``.
+        Address of the folder that contains RELEASE.json: ``s3://``, ``gs://``, ``abfs://`` or, where the
+        server lists its folders, ``https://``.
     key : Path or None
         The signer's public key (PEM).
 
     Raises
     ------
     UsageError
-        When nothing lies there, the address cannot be listed, the key is not a public key, or the extra is
-        not installed.
+        There is no release, the address cannot be listed, the key is not a public key, or the extra is not
+        installed.
     EnvironmentFailure
-        When the store cannot be reached, or lets nobody in.
+        The store is unreachable or denies access.
     """
     with _release_at(address) as (files, folder):
         files.fetch(files.manifests(), folder)
@@ -60,9 +60,10 @@ def verify_in_store(address: str, *, key: Path | None) -> VerificationResult:
 def audit_in_store(
     address: str, search: IdentifierSearch | None, *, private_creators: frozenset[str] | None
 ) -> ReleaseAudit:
-    """Audit a release in a store as `audit_release` does one in a folder; see `verify_in_store`."""
+    """Audit a release in a store as ``audit_release`` does for a folder; see ``verify_in_store``."""
     with _release_at(address) as (files, folder):
-        next(files.walk(), None)  # where nothing can be listed there is no release to find damaged
+        # Raises if nothing can be listed: that is a usage error, not a damaged release.
+        next(files.walk(), None)
         files.fetch(files.manifests(), folder)
         check_release_extra(folder)
         return audit_release(folder, search, private_creators=private_creators, files=files)
@@ -70,7 +71,7 @@ def audit_in_store(
 
 @contextmanager
 def _release_at(address: str) -> Iterator[tuple[StoredRelease, Path]]:
-    """The files of a release in a store, and an empty folder that lasts as long."""
+    """Provide the files of a release in a store, and an empty temporary folder."""
     check_extra("stores")
     if not address.partition("://")[2].strip("/"):
         raise UsageError("The address names no place", "Name the place that holds RELEASE.json")
@@ -86,17 +87,17 @@ def _release_at(address: str) -> Iterator[tuple[StoredRelease, Path]]:
 
 @dataclass(frozen=True, slots=True)
 class StoredRelease:
-    """Files below an address."""
+    """The files of a release below an address."""
 
     address: str
 
     def walk(self) -> Iterator[FolderEntry]:
-        """Every file there is, in the order of `layout.order_of`."""
+        """Yield every file, in the order of ``layout.order_of``."""
         for path, size in self._reader.names_below(self.address, _go_on):
             yield FolderEntry(path, "file", size)
 
     def digests(self, named: Iterable[Checksum]) -> Iterator[tuple[Checksum, str | None]]:
-        """Each of some files with the SHA-256 that its bytes have now; None where it cannot be read."""
+        """Yield each file with the SHA-256 of its current bytes, or None if it cannot be read."""
         waiting: deque[tuple[Checksum, Future[str | None]]] = deque()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
@@ -113,7 +114,7 @@ class StoredRelease:
                     found.cancel()
 
     def at_hand(self, wanted: Iterable[AuditTarget]) -> Iterator[Path]:
-        """For each object a folder with its files, fetched ahead where they are small."""
+        """Yield a folder with the files of each object, prefetched while they are small."""
         waiting: deque[tuple[Future[None], Path, int]] = deque()
         with TemporaryDirectory(prefix="medsanitize-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
             try:
@@ -130,7 +131,7 @@ class StoredRelease:
                     fetched.cancel()
 
     def fetch(self, paths: Iterable[str], folder: Path) -> None:
-        """Copy files; what cannot be read, or has a name that no release has, is missing in the copy."""
+        """Copy files; unreadable ones and unsafe names are missing from the copy."""
         for path in filter(layout.is_safe, paths):
             try:
                 with self._reader.opened(self._address_of(path)) as found, storage_errors():
@@ -138,10 +139,10 @@ class StoredRelease:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(found.content)
             except (SourceProblem, FileExistsError, IsADirectoryError, NotADirectoryError):
-                continue  # a store may hold a file and, under its name, further ones
+                continue  # a store may hold an object and others below the same name
 
     def manifests(self) -> list[str]:
-        """Paths of the manifests; none where there is no folder of them."""
+        """List the paths of the manifests; none if there is no manifest folder."""
         try:
             inside = self._reader.names_below(f"{self.address}/{layout.MANIFEST}", _go_on)
             return [*filter(layout.is_attested_file, (f"{layout.MANIFEST}/{name}" for name, _ in inside))]
@@ -164,7 +165,7 @@ class StoredRelease:
 
 
 def _first_of(waiting: deque[tuple[Future[None], Path, int]]) -> Iterator[Path]:
-    """The folder of what was asked for first; it is gone when the next is asked for."""
+    """Yield the folder of the oldest request; it is deleted when the next one is requested."""
     fetched, folder, _ = waiting.popleft()
     fetched.result()
     yield folder
@@ -172,4 +173,4 @@ def _first_of(waiting: deque[tuple[Future[None], Path, int]]) -> Iterator[Path]:
 
 
 def _go_on() -> None:
-    """Nobody asks to stop."""
+    """Never cancel."""

@@ -1,6 +1,7 @@
-"""What goes wrong with a store, in a few kinds, and how long to try again.
+"""Retries, and a few kinds of failure to which all errors of the store libraries are reduced.
 
-Libraries quote names of objects in what they raise, and such names identify patients: nothing of it is kept.
+The libraries quote object names in their errors, and such names can identify patients: nothing of the
+original error is kept.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ Result = TypeVar("Result")
 Kind = Literal["absent", "refused", "passing", "odd", "there", "cut", "lost"]
 
 PATIENCE: Final = 60.0
-"""Seconds for which a store that fails is tried again."""
+"""Seconds for which a failing store is retried."""
 SILENCE: Final = 30
-"""Seconds after which a store that says nothing is taken to have failed."""
+"""Seconds without data after which a store is considered unresponsive."""
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 8.0
 TRIES: Final = 5
-"""How often a body that is shorter or longer than was stated is asked for."""
+"""How often a body of the wrong length is requested."""
 
 _REFUSED: Final = frozenset([401, 403, 407])
 _REFUSED_CODES: Final = frozenset(
@@ -44,11 +45,11 @@ _REFUSED_TYPES: Final = frozenset(
     ]
 )
 _ARCHIVED_CODES: Final = frozenset(["BlobArchived", "InvalidObjectState"])
-"""The object lies in an archive of S3 or Azure, and is not to be had at once."""
+"""The object is archived (S3, Azure) and must be restored before it can be read."""
 _SPOILT_CODES: Final = frozenset(
     ["BadDigest", "IncompleteBody", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"]
 )
-"""Of what was sent, something else arrived: to be sent again."""
+"""The transmitted data was corrupted; it is sent again."""
 _LOST_CODES: Final = frozenset(["NoSuchUpload"])
 _UNKNOWN_CODES: Final = frozenset(["InvalidArgument", "InvalidRequest", "NotImplemented"])
 _NO_BUCKET: Final = frozenset(["NoSuchBucket", "ContainerNotFound"])
@@ -67,7 +68,7 @@ _ODD: Final = frozenset([errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENAMETOO
 
 
 class ObjectNotFound(Exception):
-    """The store has no such object; ``bucket``: not even the bucket."""
+    """The object does not exist; ``bucket``: the bucket does not exist either."""
 
     def __init__(self, *, bucket: bool = False) -> None:
         self.bucket = bucket
@@ -75,13 +76,13 @@ class ObjectNotFound(Exception):
 
 
 class ObjectExists(Exception):
-    """The store has an object of this name already."""
+    """An object of this name already exists."""
 
 
 class UnexpectedResponse(Exception):
-    """The store answers, but not what this can be read from: a fault of the object, not of the store.
+    """The store answers, but not usably: the object is at fault, not the store.
 
-    ``unknown``: it says that it does not know what was asked of it.
+    ``unknown``: the store does not know the request.
     """
 
     def __init__(self, *, unknown: bool = False) -> None:
@@ -90,34 +91,34 @@ class UnexpectedResponse(Exception):
 
 
 class UploadExpired(Exception):
-    """The store knows nothing of an upload in progress: to be begun anew."""
+    """The store no longer knows an upload in progress; it must start again."""
 
 
 class TruncatedBody(Exception):
-    """The store gives fewer or more bytes than it states, each time."""
+    """The store repeatedly sends fewer or more bytes than it states."""
 
 
 def with_retries(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
-    """Call until it succeeds, with longer and longer pauses between.
+    """Call until it succeeds, with increasing pauses.
 
-    Time counts from the first failure. Of a try that takes longer than a store can keep silent the rest does
-    not count: the store was taking or giving something then.
+    The time limit starts at the first failure. The part of an attempt beyond ``SILENCE`` seconds does not
+    count, because data was transferred during it.
 
     Parameters
     ----------
     call : callable
-        Must be fit to be called again after it has failed.
+        Must be safe to repeat after a failure.
     failures : tuple of exception types
-        What the store's library raises.
+        The exceptions of the store's library.
 
     Raises
     ------
     ObjectNotFound, ObjectExists, UnexpectedResponse, UploadExpired
-        At once.
+        Immediately.
     TruncatedBody
-        After `TRIES` answers that were cut off.
+        After ``TRIES`` truncated responses.
     EnvironmentFailure
-        Access is refused; or the store failed for `PATIENCE` seconds.
+        Access is denied, or the store failed for ``PATIENCE`` seconds.
     """
     until, pause, cuts = 0.0, FIRST_PAUSE, 0
     caught: tuple[type[BaseException], ...] = (TruncatedBody, *failures)
@@ -150,14 +151,14 @@ def with_retries(call: Callable[[], Result], failures: tuple[type[BaseException]
 
 
 def with_retries_small(call: Callable[[], Result], failures: tuple[type[BaseException], ...]) -> Result:
-    """`with_retries`, for all but bodies of objects: where small answers are cut off, the store is to blame.
+    """Call with retries, for everything but object bodies: truncated small responses are the store's fault.
 
     Raises
     ------
     ObjectNotFound, ObjectExists, UnexpectedResponse, UploadExpired
-        At once.
+        Immediately.
     EnvironmentFailure
-        Access is refused; or the store failed for too long, or cut every answer off.
+        Access is denied, the store failed for too long, or every response was truncated.
     """
     try:
         return with_retries(call, failures)
@@ -166,7 +167,7 @@ def with_retries_small(call: Callable[[], Result], failures: tuple[type[BaseExce
 
 
 def access_denied() -> EnvironmentFailure:
-    """What is said when a store lets nobody in."""
+    """Return the error for denied access."""
     return EnvironmentFailure(
         "A store refuses access: its credentials are missing, have expired or do not suffice",
         "Renew them in the environment (docs/stores.md), then run the same command again",
@@ -174,7 +175,7 @@ def access_denied() -> EnvironmentFailure:
 
 
 def store_unreachable() -> EnvironmentFailure:
-    """What is said when a store has failed for too long."""
+    """Return the error for a store that failed for too long."""
     return EnvironmentFailure(
         f"A store could not be reached, or kept failing, for {PATIENCE:.0f} seconds",
         f"Check the network and the store, then run the same command again: {GOES_ON}",
@@ -182,11 +183,12 @@ def store_unreachable() -> EnvironmentFailure:
 
 
 def kind_of(failure: BaseException) -> Kind:
-    """Which of the kinds a failure is; ``passing`` where nothing tells."""
+    """Classify a failure; ``passing`` (retried) if nothing else is known."""
     chain = tuple(chain_of(failure))
     if any(type(one).__name__ in _CUT_TYPES for one in chain):
         return "cut"
     codes = codes_of(failure)
+    # Codes are checked before statuses: S3 and Azure use one status for several of these conditions.
     if codes & _LOST_CODES:
         return "lost"
     if codes & _ARCHIVED_CODES:
@@ -199,7 +201,7 @@ def kind_of(failure: BaseException) -> Kind:
 
 
 def codes_of(failure: BaseException) -> frozenset[str]:
-    """The codes of the answers that a failure, or what led to it, is made of."""
+    """Return the error codes of a failure and its causes."""
     return frozenset(map(_code, chain_of(failure)))
 
 
@@ -214,7 +216,7 @@ def _kind_of_one(one: BaseException) -> Kind | None:
     if isinstance(one, (TimeoutError, ConnectionError)):
         return "passing"
     if isinstance(one, FileNotFoundError):
-        # Of a web server fsspec calls everything absent that keeps it from asking: then the cause tells.
+        # fsspec reports every failed HTTP request as FileNotFoundError; the cause tells a real 404.
         return "absent" if one.__cause__ is None or isinstance(one.__cause__, ValueError) else None
     if isinstance(one, PermissionError):
         return "refused"
@@ -224,9 +226,9 @@ def _kind_of_one(one: BaseException) -> Kind | None:
 
 
 def chain_of(failure: BaseException) -> Iterator[BaseException]:
-    """A failure, and what led to it."""
+    """Yield a failure and its causes."""
     one: BaseException | None = failure
-    for _ in range(8):
+    for _ in range(8):  # bounded, because a chain of causes can be circular
         if one is None:
             return
         yield one
@@ -246,7 +248,7 @@ def _of_status(status: int) -> Kind:
 
 
 def _code(failure: BaseException) -> str:
-    """The code of an answer, as botocore keeps it, or azure's client."""
+    """Return the error code of a response, as botocore or the Azure client stores it."""
     response = getattr(failure, "response", None)
     error = response.get("Error") if isinstance(response, dict) else None
     if isinstance(error, dict):
@@ -256,7 +258,7 @@ def _code(failure: BaseException) -> str:
 
 
 def status_of(failure: BaseException) -> int | None:
-    """The HTTP status of an answer, wherever the library keeps it."""
+    """Return the HTTP status of a response, wherever the library stores it."""
     response = getattr(failure, "response", None)
     if isinstance(response, dict):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")

@@ -1,4 +1,4 @@
-"""Large files on their way into S3 in parts: a part that fails is sent again, and nothing else."""
+"""Multipart uploads to S3: only a part that fails is sent again."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from medsanitize.pipeline.storage.retry import (
 )
 
 AT_ONCE: Final = 4
-"""Parts of one file on their way, and in memory, at one time."""
+"""Parts of one file in transfer, and in memory, at the same time."""
 _UNUSABLE_CODES: Final = frozenset(["ConditionalRequestConflict", "InvalidPart"])
-"""Of an upload that was to be completed, and will not be however often it is asked for."""
+"""Codes of an upload that can never be completed, however often it is tried."""
 _MARKERS: Final = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
 _Upload = dict[str, Any]
-"""How S3 is told which upload is meant: bucket, key and id."""
+"""Identifies an upload: bucket, key and upload ID."""
 
 
 def upload_multipart(path: Path, url: str, part: int, metadata: Mapping[str, str], *, over: bool) -> None:
-    """Put one file.
+    """Upload one file.
 
     Parameters
     ----------
     path : Path
-        The file, which is not empty.
+        The file; not empty.
     url : str
-        Where it goes: ``s3://bucket/key``.
+        Destination, ``s3://bucket/key``.
     part : int
-        Bytes of every part but the last.
+        Size of each part but the last, in bytes.
     metadata : mapping
-        What is stored with it.
+        Metadata stored with the object.
     over : bool
-        Whether it may take the place of an object that is there.
+        Whether an existing object may be replaced.
 
     Raises
     ------
-    There
-        An object of this name is there already.
+    ObjectExists
+        An object of this name already exists.
     UploadExpired
-        The store knows nothing of the upload any more, or cannot complete it.
+        The store no longer knows the upload, or cannot complete it.
     ObjectNotFound, UnexpectedResponse
-        There is no such bucket; or the store refuses what it is sent.
+        The bucket does not exist, or the store rejects the data.
     EnvironmentFailure
-        The store cannot be reached, or lets nobody in.
+        The store is unreachable or denies access.
     """
     bucket, key, _ = file_system("s3").fs.split_path(url)
     kind, _ = mimetypes.guess_type(path)
@@ -69,16 +69,14 @@ def upload_multipart(path: Path, url: str, part: int, metadata: Mapping[str, str
 
 
 def abort_uploads(address: str, paths: Iterable[str]) -> None:
-    """Let go of what is left of uploads of some files: nobody sees it, and it costs money.
-
-    It is tried and no more: not everybody who may put objects may do this.
+    """Abort unfinished uploads of some files: they are invisible but incur storage costs.
 
     Parameters
     ----------
     address : str
-        The place of a release, without a slash at the end.
+        Address of the release, without a trailing slash.
     paths : iterable of str
-        The files, which nobody need put any more.
+        The files whose upload is no longer needed.
     """
     bucket, folder, _ = file_system("s3").fs.split_path(address)
     below = f"{folder}/" if folder else ""
@@ -92,11 +90,12 @@ def abort_uploads(address: str, paths: Iterable[str]) -> None:
                 with suppress(UploadExpired):
                     _ask("abort_multipart_upload", **upload)
     except (ObjectNotFound, UnexpectedResponse, EnvironmentFailure):
+        # Best effort: permission to write objects does not imply permission to abort uploads.
         return
 
 
 def _send(path: Path, upload: _Upload, part: int) -> list[dict[str, Any]]:
-    """Put the parts of a file, a few at a time; what to complete it with."""
+    """Upload the parts of a file, a few at a time, and return what completes the upload."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         starts = range(0, path.stat().st_size, part)
         sent = [pool.submit(_send_part, path, upload, part, start) for start in starts]
@@ -116,7 +115,7 @@ def _send_part(path: Path, upload: _Upload, part: int, start: int) -> str:
 
 
 def _complete(upload: _Upload, parts: list[dict[str, Any]], *, over: bool) -> None:
-    """Make one object of the parts, if no other is there or it may be put over."""
+    """Combine the parts into one object, if none exists or it may be replaced."""
     store = file_system("s3")
     condition = {} if over else {"IfNoneMatch": "*"}
 
@@ -134,14 +133,14 @@ def _complete(upload: _Upload, parts: list[dict[str, Any]], *, over: bool) -> No
 
 
 def _abort(upload: _Upload) -> None:
-    """Let go of an upload, once: what went wrong before is what is told."""
+    """Abort an upload, without retries: the original failure is the one to report."""
     store = file_system("s3")
     with suppress(*store.failures):
         store.fs.call_s3("abort_multipart_upload", **upload)
 
 
 def _uploads(bucket: str, below: str) -> Iterator[_Upload]:
-    """Every upload in progress whose name begins so."""
+    """Yield every upload in progress below a prefix."""
     after: dict[str, str] = {}
     while True:
         page = _ask("list_multipart_uploads", Bucket=bucket, Prefix=below, **after)

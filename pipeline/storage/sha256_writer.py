@@ -1,4 +1,4 @@
-"""SHA-256 of what is written, taken beside the writing."""
+"""SHA-256 of data while it is written."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from hashlib import sha256
 from typing import Final
 
 LARGE: Final = 4 << 20
-"""Bytes of a block from which on a thread costs less than it saves."""
+"""Size (bytes) of a block from which on a thread saves more than it costs."""
 _BEHIND: Final = 2
 
 
 class Sha256Writer:
-    """SHA-256 of blocks in turn; large ones are taken in by a thread while their owner writes them.
+    """SHA-256 of consecutive blocks; a thread hashes large blocks while the caller writes them.
 
-    Neither holds the interpreter's lock. The digest may lag a block behind, so that they do not wait for each
-    other at every one. Leaving the context lets go of all blocks.
+    Hashing and writing both release the interpreter lock. The digest may lag behind by ``_BEHIND`` blocks, so
+    that the two do not wait for each other at every block. Leaving the context releases all blocks.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Sha256Writer:
             self._beside.shutdown()
 
     def update(self, block: bytes | memoryview) -> None:
-        """Take in a block, which must not change until the context is left."""
+        """Add a block, which must not change until the context is left."""
         if self._beside is None and len(block) < LARGE:
             self._sum.update(block)
             return
@@ -42,7 +42,7 @@ class Sha256Writer:
             self._waiting.popleft().result()
 
     def digest(self) -> bytes:
-        """The 32 bytes for all blocks so far."""
+        """Return the 32-byte digest of all blocks so far."""
         while self._waiting:
             self._waiting.popleft().result()
         return self._sum.digest()

@@ -1,7 +1,7 @@
-"""Slides of several files: which files of a folder belong to which slide.
+"""Multi-file slides: which files of a folder belong to which slide.
 
-The names come from the slides' own descriptions, read without believing them: a name that leaves the folder
-is none. Whether the main file is a slide its bytes decide later.
+The names come from the slides' own descriptions, which are not trusted: a name that leaves the folder is
+ignored. Whether the main file really is a slide is decided later, from its bytes.
 """
 
 from __future__ import annotations
@@ -21,29 +21,34 @@ from medsanitize.sanitize.wsi.vendors import aperio_afi, hamamatsu_vms, mirax
 
 INI = b"Slidedat.ini"
 MOST_BYTES = 4 << 20
-"""Of a description that are read."""
+"""Bytes of a description that are read."""
 _MACRO = b".full"
-"""What Trestle calls the picture of the whole glass."""
+"""Suffix of Trestle's macro image of the whole glass."""
 _TIFFS = (b".tif", b".tiff")
 _SUFFIXES = (b".mrxs", b".vms", b".vmu", b".svs", b".ndpi", b".scn", b".bif", b".afi", b".czi", b".qptiff")
 
 
 class Folders(Protocol):
-    """Where the folder lies; both raise `SourceProblem` where what is there cannot be read."""
+    """Access to a folder; both methods raise ``SourceProblem`` if what exists cannot be read."""
 
     def read(self, path: bytes) -> bytes | None:
-        """A small file's bytes, or None where there is no such file."""
+        """Return a small file's content, or None if it does not exist."""
 
     def names(self, folder: bytes) -> list[bytes]:
-        """What lies in a folder; none where there is no such folder."""
+        """List the names in a folder; an absent folder has none."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Slides:
     """The slides of a folder.
 
-    ``parts``: name of a main file -> paths of its companions, relative to the folder, sorted. ``unread``:
-    names of main files, and of the folders of theirs, of which nobody can tell now what belongs to them.
+    Attributes
+    ----------
+    parts : dict
+        Name of a main file to the paths of its companions, relative to the folder, sorted.
+    unread : frozenset of bytes
+        Names of main files, and of their folders, whose companions are unknown because a description or
+        companion cannot be read.
     """
 
     parts: dict[bytes, tuple[bytes, ...]]
@@ -53,23 +58,23 @@ class Slides:
         return "Slides(...)"
 
     def less(self, mains: Iterable[bytes]) -> Slides:
-        """The same, with slides of which a companion cannot be looked at, although it is there."""
+        """Return a copy without the slides that have an unreadable companion; these become ``unread``."""
         named = {main: {main, *(part.partition(b"/")[0] for part in self.parts[main])} for main in mains}
         parts = {main: others for main, others in self.parts.items() if main not in named}
         return Slides(parts, self.unread.union(*named.values()))
 
 
 def group_slide_files(folder: bytes, names: Sequence[bytes], where: Folders) -> Slides:
-    """The main files of slides in a folder, each with the further files that it names.
+    """Group the files of a folder into slides: main files and the companions that they name.
 
     Parameters
     ----------
     folder : bytes
         Path of the folder.
     names : sequence of bytes
-        What lies in it.
+        Names in the folder.
     where : Folders
-        Where it lies.
+        Reads the folder.
     """
     present = frozenset(names)
     found: dict[bytes, tuple[bytes, ...]] = {}
@@ -90,7 +95,7 @@ def group_slide_files(folder: bytes, names: Sequence[bytes], where: Folders) -> 
 
 
 def _named_by(name: bytes, folder: bytes, present: frozenset[bytes], where: Folders) -> tuple[bytes, ...]:
-    """The further files of one slide that its description names."""
+    """Return the companions that one slide's description names."""
     stem, suffix = os.path.splitext(name)
     ending = suffix.lower()
     if ending == b".mrxs" and stem in present:
@@ -127,26 +132,27 @@ def _of_vms(where: Folders, path: bytes) -> tuple[bytes, ...]:
 
 
 def _plain(names: frozenset[str]) -> tuple[bytes, ...]:
-    """The names that can only lie in the folder itself, sorted."""
+    """Keep the names that can only be directly in the folder, sorted."""
     encoded = (name.encode("utf-8", "replace") for name in names)
+    # 0 and 47 (the slash) cannot be part of a file name.
     return tuple(sorted(one for one in encoded if one not in (b"", b".", b"..") and not set(one) & {0, 47}))
 
 
 def is_slide_part(path: bytes) -> bool:
-    """Whether a picture is the index of a slide, or named after a slide that lies beside it.
+    """Report whether a picture is a slide's index or is named after a slide in the same folder.
 
-    Names are believed here because they only lead to a refusal.
+    Names are trusted here because they only lead to quarantine.
     """
     folder, _, name = path.rpartition(b"/")
     name = name.lower()
     if name.endswith((*_SUFFIXES, _MACRO)):
         return True
-    # Of a file in a store it is the walk that says what lies beside it.
+    # For a file in a store, the walk has already compared the names in its folder.
     return path.startswith(b"/") and any(name.startswith(stem) for stem in _slides_in(folder))
 
 
 def is_slide_companion(name: bytes, names: frozenset[bytes]) -> bool:
-    """Whether a file is named after a slide among ``names``, which lie in one folder of a store."""
+    """Report whether a file is named after a slide among ``names``, the names of one folder of a store."""
     return any(name.lower().startswith(stem) for stem in _stems(names))
 
 
@@ -158,12 +164,12 @@ def _stems(names: frozenset[bytes]) -> frozenset[bytes]:
 
 @lru_cache(maxsize=64)
 def _slides_in(folder: bytes) -> frozenset[bytes]:
-    """Names, less their endings, of the slides in a folder.
+    """List the stems of the slides in a folder.
 
     Raises
     ------
     EnvironmentFailure
-        It could be listed when the inventory was taken, and cannot be now: a label might pass for a picture.
+        The folder can no longer be listed. To continue would let a slide label pass for an ordinary picture.
     """
     try:
         names = os.listdir(folder or b"/")
@@ -176,7 +182,7 @@ def _slides_in(folder: bytes) -> frozenset[bytes]:
 
 
 def slide_view(paths: Sequence[bytes], contents: Sequence[bytes | mmap.mmap]) -> SlideView:
-    """The files as a slide's vendor module wants them: names relative to the folder of the main one."""
+    """Create the slide view that vendor modules take, with names relative to the main file's folder."""
     folder = paths[0].rpartition(b"/")[0] + b"/"
     names = (os.fsdecode(path.removeprefix(folder)) for path in paths)
     return SlideView(tuple(SourceFile(name, data) for name, data in zip(names, contents, strict=True)))

@@ -1,4 +1,4 @@
-"""Reading the sources, wherever they lie: what is opened must be what the walk found."""
+"""Reading of sources wherever they are stored; what is opened must be what the inventory found."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ Input = str | Path | DicomWeb | Dimse
 
 
 def walk(inputs: Sequence[Input]) -> Iterator[SourceEntry]:
-    """Yield everything below the inputs, in the byte order of names, folders not included."""
+    """Yield every entry below the inputs, in the byte order of names, without folders."""
     for root in inputs:
         address = address_of(root)
         yield from reader_of(address).walk(address)
 
 
 def address_of(root: Input) -> bytes:
-    """The address that an input is read at."""
+    """Return the address at which an input is read."""
     if isinstance(root, str):
         return root.encode()
     return os.path.abspath(os.fsencode(root)) if isinstance(root, Path) else root_of(root)
 
 
 def stamp(seal: Seal, size: int, times: Version) -> bytes:
-    """Keyed digest of what changes when a source is changed."""
+    """Compute a keyed digest of size and version, which changes when the source changes."""
     return seal.mark(f"{size}:{times[0]}:{times[1]}:{times[2]}")
 
 
 def stamp_of(seal: Seal, found: SourceEntry) -> bytes:
-    """The stamp of a thing and all its parts."""
+    """Compute the stamp of an entry and all its parts."""
     return _stamp_of_all(seal, [(one.size, one.times) for one in found.files])
 
 
@@ -63,14 +63,23 @@ def _stamp_of_all(seal: Seal, files: Sequence[tuple[int, Version]]) -> bytes:
 def open_source_files(
     paths: Sequence[bytes], seal: Seal, expected: bytes
 ) -> Iterator[tuple[bytes | mmap.mmap, ...]]:
-    """Give the bytes of all files of an object; together they must be what the walk found.
+    """Provide the content of all files of an object; together they must match the inventory.
+
+    Parameters
+    ----------
+    paths : sequence of bytes
+        Addresses of the files, the main one first.
+    seal : Seal
+        Encryption of the state, which computes the stamp.
+    expected : bytes
+        The stamp that the inventory recorded.
 
     Raises
     ------
     SourceProblem
         ``unreadable`` or ``changed-since-inventory``.
     EnvironmentFailure
-        The place they lie in cannot be reached, or an input is not what it was.
+        The location is unreachable, or an input has changed.
     """
     with ExitStack() as stack:
         try:
@@ -78,6 +87,7 @@ def open_source_files(
             if _stamp_of_all(seal, [(one.size, one.version) for one in files]) != expected:
                 raise SourceProblem("changed-since-inventory")
         except SourceProblem:
+            # A lost mount makes every source unreadable; that ends the run and is not blamed on the source.
             require_pinned()
             raise
         yield tuple(one.content for one in files)
@@ -87,14 +97,14 @@ def open_source_files(
 def open_new_source(
     found: SourceEntry, seal: Seal
 ) -> Iterator[tuple[tuple[bytes | mmap.mmap, ...], int, bytes]]:
-    """Give the bytes of a thing that the inventory meets, their size, and the stamp that it has from now on.
+    """Provide the content of an entry new to the inventory, its size in bytes, and its stamp from now on.
 
     Raises
     ------
     SourceProblem
-        ``unreadable`` or ``changed-since-inventory``, or what a PACS says.
+        ``unreadable`` or ``changed-since-inventory``, or the rule that a PACS reader gives.
     EnvironmentFailure
-        The place it lies in cannot be reached.
+        The location is unreachable.
     """
     if found.times == UNSEEN:
         with reader_of(found.path).opened(found.path) as one:
@@ -107,14 +117,14 @@ def open_new_source(
 
 @contextmanager
 def open_source(path: bytes, seal: Seal, expected: bytes) -> Iterator[bytes | mmap.mmap]:
-    """Give a source's bytes, mapped when it is large; it must still be what the walk found.
+    """Provide a source's content, memory-mapped if it is large; it must match the inventory.
 
     Raises
     ------
     SourceProblem
         ``unreadable`` or ``changed-since-inventory``.
     EnvironmentFailure
-        The place it lies in cannot be reached.
+        The location is unreachable.
     """
     with open_source_files((path,), seal, expected) as contents:
         yield contents[0]

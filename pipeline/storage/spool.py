@@ -1,6 +1,6 @@
-"""Content that comes over the network: small in memory, larger in a file without a name, mapped.
+"""Content received over the network: in memory while small, else mapped from an unnamed file.
 
-A file without a name is gone with the process, however that ends.
+An unnamed file disappears with the process, however it ends.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ _folder: Path | None = None
 
 
 def set_spool_folder(folder: Path) -> None:
-    """Keep what is too large for memory in this folder (the state's) from now on."""
+    """Set the folder for content too large for memory (the state folder)."""
     global _folder
     _folder = folder
 
 
 def spool_folder() -> Path | None:
-    """The folder last named, if it is there: a plan may run where no state folder is yet."""
+    """Return the folder last set, if it exists: a plan may run before there is a state folder."""
     there = _folder is not None and os.path.isdir(_folder) and os.access(_folder, os.W_OK)
     return _folder if there else None
 
 
 def unnamed_file() -> IO[bytes]:
-    """A file that is gone once it is closed, and with the process."""
+    """Open a file without a name, which is deleted when it is closed or the process ends."""
     return tempfile.TemporaryFile(dir=spool_folder())
 
 
 class Spool:
-    """Takes bytes one block after the other, then gives them as one content.
+    """Collects blocks of bytes and returns them as one content.
 
-    A write that is repeated after a failure starts again with a new spool.
+    A transfer that is repeated after a failure needs a new spool.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Spool:
         self._file: IO[bytes] | None = None
 
     def write(self, block: bytes) -> int:
-        """Take the next block.
+        """Add a block.
 
         Raises
         ------
@@ -66,14 +66,15 @@ class Spool:
         return len(block)
 
     def content(self) -> Content:
-        """Everything taken so far."""
+        """Return everything written so far."""
         if self._file is None:
             return self._blocks[0] if len(self._blocks) == 1 else b"".join(self._blocks)
         with storage_errors():
+            # mmap reads the file, not Python's write buffer.
             self._file.flush()
             return mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def close(self) -> None:
-        """Let go of the file; a content given before stays until it is let go of itself."""
+        """Close the file; content returned earlier remains valid until it is released."""
         if self._file is not None:
             self._file.close()

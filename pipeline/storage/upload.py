@@ -1,8 +1,8 @@
-"""A place in an object store that a release is put into: data first, RELEASE.json last, nothing twice.
+"""Upload of a release to an object store: data first, RELEASE.json last, existing objects never replaced.
 
-SHA256SUMS goes first of all, if it is not there yet: it claims the place, and a run that finds another one
-there leaves it alone. Before RELEASE.json makes it a release, the store must list exactly its files. Killed
-at any point, the same call goes on: what is there already, by its size and digest, is not put again.
+SHA256SUMS is uploaded first and claims the prefix: a run that finds another SHA256SUMS does not write. Before
+RELEASE.json turns the objects into a release, the store must list exactly its files. After an interruption
+the same call continues: objects that exist with the right size and digest are not sent again.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from medsanitize.release.checksums import digest_file, read_checksums
 Result = TypeVar("Result")
 
 AT_ONCE: Final = 4
-"""Files on their way at one time."""
+"""Files in transfer at the same time."""
 PART: Final = 16 * 2**20
-"""Bytes of a part of what is put in parts: everything from twice this size on."""
+"""Size (bytes) of a part; files from twice this size on are sent in parts."""
 BEGINNINGS: Final = 3
-"""How often a file is begun whose upload the store loses."""
+"""How often an upload is started for one file if the store loses it."""
 _MOST_PARTS: Final = 9000
 _BLOCK: Final = 8 * 2**20
 _DIGEST: Final = "sha256"
@@ -59,21 +59,21 @@ class _File:
 
 
 class UploadTarget:
-    """A prefix of a bucket, or of a container."""
+    """A prefix of a bucket or container that receives a release."""
 
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")
         self._scheme = address.partition("://")[0]
 
     def require_empty(self) -> None:
-        """Refuse a place where anything lies already.
+        """Check that nothing exists below the prefix.
 
         Raises
         ------
         UsageError
-            Something lies there, or there is no such bucket.
+            Objects exist, or the bucket does not exist.
         EnvironmentFailure
-            The store cannot be reached, or lets nobody in.
+            The store is unreachable or denies access.
         """
         try:
             listed = self._listed()
@@ -97,27 +97,27 @@ class UploadTarget:
         return list(self._ask(lambda: self._store.fs.ls(self._address, detail=False)))
 
     def is_finished(self) -> bool:
-        """Whether a finished release lies there."""
+        """Report whether a finished release exists at the prefix."""
         return self._info(layout.ROOT) is not None
 
     def put(self, release: Path, stop: Cancellation, advance: Callable[[int], None]) -> None:
-        """Put a release, whose RELEASE.json is written, into the store.
+        """Upload a release whose RELEASE.json is written.
 
         Parameters
         ----------
         release : Path
             The release folder.
         stop : Cancellation
-            Asked between two files, two lists of what is there, and before the root.
+            Checked between files, between listing requests and before RELEASE.json.
         advance : callable
-            Told of every file that is there.
+            Called with the number of files completed.
 
         Raises
         ------
         UsageError
-            Another release, or something that is of none, lies there; or the store cannot hold others off.
+            Another release or a foreign object exists, or the store has no conditional writes.
         EnvironmentFailure
-            The store cannot be reached, lets nobody in, or loses what it is sent; call again.
+            The store is unreachable, denies access or loses uploads; the call can be repeated.
         """
         try:
             begun = not self._put(_stated(release, layout.SUMS), release)
@@ -126,6 +126,7 @@ class UploadTarget:
             if not lists_exactly(self._address, release, stop.check):
                 raise _not_exactly()
             stop.check()
+            # Last: the upload becomes a release with this object.
             self._put(_stated(release, layout.ROOT), release)
         except ObjectNotFound:
             raise UsageError("output: there is no such bucket", "Make it, or correct the address") from None
@@ -156,7 +157,7 @@ class UploadTarget:
     def _put_all(
         self, release: Path, stop: Cancellation, advance: Callable[[int], None], *, begun: bool
     ) -> None:
-        """Put every file but the first and the last, a few at a time."""
+        """Upload every file but the first and the last, a few at a time."""
         on_their_way: deque[Future[bool]] = deque()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
@@ -176,18 +177,18 @@ class UploadTarget:
                     one.cancel()
 
     def _put_again(self, file: _File, release: Path) -> bool:
-        """Put a file unless an earlier run has done so."""
+        """Upload a file unless an earlier run has done so."""
         if self._info(file.path) is None:
             return self._put(file, release)
         self._require_same(file)
         return False
 
     def _put(self, file: _File, release: Path) -> bool:
-        """Put a file if no object of this name is there; tell whether it was put, or found there."""
+        """Upload a file if it does not exist; return whether it was uploaded."""
         for _ in range(BEGINNINGS):
             with suppress(UploadExpired):
                 return self._put_once(file, release)
-            if self._info(file.path) is not None:  # a store forgets an upload whose object it has stored, too
+            if self._info(file.path) is not None:  # stores also forget an upload that they have completed
                 self._require_same(file)
                 return False
         raise _loses_uploads()
@@ -197,7 +198,7 @@ class UploadTarget:
         try:
             send(mode="create")
         except ObjectExists:
-            # An answer may have been lost on its way after the object was stored.
+            # The response may have been lost after the object was stored.
             self._require_same(file)
             return False
         except UnexpectedResponse as odd:
@@ -206,21 +207,24 @@ class UploadTarget:
                 return False
             if not odd.unknown:
                 raise
-            if file.path in (layout.SUMS, layout.ROOT):  # one claims the place, the other makes it a release
+            # One claims the prefix, the other makes the release: neither may replace an object.
+            if file.path in (layout.SUMS, layout.ROOT):
                 raise _knows_no_conditions() from None
             send(mode="overwrite")
         return True
 
     def _send(self, path: Path, file: _File, *, mode: str) -> None:
-        """Put one file with its digest as metadata; adlfs takes none: there, bytes are compared."""
+        """Upload one file with its digest as metadata."""
         url, stated = self._url(file.path), {_DIGEST: file.sha256}
         if self._scheme == "s3" and file.size >= 2 * PART:
+            # S3 allows at most 10,000 parts per object.
             part = max(PART, -(-file.size // _MOST_PARTS))
             upload_multipart(path, url, part, stated, over=mode == "overwrite")
             return
         if self._scheme == "gs":
             upload_resumable(path, url, PART, stated, mode=mode)
             return
+        # adlfs takes no metadata; for Azure, `_digest` reads the bytes instead.
         options = {"Metadata": stated, "chunksize": PART} if self._scheme == "s3" else {}
         self._ask(partial(self._store.fs.put_file, str(path), url, mode=mode, **options))
 
@@ -233,7 +237,7 @@ class UploadTarget:
             )
 
     def _digest(self, file: _File, info: dict[str, Any]) -> str:
-        """The digest that was stored with an object, else that of its bytes."""
+        """Return the digest stored with an object, else that of its bytes."""
         fs, url = self._store.fs, self._url(file.path)
         stored = self._ask(lambda: fs.metadata(url)) if self._scheme == "s3" else info.get("metadata")
         if isinstance(stored, dict) and _DIGEST in stored:
@@ -245,16 +249,14 @@ class UploadTarget:
         return whole.hexdigest()
 
     def _abandon_parts(self, release: Path) -> None:
-        """Let go of parts of files that are there: of this run, of a killed one, or of another at the same.
-
-        Not before all is put: another run's uploads would be lost to it while it still needs them.
-        """
+        """Abort unfinished uploads of files that exist, whether of this run, a killed one or another."""
+        # Only after all files are uploaded: another run may still need its uploads until then.
         if self._scheme == "s3":
             abort_uploads(self._address, chain((layout.SUMS,), (file.path for file in _files(release))))
 
 
 def _files(release: Path) -> Iterator[_File]:
-    """Every file but SHA256SUMS and RELEASE.json, data first."""
+    """Yield every file but SHA256SUMS and RELEASE.json, data first."""
     for entry in read_checksums(release / layout.SUMS):
         if entry.path.startswith(f"{layout.DATA}/"):
             yield _File(entry.path, (release / entry.path).stat().st_size, entry.sha256)

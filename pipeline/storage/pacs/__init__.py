@@ -1,1 +1,1 @@
-"""Reading from a PACS and sending to one: DICOMweb and DIMSE."""
+"""Retrieval from and transmission to a PACS, over DICOMweb and DIMSE."""

@@ -1,8 +1,8 @@
-"""Addresses of PACS and of what lies in them, as byte strings that say all that a worker needs.
+"""Addresses of PACS services and their objects, as byte strings that contain all a worker needs.
 
 A service is ``dicomweb+https://[token:NAME@]host/path`` (``NAME`` is an environment variable, never a secret)
-or ``dimse://PEER@host:port/CALLING/get`` (or ``/move:PORT``). After ``?`` stands what of it is read, after
-``#`` one object: study, series, instance and, where the peer tells, its SOP class.
+or ``dimse://PEER@host:port/CALLING/get`` (or ``/move:PORT``). After ``?`` follows the selection, after ``#``
+one object: study, series, instance and, if the peer reports it, SOP class.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _DIMSE: Final = re.compile(r"dimse://([^@]+)@([^:/]+):(\d+)/([^/]+)/(get|move:(\
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WebService:
-    """A DICOMweb service: its URL, and which environment variable holds which credential.
+    """A DICOMweb service: its URL, and the environment variable that holds its credential.
 
-    As text it is its ``name``, as messages say it: no host, title or port stands in a log or `return.json`.
+    ``str`` gives ``name``, so that messages, logs and ``return.json`` contain no host.
     """
 
     url: str
@@ -50,9 +50,9 @@ class WebService:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DimsePeer:
-    """A DICOM peer and how it is called; ``port`` is where C-MOVE delivers, None for C-GET.
+    """A DICOM peer and how to call it; ``port`` receives C-MOVE, None for C-GET.
 
-    As text it is its ``name``, as messages say it.
+    ``str`` gives ``name``, so that messages, logs and ``return.json`` contain no host, AE title or port.
     """
 
     title: str
@@ -71,7 +71,7 @@ class DimsePeer:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One object of a PACS by its UIDs; ``sop_class`` is empty where the peer does not tell it."""
+    """UIDs of one object of a PACS; ``sop_class`` is empty if the peer does not report it."""
 
     study: str
     series: str
@@ -80,13 +80,26 @@ class Instance:
 
 
 def target_of(text: str, calling: str, credential: str = "", variable: str = "") -> WebService | DimsePeer:
-    """What somebody names to send to: the URL of a DICOMweb service, or ``AET@host:port``.
+    """Parse a destination: the URL of a DICOMweb service, or ``AET@host:port``.
+
+    Parameters
+    ----------
+    text : str
+        The destination.
+    calling : str
+        Our AE title.
+    credential : str
+        ``token`` or ``login``; empty for none.
+    variable : str
+        Name of the environment variable that holds the credential.
 
     Raises
     ------
     UsageError
-        It is neither, a credential would travel in the clear, or no variable can have the name given for one.
+        The destination has neither form, the credential would be sent unencrypted, or ``variable`` is not a
+        valid name.
     """
+    # A secret written in place of the name must not appear in the message.
     if variable and not _is_name(variable):
         raise UsageError(
             "This is no name of an environment variable",
@@ -110,7 +123,7 @@ def target_of(text: str, calling: str, credential: str = "", variable: str = "")
 
 
 def _is_name(variable: str) -> bool:
-    """Whether a policy could name this variable."""
+    """Report whether a policy could name this variable."""
     try:
         return bool(TypeAdapter(EnvName).validate_python(variable))
     except ValidationError:
@@ -118,13 +131,13 @@ def _is_name(variable: str) -> bool:
 
 
 def root_of(one: DicomWeb | Dimse) -> bytes:
-    """The address of an input: the service, and what of it is read."""
+    """Return the address of an input: service and selection."""
     wanted = dict(one.query) if one.worklist is None else {"": str(one.worklist), **one.query}
     return service_of(one) + b"?" + urlencode(sorted(wanted.items())).encode("ascii")
 
 
 def service_of(one: DicomWeb | Dimse) -> bytes:
-    """The address of an input's service."""
+    """Return the address of an input's service."""
     if isinstance(one, Dimse):
         way = "get" if one.retrieve == "get" else f"move:{one.port}"
         return f"dimse://{one.dimse}/{one.calling}/{way}".encode("ascii")
@@ -135,12 +148,12 @@ def service_of(one: DicomWeb | Dimse) -> bytes:
 
 
 def service_in(address: bytes) -> bytes:
-    """The service that an address is of."""
+    """Return the service part of an address."""
     return re.split(rb"[?#]", address, maxsplit=1)[0]
 
 
 def parse_service(service: bytes, name: str = THE_PACS) -> WebService | DimsePeer:
-    """What the address of a service says; ``name`` is what messages call it."""
+    """Parse the address of a service; messages use ``name`` for it."""
     text = service.decode("ascii")
     if found := _WEB.fullmatch(text):
         scheme, credential, variable, rest = found.groups()
@@ -153,17 +166,17 @@ def parse_service(service: bytes, name: str = THE_PACS) -> WebService | DimsePee
 
 
 def selection_in(root: bytes) -> tuple[Path | None, Mapping[str, str]]:
-    """The worklist and the query that an input's address names."""
+    """Return the worklist and the query of an input's address."""
     wanted = dict(parse_qsl(root.partition(b"?")[2].decode("ascii")))
     worklist = wanted.pop("", None)
     return (Path(worklist) if worklist else None), wanted
 
 
 def address_of(service: bytes, *parts: str) -> bytes:
-    """The address of what lies in a service: study, series, instance and SOP class."""
+    """Return the address of an entry of a service, from study, series, instance and SOP class."""
     return service + b"#" + "/".join(parts).encode("utf-8")
 
 
 def instance_in(address: bytes) -> Instance:
-    """The object that an address names."""
+    """Return the object that an address names."""
     return Instance(*address.partition(b"#")[2].decode("utf-8").split("/"))

@@ -1,4 +1,4 @@
-"""Associations with a DICOM peer, as pynetdicom makes them: silent, prompt, and gone with the process."""
+"""Associations with a DICOM peer through pynetdicom: without logging and delays, closed with the process."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ def associate(
     takes: str = "",
     handlers: Any = (),
 ) -> Any:
-    """Associate with a peer.
+    """Open an association with a peer.
 
     Parameters
     ----------
     peer : DimsePeer
-    contexts : sequence of (SOP class, transfer all_transfer_syntaxes)
-        What is proposed, at most 128.
+        The peer.
+    contexts : sequence of (SOP class, transfer syntaxes)
+        Presentation contexts to propose, at most 128.
     takes : str
-        SOP class of which the peer may send objects back over the association.
+        SOP class that the peer may send back over the association (SCP role).
     handlers : sequence
-        Handlers of events, as pynetdicom takes them.
+        pynetdicom event handlers.
 
     Raises
     ------
     EnvironmentFailure
-        The peer refuses us for good.
+        The peer rejects the association permanently.
     TransientFailure
-        It cannot be reached, is busy or breaks off.
+        The peer is unreachable or busy, or aborts.
     """
     from pynetdicom import AE, build_role
 
@@ -51,6 +52,7 @@ def associate(
     entity = AE(ae_title=peer.calling)
     entity.connection_timeout = entity.acse_timeout = _CONNECT_SECONDS
     entity.dimse_timeout = entity.network_timeout = _ANSWER_SECONDS
+    # 0 is an unlimited PDU size (PS3.8 D.1).
     entity.maximum_pdu_size = 0
     for syntax, transfer in contexts:
         entity.add_requested_context(syntax, list(transfer))
@@ -79,7 +81,7 @@ def associate(
 
 
 def _ends_with_process(association: Any) -> None:
-    """Break off what is left open when the process ends: the library would wait until the peer does so."""
+    """Abort an association when the process ends; pynetdicom would wait for the peer."""
     ended = threading.main_thread()
     while association.is_alive():
         ended.join(1.0)
@@ -89,10 +91,10 @@ def _ends_with_process(association: Any) -> None:
 
 
 def _serves_nobody(association: Any) -> None:
-    """Leave every message to whoever asked for it.
+    """Leave every message to the thread that sent the request.
 
-    The association's own thread looks for requests of the peer between two of ours. On a busy machine it may
-    still be looking when the next one is sent, and would take its answer away, unseen by anybody.
+    The association's own thread polls for requests from the peer. On a busy machine it may still be polling
+    when the next request is sent, and would take and lose its response.
     """
     get_msg = association.dimse.get_msg
 
@@ -103,14 +105,14 @@ def _serves_nobody(association: Any) -> None:
 
 
 def prompt_handlers() -> list[Any]:
-    """Handlers that neither wait for acknowledgements nor let the peer wait for ours (40 ms a message)."""
+    """Return handlers that avoid delayed acknowledgements on both sides (40 ms per message)."""
     from pynetdicom import evt
 
     def no_waiting(event: Any) -> None:
         own = event.assoc.dul.socket and event.assoc.dul.socket.socket
         if own:
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if hasattr(socket, "TCP_QUICKACK"):  # Linux; it wears off, so it is set again and again
+            if hasattr(socket, "TCP_QUICKACK"):  # Linux; the kernel resets it, so it is set at every event
                 own.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     return [(one, no_waiting) for one in (evt.EVT_CONN_OPEN, evt.EVT_DATA_SENT, evt.EVT_DATA_RECV)]
@@ -128,7 +130,7 @@ def _reason(answer: Any) -> tuple[int, int]:
 
 
 def release_association(association: Any) -> None:
-    """End an association, whatever state it is in."""
+    """Close an association, whatever state it is in."""
     with suppress_warnings():
         try:
             if association.is_established:
@@ -138,14 +140,14 @@ def release_association(association: Any) -> None:
 
 
 def all_transfer_syntaxes() -> list[str]:
-    """Every transfer syntax that there is."""
+    """List every transfer syntax that pynetdicom knows."""
     from pynetdicom import ALL_TRANSFER_SYNTAXES
 
     return [str(one) for one in ALL_TRANSFER_SYNTAXES]
 
 
 def silence_log() -> None:
-    """Its log quotes identifiers of requests and answers."""
+    """Turn off pynetdicom's log, which quotes identifiers of requests and responses."""
     logger = logging.getLogger("pynetdicom")
     logger.setLevel(logging.CRITICAL + 1)
     logger.propagate = False
@@ -153,7 +155,7 @@ def silence_log() -> None:
 
 @contextmanager
 def suppress_warnings() -> Iterator[None]:
-    """Keep libraries from warning of values that they find odd."""
+    """Suppress library warnings about unusual values, because they quote the values."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

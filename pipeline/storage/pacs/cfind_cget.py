@@ -1,4 +1,4 @@
-"""A DICOM peer: C-FIND to find, C-GET or C-MOVE to fetch."""
+"""Query and retrieval over DIMSE: C-FIND, then C-GET or C-MOVE."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from medsanitize.pipeline.storage.pacs.scp import Inbox, receive_at_port
 _FIND: Final = "1.2.840.10008.5.1.4.1.2.2.1"
 _MOVE: Final = "1.2.840.10008.5.1.4.1.2.2.2"
 _GET: Final = "1.2.840.10008.5.1.4.1.2.2.3"
-"""Study Root Query/Retrieve Information Model."""
+"""Study Root Query/Retrieve Information Model (PS3.4 C.6.2)."""
 
 _LEVELS: Final = ("STUDY", "SERIES", "IMAGE")
 _RETURNED: Final = (
@@ -34,13 +34,13 @@ _PENDING: Final = (0xFF00, 0xFF01)
 _BUSY: Final = range(0xA700, 0xA800)
 _UNKNOWN_DESTINATION: Final = 0xA801
 _KEPT: Final = 3
-"""Associations that are kept: to find, to move, and for C-GET one a SOP class."""
+"""Associations kept open: for C-FIND, for C-MOVE, and one per SOP class for C-GET."""
 _ARRIVAL_SECONDS: Final = 30
 _CHECK_SECONDS: Final = 2.0
 
 
 class DimseConnection:
-    """The associations with one peer, kept from call to call."""
+    """The associations with one peer, reused between calls."""
 
     def __init__(self, peer: DimsePeer) -> None:
         self._who = peer
@@ -57,15 +57,16 @@ class DimseConnection:
             release_association(self._kept.popitem()[1])
 
     def check(self) -> None:
-        """Associate for what will be asked."""
+        """Open the associations that a run needs."""
         self._to_find()
         if self._who.port is None:
+            # Secondary Capture, the class that archives are most likely to store.
             self._to_get("1.2.840.10008.5.1.4.1.1.7")
         else:
             self._to_move()
 
     def check_port(self) -> None:
-        """With C-MOVE, make sure that our port is free."""
+        """Check, for C-MOVE, that our port is free."""
         if self._who.port is not None:
             with receive_at_port(self._who, Inbox(), _CHECK_SECONDS):
                 pass
@@ -73,7 +74,7 @@ class DimseConnection:
     # -- finding --------------------------------------------------------------------------
 
     def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
-        """One C-FIND at the level below ``above``."""
+        """Send one C-FIND at the level below ``above``."""
         returned = _RETURNED[len(above)]
         values = dict.fromkeys(returned, "")
         values |= dict(zip(("StudyInstanceUID", "SeriesInstanceUID"), above, strict=False))
@@ -86,14 +87,14 @@ class DimseConnection:
                 code = status.get("Status")
                 if code in _PENDING and answer is not None:
                     found.append({name: _values(answer, name) for name in wanted})
-                elif code != 0:
+                elif code != 0:  # a list that ends early must not pass for a complete one
                     raise TransientFailure(_words("C-FIND", code))
         return found
 
     # -- fetching -------------------------------------------------------------------------
 
     def fetch(self, wanted: Instance) -> bytes:
-        """One C-GET or C-MOVE at the level of instances; the data set is what was sent, byte for byte."""
+        """Retrieve one instance by C-GET or C-MOVE; the data set is what the peer sent, byte for byte."""
         return self._get(wanted) if self._who.port is None else self._move(wanted)
 
     def _get(self, wanted: Instance) -> bytes:
@@ -119,7 +120,7 @@ class DimseConnection:
                     f"{self._who} does not know our AE title as a place to move to",
                     "Enter it there, with this machine's address and the port of the policy",
                 )
-            # Some peers say that it is done before the object is here.
+            # Some peers report completion before the object has arrived.
             if code in (0, 0xB000):
                 inbox.arrived.wait(_ARRIVAL_SECONDS if code == 0 else 1)
             if inbox.content is not None:
@@ -135,7 +136,7 @@ class DimseConnection:
         return self._association("move", [(_MOVE, _plain())])
 
     def _to_get(self, sop_class: str) -> Any:
-        """An association that takes objects of a class in each transfer syntax, so that none is converted."""
+        """Open an association with one context per transfer syntax, so that the peer converts nothing."""
         from pynetdicom import evt
 
         contexts = [(_GET, _plain()), *((sop_class, [syntax]) for syntax in all_transfer_syntaxes())]
@@ -145,7 +146,7 @@ class DimseConnection:
     def _association(
         self, name: str, contexts: Sequence[tuple[str, Sequence[str]]], takes: str = "", handlers: Any = ()
     ) -> Any:
-        """The association of a name, made anew unless it still stands."""
+        """Return the open association of this name, or open it."""
         kept = self._kept.pop(name, None)
         if kept is None or not kept.is_established:
             while len(self._kept) >= _KEPT:
@@ -163,7 +164,7 @@ class DimseConnection:
 
     @contextmanager
     def _failing_safe(self, name: str) -> Iterator[None]:
-        """After a failure the association is not used again; what the library raises says nothing."""
+        """Drop the association after a failure, and replace library errors, which may quote values."""
         try:
             yield
         except (TransientFailure, ObjectRefused, EnvironmentFailure):
@@ -212,12 +213,12 @@ def _values(answer: Any, keyword: str) -> tuple[str, ...]:
     value = answer.get(keyword)
     if value is None or value == "":
         return ()
-    # The name of a person can be iterated over, too: letter by letter.
+    # PersonName is iterable as well: character by character.
     return tuple(str(one) for one in value) if isinstance(value, list | MultiValue) else (str(value),)
 
 
 def _final(answers: Any) -> int | None:
-    """The last status of a C-GET or C-MOVE, None where the peer fell silent."""
+    """Return the last status of a C-GET or C-MOVE, or None if the peer stopped answering."""
     code = None
     for status, _ in answers:
         code = status.get("Status")

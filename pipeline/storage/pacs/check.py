@@ -1,4 +1,4 @@
-"""Whether the PACS of a policy can be used, before anything is read or made."""
+"""Check of a policy's PACS before anything is read or written."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from medsanitize.policies.model import Policy
 
 
 def check_pacs(policy: Policy) -> None:
-    """Read the worklists and ask every PACS whether it lets us in.
+    """Read the worklists and check access to every PACS.
 
     Raises
     ------
     UsageError
-        A worklist cannot be used, or a credential is not in the environment.
+        A worklist is invalid, or the environment variable of a credential is not set.
     EnvironmentFailure
-        A PACS cannot be reached, or refuses.
+        A PACS is unreachable or denies access.
     """
     names: dict[bytes, str] = {}
     for number, one in enumerate(policy.inputs, 1):
@@ -25,7 +25,7 @@ def check_pacs(policy: Policy) -> None:
                 read_worklist(one.worklist, one.query)
             names.setdefault(service_of(one), f"{THE_PACS} of input {number}")
     for service, name in sorted(names.items()):
-        # Who reads files alone does not wait for pydicom and a client.
+        # Imported here so that runs without a PACS need neither pydicom's nor requests' import time.
         from medsanitize.pipeline.storage.pacs.reader import reader
 
         asked = reader(service, name if len(names) > 1 else THE_PACS)

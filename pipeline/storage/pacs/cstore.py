@@ -1,4 +1,4 @@
-"""Sending by C-STORE: each file's encoded data set as it is, under a context of its own transfer syntax."""
+"""Transmission by C-STORE: the encoded data set is sent unchanged, in a context of its transfer syntax."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from medsanitize.pipeline.storage.pacs.cfind_cget import DimseConnection
 from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, TransientFailure
 
 _ROOM: Final = 127
-"""Contexts beside that for C-ECHO, which keeps an association up where a peer takes none of them."""
+"""Contexts in addition to the one for C-ECHO, which keeps an association open if none of them is accepted."""
+# Warning statuses of the Storage service (PS3.4 B.2.3).
 _CHANGED: Final = (0xB000, 0xB006, 0xB007)
 _BUSY: Final = range(0xA700, 0xA800)
 
 
 class DimseReceiver:
-    """A peer that objects are sent to: an association for each 127 pairs of class and transfer syntax."""
+    """A peer that receives objects: one association per 127 pairs of SOP class and transfer syntax."""
 
     def __init__(self, peer: DimsePeer, pairs: Sequence[tuple[str, str]]) -> None:
         self._who = peer
@@ -33,16 +34,16 @@ class DimseReceiver:
         self._open: dict[int, Any] = {}
 
     def check(self) -> None:
-        """Associate for the first objects."""
+        """Open the association for the first objects."""
         self._association(0)
 
     def present(self, study: str, series: str) -> set[str]:
-        """What the peer has of a series, by C-FIND."""
+        """Return the SOP Instance UIDs of a series that the peer has, by C-FIND."""
         answers = self._asks.find((study, series), {})
         return {uid for answer in answers for uid in answer.get("SOPInstanceUID", ())}
 
     def store(self, file: Path, sop_class: str, transfer_syntax: str) -> bool:
-        """One C-STORE, read from the file in pieces and not decoded."""
+        """Send one C-STORE, read from the file in chunks without decoding."""
         from pynetdicom import _config
 
         pack = self._pack_of[sop_class, transfer_syntax]

@@ -1,4 +1,4 @@
-"""A DICOMweb service: QIDO-RS to find, WADO-RS to fetch, STOW-RS to store."""
+"""DICOMweb client: QIDO-RS to find, WADO-RS to retrieve, STOW-RS to store."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ Result = TypeVar("Result")
 
 _PAGE: Final = 1000
 _SECONDS: Final = (10, 120)
+# A UID that no study has.
 _NOBODY: Final = "2.25.1"
 _COUNTS: Final = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances", "SOPClassUID")
 _AS_STORED: Final = 'multipart/related; type="application/dicom"; transfer-syntax=*'
 
 
 class WebConnection:
-    """One HTTP session with a service. TLS certificates are verified; redirects are not followed.
+    """One HTTP session with a service; TLS certificates are verified, redirects are not followed.
 
     Raises
     ------
@@ -46,6 +47,7 @@ class WebConnection:
         self._who = service
         self._errors = requests.RequestException
         self._session = requests.Session()
+        # A redirect could carry the request, and its credential, to another host.
         self._session.max_redirects = 0
         self._session.headers["Accept-Encoding"] = "identity"
         self._session.auth = _authentication(service)
@@ -62,14 +64,14 @@ class WebConnection:
         self._session.close()
 
     def check(self) -> None:
-        """Ask for a study that nobody has."""
+        """Query for a study that does not exist."""
         self._tried(lambda: self._client.search_for_studies(limit=1, search_filters={_UID: _NOBODY}))
 
     def check_port(self) -> None:
-        """Nothing is delivered at a port."""
+        """Nothing to check: DICOMweb does not deliver to a port."""
 
     def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
-        """Page by page until one is empty, for services cap pages as they like."""
+        """Query page by page until a page is empty, because services limit pages as they like."""
         found: dict[tuple[tuple[str, ...], ...], Answer] = {}
         offset = 0
         while page := self._page(above, keys, offset):
@@ -98,15 +100,16 @@ class WebConnection:
         except ObjectRefused as failure:
             if (
                 isinstance(failure, ObjectNotFound) and not offset
-            ):  # some services say so of what they do not have
+            ):  # some services answer 404 when nothing matches
                 return []
-            raise TransientFailure(str(failure)) from None  # a list that breaks off is not the whole list
+            # An incomplete list must not pass for a complete one.
+            raise TransientFailure(str(failure)) from None
         if not isinstance(page, list) or not all(isinstance(one, dict) for one in page):
             raise TransientFailure("an answer that cannot be read")
         return [_answer(one) for one in page]
 
     def fetch(self, wanted: Instance) -> bytes:
-        """One object as it is stored, whatever its transfer syntax."""
+        """Retrieve one object as stored, in any transfer syntax."""
         from dicomweb_client import URI
 
         url = URI(self._who.url, wanted.study, wanted.series, wanted.instance, permissive=True)
@@ -119,12 +122,17 @@ class WebConnection:
         return single_part(*self._tried(get, of_object=True))
 
     def post(self, body: Any, headers: Mapping[str, str]) -> tuple[int, Any]:
-        """Send one object by STOW-RS; status and what the service says of it.
+        """Send one object by STOW-RS.
+
+        Returns
+        -------
+        tuple of int and object
+            The HTTP status, and the JSON response or None.
 
         Raises
         ------
         ObjectRefused
-            The service does not take it.
+            The service does not store the object.
         """
 
         def request() -> tuple[int, Any]:
@@ -139,13 +147,13 @@ class WebConnection:
         return self._tried(request, of_object=True)
 
     def _tried(self, call: Callable[[], Result], *, of_object: bool = False) -> Result:
-        """Make one request; what its library raises becomes one of ours, with nothing of its text."""
+        """Make one request and replace the library's errors, which may quote UIDs and URLs."""
         try:
             return call()
         except self._errors as failure:
             answer = getattr(failure, "response", None)
             kind = type(failure).__name__
-        except ValueError:  # no JSON
+        except ValueError:  # the response is not JSON
             answer, kind = None, "an answer that cannot be read"
         status = None if answer is None else int(answer.status_code)
         if status in (401, 403, 407) or kind == "SSLError":
@@ -175,12 +183,12 @@ _BUSY: Final = frozenset((408, 425, 429, 502, 503, 504))
 
 
 def _authentication(service: WebService) -> Callable[[Any], Any]:
-    """What adds the credential to a request; it is read from the environment, here alone."""
+    """Return the requests authentication; only here is the credential read from the environment."""
     if not service.variable:
         return _nothing_added
     secret = os.environ.get(service.variable, "")
     if not secret or not secret.isascii() or not secret.isprintable():
-        raise UsageError(  # a secret in place of a name would be told by the name
+        raise UsageError(  # does not quote the variable: a secret may have been written in its place
             f"The environment variable that {service.credential} names holds no credential",
             "Set it to the token, or to user:password for login",
         )
@@ -198,12 +206,12 @@ def _authentication(service: WebService) -> Callable[[Any], Any]:
 
 
 def _nothing_added(request: Any) -> Any:
-    """Without this the library would send what ~/.netrc has for the host, over http:// too."""
+    """Add no credential; with ``auth=None``, requests would use ~/.netrc, over http:// as well."""
     return request
 
 
 def _answer(one: Mapping[str, Any]) -> Answer:
-    """An answer in DICOM JSON by keyword; only what is text, a number or the name of a person."""
+    """Convert a DICOM JSON answer to values by keyword; keep only strings, integers and person names."""
     elements = ((_keyword(tag), element) for tag, element in one.items() if isinstance(element, dict))
     return {
         keyword: tuple(_text(value) for value in values if isinstance(value, str | int | dict))
@@ -213,7 +221,7 @@ def _answer(one: Mapping[str, Any]) -> Answer:
 
 
 def _text(value: str | int | Mapping[str, Any]) -> str:
-    """A value as C-FIND gives it: of a name its three writings, parted by equals signs (PS3.18 F.2.2)."""
+    """Convert a value to the form of C-FIND: the representations of a name joined by ``=`` (PS3.18 F.2.2)."""
     if not isinstance(value, Mapping):
         return str(value)
     writings = (value.get(one) for one in ("Alphabetic", "Ideographic", "Phonetic"))
@@ -236,7 +244,7 @@ def _uids(answer: Answer) -> tuple[tuple[str, ...], ...]:
 
 
 def _silence() -> None:
-    """These name UIDs in what they log."""
+    """Turn off the libraries' logs, which quote UIDs."""
     for name in ("dicomweb_client", "requests", "urllib3"):
         logger = logging.getLogger(name)
         logger.setLevel(logging.CRITICAL + 1)

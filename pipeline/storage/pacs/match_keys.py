@@ -1,4 +1,4 @@
-"""Whether a PACS answered what it was asked: one that ignores a key answers with everything."""
+"""Check that a PACS matched the query keys: one that ignores a key returns everything."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from unicodedata import combining, normalize
 from pydicom.datadict import dictionary_VR
 
 Answer = Mapping[str, tuple[str, ...]]
-"""What a PACS says of one study, series or instance: keyword to values, empty where it gives none."""
+"""Values of one study, series or instance by keyword; empty if the PACS returns none."""
 
 
 def first_ignored_key(keys: Mapping[str, str], answer: Answer) -> str | None:
-    """The first keyword that an answer does not match, or None; what cannot be compared does not match.
+    """Return the first keyword that an answer does not match, or None.
 
-    As PS3.4 C.2.2.2 has it: names of persons are compared component by component, dates and times as ranges,
-    all else as a whole, with ``*`` and ``?``. Case and spaces around a value never count.
+    The comparison follows PS3.4 C.2.2.2: person names by component, dates and times as ranges, everything
+    else as a whole, with ``*`` and ``?``. Case and surrounding spaces are ignored. A value that cannot be
+    compared does not match.
     """
     return next((key for key, asked in keys.items() if not _matches(key, asked, answer.get(key, ()))), None)
 
@@ -42,7 +43,7 @@ def _date(asked: str, value: str) -> bool:
 
 
 def _time(asked: str, value: str) -> bool:
-    """A time is every moment that begins like it: 1030 is that whole minute; so is the end of a range."""
+    """Compare times; a partial time is its whole interval: 1030 is that minute, also as end of a range."""
     first, dash, last = asked.partition("-")
     have, low, high = _digits(value), _digits(first), _digits(last if dash else first)
     if not have or low is None or high is None:
@@ -51,13 +52,13 @@ def _time(asked: str, value: str) -> bool:
 
 
 def _digits(time: str) -> str | None:
-    """The digits of a time of day (of old ones, with colons), none of none; None of what is no time."""
+    """Return the digits of a time (an old one has colons), or None if the text is not a time."""
     found = _TIME.fullmatch(time.strip())
     return None if found is None else "".join(part or "" for part in found.groups())
 
 
 def _name(asked: str, value: str) -> bool:
-    """One writing of the name that was asked for may be any of the answer's three; several are these."""
+    """Compare person names; one requested representation may match any of the answer's three."""
     wanted, given = asked.split("="), value.split("=")
     if len(wanted) == 1:
         return any(_person(asked, one) for one in given)
@@ -66,14 +67,14 @@ def _name(asked: str, value: str) -> bool:
 
 
 def _person(asked: str, value: str) -> bool:
-    """Component by component, of which an answer may have more; a wildcard may also span some of them."""
+    """Compare one representation by component; the answer may have more, and a wildcard may span several."""
     wanted, given = (_components(one) for one in (asked, value))
     each = len(given) >= len(wanted) and all(_like(*pair) for pair in zip(wanted, given, strict=False))
     return each or _like("^".join(wanted), "^".join(given))
 
 
 def _components(name: str) -> list[str]:
-    """Components without accents, which peers may disregard in names of persons as they do case."""
+    """Split a name into components without accents; peers may ignore accents in names as they ignore case."""
     plain = (one for one in normalize("NFKD", name) if not combining(one))
     return [one.strip() for one in "".join(plain).rstrip("^ ").split("^")]
 

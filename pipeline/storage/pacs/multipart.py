@@ -1,4 +1,4 @@
-"""The one part of a multipart answer that holds a DICOM object, byte for byte."""
+"""Extraction of the single part of a multipart response that contains a DICOM object."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, TransientFail
 
 
 def single_part(content_type: str, body: bytes) -> bytes:
-    """Take the object out of an answer to WADO-RS (PS3.18 8.6.1); nothing in it is decoded.
+    """Return the object of a WADO-RS response (PS3.18 8.6.1) unchanged.
 
     Raises
     ------
     ObjectRefused
-        The answer is no DICOM object, or several.
+        The response contains no DICOM object, or several.
     TransientFailure
-        The answer was cut short.
+        The response is truncated.
     """
     header = Message()
     header["Content-Type"] = content_type

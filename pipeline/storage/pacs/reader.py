@@ -1,4 +1,4 @@
-"""The reader of a PACS: what it holds by study, series and instance, each object as it is stored."""
+"""The reader of a PACS: lists studies, series and instances, and retrieves objects as stored."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _SAFE = frozenset("0123456789.")
 
 
 class PacsConnection(Protocol):
-    """A PACS, one try a call. Every call raises `Passing` where trying again may help."""
+    """A connection to a PACS; each call is one attempt, ``TransientFailure`` if a retry may help."""
 
     def check(self) -> None:
-        """Make sure that it answers and lets us in."""
+        """Check that the service answers and accepts us."""
 
     def check_port(self) -> None:
-        """Make sure that the port of this machine is free where it delivers at one."""
+        """Check that our port is free, if objects are delivered to a port."""
 
     def find(self, above: tuple[str, ...], keys: Mapping[str, str]) -> list[Answer]:
-        """What lies in the service, in a study, or in a series of a study, and matches the keys."""
+        """Query the studies, the series of a study or the instances of a series that match the keys."""
 
     def fetch(self, wanted: Instance) -> bytes:
-        """One object as DICOM Part 10, as it is stored; `ObjectRefused` where the peer says no."""
+        """Retrieve one object as DICOM Part 10, as stored; raises ``ObjectRefused`` if the peer refuses."""
 
     def close(self) -> None:
-        """Let go of every connection; the next call makes new ones."""
+        """Close every connection; the next call opens new ones."""
 
 
 _LEVELS = ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
@@ -50,7 +50,7 @@ _PROMISES = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances")
 
 
 class PacsReader:
-    """Reads one service; connections are kept from call to call."""
+    """Reads one service; connections are reused between calls."""
 
     def __init__(self, service: bytes, peer: PacsConnection, name: str = THE_PACS) -> None:
         self._service = service
@@ -58,29 +58,30 @@ class PacsReader:
         self.peer = peer
 
     def check(self) -> None:
-        """Make sure that the service and our port can be used, trying for a short while.
+        """Check that the service and our port are usable, with a few retries.
 
         Raises
         ------
         EnvironmentFailure
-            It cannot be reached, or does not let us in.
+            The service is unreachable or denies access.
         """
         self._is_well()
         self.peer.check_port()
 
     def walk(self, root: bytes) -> Iterator[SourceEntry]:
-        """Yield every instance of the studies that a worklist or a query names.
+        """Yield every instance of the studies that a worklist or a query selects.
 
-        Studies come in the order of the worklist's sorted entries, else of their UIDs; series and instances
-        in the order of theirs. Sizes and versions are unknown (`UNSEEN`). An entry that the service does not
-        have is ``absent``; a study or series that lists less than it counts has a ``short`` row besides.
+        Studies follow the order of the sorted worklist entries, else of their UIDs; series and instances the
+        order of their UIDs. Sizes and versions are unknown (``UNSEEN``). A worklist entry without a study
+        yields ``absent``; a study or series that lists fewer objects than it counts yields an additional
+        ``short`` entry.
 
         Raises
         ------
         EnvironmentFailure
-            The service fails, after every retry.
+            The service fails after all retries.
         UsageError
-            The worklist cannot be read, or the service does not match by a key of the query.
+            The worklist is invalid, or the service ignores a key of the query.
         """
         try:
             worklist, query = selection_in(root)
@@ -100,6 +101,7 @@ class PacsReader:
             self.peer.close()
 
     def _study(self, study: str, said: Answer, keys: Mapping[str, str]) -> Iterator[SourceEntry]:
+        # With series keys the study's count does not apply to the answer.
         promised = 0 if keys else _promised(said, 0)
         listed = self._found((study,), keys, promised)
         for series, answer in listed:
@@ -116,7 +118,7 @@ class PacsReader:
     def _found(
         self, above: tuple[str, ...], keys: Mapping[str, str], promised: int = 0
     ) -> list[tuple[str, Answer]]:
-        """What lies below, by UID; asked again where it is less than was promised."""
+        """Query entries by UID, again if there are fewer than the count promised."""
         found: dict[str, Answer] = {}
 
         def ask() -> None:
@@ -131,7 +133,7 @@ class PacsReader:
     def _checked(
         self, level: str, keys: Mapping[str, str], answers: Sequence[Answer]
     ) -> Iterator[tuple[str, Answer]]:
-        """Answers by UID; every one must be an answer to what was asked."""
+        """Yield answers by UID, after checking that each one matches the keys."""
         met = [first_ignored_key(keys, answer) for answer in answers]
         others = [key for key in met if key is not None]
         if others:
@@ -150,21 +152,21 @@ class PacsReader:
 
     @contextmanager
     def opened(self, path: bytes) -> Iterator[OpenedSource]:
-        """Give one instance as Part 10, exactly as it was sent; its version is a digest of it.
+        """Provide one instance as DICOM Part 10, exactly as sent; its version is a digest of its bytes.
 
         Raises
         ------
         SourceProblem
             ``not-given-by-peer``.
         EnvironmentFailure
-            The service fails, after every retry.
+            The service fails after all retries.
         """
         content = self._fetched(instance_in(path))
         digest = int.from_bytes(sha256(content).digest(), "big")
         yield OpenedSource(content, len(content), (digest, 0, 0))
 
     def _fetched(self, wanted: Instance) -> bytes:
-        """An object is to blame only where the service is well before and after it failed a second time."""
+        """Retrieve an object; it is at fault only if the service works before and after a second failure."""
         try:
             return with_retries(self._name, lambda: self.peer.fetch(wanted), PAUSES)
         except (ObjectRefused, PacsUnreachable):
@@ -180,18 +182,18 @@ class PacsReader:
 
 
 def _promised(answer: Answer, level: int) -> int:
-    """How many a study or series says that it holds; one at least, for it would not be there without."""
+    """Return the count that a study or series states; at least 1, since an empty one would not be listed."""
     text = (answer.get(_PROMISES[level]) or ("",))[0].strip()
     return max(1, int(text)) if text.isdecimal() else 1
 
 
 def reader(service: bytes, name: str = THE_PACS) -> PacsReader:
-    """The reader of a service; ``name`` is what messages call it.
+    """Create the reader of a service; messages use ``name`` for it.
 
     Raises
     ------
     UsageError
-        An environment variable that holds a credential is not set.
+        The environment variable of a credential is not set.
     """
     who = parse_service(service, name)
     if isinstance(who, DimsePeer):

@@ -1,6 +1,6 @@
-"""How long a PACS is tried again, and what is said when it is not tried any more.
+"""Retries of PACS requests, and the errors that end them.
 
-What libraries raise may quote UIDs and URLs, so nothing of it is kept.
+Library errors may quote UIDs and URLs, so nothing of them is kept.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from medsanitize.pipeline.runtime.resume_hint import GOES_ON
 Result = TypeVar("Result")
 
 PAUSES: Final = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0)
-"""Seconds to wait before each further try of a PACS that fails: 40 in all. The first is for a connection
-that the peer closed while nobody used it."""
+"""Seconds before each retry of a failing PACS, 40 in total.
+
+The first retry is immediate: the peer may have closed a connection that was idle.
+"""
 FEW: Final = PAUSES[1:4]
-"""The same for one object that a peer which is well does not give."""
+"""The same for one object that a working peer does not provide."""
 
 
 class ServiceNotOffered(EnvironmentFailure):
@@ -30,39 +32,39 @@ class PacsUnreachable(EnvironmentFailure):
 
 
 class TransientFailure(Exception):
-    """The peer failed in a way that may pass; says how, without names or values."""
+    """The peer failed in a way that may pass; the text contains no names or values."""
 
 
 class ObjectRefused(Exception):
-    """The peer is well, and says that it cannot give this object or does not take it."""
+    """The peer works, but does not provide or accept this object."""
 
 
 class ObjectNotFound(ObjectRefused):
-    """The peer is well, and says that there is no such thing."""
+    """The peer works, and has no such object."""
 
 
 def with_retries(
     who: object, call: Callable[[], Result], pauses: Sequence[float] = PAUSES, few: Sequence[float] = FEW
 ) -> Result:
-    """Call until it succeeds, with longer and longer pauses between.
+    """Call until it succeeds, with increasing pauses.
 
     Parameters
     ----------
     who : object
         The service, as messages name it.
     call : callable
-        Must be fit to be called again after it has failed.
-    pauses, few : sequences of float
-        Seconds to wait after a failure of the service, and after an object was not given.
+        Must be safe to repeat after a failure.
+    pauses, few : sequence of float
+        Seconds to wait after a failure of the service, and after a refusal of an object.
 
     Raises
     ------
     ObjectRefused
-        After the few tries.
+        After the retries in ``few``.
     PacsUnreachable
-        The service kept failing.
+        After the retries in ``pauses``.
     EnvironmentFailure
-        It refuses, which is not tried again.
+        The service denies access; not retried.
     """
     failures, refusals = iter(pauses), iter(few)
     while True:
@@ -80,7 +82,7 @@ def with_retries(
 
 
 def pacs_unreachable(who: object, how: str) -> PacsUnreachable:
-    """What is said of a service that keeps failing."""
+    """Return the error for a service that keeps failing."""
     return PacsUnreachable(
         f"{who} cannot be used: {how}",
         f"Check the network and the PACS, then run the same command again: {GOES_ON}",

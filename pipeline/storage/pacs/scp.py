@@ -1,4 +1,4 @@
-"""Where a peer delivers one object: over the association of a C-GET, or at our own port after a C-MOVE."""
+"""The receiving side of C-GET (same association) and C-MOVE (our port)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PORT_SECONDS: Final = 300.0
 
 
 class Inbox:
-    """Where C-STORE of the one object that is awaited ends; all else is turned away."""
+    """Accepts C-STORE of the one expected object and rejects all others."""
 
     def __init__(self, instance: str = "") -> None:
         self.content: bytes | None = None
@@ -25,8 +25,9 @@ class Inbox:
         self._instance = instance
 
     def take(self, event: Any) -> int:
-        """Keep the object if it is the one that is awaited; returns the status of the C-STORE."""
+        """Store the object if it is the expected one; return the C-STORE status."""
         if event.request.AffectedSOPInstanceUID != self._instance or event.request.DataSet is None:
+            # 0xA900: data set does not match SOP class, the closest refusal of PS3.4 B.2.3.
             return 0xA900
         self.content = event.encoded_dataset()
         self.arrived.set()
@@ -35,7 +36,7 @@ class Inbox:
 
 @contextmanager
 def receive_at_port(peer: DimsePeer, inbox: Inbox, patience: float = _PORT_SECONDS) -> Iterator[None]:
-    """Listen at our port while one object is fetched: workers of one machine take turns at it."""
+    """Listen at our port while one object is retrieved; workers of one machine take turns."""
     from pynetdicom import evt
 
     entity, until = _receiver(peer.calling), time.monotonic() + patience
@@ -63,7 +64,7 @@ def receive_at_port(peer: DimsePeer, inbox: Inbox, patience: float = _PORT_SECON
 
 @cache
 def _receiver(title: str) -> Any:
-    """What takes any object in any transfer syntax, called by its own title alone."""
+    """Create the entity that accepts any SOP class and transfer syntax, called by its own AE title only."""
     from pynetdicom import AE, _config
 
     _config.UNRESTRICTED_STORAGE_SERVICE = True

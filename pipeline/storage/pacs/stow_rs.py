@@ -1,4 +1,4 @@
-"""Sending by STOW-RS: each file as it is, in a request of its own."""
+"""Transmission by STOW-RS: each file unchanged, one per request."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _PIECE: Final = 2**20
 
 
 class WebReceiver:
-    """A DICOMweb service that objects are sent to."""
+    """A DICOMweb service that receives objects."""
 
     def __init__(self, service: WebService) -> None:
         self._connection = WebConnection(service)
 
     def check(self) -> None:
-        """Ask for a study that nobody has."""
+        """Query for a study that does not exist."""
         self._connection.check()
 
     def present(self, study: str, series: str) -> set[str]:
-        """What the service has of a series, by QIDO-RS."""
+        """Return the SOP Instance UIDs of a series that the service has, by QIDO-RS."""
         answers = self._connection.find((study, series), {})
         return {uid for answer in answers for uid in answer.get("SOPInstanceUID", ())}
 
     def store(self, file: Path, sop_class: str, transfer_syntax: str) -> bool:  # noqa: ARG002
-        """One request; the file is never in memory as a whole."""
+        """Send one request; the file is streamed."""
         try:
             size = file.stat().st_size
         except OSError:
@@ -51,7 +51,7 @@ class WebReceiver:
         if _items(said, _FAILED):
             raise ObjectRefused("listed as failed")
         taken = _items(said, _REFERENCED)
-        # 202: taken with a warning, which stands beside the object, or not at all
+        # 202: stored with a warning, which the item of the object may or may not contain.
         if not taken and status != 200:
             raise ObjectRefused(f"HTTP status {status}")
         return not any(_values(one, _WARNING) for one in taken)
@@ -62,7 +62,7 @@ class WebReceiver:
 
 
 class _Body:
-    """The body of a request: its length is known, and it is read while it is sent."""
+    """The body of a request: of known length, read while it is sent."""
 
     def __init__(self, file: Path, size: int) -> None:
         self._file, self._size = file, size
@@ -79,7 +79,7 @@ class _Body:
 
 
 def _items(said: Any, tag: str) -> list[dict[str, Any]]:
-    """The items of a sequence of the answer, the Store Instances Response Module of PS3.18 I.2.2."""
+    """Return the items of a sequence of the Store Instances Response Module (PS3.18 I.2.2)."""
     return [one for one in _values(said, tag) if isinstance(one, dict)]
 
 

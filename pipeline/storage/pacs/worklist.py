@@ -1,4 +1,4 @@
-"""The list of studies that are to be read from a PACS."""
+"""Worklists: tables of studies to retrieve from a PACS."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ COLUMNS: Final = ("AccessionNumber", "StudyInstanceUID")
 
 
 def read_worklist(path: Path, query: Collection[str] = ()) -> tuple[str, list[str]]:
-    """Read a worklist: its column, and what stands in it, sorted, each once.
+    """Read a worklist.
 
     Parameters
     ----------
     path : Path
+        CSV file with one column.
     query : collection of str
-        Keys of the query that stands beside it.
+        Keys of the query of the same input.
+
+    Returns
+    -------
+    tuple of str and list of str
+        The column, and its distinct values, sorted.
 
     Raises
     ------
     UsageError
-        The file cannot be read, has another column, names nothing that can be asked for, or chooses by a key
-        that the query has too: one of the two would be followed alone.
+        The file cannot be read, has another column, is empty, contains wildcards, or has the column of a
+        query key: only one of the two could be applied.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
