@@ -1,1 +1,1 @@
-"""Free text: identifiers are cut and the rest stays, or only a controlled vocabulary stays."""
+"""De-identification of free text: identifiers are cut, or only a controlled vocabulary is kept."""

@@ -1,9 +1,9 @@
-"""Free text cleaned: identifiers are cut, clinical words stay.
+"""Cleaning of free text: identifiers are cut, clinical words are kept.
 
-Three layers, in this order: what the patient and study are known to be called; recognisers of what
-identifies by its shape; names by their cues and a language model. What then is in no vocabulary goes too: an
-unknown word may be somebody's name. The second and third layer see the text alone, so a text is
-read once; the model is loaded for the first text with a word that only it can settle.
+Three layers find what is cut: known identifiers of the patient and study; patterns that identify by their
+form; names by their context and a language model. Words in no vocabulary are cut as well, because an unknown
+word may be a name. The second and third layer depend on the text only, so their results are cached; the model
+is loaded for the first text with a word that only the model can decide.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _STRANGE = re.compile(
     r"[^\w\s\x00-\x7f°²³µ×±·½¼¾‐-―‘’‚“”„«»‹›…•≤≥≈→←¿¡ªº‰]|[°²³µ×±·½¼¾ªº‰«»¿¡]{2,}|(?<![\d\w ])[°±×·½¼¾]"
 )
 _FOREIGN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
+# Descriptions and protocol names recur in all objects of a study; longer texts rarely do.
 _REMEMBERED = 65536
 _LONGEST_REMEMBERED = 1024
 _MOST_PASSES = 12
@@ -38,6 +39,7 @@ _BARE_DIGITS = 2
 _OCR_DIGITS = 3
 _FEW_WORDS = 4
 _NEAR = 3
+# Marks a cut while the text is joined; control characters were removed before, so the text has none.
 _GAP = "\0"
 _GAPS = re.compile(r"[ \t]*\0(?:[\s,;:/&+^_.'’`´\"()\[\]<>*#=|@-]*\0)*[ \t]*")
 _WRAPPED = re.compile(r"[(\[{<\"“„]\s*\0\s*[)\]}>\"”“]")
@@ -50,7 +52,17 @@ _AT_END = re.compile(r"(?m)[ \t,;/&+^_(\[|-]*\0[ \t]*$")
 
 @dataclass(frozen=True, slots=True)
 class CleanedText:
-    """A text after cleaning, the rules that cut something from it, and whether a person should look at it."""
+    """A text after cleaning.
+
+    Attributes
+    ----------
+    text : str
+        What was kept.
+    rules : tuple of str
+        Rules that cut something, each once.
+    doubtful : bool
+        Whether the text becomes a review item.
+    """
 
     text: str
     rules: tuple[str, ...] = ()
@@ -59,7 +71,18 @@ class CleanedText:
 
 @dataclass(frozen=True, slots=True)
 class _Analysis:
-    """What the second and third layer say of a text: cuts, and short numbers that go beside a cut."""
+    """Result of the second and third layer for one text.
+
+    Attributes
+    ----------
+    cuts : tuple of TextCut
+    loose : tuple of (int, int)
+        Spans of short numbers that are cut only next to a cut.
+    words : int
+        Number of words.
+    doubtful : bool
+        Whether the language model cut something.
+    """
 
     cuts: tuple[TextCut, ...]
     loose: tuple[tuple[int, int], ...]
@@ -68,12 +91,12 @@ class _Analysis:
 
 
 class TextCleaner:
-    """The cleaner of one policy; it holds nothing but the model and a memory of texts.
+    """Text cleaner of one policy; its only state is the model and a cache.
 
     Parameters
     ----------
-    rules : TextRules
-        The policy's section ``text``: model and patterns. Which action an attribute gets is the caller's.
+    rules : TextSection
+        The policy's section ``text``: model and patterns. The caller decides which attributes are cleaned.
     """
 
     def __init__(self, rules: TextSection) -> None:
@@ -82,22 +105,23 @@ class TextCleaner:
         self._remembered = lru_cache(maxsize=_REMEMBERED)(self._analyse)
 
     def clean(self, text: str, terms: KnownTerms) -> CleanedText:
-        """Cut what identifies from ``text`` and keep the rest.
+        """Cut identifiers from ``text`` and keep the rest.
 
         Parameters
         ----------
         text : str
-            One value; texts of several values are cleaned value by value.
-        terms : Terms
-            What the patient and study are known to be called.
+            One value; values of a multi-valued attribute are cleaned one by one.
+        terms : KnownTerms
+            Known identifiers of the patient and study.
 
         Returns
         -------
-        Cleaned
+        CleanedText
             Its text is never longer than ``text``, and cleaning it again changes nothing.
         """
         rules: list[str] = []
         doubtful, before = False, text
+        # A cut changes the context of the words around it, so the text is cleaned until it is stable.
         for _ in range(_MOST_PASSES):
             shorter, why, unsure = self._once(text, terms)
             rules += why
@@ -106,23 +130,29 @@ class TextCleaner:
                 break
             text = shorter
         else:
+            # Fail closed: a text that does not become stable cannot be shown to be clean.
             text = ""
+        # A longer value could exceed the limit of its VR.
         if len(text) > len(before):
             text = ""
         return CleanedText(text, tuple(dict.fromkeys(rules)), doubtful)
 
     def identifying(self, text: str, terms: KnownTerms, *, noisy: bool) -> bool:
-        """Whether a line of text, as read from an image, could identify somebody.
+        """Return whether a line of text in an image may identify a person.
 
         Parameters
         ----------
+        text : str
+            The line.
+        terms : KnownTerms
+            Known identifiers of the patient and study.
         noisy : bool
-            The line was read by a machine: single odd characters are dirt, not names.
+            The line was read by OCR: single unknown characters are taken for noise, not for names.
 
         Returns
         -------
         bool
-            False only if every word is ordinary, clinical, technical or a quantity and no layer claims any.
+            False only if every word is ordinary, clinical, technical or a quantity and no layer cuts any.
         """
         if find_known_identifiers(text, terms) or is_named(text, terms.ban):
             return True
@@ -131,11 +161,12 @@ class TextCleaner:
         )
 
     def _judged(self, text: str) -> Iterator[TextCut]:
-        """Cuts of a line of an image: three digits may stand there, a doubtful word may not."""
+        """Yield the cuts of a line in an image: stricter on ambiguous words, laxer on short numbers."""
         reading, spans, quantified = self._read(text)
         yield from spans
         classify_words(reading)
         yield from _cuts_of(reading)
+        # The language model needs sentences; a line of an image is none, so ambiguous words are cut.
         for place in reading.open:
             if reading.words[place].kind is WordKind.DOUBTFUL:
                 yield TextCut(reading.words[place].start, reading.words[place].end, "doubtful-word")
@@ -156,6 +187,7 @@ class TextCleaner:
         cuts = sorted((*known, *analysis.cuts), key=lambda cut: (cut.start, cut.end))
         cuts = _with_loose(text, cuts, analysis.loose)
         shorter = _joined(text, cuts)
+        # What loses more than half of its words was probably misread, or is about a person: a person decides.
         left = sum(1 for _ in re.finditer(r"[^\W_]+", shorter))
         most_gone = analysis.words >= _FEW_WORDS and left * 2 < analysis.words
         return shorter, [*rules, *dict.fromkeys(cut.rule for cut in cuts)], analysis.doubtful or most_gone
@@ -172,6 +204,7 @@ class TextCleaner:
         for place, word in enumerate(reading.words):
             if _meets(word.start, word.end, claimed):
                 reading.cut[place] = "recognised"
+            # A unit such as "mgycm" is in no vocabulary, but part of a quantity.
             elif word.kind is WordKind.UNKNOWN and _inside(word.start, word.end, quantified):
                 reading.words[place] = replace(word, kind=WordKind.TERM)
         return reading, spans, quantified
@@ -189,11 +222,13 @@ class TextCleaner:
         return _Analysis(tuple(cuts + named), loose, len(reading.words), bool(named))
 
     def _named(self, reading: TokenizedText) -> Iterator[TextCut]:
-        """Open words that the model calls a name, as they are written or, in capitals, as a sentence."""
+        """Yield the open words that the language model takes for names."""
         texts = [reading.text]
+        # The model was trained on mixed case and misses names in capitals.
         if reading.capitals:
             texts += [reading.text.title(), reading.text.capitalize()]
         for text in texts:
+            # Changing case may change the length ("ß" becomes "Ss"): spans would be shifted.
             if len(text) != len(reading.text):
                 continue
             for entity in self._entities(text):
@@ -202,6 +237,7 @@ class TextCleaner:
                     for place, word in enumerate(reading.words)
                     if entity.start < word.end and word.start < entity.end
                 ]
+                # A span that contains a word that is no name is a false positive of the model.
                 sure = any(
                     reading.words[place].kind is WordKind.SAFE and len(reading.words[place].text) > 1
                     for place in inside
@@ -215,7 +251,8 @@ class TextCleaner:
 
 
 def _plain(text: str) -> tuple[str, list[str]]:
-    """Take out control characters and signs no text needs: they could be bytes of another character set."""
+    """Remove control characters and unusual signs; return the text and the rule, if any."""
+    # They may be bytes of another character set, that is, letters that no layer can read.
     cleaned = _STRANGE.sub(" ", _CONTROL.sub(" ", text))
     if cleaned == text:
         return text, []
@@ -223,11 +260,12 @@ def _plain(text: str) -> tuple[str, list[str]]:
 
 
 def _may_claim(text: str) -> bool:
+    # Every pattern needs a digit, a sign or a space: a single word skips them all.
     return not text.isalpha()
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order, overlapping ones made one."""
+    """Sort spans and merge overlapping ones."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start < merged[-1][1]:
@@ -256,7 +294,7 @@ def _cuts_of(reading: TokenizedText) -> Iterator[TextCut]:
 
 
 def _numbers(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Iterator[TextCut]:
-    """Runs of three digits and more with nothing that says what they count."""
+    """Yield numbers of three digits and more that are not part of a quantity."""
     for place, word in enumerate(reading.words):
         long = word.kind is WordKind.NUMBER and len(word.text) > _BARE_DIGITS
         if long and place not in reading.cut and not _inside(word.start, word.end, quantified):
@@ -265,7 +303,7 @@ def _numbers(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Itera
 
 
 def _codes(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Iterator[TextCut]:
-    """Letters and digits beside another such word or beside a number that went, as in record numbers."""
+    """Yield words of letters and digits next to another such word, as in record numbers."""
     flags = paired([word.text for word in reading.words])
     for place, word in enumerate(reading.words):
         if place not in reading.cut and flags[place] and not _inside(word.start, word.end, quantified):
@@ -273,7 +311,7 @@ def _codes(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Iterato
 
 
 def _with_loose(text: str, cuts: list[TextCut], loose: tuple[tuple[int, int], ...]) -> list[TextCut]:
-    """Short bare numbers straight beside a cut go with it: they may be a part of a date or an address."""
+    """Add the short numbers next to a cut: they may be part of a date or an address."""
     merged = _merged((cut.start, cut.end) for cut in cuts)
     more = []
     for start, end in loose:
@@ -288,7 +326,7 @@ def _with_loose(text: str, cuts: list[TextCut], loose: tuple[tuple[int, int], ..
 
 
 def _joined(text: str, cuts: list[TextCut]) -> str:
-    """The text without its cuts, and without the brackets, dashes and spaces that they leave behind."""
+    """Remove the cuts from the text, with the brackets, dashes and spaces that would remain of them."""
     pieces, place = [], 0
     for cut in cuts:
         if cut.end <= place:
@@ -314,10 +352,10 @@ def _spaced(gap: str) -> str:
 
 
 def _is_harmless(text: str, rule: str) -> bool:
-    """What stands in images and names nobody, unless the patient or another word of the line says so."""
+    """Return whether a cut of a line in an image is OCR noise or a common image marker."""
     return _is_dirt(text, rule) or (rule in ("unknown-word", "doubtful-word") and is_image_marker(text))
 
 
 def _is_dirt(text: str, rule: str) -> bool:
-    """What a reader of images makes of a speck: one odd character, or two that are no word."""
+    """Return whether a cut is one unknown character or two, as OCR reads specks."""
     return rule in ("unknown-word", "language", "sign") and len(text) <= _BARE_DIGITS - (rule == "language")

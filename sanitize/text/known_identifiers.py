@@ -1,8 +1,8 @@
-"""The first layer of free text: what this patient and study are known to be called.
+"""First layer of text cleaning: known identifiers of the patient and study.
 
-``compile_terms`` compiles the known values once a patient and study; ``find_known_identifiers`` finds them
-in a text, whatever their case, order, accents, separators or common misspelling. Words that are ordinary by
-themselves (Hospital, van, Avenue, single letters) are removed only next to a known word.
+``compile_terms`` compiles the known values once per patient and study; ``find_known_identifiers`` finds them
+in a text regardless of case, order, accents, separators and typos. Words that are ordinary by themselves
+(Hospital, van, Avenue, single letters) are cut only next to a known word.
 """
 
 from __future__ import annotations
@@ -53,13 +53,34 @@ _CUED: Final = re.compile(
 _UID: Final = re.compile(r"(?<![\d.])[0-2](?:\.\d++){5,}+")
 _BETWEEN: Final = re.compile(r"[\s.,;:'’`´\-_/^#&]{0,3}")
 _JOINED: Final = re.compile(r"[\s.,;:^_/'’\-]{0,3}")
+# Letters that also mark sides, sequences and units: as initials they need a comma or a full stop.
 _MARKS: Final = frozenset("lrmfapshitvxyzbcdgwk")
-"""Single letters that images are marked with: as initials they need a comma or a full stop."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KnownTerms:
-    """What a patient and study are called, compiled for matching; its repr shows no value."""
+    """Known identifiers of a patient and study, compiled for matching; the repr shows no value.
+
+    Attributes
+    ----------
+    ban : ForbiddenWords
+        Words and numbers for comparison word by word.
+    forms : tuple of IdentifierForm
+        Spellings that are searched for.
+    automaton : ahocorasick_rs.AhoCorasick
+        Finds all ``forms`` in one pass.
+    misspelt : TypoIndex
+        Words that are also recognized with typos.
+    beside : dict of str to frozenset of str
+        For each rule, the words that are cut only next to one of its cuts.
+    initials : frozenset of str
+        Initials, cut only after a cue.
+    dates : frozenset of (int, int, int)
+        Year, month and day.
+    uids : frozenset of str
+    made : list
+        Cache of `blurred`.
+    """
 
     ban: ForbiddenWords
     forms: tuple[IdentifierForm, ...]
@@ -75,7 +96,7 @@ class KnownTerms:
         return "Terms(...)"
 
     def blurred(self) -> tuple[Skeleton, ...]:
-        """What noisy texts are searched for, made when first asked."""
+        """Return the skeletons for OCR text, built on first use."""
         if not self.made:
             self.made.append(build_skeletons(self.forms))
         return self.made[0]
@@ -84,11 +105,18 @@ class KnownTerms:
 def compile_terms(known: Iterable[KnownValue]) -> KnownTerms:
     """Compile the known values of a patient and study.
 
-    Categories are those of ``KnownValue``; unknown ones, empty values and values over 256 characters add
-    nothing.
+    Parameters
+    ----------
+    known : iterable of KnownValue
+        Values of unknown categories, empty values and values over 256 characters are ignored.
+
+    Returns
+    -------
+    KnownTerms
     """
     from ahocorasick_rs import AhoCorasick, Implementation
 
+    # Sorted, because the order decides which rule wins: runs must not differ by the order of a set.
     listed = sorted(set(known), key=lambda one: (one.category, one.value))
     found: dict[str, IdentifierForm] = {}
     beside: dict[str, set[str]] = {}
@@ -109,17 +137,19 @@ def compile_terms(known: Iterable[KnownValue]) -> KnownTerms:
         AhoCorasick([form.key for form in ordered], implementation=Implementation.ContiguousNFA),
         build_typo_index((form.key, form.rule) for form in ordered if misspellable(form)),
         {rule: frozenset(words) for rule, words in beside.items()},
+        # Initials such as "CT" or "MR" would be cut from every description.
         frozenset(letters for letters in initials if letters not in vocabulary()),
         frozenset(day for day in days if day),
         frozenset(one.value.strip(" \0") for one in listed if one.category == "uid"),
     )
 
 
+# From the shape that matches in most places to the one that matches in fewest; see `placed`.
 _RANK: Final = ("syllables", "word", "digits", "code", "phrase", "login")
 
 
 def _add(found: dict[str, IdentifierForm], form: IdentifierForm) -> None:
-    """Of equal spellings the one that counts in more places stays, with the breaks of both."""
+    """Add a form; of equal spellings the one that matches in more places is kept."""
     other = found.get(form.key)
     if other is None:
         found[form.key] = form
@@ -129,24 +159,25 @@ def _add(found: dict[str, IdentifierForm], form: IdentifierForm) -> None:
 
 
 def find_known_identifiers(text: str, terms: KnownTerms, *, noisy: bool = False) -> tuple[TextCut, ...]:
-    """Find everything in ``text`` that is one of the known identifiers.
+    """Find the known identifiers in a text.
 
     Parameters
     ----------
     text : str
-    terms : Terms
+    terms : KnownTerms
     noisy : bool
-        The text was read by OCR: characters that look alike, missing spaces and more slips count too.
+        The text was read by OCR: look-alike characters, missing spaces and more typos are accepted.
 
     Returns
     -------
-    tuple of Cut
-        In order, not overlapping. Neighbouring cuts of one rule are one cut, with what joins them.
+    tuple of TextCut
+        In order and disjoint. Neighboring cuts of one rule are merged with the separators between them.
     """
     words = _LETTERS.findall(text.lower())
     if not text.isascii():
         words = [fold_letters(word, wide=wide) for word in words for wide in (False, True)]
     cuts = list(_spelt(text, terms))
+    # Most texts consist of words that are known not to be typos; these skip the search.
     if terms.misspelt.words and not terms.misspelt.fine.issuperset(words):
         cuts.extend(_slipped(text, terms))
     if terms.initials and not _CUES.isdisjoint(words):
@@ -162,7 +193,7 @@ def find_known_identifiers(text: str, terms: KnownTerms, *, noisy: bool = False)
 
 
 def _spelt(text: str, terms: KnownTerms) -> Iterator[TextCut]:
-    """Exact spellings, separators aside."""
+    """Yield exact spellings, regardless of separators."""
     for wide in (False,) if text.isascii() else (False, True):
         found = terms.automaton.find_matches_as_indexes(fold_letters(text, wide=wide), overlapping=True)
         if not found:
@@ -175,7 +206,7 @@ def _spelt(text: str, terms: KnownTerms) -> Iterator[TextCut]:
 
 
 def _slipped(text: str, terms: KnownTerms) -> Iterator[TextCut]:
-    """Words that no vocabulary has and that are known words but for a slip."""
+    """Yield words that are in no vocabulary and equal a known word except for typos."""
     found = _LETTERS.finditer(text)
     spans = [one.span() for one in found]
     if not {"'", "’", "`", "´", "-"}.isdisjoint(text):
@@ -187,7 +218,8 @@ def _slipped(text: str, terms: KnownTerms) -> Iterator[TextCut]:
 
 
 def _slip(word: str, terms: KnownTerms) -> str:
-    """The rule of the known word that ``word`` is a slip of."""
+    """Return the rule of the known word that ``word`` is a typo of, empty if there is none."""
+    # In scripts without spaces, one character is a whole syllable: edit distance says nothing.
     if is_syllabic(word[0]):
         return ""
     for wide in (False,) if word.isascii() else (False, True):
@@ -204,7 +236,7 @@ def _slip(word: str, terms: KnownTerms) -> str:
 
 
 def _cued(text: str, terms: KnownTerms) -> Iterator[TextCut]:
-    """Initials where something says that a person follows: ``pt JS``, ``Dr. J.S.``."""
+    """Yield initials after a word that announces a person: ``pt JS``, ``Dr. J.S.``."""
     for found in _CUED.finditer(text):
         letters = found[1].replace(".", "").replace(" ", "")
         if letters.isupper() and fold_letters(letters) in terms.initials:
@@ -212,7 +244,7 @@ def _cued(text: str, terms: KnownTerms) -> Iterator[TextCut]:
 
 
 def _extended(text: str, cuts: list[TextCut], terms: KnownTerms) -> list[TextCut]:
-    """Take in what belongs to each hit: initials, the rest of an address, the kind of institution."""
+    """Extend each cut by what belongs to it: initials, the rest of an address, the kind of institution."""
     words = [found.span() for found in _WORD.finditer(text)]
     starts, ends = [start for start, _ in words], [end for _, end in words]
     extended = []
@@ -235,7 +267,7 @@ def _extended(text: str, cuts: list[TextCut], terms: KnownTerms) -> list[TextCut
 
 
 def _belongs(text: str, word: tuple[int, int], gap: tuple[int, int], rule: str, terms: KnownTerms) -> bool:
-    """Whether the word at ``word`` goes with a hit of ``rule`` across the separators at ``gap``."""
+    """Return whether the word at span ``word`` belongs to a cut of ``rule`` across the span ``gap``."""
     if not _BETWEEN.fullmatch(text, *gap):
         return False
     key = fold_letters(text[slice(*word)])
@@ -252,7 +284,7 @@ def _belongs(text: str, word: tuple[int, int], gap: tuple[int, int], rule: str, 
 
 
 def _merged(text: str, cuts: Iterable[TextCut]) -> list[TextCut]:
-    """Overlapping cuts are one; so are neighbours of one rule with nothing but separators between them."""
+    """Merge overlapping cuts, and neighbors of one rule with only separators between them."""
     merged: list[TextCut] = []
     for cut in sorted(cuts, key=lambda one: (one.start, -one.end, one.rule)):
         last = merged[-1] if merged else None
@@ -266,7 +298,7 @@ def _merged(text: str, cuts: Iterable[TextCut]) -> list[TextCut]:
 
 
 def _linked(text: str, cuts: list[TextCut]) -> tuple[TextCut, ...]:
-    """E-mail addresses, URLs and paths with a known identifier in them go as a whole."""
+    """Cut e-mail addresses, URLs and paths as a whole if they contain a known identifier."""
     if "@" in text or "/" in text or "\\" in text or "www." in text.lower():
         ends = [cut.end for cut in cuts]
         for found in _LINK.finditer(text):
