@@ -1,6 +1,6 @@
-"""Which words of a text name somebody, by what they are and by what stands around them.
+"""Classification of words as names by their kind and context.
 
-Nothing here depends on the patient: the same text gives the same cuts, so a text is read once a run.
+Nothing here depends on the patient: the same text always gives the same cuts, so results can be cached.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _PARTICLES = frozenset(
     "van von vander der den de da do dos das di del della du la le les el al bin ben ibn ter ten te zu zum "
     "zur af av y e und and".split()
 )
+# Behind these a capital says nothing: German writes all nouns with one.
 _GERMAN = frozenset("von der den zu zum zur und".split())
 _BY = frozenset("by per von par por da af av door przez".split())
 _CENTRES = frozenset("center centre centers centro zentrum centrum".split())
@@ -30,7 +31,14 @@ _CLINICAL = (WordKind.SAFE, WordKind.NAMED)
 
 
 def classify_words(reading: TokenizedText) -> None:
-    """Cut what names somebody and what nobody can vouch for; leave open what a model must say."""
+    """Mark the words to cut and the words that the language model must decide.
+
+    Parameters
+    ----------
+    reading : TokenizedText
+        Updated in place: ``cut`` and ``open``.
+    """
+    # The order matters: each step relies on the cuts of those before, and earlier rules take precedence.
     _institutions(reading)
     find_labeled_names(reading)
     find_signatures(reading)
@@ -55,7 +63,7 @@ def classify_words(reading: TokenizedText) -> None:
 
 
 def _is_title(reading: TokenizedText, place: int) -> bool:
-    """Whether a title is one here: ``Dr`` and ``DR.`` are, ``DR CHEST`` is digital radiography."""
+    """Return whether a word is used as a title: ``Dr`` and ``DR.``, but not ``DR CHEST``."""
     word = reading.words[place]
     if word.folded not in cues()["ambiguous title"]:
         return True
@@ -71,12 +79,14 @@ def _after_title(reading: TokenizedText, place: int) -> None:
     if not _is_title(reading, place):
         return
     taken, here = 0, place + 1
+    # Bounded, because titles, particles and names may alternate through a whole list of persons.
     last = min(len(reading.words), place + _FARTHEST)
     while here < last and taken < _MOST_NAMES and _WITHIN.fullmatch(reading.gap(here - 1)):
         word = reading.words[here]
         if word.folded in cues()["title"] and not taken:
             here += 1
             continue
+        # A particle counts only with a name behind it: "Dr. de la Cruz", but "Dr. de service".
         if word.folded in _PARTICLES and not word.titled:
             if not _namelike(reading, here + 1, first=True):
                 return
@@ -94,6 +104,7 @@ def _namelike(reading: TokenizedText, place: int, *, first: bool) -> bool:
     word = reading.words[place]
     if word.kind in _NAMELIKE:
         return True
+    # "Dr. Hand" names a person, "Dr. hand" probably does not, unless the text has no capitals at all.
     if word.kind is WordKind.NAMED:
         as_name = word.titled or reading.capitals or reading.small
         return as_name and (first or word.titled)
@@ -103,11 +114,12 @@ def _namelike(reading: TokenizedText, place: int, *, first: bool) -> bool:
 
 
 def _after_cue(reading: TokenizedText, place: int) -> None:
-    """``requested by LONG``, ``daughter Grace``: a word that may be a name, straight behind the cue."""
+    """Cut words that may be names directly after a cue: ``requested by LONG``, ``daughter Grace``."""
     cue = reading.words[place]
     here = place + 1
     while here < len(reading.words) and here < place + 4 and _WITHIN.fullmatch(reading.gap(here - 1)):
         word = reading.words[here]
+        # "may", "will", "said": the sentence continues, and no name follows the cue.
         if word.folded in cues()["given verb"] and (word.small or reading.capitals):
             return
         if word.folded in _PARTICLES and here + 1 < len(reading.words):
@@ -129,7 +141,7 @@ def _after_cue(reading: TokenizedText, place: int) -> None:
 
 
 def _name_follows(reading: TokenizedText, place: int) -> bool:
-    """Whether a name stands behind a particle: an odd word, or one that its language writes so."""
+    """Return whether a name follows a particle: an uncommon word, or one capitalized like a name."""
     word = reading.words[place]
     if word.folded in _PARTICLES and place + 1 < len(reading.words):
         return _name_follows(reading, place + 1)
@@ -137,7 +149,7 @@ def _name_follows(reading: TokenizedText, place: int) -> bool:
 
 
 def _foreign(reading: TokenizedText, place: int) -> bool:
-    """A titled word behind a particle that is not German, where nouns have capitals as well."""
+    """Return whether a word is capitalized after a particle of a language that capitalizes only names."""
     word, particle = reading.words[place], reading.words[place - 1]
     romance = particle.folded in _PARTICLES and particle.folded not in _GERMAN
     romance = romance and word.folded not in cues()["title"] and word.folded not in words()
@@ -145,12 +157,12 @@ def _foreign(reading: TokenizedText, place: int) -> bool:
 
 
 def _ends_order(reading: TokenizedText, place: int) -> bool:
-    """``REF BY LONG``: the last word of a line in capitals, behind the one for by."""
+    """Return whether a word is the last of the text and follows a word for "by": ``REF BY LONG``."""
     return reading.words[place - 1].folded in _BY and place + 1 == len(reading.words)
 
 
 def _institutions(reading: TokenizedText) -> None:
-    """A kind of institution goes with the name beside it, and stays where it has none."""
+    """Cut kinds of institutions together with an adjacent name; without a name they are kept."""
     for place in range(len(reading.words)):
         if not _is_institution(reading, place):
             continue
@@ -172,9 +184,10 @@ def _institutions(reading: TokenizedText) -> None:
 
 
 def _is_institution(reading: TokenizedText, place: int) -> bool:
-    """``Hospital``; a centre only as in ``Medical Center`` or ``Centre Hospitalier``."""
+    """Return whether a word is a kind of institution, such as ``Hospital``."""
     if reading.words[place].kind is WordKind.INSTITUTION:
         return True
+    # "Center" also means the middle of something: it needs a neighbor, as in "Medical Center".
     if reading.words[place].folded not in _CENTRES:
         return False
     beside = [
@@ -209,7 +222,7 @@ def _proper(reading: TokenizedText, place: int, near: int) -> bool:
 
 
 def _eponym(reading: TokenizedText, place: int) -> None:
-    """Hodgkin stays in ``Hodgkin lymphoma`` and ``lymphome de Hodgkin``, not by itself."""
+    """Cut an eponym without its disease or technique: ``Hodgkin``, but not ``Hodgkin lymphoma``."""
     words, heads = reading.words, cues()["eponym head"]
     before = [word.folded for word in words[max(0, place - 3) : place]]
     while before and (before[-1] in _PARTICLES or before[-1] in ("von", "the", "of", "d", "m")):
@@ -222,6 +235,7 @@ def _eponym(reading: TokenizedText, place: int) -> None:
     ):
         after.pop(0)
     chain = words[place - 1] if place else None
+    # After a cut name, the eponym is probably its second part: "Dr. X Hodgkin".
     if (
         chain is not None
         and place - 1 in reading.cut
@@ -244,7 +258,7 @@ def _eponym(reading: TokenizedText, place: int) -> None:
 
 
 def _is_graded(reading: TokenizedText, place: int) -> bool:
-    """``Gleason 7``: a scale and its grade, not a name and a number."""
+    """Return whether an eponym is a scale with its grade: ``Gleason 7``."""
     word, after = reading.words[place], reading.words[place + 1]
     return (
         word.folded in cues()["scale"] and after.kind is WordKind.NUMBER and len(after.text) <= _MOST_DIGITS
@@ -252,7 +266,10 @@ def _is_graded(reading: TokenizedText, place: int) -> bool:
 
 
 def _doubtful(reading: TokenizedText, place: int) -> None:
-    """An ordinary word that is a name as well: it stays in a phrase of ordinary words, written as one."""
+    """Decide on an ordinary word that is also a name: kept, open for the model, or cut.
+
+    It needs a phrase of ordinary words around it, and to be written like an ordinary word.
+    """
     word = reading.words[place]
     before, after = reading.stays(place - 1), reading.stays(place + 1)
     before = before or (place - 1 in reading.open)
@@ -265,6 +282,7 @@ def _doubtful(reading: TokenizedText, place: int) -> None:
     verb = word.folded in cues()["given verb"] and (word.small or reading.capitals)
     if pair or (verb and after):
         return
+    # "Young reports pain": at the beginning of a sentence the capital does not tell a name from a word.
     starts = place == 0 or reading.text[: word.start].rstrip().endswith((".", ":", "!", "?", ";"))
     if starts and after and reading.words[place + 1].folded in cues()["person verb"]:
         reading.cut[place] = "doubtful-word"
@@ -276,6 +294,7 @@ def _doubtful(reading: TokenizedText, place: int) -> None:
             or (before and not _cut_name(reading, place + 1))
             or (after and not _cut_name(reading, place - 1))
         )
+    # Capitals hide whether the word is a name, so only the words on both sides count.
     elif reading.capitals:
         good = before and after
     else:
@@ -292,7 +311,7 @@ def _cut_name(reading: TokenizedText, place: int) -> bool:
 
 
 def _initials(reading: TokenizedText) -> None:
-    """``J. Smith``, ``Smith J.``: a letter with a full stop beside a word that went."""
+    """Cut a single letter with a full stop next to a cut name: ``J. Smith``, ``Smith J.``."""
     for place, word in enumerate(reading.words):
         if word.folded in cues()["title"] or place in reading.cut:
             continue
@@ -304,7 +323,7 @@ def _initials(reading: TokenizedText) -> None:
 
 
 def _capitalised(reading: TokenizedText) -> None:
-    """In a sentence, ``Long`` with a capital may be a name: the model is asked."""
+    """Leave capitalized words within a sentence to the model: ``Long`` may be a name."""
     if reading.capitals or len(reading.words) < 3 or reading.titles:
         return
     for place, word in enumerate(reading.words):

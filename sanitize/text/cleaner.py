@@ -260,7 +260,7 @@ def _plain(text: str) -> tuple[str, list[str]]:
 
 
 def _may_claim(text: str) -> bool:
-    # Every pattern needs a digit, a sign or a space: a single word skips them all.
+    # One word of letters has no identifying form (a month alone is no date): it skips the built-in patterns.
     return not text.isalpha()
 
 

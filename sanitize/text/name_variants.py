@@ -1,4 +1,4 @@
-"""From the values known of a patient and study to the forms in which a text may hold them."""
+"""Expansion of known values of a patient and study into the forms that a text may contain."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, NOT_NAMES, P
 
 Shape = Literal["word", "code", "digits", "phrase", "login", "syllables"]
 
+# Longer values are texts: a PN has at most three groups of 64 characters (PS3.5 section 6.2).
 LONGEST_VALUE: Final = 256
-"""Longer values are texts, not names or numbers."""
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _MIXED: Final = re.compile(r"[^\W_]+")
 _DIGITS: Final = re.compile(r"\d+")
@@ -48,7 +48,19 @@ RULES: Final = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IdentifierForm:
-    """One spelling, squeezed; ``shape`` says where it counts, ``breaks`` where its own words part."""
+    """One spelling to search for.
+
+    Attributes
+    ----------
+    key : str
+        The spelling as `fold_letters` returns it.
+    rule : str
+        Rule of the cut.
+    shape : str
+        Where the spelling matches; see `medsanitize.sanitize.text.match_context.placed`.
+    breaks : frozenset of int
+        Positions in ``key`` at which its own words end.
+    """
 
     key: str
     rule: str
@@ -61,7 +73,7 @@ class IdentifierForm:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ContextWord:
-    """A word that goes when it stands beside a hit of ``rule``, and not alone."""
+    """A word that is cut only next to a cut of ``rule``."""
 
     word: str
     rule: str
@@ -72,7 +84,7 @@ class ContextWord:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Initials:
-    """First letters of a person's names, in an order people write them in."""
+    """First letters of a person's names, in one of the usual orders."""
 
     letters: str
 
@@ -85,7 +97,7 @@ IdentifierForms = IdentifierForm | ContextWord | Initials
 
 @lru_cache(maxsize=8192)
 def identifier_forms(known: KnownValue) -> tuple[IdentifierForms, ...]:
-    """Give what to look for; nothing for dates and UIDs, which are looked up by value."""
+    """Return the forms of a known value; none for dates and UIDs, which are compared by value."""
     return tuple(_forms(known))
 
 
@@ -106,11 +118,13 @@ def _forms(known: KnownValue) -> Iterator[IdentifierForms]:
 
 
 def _person(value: str) -> Iterator[IdentifierForms]:
+    # PN (PS3.5 section 6.2): "=" separates alphabetic, ideographic and phonetic group, "^" the components.
     for group in value.split("="):
         parts = [part.strip() for part in group.split("^")] if "^" in group else _unmarked(group)
         filled = [part for part in parts[:3] if part]
         for part in filled:
             yield from _component(part)
+        # Prefix and suffix are titles and degrees: not combined with the names.
         for part in parts[3:]:
             yield from _words_of(part)
         for order in _orders(filled):
@@ -135,6 +149,7 @@ def _component(part: str) -> Iterator[IdentifierForms]:
 
 def _words_of(part: str) -> Iterator[IdentifierForms]:
     for word in _LETTERS.findall(part):
+        # Short names ("Li", "Bo") are syllables of many words; in other scripts they are whole names.
         if fold_letters(word) in _NOT_NAMES or (word.isascii() and len(word) < _LEAST_NAME):
             yield ContextWord(fold_letters(word), "known-name")
         else:
@@ -142,7 +157,7 @@ def _words_of(part: str) -> Iterator[IdentifierForms]:
 
 
 def _orders(parts: list[str]) -> set[tuple[str, ...]]:
-    """Family and given names side by side, in either order."""
+    """Return family and given names in the usual orders."""
     if len(parts) < 2 or all(fold_letters(part) in NOT_NAMES for part in parts):
         return set()
     family, given, *middle = parts
@@ -150,7 +165,7 @@ def _orders(parts: list[str]) -> set[tuple[str, ...]]:
 
 
 def _logins(parts: list[str]) -> Iterator[IdentifierForm]:
-    """The family name with the first letter of the given name in one word, as in ``jsmith``."""
+    """Yield login names: the family name and the first letter of the given name, as in ``jsmith``."""
     family, first = parts[0] if parts else "", parts[1][:1] if len(parts) > 1 else ""
     if len(fold_letters(family)) >= _LEAST_PAIR and first.isalpha() and first.isascii():
         for order in ((first, family), (family, first)):
@@ -191,13 +206,14 @@ def _number(value: str, rule: str, *, letters: bool) -> Iterator[IdentifierForms
 
 @cache
 def _products() -> frozenset[str]:
-    """Names of makers and products, and their words: stations are called so, and texts may say them."""
+    """Return names of manufacturers and products, and their words, folded."""
+    # Stations are often named after the product, which texts may contain.
     named = {fold_letters(model) for model in device_models()}
     return frozenset(named | {fold_letters(word) for model in device_models() for word in model.split()})
 
 
 def _digit_runs(value: str, rule: str) -> Iterator[IdentifierForm]:
-    """Digits without the letters beside them, and without leading zeros; all of them in one."""
+    """Yield the runs of digits in an identifier and all its digits in one, with and without leading zeros."""
     for digits in {"".join(_DIGITS.findall(value)), *_DIGITS.findall(value)}:
         for number in {digits, digits.lstrip("0")}:
             if len(number) >= _LEAST_PART and number.isascii():
@@ -210,6 +226,7 @@ def _phone(value: str) -> Iterator[IdentifierForms]:
         if len(fold_letters(found[1])) > _LEAST_PART:
             yield IdentifierForm(fold_letters(found[1]), "known-phone", "phrase")
         value = value.replace(found[0], " ")
+    # Texts may give the number without its extension.
     main = _EXTENSION.split(value)[0]
     if main != value:
         yield IdentifierForm(fold_letters(value), "known-phone", "phrase")
@@ -218,12 +235,13 @@ def _phone(value: str) -> Iterator[IdentifierForms]:
 
 
 def _numbers(phone: str) -> set[str]:
-    """The digits of a phone number: all, without country code or leading zeros, and the local ones."""
+    """Return the digits of a phone number: all, without country code or leading zeros, and the local part."""
     digits = "".join(_DIGITS.findall(phone))
     if len(digits) < _LEAST_PHONE or not digits.isascii():
         return set()
     bare = digits.lstrip("0")
     numbers = {digits, bare}
+    # Country codes have one to three digits; which is known only from a table of all codes.
     if phone.lstrip(" (").startswith(("+", "00")):
         numbers |= {bare[code:].lstrip("0") for code in (1, 2, 3)}
     if len(digits) >= _LOCAL_PHONE + 3:
@@ -232,7 +250,7 @@ def _numbers(phone: str) -> set[str]:
 
 
 def _phrase(value: str, rule: str, generic: frozenset[str]) -> Iterator[IdentifierForms]:
-    """A whole phrase, its parts between commas, and its words that are no ordinary ones."""
+    """Yield a phrase, its parts between separators, and its words that are not ordinary."""
     for part in {value, *re.split(r"[\\^,;\r\n]+", value)}:
         words = _MIXED.findall(part)
         plain = all(fold_letters(word) in vocabulary() or len(word) < _LEAST_NAME for word in words)
@@ -264,6 +282,7 @@ def _form(
         keys = [fold_letters(word, wide=wide) for word in words]
         key = "".join(keys)
         if not plain and any(map(is_syllabic, key)):
+            # A single character is a word of its own: it needs a boundary, unlike longer names.
             if len(key) > 1:
                 yield IdentifierForm(key, rule, "syllables")
             elif rule == "known-name":
@@ -273,5 +292,5 @@ def _form(
 
 
 def misspellable(form: IdentifierForm) -> bool:
-    """Whether slips of the pen are looked for: names and places of letters."""
+    """Return whether typos of a form are searched: only for single words of letters."""
     return form.shape == "word" and form.key.isalpha() and len(form.key) > 1

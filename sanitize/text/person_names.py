@@ -1,4 +1,4 @@
-"""Names that are ordinary words or that come in pieces: by labels, degrees, particles and initials."""
+"""Detection of names that are ordinary words or in several parts: labels, degrees, particles, initials."""
 
 from __future__ import annotations
 
@@ -30,11 +30,18 @@ _RULES = frozenset("title cue unknown-word doubtful-word eponym label initial".s
 
 
 def find_labeled_names(reading: TokenizedText) -> None:
-    """``Patient: Klein``, ``NAME LONG``, ``surname=smith``: up to four words, unless plainly clinical."""
+    """Cut up to four words after a label: ``Patient: Klein``, ``NAME LONG``, ``surname=smith``.
+
+    Parameters
+    ----------
+    reading : TokenizedText
+        ``cut`` is updated in place.
+    """
     for place, word in enumerate(reading.words[:-1]):
         if word.folded not in cues()["label"] and word.folded not in cues()["name label"]:
             continue
         gap = reading.gap(place)
+        # "AD" is Turkish for "name" and an abbreviation in many other languages.
         named = word.folded in cues()["name label"] and (word.text != "AD" or ":" in gap)
         if not (_LABELS.fullmatch(gap) or (named and _BLANK.fullmatch(gap))):
             continue
@@ -48,7 +55,7 @@ def find_labeled_names(reading: TokenizedText) -> None:
 
 
 def _behind_label(reading: TokenizedText, place: int, *, named: bool) -> bool:
-    """Whether a word behind a label could be a name: it is one, or is written so and is no clinical term."""
+    """Return whether a word after a label may be a name: by its kind, or by its capital."""
     word = reading.words[place]
     if word.folded in cues()["name label"] or word.folded in cues()["label"]:
         return False
@@ -62,7 +69,13 @@ def _behind_label(reading: TokenizedText, place: int, *, named: bool) -> bool:
 
 
 def find_signatures(reading: TokenizedText) -> None:
-    """``T. Brown``, ``Brown, MD``, ``by JRS``, ``J.S.``: initials, and names before a degree."""
+    """Cut initials and names before a degree: ``T. Brown``, ``Brown, MD``, ``by JRS``, ``J.S.``.
+
+    Parameters
+    ----------
+    reading : TokenizedText
+        ``cut`` is updated in place.
+    """
     words = reading.words
     for place, word in enumerate(words):
         if word.folded in cues()["credential"] and word.text.isupper() and place:
@@ -73,6 +86,7 @@ def find_signatures(reading: TokenizedText) -> None:
             continue
         gap, after = reading.gap(place), words[place + 1]
         if _is_letter(reading, place + 1) and _INITIAL_GAP.fullmatch(gap) and "." in gap:
+            # "a.p." and "i.v." are abbreviations with dots, not initials.
             if (word.folded + after.folded) not in vocabulary.words() and _stop(reading, place + 1):
                 reading.cut.setdefault(place, "initial")
                 reading.cut.setdefault(place + 1, "initial")
@@ -83,7 +97,7 @@ def find_signatures(reading: TokenizedText) -> None:
 
 
 def _begins_name(reading: TokenizedText, place: int) -> bool:
-    """Whether what follows an initial is a name: particles and then a word that may be one."""
+    """Return whether a name begins at a word: particles and then a word that may be a name."""
     while place < len(reading.words) - 1 and reading.words[place].folded in _PARTICLES:
         place += 1
     word = reading.words[place]
@@ -113,7 +127,7 @@ def _before_degree(reading: TokenizedText, place: int) -> None:
 
 
 def _is_initials(reading: TokenizedText, place: int) -> bool:
-    """Two or three capitals behind ``read by`` or ``Tech:`` that are no technical word."""
+    """Return whether a word is initials: two or three capitals after ``read by`` or ``Tech:``."""
     word, cue = reading.words[place], reading.words[place - 1]
     if not (1 < len(word.text) <= _LONGEST_INITIALS and word.text.isalpha() and word.text.isupper()):
         return False
@@ -125,9 +139,16 @@ def _is_initials(reading: TokenizedText, place: int) -> bool:
 
 
 def find_name_pieces(reading: TokenizedText) -> None:
-    """Parts of names beside a part that went: ``O'``, ``van der``, ``Garcia-Lopez``, ``Nguyen Thi Hoa``."""
+    """Cut parts of names next to a part that was cut: ``O'``, ``van der``, ``Garcia-Lopez``.
+
+    Parameters
+    ----------
+    reading : TokenizedText
+        ``cut`` is updated in place.
+    """
     _leading_particles(reading)
     _saints(reading)
+    # Twice: the part found in the first pass may have a part on its other side ("Nguyen Thi Hoa").
     for _ in range(2):
         for place in sorted(place for place, rule in reading.cut.items() if rule in _RULES):
             for other in (place - 1, place + 1):
@@ -136,7 +157,7 @@ def find_name_pieces(reading: TokenizedText) -> None:
 
 
 def _is_piece(reading: TokenizedText, place: int, beside: int) -> bool:
-    """Whether the word at ``place`` belongs to the name that went at ``beside``."""
+    """Return whether the word at ``place`` belongs to the name that was cut at ``beside``."""
     if not 0 <= place < len(reading.words) or place in reading.cut:
         return False
     word, gap, before = reading.words[place], reading.gap(min(place, beside)), place < beside
@@ -150,6 +171,7 @@ def _is_piece(reading: TokenizedText, place: int, beside: int) -> bool:
     if word.folded in _PARTICLES:
         outer = reading.cut.get(place - 1) in _RULES or place == 0 or word.titled
         return before and (outer or _is_piece_of_particles(reading, place))
+    # Short parts of names ("Thi") are too ambiguous to be recognized by themselves.
     short = len(word.text) <= _SHORT_NAME and not word.small and not reading.capitals
     return short and (word.titled or not word.text.isascii()) and not _starts_sentence(reading, place)
 
@@ -160,7 +182,7 @@ def _says_who(folded: str, *, before: bool) -> bool:
 
 
 def _is_piece_of_particles(reading: TokenizedText, place: int) -> bool:
-    """``J. van der Berg``: a particle whose other neighbour is a particle or an initial."""
+    """Return whether a particle follows an initial or such a particle: ``J. van der Berg``."""
     if place == 0 or reading.gap(place - 1) not in (" ", ". "):
         return False
     return _is_letter(reading, place - 1) or (
@@ -174,7 +196,7 @@ def _starts_sentence(reading: TokenizedText, place: int) -> bool:
 
 
 def _leading_particles(reading: TokenizedText) -> None:
-    """``van der Meer``, ``DE LA CRUZ``: a text that begins with a particle begins with a name."""
+    """Cut a name at the beginning of the text that starts with particles: ``van der Meer``."""
     words = reading.words
     count = 0
     while count < len(words) - 1 and words[count].folded in _PARTICLES and reading.gap(count) == " ":
@@ -191,7 +213,7 @@ def _leading_particles(reading: TokenizedText) -> None:
 
 
 def _saints(reading: TokenizedText) -> None:
-    """``São João``, ``St Mary``: the saint's name, and the word for saint where both are written as names."""
+    """Cut the names of saints, which are names of institutions: ``São João``, ``St Mary``."""
     for place, word in enumerate(reading.words[:-1]):
         after = reading.words[place + 1]
         if word.folded not in cues()["saint"] or reading.gap(place) not in (" ", ". ", "-"):
