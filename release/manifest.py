@@ -138,7 +138,7 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field(
             "gate_verdict",
             pa.string(),
-            "Verdict of the anonymity gate on a synthetic image.",
+            "Verdict of the privacy gate on a synthetic image.",
             nullable=True,
         ),
         _field(

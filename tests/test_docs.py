@@ -59,6 +59,21 @@ def test_every_rule_of_the_runbook_has_a_reason() -> None:
     assert not [rule for row in rules for rule in row if reason_for(rule) == unknown]
 
 
+def test_every_rule_of_the_code_has_a_meaning_in_the_reference() -> None:
+    rules = loaded("rules")
+    unknown = reason_for("no rule")
+    assert rules.change_subjects() - set(rules.CHANGES) == set()
+    assert rules.audit_rules() - set(rules.AUDIT) == set()
+    assert rules.dropped_rules() - set(rules.DROPPED) == set()
+    assert [rule for rule in sorted(rules.quarantine_rules()) if reason_for(rule) == unknown] == []
+
+
+def test_reference_of_rules_lists_rules_of_every_kind() -> None:
+    page = loaded("rules").page()
+    for rule in ("burned-in-text-risk", "consent", "private", "audit:name", "audit:malformed-..."):
+        assert f"| `{rule}` |" in page, rule
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_policy_of_the_manual_loads(page: Path) -> None:
     for text in blocks(page, "yaml"):

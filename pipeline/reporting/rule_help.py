@@ -1,150 +1,193 @@
-"""Why an object is in quarantine and what its holder can do, in plain words."""
+"""Reasons for quarantine, and what the data controller can do, for the review page and the manual."""
 
 from __future__ import annotations
 
 _NOT_INTACT = (
-    "The file is not built as its format asks, so nobody can say what lies in it.",
-    "Export it from the archive again; if it comes out the same, leave it out.",
+    "The file does not have the structure that its format requires, so its content cannot be accounted for.",
+    "Export it from the archive again. If the copy is quarantined as well, leave it out.",
 )
 _LIMIT = (
-    "It is beyond a limit of the policy.",
-    "If it is genuine, raise the limit in the policy (dicom: limits).",
+    "It exceeds a limit of the policy.",
+    "If the object is genuine, raise the limit in the policy (dicom: limits).",
+)
+_SIZE = (
+    "It exceeds a size that this version processes.",
+    "Split it with the archive's own tools, or leave it out.",
 )
 _FORM = (
-    "It uses a form of its format that this version does not take apart.",
+    "It uses a variant of its format that this version does not support.",
     "Convert it with the archive's own tools, or leave it out.",
 )
 _PIXELS = (
-    "The pixels cannot be decoded or do not fit what the header says of them.",
-    "Export it from the archive again; if it comes out the same, leave it out.",
+    "The pixel data cannot be decoded, or does not match the header.",
+    "Export it from the archive again. If the copy is quarantined as well, leave it out.",
 )
+_REVIEW = ("A reviewer quarantined it.", "Nothing: it stays out of this release.")
 _EXACT = {
-    "review": ("A person quarantined it in a review.", "Nothing: it stays out of this release."),
-    "refused-in-review": ("A person quarantined it in a review.", "Nothing: it stays out of this release."),
+    "review": _REVIEW,
+    "refused-in-review": _REVIEW,
     "burned-in-text-risk": (
-        "Its header says that text such as a name may be burned into the pixels, and they are not cleaned.",
-        "Switch pixel cleaning on (dicom: options: clean_pixel_data), or leave it out.",
+        "Its pixels may contain text such as a name, and the policy does not clean pixels.",
+        "Turn on pixel cleaning (dicom: options: clean_pixel_data), or leave it out.",
     ),
     "burned-in-text-remains": (
-        "Text was still read in the pixels after they had been cleaned.",
-        "Look at the boxes above; blank what is left, or leave it out.",
+        "Text that may identify was still read after the pixels had been cleaned.",
+        "Check the areas shown above. Blank the rest with a region in the policy, or leave it out.",
     ),
     "face-not-removed": (
-        "A face could not be removed for certain.",
-        "Remove it with a tool of your own, or leave it out.",
+        "The removal of a face could not be proved.",
+        "Remove the face with another tool, or leave it out.",
     ),
     "face-not-looked-for": (
-        "A face may be recognisable, and nobody looked for it.",
-        "Switch face removal on in the policy, or leave it out.",
+        "The object may show a face, and face detection was not run on its series.",
+        "Turn on face removal in the policy (pixels: faces: deface), or leave it out.",
     ),
     "slide-outside-run": (
-        "It is a whole-slide image, which only a run can audit against all files of its source.",
+        "It is a whole-slide image; only a run can audit it against all files of its source.",
         "Release it with medsanitize run.",
     ),
     "pixels-undecodable": _PIXELS,
     "pixels-not-rewritten": (
-        "Text in the pixels was to be blanked, and this encoding cannot be written back.",
+        "Text in the pixels must be blanked, and the pixels cannot be written back in this encoding.",
         "Convert it to an uncompressed transfer syntax first.",
     ),
+    "pixels-too-large": _LIMIT,
     "lossy-pixels": (
-        "Blanking would have to compress lossy pixels once more, and the policy does not allow it.",
-        "Allow it in the policy (pixels), or leave it out.",
+        "Blanking would require decompressing lossy pixels, and the policy does not allow it.",
+        "Allow it in the policy (pixels: lossy: decompress), or leave it out.",
     ),
+    "encapsulated-pixels-in-native-syntax": _PIXELS,
+    "native-pixels-in-encapsulated-syntax": _PIXELS,
     "two-patient-ids": (
-        "It states two different patients.",
+        "It contains two different patient IDs.",
         "Correct it in the archive and export it again.",
     ),
     "two-patients-in-study": (
-        "Objects of one study state different patients.",
+        "Objects of one study belong to different patients.",
         "Find out in the archive whose study it is, correct it, and export it again.",
     ),
     "sop-instance-conflict": (
-        "Other objects with different contents state the same SOP Instance UID.",
+        "Another object with the same SOP Instance UID has different content.",
         "Find out which one is right, and leave the others out.",
     ),
     "changed-since-inventory": (
-        "The file changed while the run was at work.",
-        "Let the export finish, then run again.",
+        "The file changed while the run was active.",
+        "Wait for the export to finish, then run again.",
     ),
     "unreadable": (
         "The file cannot be read as an image.",
-        "Check that it may be read, and that it is an image.",
+        "Check its permissions, and whether it is an image.",
+    ),
+    "not-dicom": (
+        "The file is not a DICOM file.",
+        "Check whether it is an image; if not, leave it out.",
     ),
     "not-at-peer": (
         "The worklist names a study that the PACS does not have.",
-        "Correct the worklist, or have the study sent to the PACS, then run again.",
+        "Correct the worklist, or send the study to the PACS, then run again.",
     ),
     "listed-in-part": (
-        "The PACS says that a study or series holds more than it lists; what it lists is read.",
-        "Have the PACS rebuild its index of the study, then run again.",
+        "The PACS reports more objects in a study or series than it lists. The listed objects are read.",
+        "Rebuild the index of the study in the PACS, then run again.",
     ),
     "not-given-by-peer": (
-        "The PACS lists the object and, asked several times, does not give it.",
-        "Look for it in the PACS; repair it there, or leave it out.",
+        "The PACS lists the object but does not return it, after several requests.",
+        "Repair the object in the PACS, or leave it out.",
     ),
     "multi-valued-uid": (
-        "An identifier that must be one has several values.",
-        "Correct it in the archive, and export again.",
+        "An identifier that must have one value has several.",
+        "Correct it in the archive, and export it again.",
     ),
     "recognizable-face": (
-        "A face could be rendered from its series.",
+        "A recognizable face could be rendered from its series.",
         "Let the policy remove faces (pixels: faces: deface), or leave it out.",
     ),
     "photograph-of-person": (
         "It is a photograph that may show a person.",
-        "Leave it out, unless you know that it shows nobody.",
+        "Leave it out, unless you know that it shows no person.",
     ),
     "raster-image": (
-        "The policy leaves PNG, JPEG and TIFF files out.",
-        "To have them cleaned, see raster in the policy.",
+        "The policy leaves out PNG, JPEG and TIFF files.",
+        "To clean them, set raster: action: clean in the policy.",
+    ),
+    "slide": (
+        "The policy leaves out whole-slide images.",
+        "To clean them, set wsi: action: clean in the policy.",
+    ),
+    "slide-picture-unknown": (
+        "The instance of a slide does not state whether it shows tissue, the label or the whole glass.",
+        "Correct Image Type in the archive, or leave it out.",
     ),
     "document-unreadable": ("The document cannot be read.", "Export it again, or leave it out."),
-    "document-encrypted": ("The document is encrypted.", "Take the encryption away, or leave it out."),
-    "document-not-rebuilt": ("The document cannot be made anew from cleaned pages.", "Leave it out."),
-    "video-metadata": ("The video holds metadata that cannot be shown to be clean.", "Leave it out."),
+    "document-encrypted": ("The document is encrypted.", "Remove the encryption, or leave it out."),
+    "document-too-large": (
+        "The document has too many pages, or its page images exceed a limit of the policy.",
+        "Raise the limit in the policy (dicom: limits), or leave it out.",
+    ),
+    "document-not-rebuilt": (
+        "The document could not be rebuilt from cleaned page images.",
+        "Leave it out.",
+    ),
+    "video-metadata": ("Video streams cannot be proved free of metadata.", "Leave it out."),
     "unsettled": (
-        "What it says of itself contradicts itself.",
+        "Its header contradicts itself.",
         "Correct it in the archive, or leave it out.",
+    ),
+    "unsafe-pseudonym": (
+        "Its pseudonym or a UID cannot be part of a file name.",
+        "Correct the table of pseudonyms (pseudonyms: table), or leave it out.",
     ),
     "animated-png": _FORM,
     "big-tiff": _FORM,
+    "tiff-too-large": (
+        "The cleaned file would exceed 4 GB, the limit of classic TIFF.",
+        "Convert it to BigTIFF with the archive's own tools, or leave it out.",
+    ),
+    "too-many-pages": _SIZE,
+    "tiff-too-many-directories": _SIZE,
+    "tiff-too-many-values": _SIZE,
+    "slide-description-too-large": _SIZE,
     "slide-file-missing": (
-        "The slide is made of several files, and not all of them are there.",
-        "Export the whole slide again, with the folder and files beside it.",
+        "The slide consists of several files, and some of them are missing.",
+        "Export the whole slide again, with its folder and files.",
     ),
     "slide-file-elsewhere": (
-        "The slide is made of several files, and names one in another folder.",
+        "The slide consists of several files, and one of them is in another folder.",
         "Put the files into one folder and correct their names in the list.",
     ),
     "slide-tile-structure": _NOT_INTACT,
+    "slide-description": _NOT_INTACT,
+    "slide-xml": _NOT_INTACT,
+    "mirax-index": _NOT_INTACT,
+    "mirax-positions": _NOT_INTACT,
     "empty-file": ("The file is empty.", "Export it again, or leave it out."),
     "worker-died": (
-        "A decoder died of it, twice.",
-        "Export it from the archive again; if it comes out the same, leave it out.",
+        "A worker process crashed twice while processing it.",
+        "Export it from the archive again. If the copy is quarantined as well, leave it out.",
     ),
     "internal-error": (
-        "This program failed on it.",
+        "medsanitize failed while processing it.",
         "Leave it out, and report the rule and the kind of object.",
     ),
     "unknown-sop-class": (
-        "It states a class of objects that the standard does not know.",
+        "Its SOP class is not in the standard.",
         "Leave it out, or export it as an object of a standard class.",
     ),
-    "unknown-transfer-syntax": ("It is encoded in a way that the standard does not know.", _FORM[1]),
+    "unknown-transfer-syntax": ("Its transfer syntax is not in the standard.", _FORM[1]),
     "document-or-audio": (
-        "It holds a document or a recording, which may say anything.",
+        "It contains a document, a model or a recording, whose content is not checked.",
         "See documents in the policy, or leave it out.",
     ),
     "duplicate-bytes": ("The policy quarantines byte-identical copies.", "Keep one of them in the export."),
     "duplicate-pixels": (
-        "The policy quarantines objects with equal pixels.",
+        "The policy quarantines objects with identical pixels.",
         "Keep one of them in the export.",
     ),
     "overlap": (
-        "Its patient is in an earlier release, or may be, as far as images can tell.",
-        "Look at the pairs in the state folder; leave the patient out, or let the policy flag (overlap).",
+        "Image comparison found its patient, possibly or certainly, in an earlier release.",
+        "Check the pairs in the state folder. Leave the patient out, or let the policy flag them (overlap).",
     ),
-    "duplicate-registry": ("An earlier release holds it already.", "Leave it out of this export."),
+    "duplicate-registry": ("An earlier release contains it already.", "Leave it out of this export."),
 }
 _ENDINGS = {
     "-structure": _NOT_INTACT,
@@ -159,7 +202,7 @@ _ENDINGS = {
 }
 _BEGINNINGS = {
     "audit:": (
-        "After it was cleaned, the audit still found something in it that should not be there.",
+        "After cleaning, the audit found data in it that must not be released.",
         "Leave it out, and report the rule and the kind of object.",
     ),
     "malformed": _NOT_INTACT,
@@ -175,7 +218,7 @@ _BEGINNINGS = {
 
 
 def reason_for(rule: str) -> tuple[str, str]:
-    """Why a rule refuses an object, and what can be done, each as one sentence."""
+    """Return why a rule quarantines an object, and what can be done, each as one sentence."""
     if rule in _EXACT:
         return _EXACT[rule]
     for ending, told in _ENDINGS.items():

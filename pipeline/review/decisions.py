@@ -83,8 +83,8 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _unusable() -> UsageError:
     return UsageError(
-        "The file does not hold the decisions of a review",
-        "Give the file that the review page saved, as it was saved",
+        "The file does not contain decisions of a review",
+        "Pass the file that the review page saved, unchanged",
     )
 
 
@@ -99,11 +99,11 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
     page = REVIEW.load(state)
     if page is None or found["page"] != page.page:
         raise UsageError(
-            "The decisions were made on the page of another run, or of an earlier state of this one",
-            "Make a page with medsanitize review POLICY, and decide there",
+            "The decisions belong to a page of another run, or of an earlier state of this run",
+            "Create a page with medsanitize review POLICY, and decide there",
         )
     if found["approve"] is not None and found["approve"] != page.approve:
-        raise UsageError("The approval is not of the staged release", "Approve on a fresh page")
+        raise UsageError("The approval is not for the staged release", "Create a new page and approve on it")
     decisions = sorted(found["decisions"].items(), key=lambda item: (_SEVERITY.index(item[1]), item[0]))
     with state.transaction():
         for item, verdict in decisions:
@@ -130,7 +130,9 @@ def _record(state: State, item: str, verdict: str) -> None:
     else:
         concerned = concerned_by_item(state, bytes.fromhex(name))
     if not concerned:
-        raise UsageError("A decision is about nothing that was on the page", "Give the file as it was saved")
+        raise UsageError(
+            "A decision refers to an item that is not on the page", "Pass the file as it was saved"
+        )
     store_decision(state, concerned, verdict)
     if verdict != "release":
         mark_requeued(state, [number for number, _ in concerned])

@@ -52,7 +52,7 @@ PAGES = 20
 _REFUSALS = 1_000
 _CHOICES = (
     ("blank", "Blank or cut it"),
-    ("keep", "Keep it as it was"),
+    ("keep", "Keep it unchanged"),
     ("quarantine", "Quarantine it"),
 )
 _LOOKED = (("release", "Release it"), ("quarantine", "Quarantine it"))
@@ -140,7 +140,7 @@ def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
     with _opened(policy) as (state, _):
         if PUBLISHED.is_set(state) or PUBLICATION.is_stored(state):
             raise UsageError(
-                "This release is published: no decision can change it any more",
+                "This release is published and can no longer be changed",
                 "Decide before the next version is published, with release: approve: required",
             )
         return record_decisions(state, found)
@@ -151,7 +151,7 @@ def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
     """The state that a run of this policy left, held against other runs."""
     if policy.release.mode == "anonymous":
         raise UsageError(
-            "An anonymous run leaves nothing to review: its state is gone with its key",
+            "An anonymous run cannot be reviewed: its state is deleted with its key",
             "Review a pseudonymous run of the same inputs first",
         )
     subkeys = release_keys(policy)
@@ -163,7 +163,7 @@ def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
         state = State(path, subkeys)
         try:
             if (reason := difference(state, policy)) is not None:
-                raise UsageError(f"This run no longer holds: {reason}", "Run the policy again first")
+                raise UsageError(f"The last run is out of date: {reason}", "Run the policy again first")
             yield state, subkeys
         finally:
             state.close()
@@ -173,9 +173,9 @@ def _judged(state: State, policy: Policy) -> tuple[str, str]:
     """How the run ended, and the digest of what it staged."""
     judged = JUDGED.load(state)
     if judged is None:
-        raise UsageError("The run has not come to its end", "Run the policy first, then review")
+        raise UsageError("The run is not finished", "Run the policy first, then review")
     if judged.ending == "published" and not preflight.is_finished(policy):
-        raise UsageError("The run has not come to its end", "Run the policy first, then review")
+        raise UsageError("The run is not finished", "Run the policy first, then review")
     return judged.ending, judged.digest
 
 
@@ -188,9 +188,9 @@ def _finding_cards(state: State) -> Iterator[ReviewCard]:
         yield ReviewCard(
             f"finding-{finding_name(state, group.place, group.rule)}",
             group.rule,
-            f"The audit refuses {_objects(group.objects)}: {group.place}",
+            f"The audit failed {_objects(group.objects)}: {group.place}",
             (("quarantine", "Quarantine"),),
-            note="Left as it is, the gate refuses the release again.",
+            note="Without a decision, the gate refuses the release again.",
         )
 
 
@@ -202,7 +202,7 @@ def _doubt_cards(state: State, items: Sequence[UndecidedItem]) -> Iterator[Revie
 def _doubt_card(name: str, doubt: ReviewItem, count: int) -> ReviewCard:
     note = f"In {_objects(count)}." if count > 1 else ""
     if doubt.before and doubt.before == doubt.after:
-        note = f"Left as it was. {note}"
+        note = f"Left unchanged. {note}"
     pictures = data_uri(doubt.before), data_uri(doubt.after)
     return ReviewCard(name, doubt.rule, doubt.place, _CHOICES, doubt.text, note.strip(), *pictures)
 
@@ -263,7 +263,9 @@ def _look_card(state: State, look: ObjectPreview) -> ReviewCard:
     notes = (
         look.missing,
         "It changed after the last review." if found.changed else "",
-        f"The same pixels are in {_objects(found.equal_pixels)} more." if found.equal_pixels else "",
+        f"{_objects(found.equal_pixels)} more {'has' if found.equal_pixels == 1 else 'have'} the same pixels."
+        if found.equal_pixels
+        else "",
     )
     modality = next((row[4] for row in look.header if row[1] == "(0008,0060)"), "") or "Object"
     return ReviewCard(
@@ -291,11 +293,11 @@ def _refusals(state: State) -> Iterator[QuarantineEntry]:
 def _left_out(state: State, beyond: int) -> tuple[str, ...]:
     told = []
     if beyond:
-        told.append(f"{beyond:,} more are in doubt: they come once these are decided.")
+        told.append(f"{beyond:,} more review items follow when these are decided.")
     if unseen := count_left_out(state):
         told.append(
-            f"{unseen:,} more doubts were not kept, because one object or the run has too many of them:"
-            " those places stay as the programs decided."
+            f"{unseen:,} more review items were not stored, because one object or the run has too many."
+            " Their locations are released as they were cleaned."
         )
     return tuple(told)
 

@@ -26,7 +26,7 @@ _EDGE = 512
 _ROWS = 300
 _VALUE = 160
 _LARGEST_FRAME = 2**28
-_NO_PICTURE = "It has no picture, or none that can be decoded here."
+_NO_PICTURE = "It has no image, or none that can be decoded."
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -61,7 +61,7 @@ def preview_objects(state: State, engine: Engine, root: Path, numbers: Sequence[
     for result in engine.map(preview_batch, iter(lambda: list(islice(batches, 4)), []), isolate=True):
         if isinstance(result, WorkerCrashed):
             number, path, _ = result.item
-            looks.append(ObjectPreview(number, path, missing="The decoder could not be relied on."))
+            looks.append(ObjectPreview(number, path, missing="The process that decoded its image crashed."))
         else:
             looks += result
     return looks

@@ -159,7 +159,7 @@ def test_links_are_in_the_holders_report_only(summary: Make, tmp_path: Path) -> 
     outline(page)
     assert "old 1.0: data/b.dcm" in text(page)
     assert "Do not publish it." in text(page)
-    assert "Holder" not in text(render_report(summary(), signer=None))
+    assert "Data controller's" not in text(render_report(summary(), signer=None))
 
 
 def test_the_same_summary_gives_the_same_page(summary: Make) -> None:

@@ -131,7 +131,7 @@ def test_the_page_is_for_its_owner_alone_and_says_so(desk: Callable[..., Desk]) 
     one = desk()
     assert page_path(one.policy).stat().st_mode & 0o777 == 0o600
     assert page_path(one.policy).parent == one.policy.state
-    assert "For the holder only" in one.page
+    assert "Contains PHI." in one.page
 
 
 def test_doubts_lie_sealed_in_the_state(desk: Callable[..., Desk]) -> None:
@@ -158,7 +158,7 @@ def test_what_does_not_fit_one_page_goes_to_the_next(
     made = make_review(policy)
     assert (len(made.pages), made.doubts, made.left_out) == (2, 3, 0)
     assert "page 2 of 2" in made.pages[1].read_text()
-    assert "What is in quarantine" not in made.pages[1].read_text()
+    assert "Quarantined objects" not in made.pages[1].read_text()
 
 
 def test_what_is_beyond_the_bounds_is_counted_and_said(
@@ -169,7 +169,7 @@ def test_what_is_beyond_the_bounds_is_counted_and_said(
     run(policy, ONE)
     made = make_review(policy)
     assert (made.doubts, made.left_out) == (1, 8)
-    assert "more doubts were not kept" in made.pages[0].read_text()
+    assert "more review items were not stored" in made.pages[0].read_text()
 
 
 def test_doubts_of_shards_are_merged(workplace: Workplace) -> None:
@@ -186,7 +186,7 @@ def test_an_anonymous_run_keeps_nothing_to_review(workplace: Workplace) -> None:
     run(policy, ONE)
     told = {"audit.json", "metrics.prom", "report.html", "return.json", "run.lock"}
     assert {path.name for path in policy.state.iterdir()} == told
-    with pytest.raises(UsageError, match="nothing to review"):
+    with pytest.raises(UsageError, match="cannot be reviewed"):
         make_review(policy)
 
 
@@ -200,7 +200,7 @@ def test_there_is_no_review_before_a_run(workplace: Workplace) -> None:
     with pytest.raises(UsageError, match="no state"):
         make_review(policy)
     run(policy, Options(workers=1, inventory_only=True))
-    with pytest.raises(UsageError, match="not come to its end"):
+    with pytest.raises(UsageError, match="not finished"):
         make_review(policy)
 
 
@@ -257,7 +257,7 @@ def test_quarantine_by_review_is_an_outcome_with_its_rule(desk: Callable[..., De
     assert again.quarantined["review"] in (4, 5, 6)
     assert again.ending == "awaiting_approval"
     assert sum(again.outcomes.values()) == 20
-    assert "A person quarantined it" in (make_review(one.policy), Desk(one.policy))[1].page
+    assert "A reviewer quarantined it" in (make_review(one.policy), Desk(one.policy))[1].page
 
 
 def test_the_same_decisions_make_the_same_release(desk: Callable[..., Desk]) -> None:
@@ -343,14 +343,14 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, changes: dict[str, An
     file.write_text(json.dumps(facts))
     assert read_decisions(file) == facts
     file.write_text(json.dumps({**facts, **changes}))
-    with pytest.raises(UsageError, match="does not hold the decisions"):
+    with pytest.raises(UsageError, match="does not contain decisions"):
         read_decisions(file)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"version":1,"version":1}', "[" * 100_000])
 def test_what_is_no_such_file_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "decisions.json").write_text(content)
-    with pytest.raises(UsageError, match="does not hold the decisions"):
+    with pytest.raises(UsageError, match="does not contain decisions"):
         read_decisions(tmp_path / "decisions.json")
 
 
@@ -359,8 +359,8 @@ def test_decisions_of_another_page_are_refused_and_nothing_is_kept(desk: Callabl
     before = run(one.policy, ONE).digest
     for changes, told in (
         ({"page": "0" * 32}, "another run"),
-        ({"approve": "0" * 64}, "not of the staged release"),
-        ({"decisions": {one.doubts[0]: "quarantine", "f" * 32: "keep"}}, "about nothing"),
+        ({"approve": "0" * 64}, "not for the staged release"),
+        ({"decisions": {one.doubts[0]: "quarantine", "f" * 32: "keep"}}, "not on the page"),
     ):
         with pytest.raises(UsageError, match=told):
             apply_decisions(one.policy, one.file(**changes))
