@@ -1,1 +1,1 @@
-"""PNG, JPEG and TIFF files: metadata gone, pixels as the policy says."""
+"""Sanitization of PNG, JPEG and TIFF files that are not slides."""

@@ -1,4 +1,4 @@
-"""Burned-in text of pictures: pages are read as the frames of DICOM objects are, and by the same rules."""
+"""Burned-in text of PNG, JPEG and TIFF pages, read and cleaned like the frames of DICOM objects."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from medsanitize.sanitize.text.cleaner import TextCleaner
 from medsanitize.sanitize.text.known_identifiers import KnownTerms
 from numpy.typing import NDArray
 
+# Pages are presented to the frame cleaner as frames of these transfer syntaxes.
 _NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
 _BASELINE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.4.50"]
 _FRAME = re.compile(r"pixels/frame (\d{1,9})(/.*)?")
@@ -35,7 +36,7 @@ _FRAME = re.compile(r"pixels/frame (\d{1,9})(/.*)?")
 
 @dataclass(slots=True)
 class PageFindings:
-    """What was blanked so far: pixels by page, how many areas, and what a person should look at."""
+    """Masks of blanked pixels by page, number of blanked regions, and review items."""
 
     masks: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     regions: int = 0
@@ -43,11 +44,12 @@ class PageFindings:
 
 
 class PageCleaner:
-    """Reads the pages of pictures by one policy. Models are loaded for the first page read.
+    """Finds and blanks identifying text in pages. Models are loaded for the first page read.
 
     Parameters
     ----------
     policy : Policy
+    Separates identifying text from other text.
     cleaner : TextCleaner
         What tells identifying text from other text.
     """
@@ -60,21 +62,25 @@ class PageCleaner:
     def look(
         self, pages: Sequence[NDArray[Any]], terms: KnownTerms, decisions: tuple[ReviewDecision, ...]
     ) -> PageFindings:
-        """Find the pixels to blank, and prove that nothing identifies once they are.
+        """Find the pixels to blank, and verify that no identifying text is left after blanking.
 
         Parameters
         ----------
-        pages : sequence of arrays
-            Rows x columns x channels each, palettes resolved.
-        terms : Terms
-            What the picture's own metadata names.
-        decisions : tuple of Decision
-            The review's.
+        pages : sequence of ndarray, shape (rows, columns, channels)
+            Samples with palette colors resolved.
+        terms : KnownTerms
+            Known identifiers, among them those of the image's own metadata.
+        decisions : tuple of ReviewDecision
+            Decisions of the review.
+
+        Returns
+        -------
+        PageFindings
 
         Raises
         ------
         Quarantined
-            As `medsanitize.sanitize.burned_in.clean.clean_frames` does.
+            As for `medsanitize.sanitize.burned_in.clean.clean_frames`.
         """
         found = PageFindings()
         for number, samples in enumerate(pages):
@@ -85,6 +91,7 @@ class PageCleaner:
                 stored = StoredFrames(b"", pixels, EXPLICIT_LITTLE, _NATIVE, geometry)
                 self._clean(stored, _NATIVE, geometry, terms, own, found, number)
                 changed = np.frombuffer(stored.released(0), view.dtype.newbyteorder("<")).reshape(view.shape)
+                # The union over all views: text may be readable in the transparency only.
                 mask = (changed != view).reshape(*view.shape[:2], -1).any(axis=2)
                 if mask.any():
                     found.masks[number] = found.masks.get(number, False) | mask
@@ -97,9 +104,23 @@ class PageCleaner:
         terms: KnownTerms,
         decisions: tuple[ReviewDecision, ...],
     ) -> tuple[bytes, PageFindings]:
-        """Blank text in a JPEG that `medsanitize.sanitize.formats.jpeg.dct.is_editable`, block by block.
+        """Blank text in a JPEG, block by block.
 
-        ``size``: rows, columns, components.
+        Parameters
+        ----------
+        stream : bytes
+            A JPEG that `medsanitize.sanitize.formats.jpeg.dct.is_editable`.
+        size : tuple of int
+            Rows, columns, components.
+        terms : KnownTerms
+            Known identifiers.
+        decisions : tuple of ReviewDecision
+            Decisions of the review.
+
+        Returns
+        -------
+        tuple of (bytes, PageFindings)
+            The new JPEG, and what was found; no masks are set.
         """
         rows, columns, components = size
         model = "YBR_FULL" if components == 3 else "MONOCHROME2"
@@ -133,9 +154,22 @@ class PageCleaner:
 
 
 def page_views(samples: NDArray[Any]) -> list[NDArray[Any]]:
-    """The ways one page can be seen: its colours; where it has transparency, that too, and upon white."""
+    """Return the arrays in which text of a page may be visible.
+
+    These are its colors and, if it has varying transparency, the transparency and the page on white. Channels
+    of unknown meaning are separate views.
+
+    Parameters
+    ----------
+    samples : ndarray, shape (rows, columns, channels)
+
+    Returns
+    -------
+    list of ndarray, shape (rows, columns) or (rows, columns, 3)
+    """
     channels = samples.shape[2]
     if samples.dtype.kind in "iu" and samples.dtype.itemsize > 2:
+        # Samples of 32 bits and more are read as floating-point frames.
         samples = samples.astype(np.float64)
     if channels in (1, 3):
         return [samples[:, :, 0] if channels == 1 else samples]
@@ -143,6 +177,7 @@ def page_views(samples: NDArray[Any]) -> list[NDArray[Any]]:
         return [samples[:, :, channel] for channel in range(channels)]
     color, alpha = samples[:, :, :-1], samples[:, :, -1]
     color = color[:, :, 0] if channels == 2 else color
+    # Constant transparency shows no text.
     if alpha.min() == alpha.max():
         return [color]
     top = float(np.iinfo(samples.dtype).max)
@@ -152,11 +187,12 @@ def page_views(samples: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def is_colorful(samples: NDArray[Any]) -> bool:
-    """Whether a page has colours, as photographs of people do, and not only shades of grey."""
+    """Return whether a page has colors, as photographs do, and not only shades of gray."""
     if samples.shape[2] < 3:
         return False
     channels = samples[:, :, :3].astype(np.float64)
     spread = channels.max(axis=2) - channels.min(axis=2)
+    # Thresholds tolerate color casts of scans and small colored annotations.
     return bool(np.count_nonzero(spread > 0.12 * max(float(channels.max()), 1.0)) > 0.01 * spread.size)
 
 
@@ -170,7 +206,7 @@ def _geometry(view: NDArray[Any]) -> Geometry:
 
 
 def _on_page(decisions: tuple[ReviewDecision, ...], page: int) -> tuple[ReviewDecision, ...]:
-    """The decisions on one page, as on a picture of one frame."""
+    """Return the decisions on one page, renumbered for an image of one frame."""
     kept = []
     for decision in decisions:
         found = _FRAME.fullmatch(decision.place)

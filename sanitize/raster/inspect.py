@@ -1,4 +1,4 @@
-"""What a picture's own metadata says of people: names, numbers and dates, wherever text may be."""
+"""Identifiers in the metadata of an image: names, numbers and dates, wherever text may be."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from medsanitize.sanitize.formats.tiff_directory import ASCII
 from medsanitize.sanitize.quarantine import Quarantined
 
 _EXIF, _XMP, _IPTC, _PHOTOSHOP, _COMMENT = 34665, 700, 33723, 34377, 37510
+# Artist, XPAuthor, CameraOwnerName.
 _PERSONS = frozenset([315, 40093, 42032])
-"""Artist, XPAuthor, CameraOwnerName."""
+# Serial numbers of body, lens and camera.
 _NUMBERS = frozenset([42033, 42037, 50735])
-"""Serial numbers of body, lens and camera."""
+# The XP tags of Windows, in UTF-16.
 _WIDE = range(40091, 40096)
-"""The texts that Windows writes, in UTF-16."""
 _PERSON_KEYWORDS = frozenset("author artist creator by-line patient name operator physician".split())
+# By-line, by-line title, credit, contact, writer (IPTC-IIM 4.2, record 2).
 _IPTC_PERSONS = frozenset([80, 85, 110, 118, 122])
-"""By-line, its title, credit, contact, writer."""
 _MOST_PAGES = 16
 _MOST_TEXT = 1 << 16
 _LONGEST_NAME = 80
@@ -43,17 +43,28 @@ _CREATOR = re.compile(r"<dc:creator>(.*?)</dc:creator>", re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
 
 Said = tuple[str, str]
-"""What sort of field (``person``, ``number`` or ``text``), and what it says."""
+"""Kind of field (``person``, ``number`` or ``text``), and its text."""
 
 
 def gather_identifiers(data: Buffer, form: Format) -> frozenset[KnownValue]:
-    """Identifiers that a picture's metadata names; as many as could be read of what is broken."""
+    """Collect the identifiers in an image's metadata, from as many parts as can be read.
+
+    They are removed from the pixels and from other text of the same patient.
+
+    Parameters
+    ----------
+    data : bytes or mmap
+        The file.
+    form : {"png", "jpeg", "tiff"}
+        Its format.
+    """
     known: set[KnownValue] = set()
     try:
         for sort, text in {"png": _png, "jpeg": _jpeg, "tiff": _tiff}[form](data):
             known.update(_known(sort, text[:_MOST_TEXT]))
     except Quarantined:
-        pass  # the object function reads it again and names the rule
+        # The sanitizer reads the file again and quarantines it with a rule.
+        pass
     return frozenset(known)
 
 
@@ -65,6 +76,7 @@ def _known(sort: str, text: str) -> Iterator[KnownValue]:
         yield KnownValue("id", text)
     for found in (*_CARET.findall(text), *_LABELLED.findall(text)):
         yield KnownValue("name", found.strip(" .,-"))
+    # Any long number counts: a false identifier costs a word of text, a missed one is a leak.
     for found in (*_NUMBER.findall(text), *_LABELLED_NUMBER.findall(text)):
         yield KnownValue("id", found)
     for year, month, day in _DATE.findall(text):
@@ -86,12 +98,14 @@ def _png(data: Buffer) -> Iterator[Said]:
             rest = _inflated(parts[-1]) if packed else parts[-1]
         text = _decoded(rest)
         sort = "person" if _decoded(keyword).lower() in _PERSON_KEYWORDS else "text"
+        # XMP has the keyword XML:com.adobe.xmp.
         yield from _xmp(text) if keyword.startswith(b"XML:") else [(sort, text)]
 
 
 def _jpeg(data: Buffer) -> Iterator[Said]:
     for name, body in metadata_segments(data):
         if name == "exif":
+            # Skips the prefix "Exif" with two NULs.
             yield from _exif(body[6:])
         elif name == "xmp":
             yield from _xmp(_decoded(body.partition(b"\0")[2]))
@@ -130,6 +144,7 @@ def _directory(page: Directory) -> Iterator[Said]:
         elif tag in _WIDE:
             yield "person" if tag in _PERSONS else "text", value.decode("utf-16-le", "replace")
         elif tag == _COMMENT:
+            # UserComment starts with eight bytes that name its character set (CIPA DC-008).
             yield "text", _decoded(value[8:])
         elif entry.type == ASCII:
             sort = "person" if tag in _PERSONS else "number" if tag in _NUMBERS else "text"
@@ -143,14 +158,14 @@ def _xmp(text: str) -> Iterator[Said]:
 
 
 def _photoshop(block: bytes) -> Iterator[Said]:
-    """Image resources: the IPTC one among them."""
+    """Read the IPTC block of Photoshop image resources (resource 0x0404)."""
     place = block.find(b"8BIM\x04\x04")
     if place >= 0:
         yield from _iptc(block[place + 12 :])
 
 
 def _iptc(block: bytes) -> Iterator[Said]:
-    """Data sets of record 2 (IPTC-IIM 4.2), whatever surrounds them."""
+    """Read the data sets of record 2 (IPTC-IIM 4.2), whatever surrounds them."""
     place = block.find(b"\x1c\x02")
     while place >= 0 and place + 5 <= len(block) and block[place : place + 1] == b"\x1c":
         length = int.from_bytes(block[place + 3 : place + 5], "big")

@@ -1,4 +1,4 @@
-"""The object function for PNG, JPEG and TIFF files: bytes in, a file of pixels alone and its record out."""
+"""Sanitizer of PNG, JPEG and TIFF files, which become files of pixels without metadata."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RasterFile:
-    """A picture on its way: the file, its size in pixels and pages, what was done to it."""
+    """A sanitized image: encoded file, size (rows, columns, pages), rules, regions and review items."""
 
     data: bytes
     form: Format
@@ -42,14 +42,15 @@ class RasterFile:
 
 
 def is_raster(data: Buffer) -> bool:
-    """Whether the bytes are a PNG, JPEG or TIFF file, and not a DICOM object that is one as well."""
+    """Return whether the bytes are a PNG, JPEG or TIFF file."""
+    # A preamble can make a file both TIFF and DICOM (PS3.10 7.1); it is then read as DICOM.
     return detect_format(data) is not None and bytes(data[128:132]) != b"DICM"
 
 
 def inspect_raster(data: Buffer) -> Inspection | None:
-    """What inventory needs of a picture; ``None`` for what is no PNG, JPEG or TIFF file.
+    """Inspect an image for the inventory; None if it is not a PNG, JPEG or TIFF file.
 
-    The kind is ``raster``, or ``unreadable`` with the rule ``slide-not-supported`` for whole-slide images.
+    The kind is ``raster``, or ``unreadable`` with rule ``slide-not-supported`` for whole-slide images.
     """
     form = detect_format(data)
     if form is None or not is_raster(data):
@@ -60,9 +61,9 @@ def inspect_raster(data: Buffer) -> Inspection | None:
 
 
 class RasterSanitizer(Sanitizer[Buffer]):
-    """The object function for PNG, JPEG and TIFF files; see `Sanitizer`.
+    """Sanitizer of PNG, JPEG and TIFF files; see `Sanitizer`.
 
-    The patient of the context is the picture's own: a file that names no patient is a patient of its own.
+    A file that is not mapped to a patient is a patient of its own.
     """
 
     kind = "raster"
@@ -90,6 +91,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
 
     def _png(self, png: Png, context: Context) -> RasterFile:
         size = (png.header.rows, png.header.columns, 1)
+        # Without text search or face check the pixels need no decoding.
         if not self._looks():
             return RasterFile(png.write(), "png", size, png.rules)
         pages = [png_colors(png)]
@@ -98,6 +100,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
             return RasterFile(png.write(), "png", size, png.rules)
         found = self._reading().look(pages, self._terms(context), context.decisions)
         made = blank_png(png, found.masks[0]) if found.masks else png
+        # The written pixels are compared with the read ones: an encoder error must not release text.
         _require_blanked(pages, [png_colors(made)], found.masks)
         return RasterFile(made.write(), "png", size, made.rules, found.regions, tuple(found.doubts))
 
@@ -128,6 +131,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
         from medsanitize.sanitize.formats.jpeg.dct import is_editable
 
         terms, components = self._terms(context), len(frame.components)
+        # Editing coefficients keeps the rest of the image unchanged; other JPEGs have to be decoded.
         if is_editable(jpeg.stream) and components in (1, 3):
             asked = (frame.rows, frame.columns, components)
             stream, found = self._reading().edit_jpeg(jpeg.stream, asked, terms, context.decisions)
@@ -137,6 +141,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
         doubts = tuple(found.doubts)
         if not found.masks:
             return RasterFile(whole, "jpeg", size, jpeg.rules, 0, doubts)
+        # CMYK has no equivalent in PNG.
         if self._policy.pixels.lossy != "decompress" or components == 4:
             raise Quarantined("lossy-pixels", "pixels")
         made = blank_png(encode_png(pages[0], jpeg.orientation), found.masks[0])
@@ -146,11 +151,11 @@ class RasterSanitizer(Sanitizer[Buffer]):
     # -- what the policy says -----------------------------------------------------------------
 
     def _reads(self) -> bool:
-        """Whether text is looked for; every picture is at risk of it."""
+        """Return whether burned-in text is searched; every image can have some."""
         return self._policy.dicom.options.clean_pixel_data
 
     def _looks(self) -> bool:
-        """Whether the pixels are decoded at all; refuses what may not be released unread."""
+        """Return whether pixels are decoded; raise if the policy forbids releasing them unread."""
         if not self._reads() and self._policy.pixels.at_risk == "quarantine":
             raise Quarantined("burned-in-text-risk", "pixels")
         return self._reads() or self._no_faces()
@@ -159,7 +164,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
         return self._policy.pixels.faces in ("quarantine", "deface")
 
     def _refuse_photographs(self, pages: Sequence[NDArray[Any]]) -> None:
-        """A picture in colours may be a photograph of a person: nothing here can tell."""
+        """Quarantine color images, which may be photographs of persons; no face detector runs here."""
         if not self._no_faces():
             return
         from medsanitize.sanitize.raster.burned_in import is_colorful
@@ -192,8 +197,10 @@ class RasterSanitizer(Sanitizer[Buffer]):
             rows=rows,
             columns=columns,
             frames=frames,
+            # Derived from the key of the object, not from its content: equal images stay distinct.
             pixels=CheckResult.PASSED if self._reads() else CheckResult.NOT_RUN,
             pixel_regions_cleaned=picture.regions,
+            # Nothing here detects faces in plain images.
             faces=CheckResult.NOT_RUN,
         )
         file = OutFile(f".{SUFFIXES[picture.form]}", (picture.data,))
@@ -201,7 +208,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
 
 
 def _decoded(stream: bytes) -> NDArray[Any]:
-    """What a decoder shows of a JPEG: rows x columns x channels of 8 bits."""
+    """Decode a JPEG to an array of shape (rows, columns, channels) and type uint8."""
     from io import BytesIO
 
     import numpy as np
@@ -217,7 +224,7 @@ def _decoded(stream: bytes) -> NDArray[Any]:
 def _require_blanked(
     before: Sequence[NDArray[Any]], after: Sequence[NDArray[Any]], masks: dict[int, NDArray[Any]]
 ) -> None:
-    """The file, read again, is flat where it was blanked and equal everywhere else."""
+    """Require that the written file, read again, is flat in the masks and unchanged elsewhere."""
     import numpy as np
 
     for number, (old, new) in enumerate(zip(before, after, strict=True)):

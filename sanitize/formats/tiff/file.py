@@ -1,4 +1,4 @@
-"""TIFF 6.0: a new file of pages that hold nothing but what decoding needs, strips as they are."""
+"""TIFF 6.0, rewritten with the tags that decoding needs; strips are copied."""
 
 from __future__ import annotations
 
@@ -44,18 +44,20 @@ _RULES = {
     **{34675: "X:color-profile", 330: "X:tiff-thumbnail"},
 }
 NONE, LZW, JPEG, DEFLATE, PACKBITS = 1, 5, 7, 8, 32773
+# 32946 is an older code of Deflate.
 _COMPRESSIONS = {1: NONE, 5: LZW, 7: JPEG, 8: DEFLATE, 32946: DEFLATE, 32773: PACKBITS}
 _MOST_PAGES = 200
 _MOST_INNER = 64
+# Largest plausible rational number, for example of resolution; larger ones are dropped.
 _HIGHEST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImagePage:
-    """One page: what its tags say, and its strips as they are written.
+    """One page: values of its tags, and its strips as they are written.
 
-    ``colors`` is the palette (three runs of 16 bits). ``colorimetry`` holds YCbCrCoefficients and
-    ReferenceBlackWhite; ``density`` resolution and its unit.
+    ``colors`` is the palette, as three runs of 16-bit values. ``colorimetry`` are YCbCrCoefficients and
+    ReferenceBlackWhite; ``density`` is the resolution (horizontal, vertical) and its unit (TIFF 6.0 tag 296).
     """
 
     columns: int
@@ -80,16 +82,16 @@ class ImagePage:
 
     @property
     def planes(self) -> int:
-        """How many times the strips go through the image: once, or once a channel."""
+        """Number of planes of strips: one per channel if planar, else one."""
         return self.channels if self.planar == 2 else 1
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one uncompressed row of a strip."""
+        """Size of one uncompressed row of a strip, in bytes."""
         return (self.columns * self.bits * (self.channels // self.planes) + 7) // 8
 
     def strip_rows(self) -> list[int]:
-        """Rows of every strip of one plane."""
+        """Return the number of rows of every strip of one plane."""
         full, rest = divmod(self.rows, self.rows_per_strip)
         return [self.rows_per_strip] * full + ([rest] if rest else [])
 
@@ -103,7 +105,7 @@ class TiffImage:
     rules: tuple[str, ...]
 
     def write(self) -> bytes:
-        """The file: header, directories with their values, strips."""
+        """Return the file: header, then directory, values and strips of each page."""
         head = (b"II" if self.order == "<" else b"MM") + pack(f"{self.order}HI", 42, 8)
         pieces, place = [head], 8
         for number, page in enumerate(self.pages):
@@ -115,7 +117,14 @@ class TiffImage:
 
 
 def read_tiff_image(data: Buffer, most_bytes: int) -> TiffImage:
-    """Read a TIFF file; what is not needed to show its pages is left out.
+    """Read a TIFF file without the tags that are not needed to display its pages.
+
+    Parameters
+    ----------
+    data : bytes or mmap
+        The file.
+    most_bytes : int
+        Largest total size of the uncompressed pages.
 
     Raises
     ------
@@ -130,12 +139,14 @@ def read_tiff_image(data: Buffer, most_bytes: int) -> TiffImage:
         raise Quarantined("slide-not-supported", "pixels")
     if header.big:
         raise Quarantined("big-tiff")
+    # Raw camera files depend on private tags and maker notes.
     if any(_DNG in page for page in pages):
         raise Quarantined("tiff-unsupported")
     shown = [page for page in pages if not is_thumbnail(header, page)] or pages[:1]
     rules = [_RULES.get(tag, "X:tiff-tag") for page in shown for tag in page if tag not in _KEPT]
     rules += ["X:tiff-thumbnail"] * (len(pages) - len(shown))
     exif = list(_inner(data, header, [*pages, *inner], _EXIF, _GPS))
+    # Directories that are dropped count too: their values must not be copied as pixels of another page.
     everything = [*pages, *inner, *exif, *_inner(data, header, exif, _INTEROPERABILITY)]
     values = value_ranges([(entry.start, len(entry.value)) for one in everything for entry in one.values()])
     left = most_bytes
@@ -149,7 +160,7 @@ def read_tiff_image(data: Buffer, most_bytes: int) -> TiffImage:
 
 
 def is_slide_file(data: Buffer) -> bool:
-    """Whether a TIFF file is a whole-slide image; not when it cannot be read."""
+    """Return whether a TIFF file is a whole-slide image; False if it cannot be read."""
     try:
         header = read_tiff_header(data)
         pages = _chain(data, header, header.first, _MOST_PAGES)
@@ -159,7 +170,7 @@ def is_slide_file(data: Buffer) -> bool:
 
 
 def _chain(data: Buffer, header: TiffHeader, place: int, most: int) -> list[Directory]:
-    """The directories linked from ``place`` on."""
+    """Return the directories linked from ``place`` on."""
     found: list[Directory] = []
     seen: set[int] = set()
     while place:
@@ -176,13 +187,14 @@ def _chain(data: Buffer, header: TiffHeader, place: int, most: int) -> list[Dire
 
 
 def _inner(data: Buffer, header: TiffHeader, pages: list[Directory], *tags: int) -> Iterator[Directory]:
-    """The directories that some tags name, whole or not."""
+    """Yield the directories that ``tags`` point to, except invalid ones."""
     places = [place for page in pages for tag in tags if tag in page for place in page[tag].numbers(header)]
     for place in places[:_MOST_INNER]:
         try:
             yield read_directory(data, header, place)[0]
         except Quarantined:
-            continue  # it is left out whatever it holds
+            # It is dropped in any case.
+            continue
 
 
 # -- one page -------------------------------------------------------------------------------
@@ -191,7 +203,7 @@ def _inner(data: Buffer, header: TiffHeader, pages: list[Directory], *tags: int)
 def _page(
     data: Buffer, header: TiffHeader, page: Directory, most_bytes: int, values: ValueRanges
 ) -> tuple[ImagePage, list[str]]:
-    """Read one page and prove that its strips hold its pixels and nothing else."""
+    """Read one page and verify that its strips contain its pixels and nothing else."""
     read = _description(header, page)
     if not 0 < read.columns < 2**31 or not 0 < read.rows < 2**31 or read.rows_per_strip < 1:
         raise Quarantined("tiff-structure")
@@ -200,6 +212,7 @@ def _page(
     _require_supported(read)
     strips = list(_strips(data, header, page, len(read.strip_rows()) * read.planes))
     made, rules = _jpeg_page(page, read, strips) if read.compression == JPEG else _plain_page(read, strips)
+    # Only released bytes count: surplus after a strip may overlap values, because it is cut.
     used = [min(len(strip), len(kept)) for strip, kept in zip(strips, made.strips, strict=True)]
     if not values.are_apart_from(page[_OFFSETS].numbers(header), used):
         raise Quarantined("tiff-structure", "pixels")
@@ -207,10 +220,11 @@ def _page(
 
 
 def _plain_page(read: ImagePage, strips: list[bytes]) -> tuple[ImagePage, list[str]]:
-    """Strips of samples, packed or not, without what lies behind the last one."""
+    """Read strips of uncompressed or packed samples, without surplus after the last sample."""
     rules: list[str] = []
     kept = []
     for strip, rows in zip(strips, read.strip_rows() * read.planes, strict=True):
+        # Some viewers would show the JPEG, with segments that were not checked.
         if read.compression == NONE and starts_as_jpeg(strip[:4]):
             raise Quarantined("tiff-structure", "pixels")
         used = encoded_length(strip, read.compression, rows * read.row_bytes)
@@ -235,6 +249,7 @@ def _description(header: TiffHeader, page: Directory) -> ImagePage:
     formats = numbers(_FORMAT, (1,))
     if len(set(bits)) != 1 or len(set(formats)) != 1 or not 0 < channels <= 16:
         raise Quarantined("tiff-unsupported")
+    # Defaults are those of TIFF 6.0; files commonly omit tags that have one.
     rows = number(HEIGHT, 0)
     photometric = number(PHOTOMETRIC, -1)
     colors = numbers(_COLORS, ()) if photometric == 3 else ()
@@ -250,6 +265,7 @@ def _description(header: TiffHeader, page: Directory) -> ImagePage:
         rows_per_strip=min(number(_ROWS_PER_STRIP, rows), max(rows, 1)),
         strips=(),
         format=formats[0],
+        # Unknown kinds of extra samples become "unspecified".
         extra=tuple(one if one <= 2 else 0 for one in numbers(_EXTRA, ())),
         colors=colors,
         orientation=_within(number(_ORIENTATION, 1), 1, 8),
@@ -265,10 +281,11 @@ def _within(number: int, low: int, high: int) -> int:
 
 
 def _rationals(header: TiffHeader, page: Directory, tag: int, count: int) -> tuple[Fraction, ...]:
-    """Numbers, rounded so that they hold no more than a number; none where they are not sound."""
+    """Return rational values; empty if they are not plausible."""
     pairs = page[tag].rationals(header) if tag in page else ()
     if len(pairs) != count or any(not under or over > _HIGHEST * under for over, under in pairs):
         return ()
+    # Rounding limits what the digits of a number can encode.
     return tuple(Fraction(over, under).limit_denominator(1000) for over, under in pairs)
 
 
@@ -282,8 +299,8 @@ def _colorimetry(header: TiffHeader, page: Directory) -> tuple[tuple[Fraction, .
     return _rationals(header, page, _COEFFICIENTS, 3), _rationals(header, page, _REFERENCE, 6)
 
 
+# Photometric interpretation -> number of color channels.
 _CHANNELS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3}
-"""Photometric interpretation: channels that it needs."""
 
 
 def _require_supported(page: ImagePage) -> None:
@@ -306,12 +323,13 @@ def _require_supported(page: ImagePage) -> None:
 
 
 def _strips(data: Buffer, header: TiffHeader, page: Directory, count: int) -> Iterator[bytes]:
-    """The strips as they lie in the file."""
+    """Yield the strips of the file."""
     order = page[_FILL_ORDER].numbers(header) if _FILL_ORDER in page else (1,)
     offsets = page[_OFFSETS].numbers(header) if _OFFSETS in page else ()
     counts = page[_COUNTS].numbers(header) if _COUNTS in page else ()
     if order != (1,):
         raise Quarantined("tiff-unsupported", "pixels")
+    # A sum above the file size means that strips overlap.
     if len(offsets) != count or len(counts) != count or sum(counts) > len(data):
         raise Quarantined("tiff-structure", "pixels")
     for offset, length in zip(offsets, counts, strict=True):
@@ -321,7 +339,7 @@ def _strips(data: Buffer, header: TiffHeader, page: Directory, count: int) -> It
 
 
 def _jpeg_page(page: Directory, read: ImagePage, strips: list[bytes]) -> tuple[ImagePage, list[str]]:
-    """Strips that are JPEG streams of their own, tables apart (TIFF Technical Note 2)."""
+    """Read strips that are JPEG streams, with shared tables (TIFF Technical Note 2)."""
     tables = Jpeg(b"", (), None, ())
     if _TABLES in page:
         tables = read_jpeg(page[_TABLES].value, 0, inside=True)
@@ -345,10 +363,11 @@ def _jpeg_page(page: Directory, read: ImagePage, strips: list[bytes]) -> tuple[I
 
 
 def _write_page(page: ImagePage, order: str, place: int, several: bool, last: bool) -> bytes:
-    """A directory at ``place``, its longer values, its strips, and filling to an even length."""
+    """Build a directory at ``place``, its longer values and its strips, each padded to an even length."""
     tags = _tags(page, order, several)
     lengths = [len(strip) for strip in page.strips]
     tags[_COUNTS] = (LONG, len(lengths), pack(f"{order}{len(lengths)}I", *lengths))
+    # A placeholder of the final size, so that the position of the strips can be computed.
     tags[_OFFSETS] = (LONG, len(lengths), bytes(4 * len(lengths)))
     values = place + 2 + 12 * len(tags) + 4
     start = values + sum(len(value) + len(value) % 2 for _, _, value in tags.values() if len(value) > 4)
@@ -365,6 +384,7 @@ def _write_page(page: ImagePage, order: str, place: int, several: bool, last: bo
             value = pack(f"{order}I", values)
             values += len(padded)
         entries.append(pack(f"{order}HHI", tag, kind, count) + value.ljust(4, b"\0"))
+    # Offsets of classic TIFF have 32 bits.
     if start > 0xFFFFFFFF:
         raise Quarantined("image-too-large", "pixels")
     head = pack(f"{order}H", len(entries)) + b"".join(entries) + pack(f"{order}I", 0 if last else start)
@@ -372,7 +392,7 @@ def _write_page(page: ImagePage, order: str, place: int, several: bool, last: bo
 
 
 def _tags(page: ImagePage, order: str, several: bool) -> dict[int, tuple[int, int, bytes]]:
-    """Every tag of a page but those of its strips: type, number of values, values."""
+    """Return every tag of a page except those of its strips: type, number of values, values."""
     (across_down, unit), (coefficients, reference) = page.density, page.colorimetry
 
     def short(*numbers: int) -> tuple[int, int, bytes]:

@@ -1,4 +1,7 @@
-"""Is a TIFF file a whole-slide image? Those have labels, layers and vendor keys of their own."""
+"""Detection of whole-slide images, which have labels, levels and vendor keys that need other rules.
+
+In doubt a file counts as a slide, and is not processed as an image.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from medsanitize.sanitize.formats.ifd import Directory, TiffHeader
 from medsanitize.sanitize.formats.tiff_directory import ASCII, BYTE, UNDEFINED
 
 _WIDTH, _HEIGHT, _SUBFILE, _TILE_WIDTH, _TILE_OFFSETS = 256, 257, 254, 322, 324
+# Private tags of Hamamatsu.
 _VENDOR_TAGS = range(65400, 65500)
-"""Hamamatsu's private tags."""
 _VENDOR_WORDS = (
     *(b"aperio", b"hamamatsu", b"ndp.scan", b"leica-microsystems", b"leica scn", b"<scn", b"dpufsimport"),
     *(b"philips dp", b"iscan", b"encodeinfo", b"perkinelmer-qpi", b"<ome", b"openmicroscopy", b"medscan"),
@@ -19,12 +22,13 @@ _VENDOR_WORDS = (
 )
 _SEARCHED = 1 << 16
 _TEXTS = frozenset([BYTE, ASCII, UNDEFINED])
+# Sizes in pixels. Scanned documents and camera images of several pages are smaller.
 _LARGE_PAGE = 4096
 _LARGE_THUMBNAIL = 512
 
 
 def has_slide_pages(header: TiffHeader, pages: Sequence[Directory], inner: Sequence[Directory]) -> bool:
-    """Whether tiles, vendor keys, or several large pages make the file a slide.
+    """Return whether tiles, vendor keys, or several large pages make the file a slide.
 
     Parameters
     ----------
@@ -32,7 +36,7 @@ def has_slide_pages(header: TiffHeader, pages: Sequence[Directory], inner: Seque
     pages : sequence of Directory
         The chain of pages.
     inner : sequence of Directory
-        The directories below them (SubIFDs).
+        Directories that their SubIFDs point to.
     """
     everything = [*pages, *inner]
     if any(_TILE_WIDTH in page or _TILE_OFFSETS in page or _has_vendor_key(page) for page in everything):
@@ -51,7 +55,7 @@ def has_slide_pages(header: TiffHeader, pages: Sequence[Directory], inner: Seque
 
 
 def is_thumbnail(header: TiffHeader, page: Directory) -> bool:
-    """Whether a page says that it is another one at a lower resolution."""
+    """Return whether a page declares itself a reduced version of another (NewSubfileType bit 0)."""
     flags = page[_SUBFILE].numbers(header) if _SUBFILE in page else ()
     return bool(flags and flags[0] & 1)
 
@@ -69,7 +73,7 @@ def _size(header: TiffHeader, page: Directory) -> tuple[int, int]:
 
 
 def _is_layer(large: tuple[int, int], small: tuple[int, int]) -> bool:
-    """Whether a page is the one before it at a half, a quarter ... of its size."""
+    """Return whether a page has the proportions of the previous one at half its size or less."""
     if max(large) <= 1024 or not all(small) or not all(large) or small >= large:
         return False
     across, down = large[0] / small[0], large[1] / small[1]

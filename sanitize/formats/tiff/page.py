@@ -1,4 +1,4 @@
-"""A directory of a TIFF as it is written."""
+"""TIFF directories to write."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from medsanitize.sanitize.pieces import Piece
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """The values of one entry: field type, how many, and their bytes in the file's byte order.
+    """Values of one entry: field type, count, and bytes in the file's byte order.
 
-    ``high`` is the upper half of a single LONG that only NDPI can write.
+    ``high`` are the upper 32 bits of a single LONG, which only NDPI stores.
     """
 
     type: int
@@ -23,11 +23,21 @@ class FieldValue:
 
 @dataclass(slots=True)
 class OutputPage:
-    """One directory to write: its values but for those that point to data, its encoded tiles or strips in
-    order, and its sub-directories.
+    """One directory to write.
 
-    ``pointers`` are the offsets and counts of tiles that stay where they are in the source: then there are no
-    ``segments``, and the page can only be written in place (`medsanitize.sanitize.wsi.wipe`).
+    Attributes
+    ----------
+    values : dict
+        Values by tag, except those that point to data.
+    segments : sequence of tuple of Piece
+        Encoded tiles or strips in order.
+    tiled : bool
+        Whether segments are tiles.
+    subs : list of OutputPage
+        Sub-directories.
+    pointers : dict
+        Offsets and counts of tiles that stay in place in the source. There are no ``segments`` then, and the
+        page can only be written in place (`medsanitize.sanitize.wsi.wipe`).
     """
 
     values: dict[int, FieldValue]

@@ -1,7 +1,7 @@
-"""TIFF structure as slides use it: classic, BigTIFF and Hamamatsu's NDPI, read strictly.
+"""TIFF structure of slides: classic, BigTIFF and Hamamatsu's NDPI, read strictly.
 
-Nothing here looks at pixels. Every offset and count is checked against the file before it is used,
-and a file that contradicts itself is refused by a named rule.
+Pixels are not read. Every offset and count is checked against the file before it is used, and a file that
+contradicts itself is rejected.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ WIDTH, LENGTH, COMPRESSION, PHOTOMETRIC, DESCRIPTION, SUBFILE = 256, 257, 259, 2
 STRIP_OFFSETS, STRIP_COUNTS, TILE_OFFSETS, TILE_COUNTS, SUB_IFDS = 273, 279, 324, 325, 330
 NDPI_FLAG = 65420
 _INTEGERS = {1: "u1", 3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
+# Limits on memory and time for crafted files, above what scanners write.
 _MOST_DIRECTORIES = 4096
 _MOST_VALUES = 1 << 22
 _MOST_BYTES = 64 << 20
@@ -41,7 +42,7 @@ _MOST_FIELDS = 1 << 17
 
 @dataclass(frozen=True)
 class PyramidTiff:
-    """A file read: its bytes, dialect and the chain of directories."""
+    """A TIFF: its bytes, dialect and chain of directories."""
 
     data: Buffer
     dialect: Dialect
@@ -49,34 +50,41 @@ class PyramidTiff:
 
     @cached_property
     def values(self) -> ValueRanges:
-        """Where the values of the chain lie, and of the directories that SubIFDs names."""
+        """Byte ranges of all values in the chain and in its sub-directories."""
         found = list(self.directories)
         for directory in self.directories:
-            with suppress(Quarantined):  # it is left out, or refused where its page is read
+            # An invalid sub-directory is dropped, or rejected where its page is read.
+            with suppress(Quarantined):
                 found += self.sub_directories(directory)
         return value_ranges([(field.start, field.size) for one in found for field in one.fields.values()])
 
     def raw(self, field: Field) -> bytes:
-        """The bytes of a field's values, which no field of a slide has more than 64 MB of.
+        """Return the bytes of a field's values.
 
         Raises
         ------
         Quarantined
-            ``tiff-too-many-values``.
+            ``tiff-too-many-values`` above 64 MiB.
         """
         if field.size > _MOST_BYTES:
             raise Quarantined("tiff-too-many-values", "structure")
         return bytes(self.data[field.start : field.start + field.size])
 
     def text(self, directory: Directory, tag: int) -> str:
-        """An ASCII (or byte) value up to its NUL, undecodable bytes replaced; empty where there is none."""
+        """Return an ASCII or BYTE value up to its NUL, with undecodable bytes replaced; empty if absent."""
         field = directory.fields.get(tag)
         if field is None or SIZES[field.type] != 1:
             return ""
         return self.raw(field).split(b"\0", 1)[0].decode("utf-8", "replace")
 
     def numbers(self, directory: Directory, tag: int) -> NDArray[np.uint64]:
-        """Whole numbers of a field as uint64; empty where the field is absent or of another type."""
+        """Return the integers of a field; empty if it is absent or of another type.
+
+        Raises
+        ------
+        Quarantined
+            ``tiff-too-many-values``.
+        """
         import numpy as np
 
         field = directory.fields.get(tag)
@@ -89,12 +97,18 @@ class PyramidTiff:
         return values + np.uint64(field.high << 32) if field.high else values
 
     def number(self, directory: Directory, tag: int, default: int | None = None) -> int | None:
-        """The first whole number of a field, or the default."""
+        """Return the first integer of a field, or the default."""
         values = self.numbers(directory, tag)
         return int(values[0]) if len(values) else default
 
     def sub_directories(self, directory: Directory) -> tuple[Directory, ...]:
-        """The directories that SubIFDs names (OME-TIFF keeps a pyramid's levels there)."""
+        """Return the directories that SubIFDs points to; OME-TIFF stores pyramid levels there.
+
+        Raises
+        ------
+        Quarantined
+            ``tiff-directory-loop`` or ``tiff-structure``.
+        """
         starts = [int(start) for start in self.numbers(directory, SUB_IFDS)]
         if len(starts) > _MOST_DIRECTORIES or len(set(starts)) != len(starts):
             raise Quarantined("tiff-directory-loop", "structure")
@@ -105,7 +119,7 @@ class PyramidTiff:
 
 
 def looks_like_tiff(data: Buffer) -> bool:
-    """Whether the first bytes are those of a TIFF or BigTIFF."""
+    """Return whether the file starts like a TIFF or BigTIFF."""
     return bytes(data[:4]) in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -115,12 +129,12 @@ def read_pyramid(data: Buffer) -> PyramidTiff:
     Parameters
     ----------
     data : bytes or mmap
-        The whole file; only headers, directories and nothing else are touched.
+        The whole file; only headers and directories are read.
 
     Raises
     ------
     Quarantined
-        ``tiff-structure``: an offset, count or type cannot be; ``tiff-directory-loop``;
+        ``tiff-structure`` if an offset, count or type is invalid; ``tiff-directory-loop``;
         ``tiff-too-many-directories``; ``tiff-too-many-values``.
     """
     if not looks_like_tiff(data) or len(data) < 16:
@@ -128,12 +142,14 @@ def read_pyramid(data: Buffer) -> PyramidTiff:
     order: Literal["<", ">"] = "<" if bytes(data[:2]) == b"II" else ">"
     if struct.unpack_from(order + "H", data, 2)[0] == 43:
         width, zero, start = struct.unpack_from(order + "HHQ", data, 4)
+        # BigTIFF states the size of offsets (8) and a reserved zero.
         if (width, zero) != (8, 0):
             raise Quarantined("tiff-structure", "structure")
         dialect = Dialect(order, "big")
     else:
         start = struct.unpack_from(order + "I", data, 4)[0]
         dialect = Dialect(order, "classic")
+        # NDPI has the version of classic TIFF but offsets of 8 bytes; its private tag distinguishes it.
         wide = struct.unpack_from("<Q", data, 4)[0]
         if order == "<" and _is_ndpi(data, wide):
             dialect, start = Dialect("<", "ndpi"), wide
@@ -157,7 +173,7 @@ def read_pyramid(data: Buffer) -> PyramidTiff:
 
 
 def _is_ndpi(data: Buffer, start: int) -> bool:
-    """Whether the directory at ``start`` bears Hamamatsu's flag."""
+    """Return whether the directory at ``start`` has Hamamatsu's private tag."""
     if start + 2 > len(data):
         return False
     count = struct.unpack_from("<H", data, start)[0]

@@ -1,4 +1,4 @@
-"""Samples of TIFF pages: taken out of their strips, and put back into strips without loss."""
+"""Samples of TIFF pages: decodes strips, and encodes changed samples without loss."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ _STRIP_BYTES = 1 << 16
 
 
 def decode_page(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
-    """Samples as they are stored: rows x columns x channels; of a palette, its indices.
+    """Decode the samples of a page as stored; JPEG is decoded to the page's color model.
 
-    What JPEG strips hold is decoded to the colours that the page means (grey, RGB or CMYK).
+    Returns
+    -------
+    ndarray, shape (rows, columns, channels)
+        For images with a palette, its indices.
     """
     import numpy as np
 
@@ -48,6 +51,7 @@ def _samples(tiff: TiffImage, page: ImagePage, raw: bytes, channels: int) -> NDA
     kind = {1: "u", 2: "i", 3: "f"}[page.format]
     samples = table.view(f"{tiff.order}{kind}{page.bits // 8}").reshape(page.rows, page.columns, channels)
     samples = samples.astype(samples.dtype.newbyteorder("="))
+    # Predictor 2 stores differences to the left pixel, modulo the sample size (TIFF 6.0 section 14).
     if page.predictor == 2:
         whole = samples.view(f"u{page.bits // 8}")
         samples = np.cumsum(whole, axis=1, dtype=whole.dtype).view(samples.dtype)
@@ -60,6 +64,7 @@ def _decode_jpeg(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
     import numpy as np
     from PIL import Image
 
+    # A file of this page only: the decoder needs the tags that define its colors, but must not rotate it.
     alone = TiffImage(tiff.order, (replace(page, orientation=1),), ()).write()
     with Image.open(BytesIO(alone)) as image:
         decoded: NDArray[Any] = np.array(image)
@@ -67,8 +72,19 @@ def _decode_jpeg(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
 
 
 def encode_page(tiff: TiffImage, page: ImagePage, samples: NDArray[Any]) -> ImagePage:
-    """The same page with other samples; what was compressed is then deflated."""
+    """Return the page with other samples; compressed pages are written with Deflate.
+
+    Parameters
+    ----------
+    tiff : TiffImage
+        The file, for its byte order.
+    page : ImagePage
+        The page to replace.
+    samples : ndarray, shape (rows, columns, channels)
+        Native byte order.
+    """
     photometric = page.photometric
+    # The decoder has converted YCbCr to RGB.
     if page.compression == JPEG and photometric == 6:
         photometric = 2
     rows_per_strip = max(1, min(page.rows, _STRIP_BYTES // max(1, page.row_bytes * page.planes)))
@@ -96,7 +112,7 @@ def encode_page(tiff: TiffImage, page: ImagePage, samples: NDArray[Any]) -> Imag
 
 
 def clear_unused_tiff(tiff: TiffImage) -> TiffImage:
-    """Clear what no viewer shows but bytes can hold: unused palette entries, and bits that fill up rows."""
+    """Clear content that viewers do not show: unused palette entries and padding bits of rows."""
     pages, rules = [], list(tiff.rules)
     for page in tiff.pages:
         cleared = _clear(tiff, page)
@@ -132,7 +148,12 @@ def _clear(tiff: TiffImage, page: ImagePage) -> ImagePage:
 
 
 def page_colors(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
-    """Samples with the palette resolved and white as the highest: rows x columns x channels."""
+    """Return the samples with palette colors resolved, and white as the highest value.
+
+    Returns
+    -------
+    ndarray, shape (rows, columns, channels)
+    """
     import numpy as np
 
     samples = decode_page(tiff, page)
@@ -148,9 +169,16 @@ def page_colors(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
 
 
 def blank_pages(tiff: TiffImage, masks: Mapping[int, NDArray[Any]]) -> TiffImage:
-    """Blank the pixels of masks (rows x columns) by page number: every channel becomes zero.
+    """Blank the pixels of masks in every channel.
 
-    JPEG pages are stored as what their decoder shows, without further loss.
+    JPEG pages are stored as decoded, without further loss.
+
+    Parameters
+    ----------
+    tiff : TiffImage
+        The file.
+    masks : mapping of int to ndarray of bool, shape (rows, columns)
+        Page number -> pixels to blank.
     """
     pages = list(tiff.pages)
     for number, mask in masks.items():

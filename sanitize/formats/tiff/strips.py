@@ -1,4 +1,4 @@
-"""The codings of TIFF strips: how many bytes of a strip its pixels need, and what they are."""
+"""Compression schemes of TIFF strips: decoding, and the number of bytes that the pixels use."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ _CLEAR, _END = 256, 257
 
 
 def encoded_length(strip: bytes, compression: int, size: int) -> int:
-    """Bytes of ``strip`` that code ``size`` bytes; what lies behind them is no part of the image.
+    """Return the number of bytes of ``strip`` that encode ``size`` bytes.
+
+    Bytes after them are not part of the image.
 
     Raises
     ------
     Quarantined
-        ``tiff-truncated`` when it codes fewer, ``tiff-structure`` when it codes more or cannot be read.
+        ``tiff-truncated`` if it encodes fewer bytes; ``tiff-structure`` if it encodes more or is invalid.
     """
     return _coded(strip, compression, size)[1]
 
 
 def decode_strip(strip: bytes, compression: int, size: int) -> bytes:
-    """The ``size`` bytes that a strip codes; raises as ``encoded_length``."""
+    """Decode the ``size`` bytes of a strip; raises as ``encoded_length``."""
     return _coded(strip, compression, size)[0]
 
 
@@ -45,6 +47,7 @@ def _deflate(strip: bytes, size: int) -> tuple[bytes, int]:
     inflater = zlib.decompressobj()
     try:
         content = inflater.decompress(strip, size)
+        # One byte more shows that the strip encodes too much, without inflating a bomb.
         more = inflater.decompress(inflater.unconsumed_tail, 1)
     except zlib.error:
         raise Quarantined("tiff-structure", "pixels") from None
@@ -56,6 +59,7 @@ def _deflate(strip: bytes, size: int) -> tuple[bytes, int]:
 def _packbits(strip: bytes, size: int) -> tuple[bytes, int]:
     out: list[bytes] = []
     made = pos = 0
+    # A head of 128 has no effect (TIFF 6.0 section 9).
     while made < size and pos < len(strip):
         head = strip[pos]
         if head < 128:
@@ -70,9 +74,10 @@ def _packbits(strip: bytes, size: int) -> tuple[bytes, int]:
 
 
 def _lzw(strip: bytes, size: int) -> tuple[bytes, int]:
-    """LZW, codes from the high bit on, widths changed one code early (TIFF 6.0, section 13)."""
+    """Decode LZW with codes in high-to-low bit order and early change of width (TIFF 6.0 section 13)."""
     out: list[bytes] = []
     table: list[bytes] = []
+    # Codes 256 (clear) and 257 (end) have no entry.
     fresh = [bytes([one]) for one in range(256)] + [b"", b""]
     width, made, pos, end, previous = 9, 0, 0, 8 * len(strip), b""
     while made < size and pos + width <= end:
@@ -88,6 +93,7 @@ def _lzw(strip: bytes, size: int) -> tuple[bytes, int]:
             continue
         if not table or code > len(table) or (code == len(table) and not previous) or len(table) > 4096:
             raise Quarantined("tiff-structure", "pixels")
+        # A code that is not in the table yet is the previous string plus its first byte.
         entry = table[code] if code < len(table) else previous + previous[:1]
         out.append(entry)
         made += len(entry)
@@ -99,7 +105,7 @@ def _lzw(strip: bytes, size: int) -> tuple[bytes, int]:
 
 
 def _lzw_end(strip: bytes, pos: int, width: int) -> int:
-    """Where the strip ends: behind the end code if it comes next, else behind the last code."""
+    """Return where the strip ends: after the end code if it comes next, else after the last code."""
     at = pos >> 3
     code = (int.from_bytes(strip[at : at + 4].ljust(4, b"\0"), "big") >> (32 - width - (pos & 7))) & (
         (1 << width) - 1

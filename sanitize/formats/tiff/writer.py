@@ -1,4 +1,4 @@
-"""A TIFF written anew: image data first, in the source's order, then values and directories; nothing else."""
+"""Writer of new TIFF files: image data in the order of the source, then values and directories."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _LIMIT = 1 << 32
 
 
 def integer_values(dialect: Dialect, kind: int, values: Sequence[int]) -> FieldValue:
-    """A value of whole numbers; ``kind`` is SHORT (3), LONG (4) or LONG8 (16)."""
+    """Return an integer value; ``kind`` is a field type such as SHORT (3), LONG (4) or LONG8 (16)."""
     form = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}[kind]
     return FieldValue(kind, len(values), struct.pack(f"{dialect.order}{len(values)}{form}", *values))
 
 
 def ascii_value(value: str) -> FieldValue:
-    """An ASCII value, NUL at its end."""
+    """Return an ASCII value, terminated by NUL."""
     data = value.encode("ascii") + b"\0"
     return FieldValue(2, len(data), data)
 
 
 def segment_length(segment: tuple[Piece, ...]) -> int:
-    """Bytes of an encoded tile."""
+    """Return the size of an encoded tile in bytes."""
     size = 0
     for piece in segment:
         size += piece.length if isinstance(piece, Copy) else len(piece)
@@ -42,19 +42,35 @@ def segment_length(segment: tuple[Piece, ...]) -> int:
 
 
 def tiff_file(name: str, dialect: Dialect, pages: Sequence[OutputPage]) -> TiffFile:
-    """A released TIFF; see `write_tiff` for what is raised."""
+    """Return a released TIFF; raises as ``write_tiff``."""
     return TiffFile(name, write_tiff(dialect, pages), tuple(pages))
 
 
 def append_directories(
     dialect: Dialect, pages: Sequence[OutputPage], placed: dict[tuple[Piece, ...], int], start: int
 ) -> tuple[bytes, bytes]:
-    """Values and directories that lie at ``start`` and point to tiles where they are; the file's header.
+    """Build values and directories that are appended at ``start`` and point to existing tiles.
+
+    Parameters
+    ----------
+    dialect : Dialect
+        Dialect of the file.
+    pages : sequence of OutputPage
+        The pages.
+    placed : dict
+        Position of each tile in the file.
+    start : int
+        Position of the result.
+
+    Returns
+    -------
+    tuple of (bytes, bytes)
+        Values and directories, and the file's header.
 
     Raises
     ------
     Quarantined
-        ``tiff-too-large``: a classic TIFF cannot point beyond 4 GB.
+        ``tiff-too-large``: offsets of classic TIFF end at 4 GiB.
     """
     tail: list[bytes] = []
     places: list[int] = []
@@ -78,19 +94,20 @@ def _head(dialect: Dialect, first: int) -> bytes:
 
 
 def write_tiff(dialect: Dialect, pages: Sequence[OutputPage]) -> tuple[Piece, ...]:
-    """The pieces of the whole file.
+    """Build the pieces of the whole file.
 
-    A tile that several entries share is written once. Two that overlap without being the same are refused:
-    one could show what the other's page must not.
+    A tile that several entries share is written once.
 
     Raises
     ------
     Quarantined
-        ``tiff-overlapping-data``; ``tiff-too-large``: a classic TIFF cannot point beyond 4 GB.
+        ``tiff-overlapping-data`` if two tiles overlap without being equal; ``tiff-too-large``: offsets of
+        classic TIFF end at 4 GiB.
     """
     start = 16 if dialect.kind == "big" else 12 if dialect.kind == "ndpi" else 8
     placed, pieces, end = _place(_every(pages), start)
     tail: list[bytes] = []
+    # Directories start at even offsets (TIFF 6.0 section 2).
     if end % 2:
         tail.append(b"\0")
         end += 1
@@ -109,7 +126,7 @@ def _every(pages: Sequence[OutputPage]) -> list[tuple[Piece, ...]]:
 def _place(
     segments: list[tuple[Piece, ...]], start: int
 ) -> tuple[dict[tuple[Piece, ...], int], list[Piece], int]:
-    """Where each distinct tile goes, in the order of the source; the pieces; where they end."""
+    """Return the position of each distinct tile, in source order, the pieces, and where they end."""
     distinct = sorted(dict.fromkeys(segment for segment in segments if segment), key=_order)
     placed: dict[tuple[Piece, ...], int] = {}
     pieces: list[Piece] = []
@@ -119,6 +136,7 @@ def _place(
         placed[segment] = at
         for piece in segment:
             if isinstance(piece, Copy):
+                # Of overlapping tiles one could release what was removed from the page of the other.
                 if piece.offset < copied.get(piece.file, 0):
                     raise Quarantined("tiff-overlapping-data", "structure")
                 copied[piece.file] = piece.offset + piece.length
@@ -145,9 +163,9 @@ def _values(
     *,
     sub: bool = False,
 ) -> int:
-    """Write a page's values and directory behind ``end``; returns the new end.
+    """Append a page's values and directory to ``tail``; return the new end.
 
-    The link to the next directory stays open: ``bodies`` remembers at which index of ``tail`` it is.
+    The link to the next directory stays open: ``bodies`` stores its index in ``tail``.
     """
     sub_places: list[int] = []
     for one in page.subs:
@@ -159,6 +177,7 @@ def _values(
     for tag, value in sorted(values.items()):
         inner, upper = value.data, value.high
         if len(inner) > dialect.inline:
+            # NDPI stores the upper 32 bits of offsets after the directory.
             inner, upper = (
                 struct.pack(dialect.order + ("Q" if big else "I"), end % _LIMIT if not big else end),
                 end >> 32,
@@ -190,7 +209,7 @@ def _values(
 def _all_values(
     dialect: Dialect, page: OutputPage, placed: dict[tuple[Piece, ...], int], sub_places: list[int]
 ) -> dict[int, FieldValue]:
-    """A page's own values with those that point to its data and to its sub-directories."""
+    """Return the values of a page, with those that point to its data and sub-directories."""
     values = dict(page.values)
     offsets = [placed[segment] if segment else 0 for segment in page.segments]
     counts = [segment_length(segment) for segment in page.segments]
@@ -207,6 +226,7 @@ def _all_values(
 
 
 def _pointers(dialect: Dialect, kind: int, values: Sequence[int]) -> FieldValue:
+    # Only a single value can have upper bits in NDPI.
     if dialect.kind == "ndpi" and len(values) == 1:
         return FieldValue(LONG, 1, struct.pack("<I", values[0] % _LIMIT), values[0] >> 32)
     if kind == LONG and max(values, default=0) >= _LIMIT:
@@ -218,12 +238,13 @@ def _link(
     dialect: Dialect, places: list[int], tail: list[bytes], bodies: list[tuple[OutputPage, int]]
 ) -> None:
     form = dialect.order + ("I" if dialect.kind == "classic" else "Q")
+    # The last link stays zero, which ends the chain.
     for (_, index), following in zip(bodies, places[1:], strict=False):
         tail[index] = struct.pack(form, following)
 
 
 def _merged(pieces: list[Piece]) -> tuple[Piece, ...]:
-    """Neighbouring literals and neighbouring runs of the source as one piece each."""
+    """Merge adjacent literals, and adjacent runs of the source, into one piece each."""
     merged: list[Piece] = []
     literal: list[bytes] = []
     file, begin, end = -1, 0, 0
@@ -240,7 +261,7 @@ def _merged(pieces: list[Piece]) -> tuple[Piece, ...]:
 
 
 def _run(file: int, begin: int, end: int, literal: list[bytes]) -> Iterator[Piece]:
-    """A run of the source, where there was one, and the literal behind it."""
+    """Yield a run of the source, if there was one, and the literal after it."""
     if file >= 0:
         yield Copy(begin, end - begin, file)
     if joined := b"".join(literal):
