@@ -1,11 +1,11 @@
-"""Which texts drawn into pictures are blanked, by font, size, angle, contrast, ground and language.
+"""Recall and false positives of burned-in text cleaning by font, size, angle, contrast, background, language.
 
     python benchmarks/burned_in.py [--pictures 40] [--seed 1] [--show OUT]
 
-Draws lines that identify and words of machines on real slices, on made-up ultrasound and X-ray grounds and
-on plain ones, reads every picture once, and prints by property how many identifying lines are blanked
-whole and how many machine words stay. With --show, pictures with a miss are written to OUT as they were
-and with what would be blanked. Exits 1 when a line in ten or more is not blanked.
+Draws identifying lines and device labels on real slices, on simulated ultrasound and X-ray backgrounds and on
+uniform ones, cleans every picture, and prints by property how many identifying lines are blanked completely
+and how many device labels are kept. With --show, pictures with an error are written to OUT before and after.
+Exits 1 if ten percent of the lines or more are not blanked.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ ANGLES = (0, 0, 0, 90, 180, 270)
 STYLES = ("plain", "plain", "plain", "outlined", "boxed")
 WHOLE, KEPT = 0.97, 0.2
 LEAST = 0.9
+# Contrast between ink and background, in standard deviations of the background, from which a line counts.
 LEGIBLE = 2.0
-"""Ink above the ground, in deviations of the ground's own grain, from which a line counts."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Drawn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draw, read, print; return the exit code."""
+    """Draw, clean, print; return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -128,15 +128,15 @@ def cells(tallies: dict[tuple[bool, str, str], list[int]], name: str, value: str
 
 
 def fits(one: Drawn, covered: Mask) -> bool:
-    """Whether a line is blanked whole, or a word stays."""
+    """Whether a line is blanked completely, or a word is kept."""
     share = float((one.glyphs & covered).sum() / max(one.glyphs.sum(), 1))
     return share >= WHOLE if one.identifies else share <= KEPT
 
 
 def blanker() -> Callable[[Frame], Mask]:
-    """What becomes of a frame under ``research``, for a patient of whom nothing is known.
+    """Return a function that gives the blanked area of a frame under ``research``, without known identifiers.
 
-    A refused frame counts as blanked whole: it is not released.
+    A quarantined frame counts as blanked: it is not released.
     """
     import cv2
     from medsanitize.policies.load import loads
@@ -154,14 +154,14 @@ def blanker() -> Callable[[Frame], Mask]:
         except Quarantined:
             return np.ones(frame.shape, bool)
         changed = found.masks.get(0, np.zeros(frame.shape, bool)).astype(np.uint8)
-        # Black letters stay as they were within what is blanked: holes of a letter's stroke are closed.
+        # Blanked pixels are black, and so are black letters: close the holes that their strokes leave.
         return cv2.morphologyEx(changed, cv2.MORPH_CLOSE, np.ones((9, 9), np.uint8)) > 0
 
     return blank
 
 
 def picture(rng: np.random.Generator) -> tuple[Frame, list[Drawn]]:
-    """A ground with lines and words at random places that do not meet."""
+    """A background with lines and words at random positions that do not overlap."""
     kind = str(rng.choice(list(GROUNDS)))
     rows, columns = ((256, 256), (480, 640), (512, 512), (512, 512), (768, 1024))[rng.integers(5)]
     frame = GROUNDS[kind](rng, rows, columns)
@@ -177,7 +177,7 @@ def picture(rng: np.random.Generator) -> tuple[Frame, list[Drawn]]:
 def draw(
     rng: np.random.Generator, frame: Frame, taken: Mask, *, identifies: bool, ground: str
 ) -> Drawn | None:
-    """Draw one text where nothing was drawn yet; ``None`` when there is no room or it would be illegible."""
+    """Draw one text in a free area; ``None`` if there is no room or it would be illegible."""
     language = str(rng.choice(list(LINES))) if identifies else "machine"
     text = str(rng.choice(LINES[language] if identifies else WORDS))
     font, size = str(rng.choice(list(fonts()))), int(rng.choice(SIZES if identifies else SIZES[4:]))
@@ -216,7 +216,7 @@ def draw(
 def somewhere(
     rng: np.random.Generator, shape: tuple[int, ...], taken: Mask
 ) -> tuple[tuple[slice, slice], bool] | None:
-    """A free place for a text of ``shape``, often at the border."""
+    """A free position for a text of ``shape``, often at the border."""
     rows, columns = taken.shape
     if shape[0] > rows or shape[1] > columns:
         return None
@@ -231,12 +231,12 @@ def somewhere(
     return None
 
 
+# Coverage of each pixel by a glyph, and by its outline of one pixel, from 0 to 1.
 Glyphs = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""How much of each pixel a glyph covers, and how much its outline of one pixel, 0 to 1."""
 
 
 def fonts() -> dict[str, Callable[[str, int], Glyphs]]:
-    """Every font there is here, by name: the system's, Pillow's two, and strokes as plotters draw them."""
+    """All available fonts by name: those of the system, Pillow's two, and vector strokes."""
     made: dict[str, Callable[[str, int], Glyphs]] = {
         path.stem: partial(outline, path) for name in SYSTEM_FONTS if (path := FOLDER / name).exists()
     }
@@ -248,12 +248,12 @@ def fonts() -> dict[str, Callable[[str, int], Glyphs]]:
 
 
 def outline(path: Path, text: str, size: int) -> Glyphs:
-    """A line in a font of the system's."""
+    """Render a line in a font of the system."""
     return typeset(text, ImageFont.truetype(path, size))
 
 
 def typeset(text: str, font: Any) -> Glyphs:
-    """A line in an outline font."""
+    """Render a line in an outline font."""
     left, top, right, bottom = (int(side) for side in font.getbbox(text))
     layers = []
     for width in (0, 1):
@@ -264,13 +264,13 @@ def typeset(text: str, font: Any) -> Glyphs:
 
 
 def bitmap(text: str, _: int) -> Glyphs:
-    """A line in Pillow's bitmap font of 11 pixels, which has Latin 1 alone."""
+    """Render a line in Pillow's bitmap font of 11 pixels, which has only Latin-1."""
     plain = text.encode("latin-1", "replace").decode("latin-1")
     return typeset(plain, ImageFont.load_default_imagefont())
 
 
 def strokes(text: str, size: int, *, face: int) -> Glyphs:
-    """A line in a vector font of ASCII letters."""
+    """Render a line in a vector font of ASCII letters."""
     import cv2
 
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
@@ -285,7 +285,7 @@ def strokes(text: str, size: int, *, face: int) -> Glyphs:
 
 
 def slice_of(name: str) -> Callable[[np.random.Generator, int, int], Frame]:
-    """A ground from one of pydicom's own files, enlarged."""
+    """Background from one of pydicom's test files, enlarged."""
 
     def ground(_: np.random.Generator, rows: int, columns: int) -> Frame:
         import pydicom
@@ -300,7 +300,7 @@ def slice_of(name: str) -> Callable[[np.random.Generator, int, int], Frame]:
 
 
 def ultrasound(rng: np.random.Generator, rows: int, columns: int) -> Frame:
-    """A sector of speckle on black."""
+    """Background: a sector of speckle on black."""
     import cv2
 
     y, x = np.mgrid[:rows, :columns]
@@ -312,7 +312,7 @@ def ultrasound(rng: np.random.Generator, rows: int, columns: int) -> Frame:
 
 
 def xray(rng: np.random.Generator, rows: int, columns: int) -> Frame:
-    """Soft shadows under film grain."""
+    """Background: soft shadows with film grain."""
     import cv2
 
     shadows = cv2.GaussianBlur(rng.normal(0, 1, (rows, columns)), (0, 0), rows / 12)
@@ -321,7 +321,7 @@ def xray(rng: np.random.Generator, rows: int, columns: int) -> Frame:
 
 
 def plain(value: int) -> Callable[[np.random.Generator, int, int], Frame]:
-    """One value everywhere but for a few odd pixels."""
+    """Background: uniform except for a few pixels."""
 
     def ground(rng: np.random.Generator, rows: int, columns: int) -> Frame:
         frame = np.full((rows, columns), value, np.uint8)
@@ -342,7 +342,7 @@ GROUNDS: dict[str, Callable[[np.random.Generator, int, int], Frame]] = {
 
 
 def show(out: Path, number: int, frame: Frame, covered: Mask, missed: Sequence[Drawn]) -> None:
-    """Write a picture as it was and with what is blanked, and say what was missed."""
+    """Write a picture before and after blanking, and print what was missed."""
     out.mkdir(parents=True, exist_ok=True)
     Image.fromarray(np.hstack([frame, np.where(covered, np.uint8(90), frame)])).save(out / f"{number:03}.png")
     for one in missed:

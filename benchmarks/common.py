@@ -1,4 +1,4 @@
-"""What the benchmarks share: where the data is, a policy to run, a search of every byte."""
+"""Shared parts of the benchmarks: data folder, policies and runs, byte search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def shared() -> Path:
-    """Return the folder of shared data (bench/, data/) that MEDSANITIZE_SHARED names."""
+    """Return the folder of shared data (bench/, data/) named by MEDSANITIZE_SHARED."""
     named = os.environ.get("MEDSANITIZE_SHARED")
     if not named:
         sys.exit("Set MEDSANITIZE_SHARED to the folder that holds bench/ and data/.")
@@ -23,7 +23,7 @@ def shared() -> Path:
 
 
 def fresh(folder: Path) -> Path:
-    """Make a new folder; an existing one with anything in it is refused."""
+    """Create a folder; a non-empty one is rejected."""
     if folder.exists() and any(folder.iterdir()):
         sys.exit("The output folder is not empty: name a new one.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -31,19 +31,19 @@ def fresh(folder: Path) -> Path:
 
 
 def medsanitize(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Call the command line, away from the repository's root."""
+    """Call the command line, outside of the repository's root."""
     command = [sys.executable, "-m", "medsanitize", *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, env=installed(), capture_output=True, text=True, check=False)
 
 
 def installed() -> dict[str, str]:
-    """The environment in which modules are compiled once, as an installer does, and not at every start."""
+    """Environment in which bytecode is compiled once, as by an installer, and not at every start."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 @dataclass(frozen=True)
 class Ran:
-    """One run: its folder (policy, release, state, log), its exit code and its result."""
+    """One run: its folder (policy, release, state, log), exit code and result."""
 
     folder: Path
     code: int
@@ -79,7 +79,7 @@ def prepare(folder: Path, inputs: Path, preset: str) -> Path:
 
 
 def run(folder: Path, inputs: Path, preset: str, *, workers: int = 2, also: tuple[int, ...] = ()) -> Ran:
-    """Release ``inputs`` into ``folder`` under a preset; whatever was printed lands in run.log.
+    """Release ``inputs`` into ``folder`` under a preset; output is written to run.log.
 
     Exit codes other than 0 and 1 and those in ``also`` end the benchmark.
     """
@@ -93,14 +93,14 @@ def run(folder: Path, inputs: Path, preset: str, *, workers: int = 2, also: tupl
 
 
 def everything_written(ran: Ran) -> Iterator[Path]:
-    """Every file that a run left: release, state, log. The policy and the key were there before."""
+    """All files that a run wrote: release, state and log, but not policy and key."""
     yield ran.folder / "run.log"
     for part in ("release", "state"):
         yield from sorted(path for path in (ran.folder / part).rglob("*") if path.is_file())
 
 
 def views(path: Path) -> Iterator[bytes]:
-    """The bytes of a file as they lie, inflated where it is deflated DICOM, and the texts of a table."""
+    """The bytes of a file, inflated as well for deflated DICOM, and the texts of a table."""
     data = path.read_bytes()
     yield data
     if b"1.2.840.10008.1.2.1.99" in data[:1000]:
@@ -113,7 +113,7 @@ def views(path: Path) -> Iterator[bytes]:
 
 
 def survivors(paths: Iterable[Path], markers: Sequence[bytes], root: Path) -> list[tuple[str, int]]:
-    """Search files for markers: (file, number of the marker) of every one found."""
+    """Search files for markers; return (file, number of the marker) of every hit."""
     from ahocorasick_rs import BytesAhoCorasick
 
     automaton = BytesAhoCorasick(markers)
@@ -128,13 +128,13 @@ def survivors(paths: Iterable[Path], markers: Sequence[bytes], root: Path) -> li
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table."""
+    """Format a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def machine() -> str:
-    """One line on where the figures come from."""
+    """Describe the machine of the measurement in one line."""
     model = ""
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -154,7 +154,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def script(path: Path, *arguments: str | Path, start: Sequence[str] = ()) -> str:
-    """Run one of the shared scripts and return what it printed; ``start`` are options of the interpreter."""
+    """Run one of the shared scripts and return its output; ``start`` are options of the interpreter."""
     done = subprocess.run(
         [sys.executable, *start, str(path), *map(str, arguments)],
         capture_output=True,

@@ -1,11 +1,11 @@
-"""Images embedded by one core in a second: torch beside ONNX Runtime.
+"""Images embedded per second on one core: torch and ONNX Runtime.
 
     python benchmarks/embedding.py [--images 96]
 
-One thread each; counted is CPU time, so that other work on the machine changes little. "prepared" has the
-network alone, "from pixels" also brings 512 x 512 pixels to the network's size, which is what a run does.
-Prints a Markdown table. Exits 1 when ONNX Runtime embeds fewer than 80 images a second at 224 pixels, or its
-vectors differ from torch's by more than a model folder allows.
+Both use one thread; the time is CPU time, which other load on the machine changes little. "prepared" is the
+network only, "from pixels" includes scaling of 512 x 512 pixels to the network's size, as in a run. Prints a
+Markdown table. Exits 1 if ONNX Runtime embeds fewer than 80 images per second at 224 pixels, or its vectors
+differ from torch's by more than a model folder allows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TARGET = 80.0
 
 
 def rate(work: Callable[[], Any], images: int) -> float:
-    """Images a CPU-second; the best of three, after one round to warm up."""
+    """Images per CPU second; the best of three rounds after a warm-up."""
     work()
     found = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The files that speed and memory are measured on, made from one of pydicom's test files."""
+"""Input files of the speed and memory benchmarks, made from one of pydicom's test files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pydicom
 from pydicom.data import get_testdata_file
 from pydicom.uid import ExplicitVRLittleEndian, RLELossless, generate_uid
 
+# Patient of each of eight consecutive studies: four patients with 1, 2, 1 and 4 studies.
 PATIENTS_OF_STUDIES = (0, 1, 1, 2, 3, 3, 3, 3)
-"""Whose each of eight studies in a row is: four patients of 1, 2, 1 and 4 studies."""
 
 
 def _named(data_set: pydicom.Dataset, kind: str, number: int, series: int) -> None:
@@ -23,7 +23,7 @@ def _named(data_set: pydicom.Dataset, kind: str, number: int, series: int) -> No
 
 
 def make_small(folder: Path, count: int) -> None:
-    """Write ``count`` variants of a 39 KB CT image, a hundred to a series, no two alike."""
+    """Write ``count`` different variants of a 39 KB CT image, a hundred per series."""
     folder.mkdir(parents=True)
     data_set = pydicom.dcmread(str(get_testdata_file("CT_small.dcm", download=False)))
     pixels = bytearray(data_set.PixelData)
@@ -35,7 +35,7 @@ def make_small(folder: Path, count: int) -> None:
 
 
 def make_big(folder: Path, count: int) -> None:
-    """Write ``count`` images of 30 frames, 512 x 512, 16 bits (15.7 MB); every fifth under RLE."""
+    """Write ``count`` images of 30 frames, 512 x 512, 16 bits (15.7 MB); every fifth RLE compressed."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(1)
     ramp = np.add.outer(np.arange(512), np.arange(512))[None] + 50 * np.arange(30)[:, None, None]
@@ -53,7 +53,7 @@ def make_big(folder: Path, count: int) -> None:
 
 
 def tiny_objects(count: int) -> Iterator[tuple[str, bytes]]:
-    """Yield name and bytes of ``count`` objects of 1.5 KB: a hundred to a study, 1 to 4 studies a patient."""
+    """Yield name and bytes of ``count`` objects of 1.5 KB: 100 per study, 1 to 4 studies per patient."""
     for number in range(count):
         study = number // 100
         patient = 4 * (study // 8) + PATIENTS_OF_STUDIES[study % 8]
@@ -61,7 +61,7 @@ def tiny_objects(count: int) -> Iterator[tuple[str, bytes]]:
 
 
 def tiny_object(patient: int, study_number: int, number: int) -> bytes:
-    """Encode one small CT object by hand: a million of them through a library would take hours."""
+    """Encode one small CT object by hand: a library would take hours for a million."""
     sop_class = "1.2.840.10008.5.1.4.1.1.2"
     study = f"1.3.6.1.4.1.99999.8.{patient}.{study_number}"
     series = f"{study}.{number // 50 % 2 + 1}"

@@ -1,11 +1,11 @@
-"""A generator of radiographs trained, drawn from and judged: wall time, verdict, quality.
+"""Train a generator of radiographs, sample it and judge it: wall time, verdict, quality.
 
     python benchmarks/generator.py OUT --verifier FOLDER --retrieval FOLDER [--recipe cpu-64] [--count 1000]
 
-Learns from the training split of the shared radiographs (`data/cxr`), one class a finding. Of the other
-split, patients of two images or more calibrate the gate and the rest are its holdout. The models that look
-must have learned from other patients: `phantoms.py` leaves such in its OUT (`verifier`, `model`). Look at the
-sheets in OUT/generator.training and OUT/drawn. Exits 1 when training takes more than half an hour.
+Learns from the training split of the shared radiographs (`data/cxr`), one class per finding. Of the other
+split, patients with at least two images calibrate the gate, and the rest are its holdout. The verifiers must
+have learned from other patients, such as those in the OUT of `phantoms.py` (`verifier`, `model`). Review the
+contact sheets in OUT/generator.training and OUT/drawn. Exits 1 if training takes more than half an hour.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LABEL = "finding"
 
 
 def parted(source: Path, target: Path) -> None:
-    """The table again, with the parts that the gate asks for."""
+    """Write the table with the splits that the gate requires."""
     with source.open(newline="") as file:
         rows = list(csv.DictReader(file))
     images = Counter(row["patient_id"] for row in rows)
@@ -41,7 +41,7 @@ def parted(source: Path, target: Path) -> None:
 
 
 def called(out: Path, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> tuple[dict[str, Any], float]:
-    """What a command printed as JSON, and its wall seconds."""
+    """Return the JSON output of a command and its wall time in seconds."""
     began = time.perf_counter()
     done = medsanitize(*arguments, "--json", cwd=out)
     if done.returncode not in codes:
@@ -51,7 +51,7 @@ def called(out: Path, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> 
 
 
 def main() -> int:
-    """Train, draw, judge, print."""
+    """Train, sample, judge, print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -89,7 +89,7 @@ def main() -> int:
 
 
 def told(facts: dict[str, Any], *names: str) -> str:
-    """Some of the facts in a row."""
+    """Format some facts as a row."""
     return ", ".join(f"{facts[name]:,.4g}" for name in names)
 
 

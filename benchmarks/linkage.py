@@ -1,11 +1,11 @@
-"""How many patients the look of their slides links: the pairs of bench/wsi, by how the two slides relate.
+"""Image-based linkage of slides: the pairs of bench/wsi, by relation of the two slides.
 
     python benchmarks/linkage.py OUT [--seeds N]
 
-Makes the pairs of bench/wsi (six cases a seed), gives the attacker the base slide of every case, and
-attacks with a rescan of it, a consecutive section and a distant one, each by `medsanitize attack linkage`
-with the packaged features. Prints Rs of whole slides and central crops. Exits 1 when rescans or consecutive
-sections are linked less than 0.95, or distant ones as often.
+Makes the pairs of bench/wsi (six cases per seed), gives the attacker the base slide of every case, and
+attacks with a rescan of it, a consecutive section and a distant section, each with `medsanitize attack
+linkage` and the packaged features. Prints Rs of whole slides and central crops. Exits 1 if rescans or
+consecutive sections are linked less than 0.95, or distant sections equally often.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GOAL = 0.95
 
 
 def make(out: Path, seeds: int) -> Path:
-    """All pairs in one folder, and a table for each kind of slide: file, patient_id."""
+    """Make all pairs in one folder, and a table per kind of slide: file, patient_id."""
     slides = out / "slides"
     slides.mkdir()
     rows: dict[str, list[tuple[str, str]]] = {}
@@ -51,7 +51,7 @@ def make(out: Path, seeds: int) -> Path:
 
 
 def attacked(out: Path, slides: Path, kind: str) -> dict[str, Any]:
-    """What `attack linkage` says of one kind against the base slides."""
+    """Result of `attack linkage` of one kind against the base slides."""
     tables = ("--labels", out / f"{kind}.csv", "--background-labels", out / "base.csv")
     done = medsanitize("attack", "linkage", slides, "--background", slides, *tables, "--json", cwd=out)
     if done.returncode != 0:

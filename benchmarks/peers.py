@@ -1,10 +1,10 @@
-"""Planted identifiers: what survives, what is refused, what stays valid and useful.
+"""Planted identifiers: what survives, what is quarantined, what remains valid and useful.
 
     python benchmarks/peers.py OUT [--workers N]
 
-Runs the four planted sets under ps3.15-basic, and the sets that measure utility and intervals under
-research as well; scores them with the scripts beside the sets, and searches every byte that was
-written for every marker of its set. Exits 1 when a target is missed.
+Runs the four planted sets under ps3.15-basic, and the sets that measure utility and intervals under research
+as well; scores them with the scripts of the sets, and searches all written bytes for the markers of their
+set. Exits 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEAST = {"dense": 0, "real": 262, "nasty": 48, "ref": 0}
 
 
 def lay_out(folder: Path, runs: dict[str, Ran]) -> Path:
-    """Arrange releases as the scoring scripts want them: FOLDER/medsanitize/SET."""
+    """Arrange releases as the scoring scripts expect: FOLDER/medsanitize/SET."""
     for name, ran in runs.items():
         (folder / ME).mkdir(parents=True, exist_ok=True)
         if ran.data.is_dir():
@@ -35,13 +35,13 @@ def lay_out(folder: Path, runs: dict[str, Ran]) -> Path:
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """Read a table that a script wrote."""
+    """Read a table written by a script."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 def marker_rows(planted: Path, runs: dict[str, Ran]) -> list[tuple[str, int, int, list[tuple[str, str]]]]:
-    """Set, markers, released files, and (file, marker id) of every survivor in any byte written."""
+    """Set, markers, released files, and (file, marker id) of every survivor in any written byte."""
     recorded = json.loads((planted / "markers.json").read_text())
     rows = []
     for name, ran in runs.items():
@@ -61,14 +61,14 @@ def marker_rows(planted: Path, runs: dict[str, Ran]) -> list[tuple[str, int, int
 
 
 def judge(label: str, value: object, target: str, met: bool) -> tuple[str, object, str, str]:
-    """One line of the table of results."""
+    """Format one line of the results table."""
     return label, value, target, "met" if met else "**missed**"
 
 
 def score(
     planted: Path, out: Path, e11: Path, runs: dict[str, dict[str, Ran]]
 ) -> list[tuple[str, object, str, str]]:
-    """Score both presets with the scripts beside the sets."""
+    """Score both presets with the scripts of the sets."""
     scripts = planted.parent
     results: list[tuple[str, object, str, str]] = []
     for preset, ran in runs.items():
@@ -108,7 +108,7 @@ def score(
 def score_validity(
     scripts: Path, planted: Path, laid: Path, kept: Path, preset: str
 ) -> list[tuple[str, object, str, str]]:
-    """Count new errors of dciodvfy, where it is installed."""
+    """Count new errors of dciodvfy, if installed."""
     if shutil.which("dciodvfy") is None:
         return [(f"{preset}: new dciodvfy errors", "not made: dciodvfy is not installed", "0", "")]
     script(scripts / "validity.py", planted, laid, kept, ME)
@@ -116,7 +116,7 @@ def score_validity(
     new = int(row["new_error_lines"])
     if new:
         print(f"dciodvfy, {preset}: {row['top_new']}", file=sys.stderr)
-    # not a leak, so shown but not failing: messages that quote a UID count as new once it is replaced
+    # Printed, but no failure: messages that quote a UID count as new once the UID is replaced.
     return [(f"{preset}: new dciodvfy errors", f"{new} in {row['files']} files", "0", "" if new else "met")]
 
 

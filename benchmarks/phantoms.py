@@ -1,18 +1,18 @@
-"""Patients in three datasets of phantoms, found by `medsanitize overlap`; two that share nobody told so.
+"""Recall and false matches of `medsanitize overlap` on three datasets of phantoms, two of them disjoint.
 
     python benchmarks/phantoms.py OUT [--train N] [--patients N] [--draws N] [--first 0] [--shared 0.05]
     python benchmarks/phantoms.py OUT --model FOLDER --verifier FOLDER
     python benchmarks/phantoms.py OUT --hardness
 
-Trains a retrieval and a verification model with the default recipes on phantoms of one seed (or takes
-those named). Every draw makes people of another seed: 5 % of the patients of dataset B are in A, other 5
-% in C, all by other visits, and A and C share nobody. More shared patients (--shared 0.5) tell recall
-more exactly. Prints how many of the shared patients are named (recall), how many other pairs of patients,
-possible matches counted too, and the verdicts. Exits 1 when recall is below 0.99, more than one in a
-thousand pairs of patients is false, or a verdict is wrong.
+Trains a retrieval and a verification model with the default recipes on phantoms of one seed (or takes those
+named). Every draw makes a population with another seed: 5 % of the patients of dataset B are in A, another 5
+% in C, all with other visits, and A and C share no patient. More shared patients (--shared 0.5) give a more
+precise recall. Prints the share of shared patients that are found (recall), the number of other pairs of
+patients that match, possible matches included, and the verdicts. Exits 1 if recall is below 0.99, more than
+one in a thousand pairs of patients is a false match, or a verdict is wrong.
 
-With --hardness it prints instead how well the packaged features find phantoms, and exits 1 when they find
-all or too few: AUC of 0.95 to 0.9995 for chests; the same glass and the next section linked, others less.
+With --hardness it prints how well the packaged features find phantoms, and exits 1 if they find all or too
+few: AUC of 0.95 to 0.9995 for chests; the same glass and the next section linked, others less.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from medsanitize.generators.phantoms.cohorts import write_chests, write_slides
 RECALL, FALSE = 0.99, 1e-3
 MATCHED = ("same_image", "same_patient", "possibly_same_patient")
 VISITS = (1, 2)
+# Visits between the first ones of A, B and C: no image of a shared patient is in two datasets.
 LATER = 5
-"""Visits between the first ones of A, B and C: no image of a shared patient is the same."""
 VERDICTS = {"A-B": "overlapping", "A-C": "exclusive", "B-C": "overlapping"}
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What became of one draw: shared patients, those found, false pairs of so many, and the result."""
+    """Result of one draw: shared patients, those found, false pairs and number of pairs, verdicts."""
 
     shared: int
     found: int
@@ -52,7 +52,7 @@ class Draw:
 
 
 def trained(out: Path, patients: int) -> tuple[Path, Path]:
-    """Both models, trained on phantoms that no draw shows again."""
+    """Train both models on phantoms that occur in no draw."""
     write_chests(out / "train", range(patients), visits=(2, 3), seed=1)
     table = ("--labels", out / "train" / "labels.csv")
     folders = out / "model", out / "verifier"
@@ -64,7 +64,7 @@ def trained(out: Path, patients: int) -> tuple[Path, Path]:
 
 
 def compared(folder: Path, model: Path, verifier: Path) -> dict[str, Any]:
-    """The result of `overlap` as it stands in JSON; its table of pairs stays in ``found``."""
+    """JSON result of `overlap`; its table of pairs remains in ``found``."""
     tables = (f"--labels-{one.lower()}={folder / one / 'labels.csv'}" for one in "ABC")
     where = ("--model", model, "--verifier", verifier, "--output", folder / "found", "--json")
     done = medsanitize("overlap", *(folder / one for one in "ABC"), *tables, *where, cwd=folder)
@@ -75,7 +75,7 @@ def compared(folder: Path, model: Path, verifier: Path) -> dict[str, Any]:
 
 
 def matches(folder: Path) -> set[tuple[str, str, str]]:
-    """Pairs of patients that are called one, with the pair of datasets."""
+    """Pairs of patients that match, with the pair of datasets."""
     import pyarrow.parquet as pq
 
     rows = pq.read_table(folder / "pairs.parquet").to_pylist()
@@ -87,7 +87,7 @@ def matches(folder: Path) -> set[tuple[str, str, str]]:
 
 
 def drawn(out: Path, number: int, patients: int, share: float, model: Path, verifier: Path) -> Draw:
-    """One draw: make the three datasets and compare them."""
+    """Run one draw: make the three datasets and compare them."""
     folder = out / f"draw-{number}"
     shared = max(round(share * patients), 1)
     for place, name in enumerate("ABC"):
@@ -101,7 +101,7 @@ def drawn(out: Path, number: int, patients: int, share: float, model: Path, veri
 
 
 def hardness(out: Path) -> int:
-    """Print how hard phantoms are for the packaged features; the exit code says whether hard enough."""
+    """Print how hard phantoms are for the packaged features; the exit code tells whether hard enough."""
     write_chests(out / "chests", range(100), visits=(2, 3), seed=5)
     options = ("--images", out / "chests", "--labels", out / "chests" / "labels.csv", "--json")
     done = medsanitize("evaluate", *options, cwd=out)
@@ -155,7 +155,7 @@ def main() -> None:
 
 
 def judged(draws: list[Draw]) -> int:
-    """Print what became of the draws; the exit code says whether all is as it must be."""
+    """Print the results of the draws; the exit code tells whether all targets are met."""
     print(machine())
     rows = [
         [number, f"{one.found} of {one.shared}", f"{one.false} of {one.pairs:,}"]

@@ -1,10 +1,10 @@
-"""Whether a change made releases dearer: CPU of a run against pydicom's in the same process.
+"""Detect a slower release: CPU time of a run relative to pydicom's in the same process.
 
     python benchmarks/regression.py [--files 200] [--rounds 5] [--history FILE]
 
 Every round reads, touches and writes small files with pydicom and then releases them with one worker; the
-ratios of CPU time by file do not depend on how fast the machine is, and little on what else it does. Prints
-the median of each and exits 1 where one is outside its band. ``--history`` adds them to a file of JSON lines.
+ratios of CPU time per file depend little on the machine and its load. Prints the median of each and exits 1
+if one is outside its band. ``--history`` appends them to a file of JSON lines.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.load import load
 from yardstick import read_touch_write
 
+# On an idle machine 0.07 and 0.20; with sixteen busy processes on two cores 0.09 and 0.23.
 BANDS = {"sanitize": (0.03, 0.12), "whole run": (0.08, 0.3)}
-"""Alone on a machine it is 0.07 and 0.20, beside sixteen busy processes on two cores 0.09 and 0.23."""
 
 
 def one_round(source: Path, scratch: Path) -> dict[str, float]:

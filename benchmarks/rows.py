@@ -1,11 +1,11 @@
-"""State, manifests, registry and tables of many objects: rows alone, no images.
+"""State, manifests, registry and tables with many objects: rows only, no images.
 
     python benchmarks/rows.py OUT [--rows 1000000]
 
-Fills the state of a run with rows as the sanitize stage leaves them (a hundredth has the pixels of another
-object), and does with them what a run does with sets: the contests, the duplicates, both manifests, the
-registry and a look-up of every row in it, a table of as many rows put in order, and the groups of its
-patients. Exits 1 above 4 GB of memory.
+Fills the state of a run with rows as after the sanitize stage (every hundredth has the pixels of another
+object), and runs the set operations of a run: conflict checks, duplicates, both manifests, the registry and a
+look-up of every row in it, a sorted table of equally many rows, and its k-anonymity groups. Exits 1 above 4
+GB of memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ INSERT = (
 
 
 def synthetic(worker: Worker, count: int) -> Iterator[tuple[object, ...]]:
-    """Yield rows of released objects, a hundred to a study, ten studies to a patient."""
+    """Yield rows of released objects, a hundred per study, ten studies per patient."""
     for number in range(count):
         study = number // OBJECTS_OF_A_STUDY
         patient = sha256(b"p%d" % (study // 10)).hexdigest()[:16].upper()
@@ -79,7 +79,7 @@ def _pixels(number: int) -> bytes:
 
 
 def table_rows(count: int) -> Iterator[tuple[str | None, ...]]:
-    """Rows of a table, ten a patient: who, an age, an area, a finding."""
+    """Rows of a table, ten per patient: patient, age, area, finding."""
     for number in range(count):
         chance = sha256(b"row%d" % number).digest()
         patient = sha256(b"p%d" % (number // 10)).hexdigest()[:16].upper()
@@ -92,7 +92,7 @@ def _names(study: int, number: int) -> tuple[bytes, bytes, bytes]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Wall seconds of ``work``."""
+    """Wall time of ``work`` in seconds."""
     before = time.monotonic()
     work()
     return time.monotonic() - before
@@ -112,7 +112,7 @@ def fill(state: State, worker: Worker, count: int) -> None:
 
 
 def prepared(out: Path) -> tuple[Policy, SubKeys]:
-    """A policy and keys to go with the rows."""
+    """Make a policy and keys for the rows."""
     (out / "release.key").write_bytes(bytes((7 * place + 11) % 256 for place in range(64)))
     (out / "release.key").chmod(0o600)
     (out / "policy.yaml").write_text(
@@ -176,18 +176,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def digests(out: Path) -> Iterator[tuple[str, str | None]]:
-    """What the manifest says of bytes and pixels, row by row."""
+    """Digests of bytes and pixels in the manifest, row by row."""
     for batch in read_objects(out, ["sha256", "pixels_sha256"]):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file."""
+    """Size of a file in bytes."""
     return path.stat().st_size
 
 
 def peak() -> float:
-    """MB of memory that this process held at most."""
+    """Peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

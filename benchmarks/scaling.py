@@ -1,16 +1,15 @@
-"""What a release costs by number of objects and of workers: time, memory, disk; and after a kill.
+"""Cost of a release by number of objects and of workers: time, memory, disk; and after a kill.
 
     python benchmarks/scaling.py OUT [--objects 1000,10000,100000] [--workers 1,2] [--kill 100000]
 
-Makes exports of small CT objects, a hundred to a study, and releases each; one size is also killed at
-half of its sanitize stage (kill -9) and resumed. Memory is the resident size of all processes of a run
-together. What was measured stays in OUT/figures.jsonl and is not measured again; OUT/scaling.png shows
-it. Exits 1 where the memory of ten times as many objects is more than 1.2 times as much, above 100,000
-objects, or where resuming costs 5 % of CPU time: of both parts together beside a run that was not killed,
-or of the objects sanitised twice and all until the resumed run has a new one. The sizes above make no
-verdict on memory, which is said: that takes 100,000 and a million (--objects 100000,1000000). One pair of
-runs may differ by more than 5 % by itself, in time that the system takes for the disk: look at several
-before you believe it.
+Makes exports of small CT objects, a hundred per study, and releases each; one size is also killed at half of
+its sanitize stage (kill -9) and resumed. Memory is the resident size of all processes of a run together.
+Measurements are stored in OUT/figures.jsonl and not repeated; OUT/scaling.png shows them. Exits 1 if the
+memory of ten times as many objects is more than 1.2 times as much, above 100,000 objects, or if resuming
+costs 5 % of CPU time: of both parts together relative to a run without a kill, or of the objects sanitized
+twice and all until the resumed run has a new one. The default sizes give no verdict on memory, which is
+printed: that takes 100,000 and a million (--objects 100000,1000000). Single pairs of runs may differ by more
+than 5 %, by system time for the disk: repeat the measurement.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ _MEMORY = "Memory"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One run. Seconds and bytes; ``again`` counts objects sanitised twice after a kill, -1 without one.
+    """One run. Times in seconds, sizes in bytes; ``again`` counts objects sanitized twice, -1 without a kill.
 
-    ``until`` is the CPU time of the resumed run until it has a new object, to the second, and ``resumed`` how
-    many objects it sanitised; 0 without a kill.
+    ``until`` is the CPU time of the resumed run until its first new object, to the second, and ``resumed``
+    the number of objects it sanitized; 0 without a kill.
     """
 
     objects: int
@@ -64,7 +63,7 @@ class Figures:
 
 
 class Watch(threading.Thread):
-    """Looks at a process and all below it: the peak of their memory together, and their CPU time."""
+    """Samples a process tree: peak memory of all processes together, and their CPU time."""
 
     def __init__(self, process: int) -> None:
         super().__init__(daemon=True)
@@ -74,12 +73,12 @@ class Watch(threading.Thread):
         self.stopped = threading.Event()
 
     def run(self) -> None:
-        """Look until stopped."""
+        """Sample until stopped."""
         while not self.stopped.wait(0.5):
             self.look()
 
     def look(self) -> None:
-        """Look once."""
+        """Take one sample."""
         resident, waiting = 0, [self.process]
         while waiting:
             one = waiting.pop()
@@ -96,15 +95,15 @@ class Watch(threading.Thread):
 
     @property
     def cpu(self) -> float:
-        """CPU seconds of all of them, as last seen."""
+        """CPU seconds of all processes, as last sampled."""
         return sum(self.used.values()) / TICK
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one process tree used, whether it was killed, and else what it printed.
+    """Resources of one process tree, whether it was killed, and its output otherwise.
 
-    ``reached`` is the CPU time when it was first seen to have got as far as was asked.
+    ``reached`` is the CPU time at which the requested progress was first observed.
     """
 
     wall: float
@@ -116,7 +115,7 @@ class Spent:
 
 
 def spend(policy: Path, workers: int, reached: Callable[[], bool], *, kill: bool) -> Spent:
-    """Run the command line until ``reached`` (looked at every second), then kill -9 or go on to the end."""
+    """Run the command line until ``reached`` (checked every second), then kill -9 or continue to the end."""
     command = [sys.executable, "-m", "medsanitize", "run", policy.name, "--json", "--workers", str(workers)]
     before = time.monotonic()
     with (policy.parent / "run.log").open("wb") as log, (policy.parent / "result.json").open("wb") as out:
@@ -156,7 +155,7 @@ def make(folder: Path, count: int) -> None:
 
 
 def sanitized(folder: Path) -> int:
-    """Objects whose result the state holds."""
+    """Number of objects whose result is in the state."""
     paths = list((folder / "state").glob("*.sqlite"))
     if not paths:
         return 0
@@ -170,7 +169,7 @@ def sanitized(folder: Path) -> int:
 
 
 def one_run(out: Path, source: Path, objects: int, workers: int, *, kill: bool) -> Figures:
-    """Release once, killed at half of the sanitize stage and resumed if ``kill``."""
+    """Release once; with ``kill``, killed at half of the sanitize stage and resumed."""
     folder = out / "run"
     shutil.rmtree(folder, ignore_errors=True)
     policy, load = prepare(folder, source, "ps3.15-basic"), os.getloadavg()[0]
@@ -206,12 +205,12 @@ def one_run(out: Path, source: Path, objects: int, workers: int, *, kill: bool) 
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files below."""
+    """Total size of all files in a folder, in bytes."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def measure(out: Path, sizes: Sequence[int], workers: Sequence[int], kill: Sequence[int]) -> list[Figures]:
-    """Measure what is not in OUT/figures.jsonl yet; return all of it."""
+    """Measure what is missing in OUT/figures.jsonl; return everything."""
     kept = out / "figures.jsonl"
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     known = [Figures(**row) for row in rows if row.keys() == {one.name for one in fields(Figures)}]
@@ -234,7 +233,7 @@ def measure(out: Path, sizes: Sequence[int], workers: Sequence[int], kill: Seque
 
 
 def show(figures: Sequence[Figures]) -> str:
-    """The table, and what a kill costs."""
+    """Print the table and the cost of a kill."""
     head = (
         "objects",
         "workers",
@@ -258,7 +257,7 @@ def show(figures: Sequence[Figures]) -> str:
 
 
 def verdicts(figures: Sequence[Figures]) -> list[tuple[str, bool]]:
-    """What the targets ask for: a sentence, and whether it is kept."""
+    """The targets as sentences, and whether each is met."""
     plain = {(one.workers, one.objects): one for one in figures if not one.killed}
     said = []
     for (workers, size), one in sorted(plain.items()):
@@ -282,7 +281,7 @@ def verdicts(figures: Sequence[Figures]) -> list[tuple[str, bool]]:
 
 
 def plot(figures: Sequence[Figures], path: Path) -> None:
-    """Cost an object, memory, and disk against number of objects."""
+    """Plot cost per object, memory and disk against the number of objects."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,9 +1,9 @@
-"""CPU time and recall of the search among embeddings, beside scikit-learn's brute force in the same run.
+"""CPU time and recall of the embedding search, compared with scikit-learn's brute force in the same run.
 
     python benchmarks/search.py OUT [--vectors 1000000] [--queries 1000] [--dimension 128]
 
-Vectors lie in clusters of ten, as images of one patient do. Prints a Markdown table. Exits 1 when the exact
-search misses a neighbour or inverted lists find less than 0.98 of the ten nearest.
+Vectors form clusters of ten, like images of one patient. Prints a Markdown table. Exits 1 if the exact search
+misses a neighbor or inverted lists find less than 0.98 of the ten nearest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AT_ONCE = 100_000
 
 
 def batches(count: int, dimension: int, seed: int) -> Iterator[tuple[Any, pa.RecordBatch]]:
-    """Vectors of length 1 around a centre for each patient, and the patient's number."""
+    """Unit vectors around a center per patient, and the patient's number."""
     for start in range(0, count, _AT_ONCE):
         size = min(_AT_ONCE, count - start)
         rows = np.arange(start, start + size)
@@ -38,7 +38,7 @@ def batches(count: int, dimension: int, seed: int) -> Iterator[tuple[Any, pa.Rec
 
 
 def vectors_of(patients: Any, dimension: int, seed: int) -> Any:
-    """One vector for each number of a patient: the patient's centre and a deviation of a third of it."""
+    """One vector per patient number: the patient's center plus a deviation of a third of its length."""
     random = np.random.default_rng(seed)
     distinct, which = np.unique(patients, return_inverse=True)
     centres = np.stack([np.random.default_rng(int(one)).standard_normal(dimension) for one in distinct])
@@ -47,7 +47,7 @@ def vectors_of(patients: Any, dimension: int, seed: int) -> Any:
 
 
 def brute_force(vectors: Any, queries: Any) -> tuple[Any, float]:
-    """Rows of scikit-learn's exact neighbours, and the CPU seconds it took to find them."""
+    """Rows of scikit-learn's exact neighbors, and the CPU seconds it took to find them."""
     from sklearn.neighbors import NearestNeighbors
 
     search = NearestNeighbors(n_neighbors=NEIGHBOURS, algorithm="brute").fit(np.asarray(vectors))
@@ -56,7 +56,7 @@ def brute_force(vectors: Any, queries: Any) -> tuple[Any, float]:
 
 
 def recall(found: Any, true: Any) -> float:
-    """Share of the true neighbours that were found."""
+    """Share of the true neighbors that were found."""
     hits = [len(set(one) & set(other)) for one, other in zip(found, true, strict=True)]
     return float(sum(hits) / true.size)
 
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     searching = f"{options.queries:,} queries, CPU s"
     head = ["search", "build, CPU s", "check and open, CPU s", searching, "recall@10", "MB on disk"]
     print(table(head, rows))
-    # Neighbours at almost equal distances may change places in float32 of scikit-learn.
+    # Float32 rounding in scikit-learn may swap neighbors at almost equal distances.
     return 0 if found[exact["name"]] > 0.9999 and found[lists["name"]] >= TARGET else 1
 
 

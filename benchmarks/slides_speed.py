@@ -1,10 +1,10 @@
-"""Time and memory of the release of one large slide, beside cp and sha256sum in the same run.
+"""Time and memory of the release of one large slide, compared with cp and sha256sum in the same run.
 
     python benchmarks/slides_speed.py OUT [--megabytes 300] [--rounds 5] [--workers 1] [--comments]
 
 Makes an Aperio SVS of that size: two levels, a thumbnail, a label, a macro; with ``--comments`` every tile
-has a comment to be cut. Prints wall times (medians), start-up included, those of the stages, their ratio to
-cp and sha256sum, and the most anonymous memory that a process of the run held. Exits 1 above 1.3.
+has a comment to be removed. Prints median wall times, start-up included, those of the stages, their ratio to
+cp and sha256sum, and the peak anonymous memory of a process of the run. Exits 1 above 1.3.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Cut = Sequence[tuple[Piece, ...]]
 
 
 class Tiles:
-    """Valid JPEG tiles without end, all different: rows of a few encoded pictures, put together anew."""
+    """Endless valid JPEG tiles, all different: rows of a few encoded pictures, recombined."""
 
     def __init__(self, *, comments: bool) -> None:
         self.chance = random.Random(4711)  # noqa: S311  no secret: the slide is always the same
@@ -63,7 +63,7 @@ class Tiles:
         self.last = [row + b"\xff\xd9" for row in rows]
 
     def next(self) -> Tile:
-        """One more tile."""
+        """Return another tile."""
         self.count += 1
         picked = (self.chance.choice(self.rows[n % 8]) for n in range(ROWS - 1))
         note = b"S26-004711 %12d" % self.count
@@ -72,20 +72,20 @@ class Tiles:
 
 
 def tissue(source: np.random.Generator, high: int, wide: int) -> np.ndarray:
-    """Pink with grain, as much as makes a tile of about 12 KB."""
+    """A pink picture with noise that encodes to a tile of about 12 KB."""
     grain = source.normal(0, 6, (high // 2, wide // 2, 3)).repeat(2, 0).repeat(2, 1)
     return (np.array([225, 165, 200]) + grain).clip(0, 255).astype(np.uint8)
 
 
 def jpeg(picture: np.ndarray, **options: int) -> bytes:
-    """A picture as a JPEG."""
+    """Encode a picture as JPEG."""
     stream = BytesIO()
     Image.fromarray(picture).save(stream, "JPEG", quality=80, subsampling=0, **options)
     return stream.getvalue()
 
 
 def split(stream: bytes) -> tuple[bytes, list[bytes]]:
-    """A JPEG's header without its JFIF segment, and its restart intervals."""
+    """Header of a JPEG without its JFIF segment, and its restart intervals."""
     scan = stream.index(b"\xff\xda")
     first = start = at = scan + 2 + int.from_bytes(stream[scan + 2 : scan + 4], "big")
     rows = []
@@ -119,7 +119,7 @@ def page(wide: int, high: int, said: str, cut: Cut, *, tiled: bool, subfile: int
 
 
 def make(path: Path, megabytes: int, *, comments: bool) -> None:
-    """Write the slide, its image data in the order of its pages and tiles as scanners write it."""
+    """Write the slide, image data in the order of pages and tiles, as scanners do."""
     tiles = Tiles(comments=comments)
     one = sum(map(len, tiles.next()))
     side = max(8, int((megabytes * 1e6 / one / (1 + 1 / 16)) ** 0.5) // 4 * 4)
@@ -160,7 +160,7 @@ def make(path: Path, megabytes: int, *, comments: bool) -> None:
 
 
 class Watch(threading.Thread):
-    """Looks every few milliseconds at the anonymous memory of all processes below this one."""
+    """Samples the anonymous memory of all child processes every few milliseconds."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -168,14 +168,14 @@ class Watch(threading.Thread):
         self.stopped = threading.Event()
 
     def run(self) -> None:
-        """Look until stopped."""
+        """Sample until stopped."""
         me = str(threading.main_thread().native_id)
         while not self.stopped.wait(0.03):
             self.peak = max([self.peak, *below(me)])
 
 
 def below(process: str) -> list[int]:
-    """RssAnon in KB of every process below one; pages of mapped files are no memory of it."""
+    """RssAnon in KB of every descendant process; pages of mapped files are not counted."""
     found, waiting = [], [process]
     while waiting:
         try:
@@ -193,18 +193,18 @@ def below(process: str) -> list[int]:
 
 
 def timed(*command: str | Path) -> float:
-    """Wall seconds of a system program."""
+    """Wall time of a system program in seconds."""
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
 
 
 def one_round(slide: Path, folder: Path, workers: int) -> dict[str, float]:
-    """Copy and hash, then release; wall seconds by name and the peak of memory in MB.
+    """Copy and hash, then release; wall seconds by name and the peak memory in MB.
 
-    The copy goes before the release is made, as the release of the round before went before the copy: each
-    writes to memory that the other let go of. On a virtual machine memory that nobody used lately takes four
-    times as long to write to, which the later of both would pay for.
+    The copy is deleted before the release is made, and the previous release before the copy: each writes to
+    memory that the other freed. On a virtual machine, unused memory takes four times as long to write, which
+    would slow down the later of both.
     """
     folder.mkdir()
     seconds = {"cp": timed("cp", slide, folder / "copy"), "sha256sum": timed("sha256sum", folder / "copy")}
@@ -225,7 +225,7 @@ def one_round(slide: Path, folder: Path, workers: int) -> dict[str, float]:
 
 
 def rows_of(figures: dict[str, float], yardstick: float) -> list[tuple[str, str, str]]:
-    """Lines of the table; stages of no account are left out."""
+    """Rows of the table; negligible stages are omitted."""
     return [
         (name, f"{value:.2f}", f"{value / yardstick:.2f}") for name, value in figures.items() if value > 0.005
     ]
@@ -241,7 +241,7 @@ def measured(out: Path, megabytes: int, rounds: int, workers: int, *, comments: 
 
 
 def report(figures: dict[str, float], megabytes: int) -> tuple[str, bool]:
-    """A Markdown section, and whether the target is kept."""
+    """A Markdown section, and whether the target is met."""
     seconds = {name: value for name, value in figures.items() if name != PEAK}
     yardstick = seconds["cp"] + seconds["sha256sum"]
     ratio = seconds[WHOLE] / yardstick

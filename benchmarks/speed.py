@@ -1,13 +1,13 @@
-"""CPU time by file, side by side in one run: copying, hashing, pydicom, other tools, and a whole release.
+"""CPU time per file, compared in one run: copying, hashing, pydicom, other tools, and a whole release.
 
     python benchmarks/speed.py OUT [--small 2000] [--big 20] [--slide 300] [--rounds 5] [--python PYTHON]
 
-Makes its own files. Figures are medians over the rounds, in milliseconds of CPU a file, start-up left out
-(what a program needs for the first files, each transfer syntax among them, is subtracted); ratios are to
-"pydicom: read, touch every value, write" for small files and to "cp + sha256sum" for large ones. dcmodify and
-gdcmanon are measured where they are installed, dicognito and dicom-anonymizer with the Python of a virtual
-environment that has them. A slide follows by wall time (`slides_speed.py`). OUT/speed.png shows the figures.
-Exits 1 where a target is missed.
+Makes its own files. Figures are medians over the rounds, in milliseconds of CPU per file, without start-up
+(the time for the first files, which include each transfer syntax, is subtracted); ratios are to "pydicom:
+read, touch every value, write" for small files and to "cp + sha256sum" for large ones. dcmodify and gdcmanon
+are measured if installed, dicognito and dicom-anonymizer with the Python of a virtual environment that has
+them. A slide follows by wall time (`slides_speed.py`). OUT/speed.png shows the figures. Exits 1 if a target
+is missed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ BARS = {
     "big": {"medsanitize: whole run": 2.0},
 }
 YARDSTICKS = {"small": "pydicom: read, touch, write", "big": "cp + sha256sum"}
+# Files per call of a program: command lines are limited in length.
 AT_ONCE = 200
-"""Files named in one call of a program."""
 SET = ("PatientName", "PatientID", "PatientBirthDate", "InstitutionName", "ReferringPhysicianName")
 
 
@@ -48,23 +48,23 @@ def children_cpu(work: Callable[[], object]) -> float:
 
 
 def tool(*command: str | Path) -> Callable[[], object]:
-    """A system program, its output thrown away."""
+    """Call a system program and discard its output."""
     nowhere = subprocess.DEVNULL
     words = [str(word) for word in command]
     return lambda: subprocess.run(words, check=True, stdout=nowhere, stderr=nowhere)
 
 
 def pydicom_cpu(source: Path, target: Path) -> float:
-    """CPU seconds of reading, touching and writing every file, start-up left out."""
+    """CPU seconds of reading, touching and writing every file, without start-up."""
     script = Path(__file__).parent / "yardstick.py"
     command = [sys.executable, str(script), str(source), str(target)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def peers(python: Path | None, scratch: Path) -> dict[str, Callable[[Path, Path], object]]:
-    """Other programs that are installed, each as a function of a folder of files and a folder to make.
+    """Other installed programs, each as a function of an input and an output folder.
 
-    dcmodify sets a few attributes and knows no profile: what reading and writing costs in C++.
+    dcmodify sets a few attributes and knows no profile: it shows the cost of reading and writing in C++.
     """
     found: dict[str, Callable[[Path, Path], object]] = {}
     if shutil.which("dcmodify"):
@@ -86,7 +86,7 @@ def peers(python: Path | None, scratch: Path) -> dict[str, Callable[[Path, Path]
 
 
 def dcmodify(source: Path, target: Path) -> None:
-    """Copies changed in place; copying is not counted, since it is no child's CPU time."""
+    """Modify copies in place; copying is not counted, since it is not CPU time of a child."""
     shutil.copytree(source, target, dirs_exist_ok=True)
     files = sorted(target.iterdir())
     for start in range(0, len(files), AT_ONCE):
@@ -95,9 +95,9 @@ def dcmodify(source: Path, target: Path) -> None:
 
 
 def first_files(source: Path, scratch: Path) -> Path:
-    """A folder with the first files, until each transfer syntax is among them.
+    """Make a folder with the first files, until each transfer syntax occurs.
 
-    What a program needs for them is its start, and a little of its work.
+    The time for them is start-up and little work.
     """
     folder = scratch / "first-files"
     if not folder.exists():
@@ -110,12 +110,12 @@ def first_files(source: Path, scratch: Path) -> Path:
 
 
 def syntax_of(file: Path) -> str:
-    """The transfer syntax that a file says it has."""
+    """The transfer syntax stated by a file."""
     return str(pydicom.filereader.read_file_meta_info(file).TransferSyntaxUID)
 
 
 def of_all(spent: float, start: float, source: Path, few: Path) -> float:
-    """CPU seconds that all files of ``source`` take, start-up left out, where ``few`` took ``start``."""
+    """CPU seconds for all files of ``source`` without start-up, where ``few`` took ``start``."""
     count, started = len(list(source.iterdir())), len(list(few.iterdir()))
     if count <= started:
         sys.exit("There are too few files to tell a program's start from its work: name more.")
@@ -123,7 +123,7 @@ def of_all(spent: float, start: float, source: Path, few: Path) -> float:
 
 
 def peer_cpu(call: Callable[[Path, Path], object], source: Path, scratch: Path) -> float:
-    """CPU seconds of a program for all files, less its start."""
+    """CPU seconds of a program for all files, without its start-up."""
     few = first_files(source, scratch)
     spent = []
     for number, folder in enumerate((few, source)):
@@ -138,7 +138,7 @@ def peer_cpu(call: Callable[[Path, Path], object], source: Path, scratch: Path) 
 
 
 def release(out: Path, source: Path, workers: int) -> tuple[Ran, float]:
-    """One whole release and its wall seconds, start-up left out."""
+    """Run one whole release; return it with its wall seconds, without start-up."""
     before = time.monotonic()
     ran = run(out, source, "ps3.15-basic", workers=workers)
     wall = time.monotonic() - before
@@ -177,13 +177,13 @@ def one_round(source: Path, scratch: Path, python: Path | None) -> dict[str, flo
 
 
 def check_released(ran: Ran, count: int) -> None:
-    """Refuse to publish figures of a run that did not release what it was given."""
+    """Reject figures of a run that did not release all input."""
     if len(ran.released()) != count:
         sys.exit(f"Only {len(ran.released())} of {count} objects were released: the figures would mislead.")
 
 
 def measured(source: Path, out: Path, rounds: int, python: Path | None) -> dict[str, float]:
-    """Medians over the rounds, in milliseconds a file."""
+    """Medians over the rounds, in milliseconds per file."""
     count = sum(1 for _ in source.iterdir())
     each = [one_round(source, out / f"round-{number}", python) for number in range(rounds)]
     return {name: statistics.median(one[name] for one in each) / count * 1000 for name in each[0]}
@@ -205,7 +205,7 @@ def show(title: str, figures: dict[str, float], yardstick: str) -> str:
 
 
 def plot(sections: dict[str, dict[str, float]], path: Path) -> None:
-    """Bars of CPU time by file, one chart a kind of file."""
+    """Bar charts of CPU time per file, one per kind of file."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -222,7 +222,7 @@ def plot(sections: dict[str, dict[str, float]], path: Path) -> None:
 
 
 def missed(kind: str, figures: dict[str, float]) -> list[str]:
-    """Bars that are not kept, as sentences."""
+    """Missed targets as sentences."""
     yardstick = figures[YARDSTICKS[kind]]
     return [
         f"{name}, {kind} files: {figures[name] / yardstick:.3f}, target at most {bar}"

@@ -1,11 +1,11 @@
-"""What cleaned texts of twelve languages keep of what they say, and what they keep of whom they name.
+"""Utility and leaks of cleaned texts in twelve languages.
 
     python benchmarks/texts.py [--texts FOLDER] [--show]
 
-Each file of benchmarks/texts holds one text a line; what identifies stands in braces. Prints, for every
-language, how many words outside the braces stay and how many identifiers leave a word behind. Nothing is
-known of anybody: there is no header to warn of a name. Exits 1 at a leak, or when fewer words stay than
-the bar.
+Each file of benchmarks/texts has one text per line, with identifiers in braces. Prints, for every language,
+how many words outside the braces are kept and how many identifiers are not removed completely. No identifiers
+are known in advance: there is no header with a name. Exits 1 at a leak, or if fewer words are kept than the
+bar.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from medsanitize.policies.tables.vocabulary import cues, fold
 from medsanitize.sanitize.text.cleaner import TextCleaner
 from medsanitize.sanitize.text.known_identifiers import compile_terms
 
+# Percent of the words that identify no person.
 BAR = 99.5
-"""Per cent of the words that identify nobody."""
 _PLANTED = re.compile(r"\{([^}]*)\}")
 _WORD = re.compile(r"[^\W_]+")
 _HARMLESS = frozenset("van von der den de da la le uhr uur no".split())
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def judged(line: str, cleaned: str) -> tuple[list[str], list[str]]:
-    """Words outside the braces that are gone, and identifiers of which a word or number is left."""
+    """Removed words outside the braces, and identifiers of which a word or number remains."""
     left = [fold(word) for word in _WORD.findall(cleaned)]
     lost = []
     for word in _WORD.findall(_PLANTED.sub(" ", line)):

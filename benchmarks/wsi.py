@@ -1,11 +1,11 @@
-"""Release slides of every vendor and look for what is left of people, and for what a viewer would miss.
+"""Release slides of every vendor; search for remaining identifiers and for changes that a viewer would show.
 
     python benchmarks/wsi.py OUT [--plain] [--seed N] [--workers N]
 
 Makes the synthetic slides of bench/wsi, adds the real ones of data/wsi, releases both under the preset
 research, and scores the synthetic ones with bench/wsi/measure.py. Of the markers that are bytes of pictures,
-those that the source repeats many times are left out: they are runs of white. Exits 1 when a marker, a
-label or macro picture is left, or a viewer sees anything else than in the source.
+those that the source repeats many times are excluded: they are runs of white. Exits 1 if a marker, label or
+macro remains, or a viewer shows anything else than in the source.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REPEATED = 8
 
 
 def planted(out: Path, seed: int, *, plain: bool) -> tuple[Path, Path]:
-    """Make the slides: a folder of them, and another of what was planted and how it looks."""
+    """Make the slides: a folder with them, and another with the answer keys."""
     export, side = out / "slides", out / "side"
     side.mkdir()
     flags = ["--plain"] if plain else []
@@ -44,7 +44,7 @@ def planted(out: Path, seed: int, *, plain: bool) -> tuple[Path, Path]:
 
 
 def measure(where: Path) -> ModuleType:
-    """The scoring script of bench/wsi as a module."""
+    """Import the scoring script of bench/wsi as a module."""
     spec = importlib.util.spec_from_file_location("measure", where / "bench" / "wsi" / "measure.py")
     if spec is None or spec.loader is None:
         sys.exit("bench/wsi/measure.py is missing.")
@@ -54,7 +54,7 @@ def measure(where: Path) -> ModuleType:
 
 
 def released_from(ran: Ran) -> dict[str, str]:
-    """Old name of every main file or UID -> name in the release, by the ledger."""
+    """Original name of every main file or UID -> name in the release, by the ledger."""
     ledger = ran.folder / "ledger.csv"
     done = medsanitize("ledger", ran.folder / "policy.yaml", "--uids", ledger, cwd=ran.folder)
     if done.returncode != 0:
@@ -64,7 +64,7 @@ def released_from(ran: Ran) -> dict[str, str]:
 
 
 def sorted_out(ran: Ran, export: Path, target: Path) -> None:
-    """Copy what was released of each folder of ``export`` to a folder of the same name."""
+    """Copy the released files of each folder of ``export`` to a folder of the same name."""
     names = released_from(ran)
     for folder in sorted(path for path in export.iterdir() if path.is_dir()):
         out = target / folder.name
@@ -82,9 +82,9 @@ def sorted_out(ran: Ran, export: Path, target: Path) -> None:
 
 
 def markers(side: Path, export: Path) -> tuple[list[dict[str, str]], int]:
-    """The planted markers, less those of pictures that are no mark of one; how many those are.
+    """The planted markers without unspecific picture bytes, and the number of those.
 
-    They are runs of bytes that white or flat parts of any JPEG have: the source repeats them many times.
+    Such bytes encode white or flat areas in any JPEG: the source repeats them many times.
     """
     listed = json.loads((side / "markers.json").read_text())["markers"]
     sources: dict[str, bytes] = {}
@@ -102,7 +102,7 @@ def markers(side: Path, export: Path) -> tuple[list[dict[str, str]], int]:
 
 
 def tiles_apart(given: str, made: str) -> int:
-    """Tiles of the source's pages that the release has no more: a macro may be tiled as well."""
+    """Tiles of the source's pages that are missing in the release; a macro may be tiled as well."""
     import tifffile
 
     try:
@@ -142,7 +142,7 @@ def scores(score: ModuleType, side: Path, export: Path, out: Path) -> Iterator[t
 
 
 def told_by(path: Path) -> set[bytes]:
-    """Dates and the values of keys that name people, devices and files, in the metadata of a real slide."""
+    """Dates and values of identifying keys (people, devices, files) in the metadata of a real slide."""
     data = path.read_bytes()
     plain = data.replace(b"\0", b"")
     found = set(_DATE.findall(plain)) | {value.strip() for value in _TOLD.findall(plain)}
@@ -150,7 +150,7 @@ def told_by(path: Path) -> set[bytes]:
 
 
 def real_ones(ran: Ran, slides: Sequence[Path]) -> Iterator[list[Any]]:
-    """Of every real slide: what of its dates, serials, users, file names is in any byte of its release."""
+    """Dates, serial numbers, users and file names of every real slide that occur in its release."""
     names = released_from(ran)
     for path in slides:
         new = names.get(path.name, "-")

@@ -1,13 +1,12 @@
-"""Other tools on the slides of bench/wsi and the real ones, side by side with medsanitize.
+"""Other tools on the slides of bench/wsi and the real ones, compared with medsanitize.
 
     python benchmarks/wsi_peers.py OUT --python /path/to/venv/bin/python [--plain] [--seed N]
 
-The interpreter named must have pathsafe, tifftools and wsidicomizer with their commands beside it, and
-libturbojpeg (a system library; else name it by the variable TURBOJPEG). PathSafe
-and wsidicomizer are asked for all they offer; tifftools is a library, so it is given the script that its
-users write: pages of labels and macros go, tags that name people, dates and devices go, and so do
-Aperio's keys for them. A cell says what markers are left, and what else is amiss. The exit code is 0
-whatever the tools do.
+The interpreter must have pathsafe, tifftools and wsidicomizer with their commands next to it, and
+libturbojpeg (a system library; otherwise set the variable TURBOJPEG). PathSafe and wsidicomizer run with all
+their options; tifftools is a library, so it runs the usual script of its users, which removes pages of labels
+and macros, tags that identify people, dates and devices, and Aperio's keys for them. A cell lists remaining
+markers and other defects. The exit code is always 0.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ tifftools.write_tiff(info, target)
 """
 _TIFFS = frozenset([".svs", ".ndpi", ".tif", ".tiff", ".scn", ".bif", ".qptiff"])
 _LIMIT = 300
+# Python, a folder with one slide, output folder: whether the tool reported success.
 Tool = Callable[[Path, Path, Path], bool]
-"""Python, a folder with one slide, where to: whether the tool said that it had done it."""
 
 
 def called(*command: str | Path) -> bool:
-    """Run another tool's command; one that hangs has failed."""
+    """Run the command of another tool; a timeout is a failure."""
     try:
         done = subprocess.run(list(map(str, command)), capture_output=True, check=False, timeout=_LIMIT)
     except subprocess.TimeoutExpired:
@@ -66,13 +65,13 @@ def called(*command: str | Path) -> bool:
 
 
 def main_files(folder: Path) -> list[Path]:
-    """The files of a folder that a tool would be pointed at."""
+    """The files of a folder that are the input of a tool."""
     wanted = _TIFFS | {".mrxs", ".vms"}
     return sorted(path for path in folder.iterdir() if path.suffix in wanted or path.is_dir())
 
 
 def by_pathsafe(python: Path, source: Path, target: Path) -> bool:
-    """PathSafe's own command on the folder, with names of its own."""
+    """PathSafe's own command on the folder, with its own file names."""
     return called(
         python.parent / "pathsafe", "deidentify", source, "-o", target, "--rename", "auto", "-y", "-w", "1"
     )
@@ -89,7 +88,7 @@ def by_tifftools(python: Path, source: Path, target: Path) -> bool:
 
 
 def by_wsidicomizer(python: Path, source: Path, target: Path) -> bool:
-    """Converted without label, overview and confidential metadata."""
+    """Convert without label, overview and confidential metadata."""
     flags = ("--no-label", "--no-overview", "--no-confidential", "-w", "1")
     ran = (
         called(python.parent / "wsidicomizer", "-i", path, "-o", target / f"slide{number}", *flags)
@@ -106,7 +105,7 @@ TOOLS: dict[str, Tool] = {
 
 
 def cell(row: Sequence[Any]) -> str:
-    """What a row of `wsi.scores` says, in short."""
+    """Summarize a row of `wsi.scores`."""
     kind, left, vendor, viewer, pictures, tiles = row
     if vendor == "does not open":
         return "does not open"
@@ -121,7 +120,7 @@ def cell(row: Sequence[Any]) -> str:
 
 
 def outcome(path: Path, files: Sequence[Path]) -> str:
-    """Of a real slide: what its metadata told and is left, whether vendor and levels are the same."""
+    """For a real slide: identifiers of its metadata that remain, whether vendor and levels are equal."""
     from openslide import OpenSlide, OpenSlideError
 
     data = b"".join(one.read_bytes() for one in files)
@@ -143,7 +142,7 @@ def outcome(path: Path, files: Sequence[Path]) -> str:
 
 
 def real_slides(python: Path, out: Path) -> Iterator[list[str]]:
-    """A row a real slide, a column a tool."""
+    """One row per real slide, one column per tool."""
     for path in sorted((shared() / "data" / "wsi").iterdir()):
         if path.suffix not in _TIFFS:
             continue
@@ -164,7 +163,7 @@ def real_slides(python: Path, out: Path) -> Iterator[list[str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the slides, let every tool work on them, print."""
+    """Make the slides, run all tools on them, print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

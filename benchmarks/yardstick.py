@@ -1,8 +1,8 @@
-"""What small files are measured against: pydicom reads a file, touches every value, and writes it.
+"""Baseline for small files: pydicom reads a file, touches every value, and writes it.
 
     python benchmarks/yardstick.py SOURCE TARGET
 
-Prints the CPU seconds of all files of a folder; imports and one file before are left out.
+Prints the CPU seconds for all files of a folder; imports and one warm-up file are excluded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pydicom
 
 
 def touch(data_set: pydicom.Dataset) -> None:
-    """Decode every value, those in sequences as well."""
+    """Decode every value, including those in sequences."""
     for element in data_set:
         if element.VR == "SQ":
             for item in element.value:
@@ -26,7 +26,7 @@ def touch(data_set: pydicom.Dataset) -> None:
 
 
 def read_touch_write(source: Path, target: Path) -> float:
-    """CPU seconds of all files of a folder."""
+    """CPU seconds for all files of a folder."""
     target.mkdir(parents=True)
     paths = sorted(source.iterdir())
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""As much of Azure Blob Storage as a run needs: pages of lists, heads, ranges, puts that never overwrite."""
+"""The part of Azure Blob Storage that a run needs: paged lists, heads, ranges, conditional puts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ WHEN = "Wed, 01 May 2024 10:00:00 GMT"
 
 @dataclass
 class Blobs:
-    """What one container ``c`` holds, and how the server behaves."""
+    """Content of the container ``c``, and behavior of the server."""
 
     objects: dict[str, bytes] = field(default_factory=dict)
+    # Objects whose metadata declare them folders (hierarchical namespaces).
     folders: set[str] = field(default_factory=set)
-    """Objects that say of themselves, in their metadata, that they are folders."""
+    # Objects that are listed but cannot be read.
     archived: set[str] = field(default_factory=set)
-    """Objects that are listed, and not to be had."""
+    # Maximum number of entries per response.
     page: int = 5000
-    """Most that one answer lists."""
+    # Prefixes of the lists requested so far.
     lists: list[str] = field(default_factory=list)
-    """What the names of each list asked for so far begin with."""
+    # After this many lists the server responds with ``failing``.
     fail_after: int | None = None
-    """After so many lists the server answers them with ``failing``."""
     failing: tuple[int, str, str] = (503, "application/xml", "<Error><Code>ServerBusy</Code></Error>")
 
 
 class BlobServer:
-    """The server, in a thread; ``blobs`` may be set anew at any time."""
+    """The server, in a thread; ``blobs`` may be replaced at any time."""
 
     def __init__(self) -> None:
         self.blobs = Blobs()
@@ -51,7 +51,7 @@ class BlobServer:
 
     @property
     def connection(self) -> str:
-        """The connection string by which clients find it."""
+        """The connection string for clients."""
         key = base64.b64encode(b"no secret").decode()
         endpoint = f"http://127.0.0.1:{self._server.server_address[1]}/{ACCOUNT}"
         return (

@@ -1,4 +1,4 @@
-"""A real browser for tests: chromium without a window, spoken to over two pipes."""
+"""A real browser for tests: headless chromium, controlled over two pipes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SECONDS = 60.0
 
 
 class Browser:
-    """One open page, driven by the DevTools protocol."""
+    """One open page, controlled by the DevTools protocol."""
 
     def __init__(self, commands: int, answers: int) -> None:
         self._commands, self._answers = commands, answers
@@ -35,7 +35,7 @@ class Browser:
         self.events: list[dict[str, Any]] = []
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send a command and wait for its answer."""
+        """Send a command and wait for its result."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -60,7 +60,7 @@ class Browser:
         return dict(json.loads(message))
 
     def open(self, page: Path, downloads: Path) -> None:
-        """Open a page from the disk and wait until it is there."""
+        """Open a local page and wait until it has loaded."""
         self.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(downloads))
         target = self.send("Target.createTarget", url="about:blank", newWindow=True, width=1280, height=1400)
         attached = self.send("Target.attachToTarget", targetId=target["targetId"], flatten=True)
@@ -71,13 +71,13 @@ class Browser:
         self.until("document.readyState === 'complete' && location.protocol === 'file:'")
 
     def ask(self, expression: str) -> Any:
-        """What a script expression says on the page."""
+        """Evaluate an expression on the page."""
         found = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def until(self, expression: str) -> None:
-        """Wait until an expression holds."""
+        """Wait until an expression is true."""
         deadline = time.monotonic() + _SECONDS
         while not self.ask(expression):
             assert time.monotonic() < deadline, expression
@@ -90,7 +90,7 @@ class Browser:
             self.send("Input.dispatchKeyEvent", type=kind, key=key, **text)
 
     def click(self, selector: str) -> None:
-        """Click with the mouse in the middle of an element."""
+        """Click in the middle of an element."""
         self.ask(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
         x, y = self.ask(
             f"(() => {{ const box = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
@@ -100,13 +100,13 @@ class Browser:
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def requests(self) -> list[str]:
-        """Everything that the page asked for so far."""
+        """All requests of the page so far."""
         self.ask("1")
         sent = (one for one in self.events if one.get("method") == "Network.requestWillBeSent")
         return [str(one["params"]["request"]["url"]) for one in sent]
 
     def complaints(self) -> list[str]:
-        """What the console holds: errors, and what the page's own rules forbade."""
+        """Console messages: errors, and violations of the page's content security policy."""
         self.ask("1")
         wanted = ("Log.entryAdded", "Runtime.exceptionThrown")
         return [json.dumps(one["params"]) for one in self.events if one.get("method") in wanted]
@@ -114,10 +114,10 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """Start chromium with a profile of its own, and end it."""
+    """Start chromium with a temporary profile, and end it."""
     commands_read, commands_write = os.pipe()
     answers_read, answers_write = os.pipe()
-    # The browser reads commands from descriptor 3 and writes answers to descriptor 4.
+    # --remote-debugging-pipe reads commands from descriptor 3 and writes responses to descriptor 4.
     shell = f'exec 3<&{commands_read} 4>&{answers_write}; exec chromium "$@"'
     command = ["bash", "-c", shell, "chromium", *_OPTIONS, f"--user-data-dir={profile}"]
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What tests of the examples share: the real command line, stand-ins for schedulers."""
+"""Shared parts of the tests of the examples: the real command line, and stand-ins for schedulers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BIN = Path(sys.executable).parent
 
 
 def parse(words: list[str]) -> dict[str, Any]:
-    """What the command line makes of a command's words; a wrong name or option is an error."""
+    """Parse a command with the real command line; an unknown command or option is an error."""
     found: click.Command = cli
     context = click.Context(cli, help_option_names=["-h", "--help"])
     while isinstance(found, click.Group):

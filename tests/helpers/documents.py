@@ -1,4 +1,4 @@
-"""Code blocks of the manual, and policies from fragments of one."""
+"""Code blocks of the manual, and policies built from fragments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ keys: {file: ./release.key}
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """Fenced blocks of a language, without those marked as broken on purpose."""
+    """Fenced blocks of a language, except those marked as invalid on purpose."""
     found = re.findall(
         rf"(<!-- broken -->\n)?^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M
     )
@@ -28,7 +28,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def over(fragment: str, whole: str = WHOLE_POLICY) -> str:
-    """The whole policy with a fragment's sections in place of its own."""
+    """A complete policy with the sections of a fragment replaced."""
     sections: dict[str, str] = {}
     for text in (whole, fragment):
         for part in re.findall(r"^\w+:.*\n(?:^[ #-].*\n)*", text, re.M):

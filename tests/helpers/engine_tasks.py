@@ -30,7 +30,7 @@ def die(_: Worker, batch: Sequence[int]) -> list[int]:
 
 
 def linger(_: Worker, batch: Sequence[Path]) -> list[int]:
-    """Take a while over each item, and note that it was begun."""
+    """Take a while for each item, and record that it was started."""
     return [_linger(path) for path in batch]
 
 
@@ -41,14 +41,14 @@ def _linger(path: Path) -> int:
 
 
 def audit_with_a_viewer_that_crashes(worker: Worker, batch: Sequence[Target]) -> list[Audited]:
-    """The audit, with a viewer that dies of Aperio's slides as native code does."""
+    """The audit, with a viewer that crashes on Aperio slides as native code does."""
     if any(one.slide is not None and one.slide.stated.vendor == "aperio" for one in batch):
         signal.raise_signal(signal.SIGSEGV)
     return audit_batch(worker, batch)
 
 
 def kill_the_others(_: Worker, batch: Sequence[int]) -> list[int]:
-    """Kill the workers that wait for more: one of them waits for the pipe, the others for that one."""
+    """Kill the idle workers: one of them waits on the pipe, the others for its lock."""
     time.sleep(0.5)
     for one in _others():
         os.kill(one, signal.SIGKILL)
@@ -56,7 +56,7 @@ def kill_the_others(_: Worker, batch: Sequence[int]) -> list[int]:
 
 
 def _others() -> list[int]:
-    """The processes that were forked from the same one as this."""
+    """The processes forked from the same parent as this one."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [pid for pid in pids if pid != os.getpid() and _parent_of(pid) == os.getppid()]
 
@@ -69,7 +69,7 @@ def _parent_of(pid: int) -> int:
 
 
 def die_in_the_middle_of_an_answer(_: Worker, batch: Sequence[int]) -> list[int]:
-    """Be killed when half of what is said has been written, as a worker is whose machine has no memory."""
+    """Be killed with half of the result written, like a worker out of memory."""
     if 7 in batch:
         frame = sys._getframe()
         while "result_queue" not in frame.f_locals:
@@ -83,7 +83,7 @@ def die_in_the_middle_of_an_answer(_: Worker, batch: Sequence[int]) -> list[int]
 
 
 def ignore_sigterm(told: Connection) -> None:
-    """Say so, and stay."""
+    """Report readiness, and ignore SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     told.send(True)
     time.sleep(60)

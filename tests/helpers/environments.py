@@ -1,8 +1,8 @@
-"""Environments that hold the wheel and the libraries of some extras, and nothing else.
+"""Virtual environments with the wheel and the libraries of some extras only.
 
-`installed` makes a real one: an installer fetches what the wheel asks for from the package index. `linked`
-makes the same without a network, in a second: the wheel is unpacked, and the libraries that its metadata asks
-for are linked from the environment of the tests, so it does not show whether an installer finds them.
+`installed` makes a real one: an installer fetches the dependencies from the package index. `linked` makes an
+equivalent one without a network, in a second: the wheel is unpacked, and the libraries that its metadata
+require are linked from the test environment, so it does not show whether an installer finds them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Environment:
         return next((self.path / "lib").glob("python*/site-packages"))
 
     def run(self, *arguments: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run the environment's Python, which knows nothing of the environment of the tests."""
+        """Run the environment's Python, isolated from the test environment."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
         return subprocess.run(
             [self.python, *arguments],
@@ -56,7 +56,7 @@ class Environment:
 
 
 def installed(path: Path, wheel: Path, extras: Iterable[str], constraints: Path) -> Environment:
-    """Install the wheel by uv, or where that cannot reach an index by pip as it is configured."""
+    """Install the wheel with uv, or with pip as configured if uv cannot reach an index."""
     environment = _empty(path)
     what = [f"{wheel}[{','.join(extras)}]", "-c", str(constraints)]
     by_uv = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", str(environment.python), *what]
@@ -67,7 +67,7 @@ def installed(path: Path, wheel: Path, extras: Iterable[str], constraints: Path)
 
 
 def linked(path: Path, wheel: Path, extras: Iterable[str]) -> Environment:
-    """Unpack the wheel and link what it asks for; nothing of other extras can be imported there."""
+    """Unpack the wheel and link its dependencies; libraries of other extras cannot be imported."""
     environment = _empty(path)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(environment.libraries)
@@ -79,12 +79,12 @@ def linked(path: Path, wheel: Path, extras: Iterable[str]) -> Environment:
 
 
 def closure(wheel: Path, extras: Iterable[str]) -> dict[str, Distribution]:
-    """The installed distributions that the wheel asks for with some extras, by their normal names.
+    """The installed distributions that the wheel requires with some extras, by normalized name.
 
     Raises
     ------
     PackageNotFoundError
-        One of them is not installed here.
+        If one of them is not installed.
     """
     found: dict[str, Distribution] = {}
     asked = set[tuple[str, str]]()
@@ -104,13 +104,13 @@ def closure(wheel: Path, extras: Iterable[str]) -> dict[str, Distribution]:
 
 
 def metadata_of(wheel: Path) -> Distribution:
-    """What a wheel says of itself."""
+    """Metadata of a wheel."""
     (folder,) = (one for one in zipfile.Path(wheel).iterdir() if one.name.endswith(".dist-info"))
     return PathDistribution(folder)
 
 
 def normal(name: str) -> str:
-    """The normal form of a distribution's name."""
+    """Normalized name of a distribution."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -120,7 +120,7 @@ def _empty(path: Path) -> Environment:
 
 
 def _links(wanted: Mapping[str, Distribution]) -> Iterator[tuple[str, Path]]:
-    """Files, and folders that hold files of one distribution only, and where they are."""
+    """Files, and folders with files of one distribution only, with their locations."""
     owners = _owners()
     for name, found in wanted.items():
         places = set[PurePosixPath]()
@@ -133,7 +133,7 @@ def _links(wanted: Mapping[str, Distribution]) -> Iterator[tuple[str, Path]]:
 
 @cache
 def _owners() -> Mapping[PurePosixPath, set[str]]:
-    """For each folder the distributions that have files in it; several share the folder of a namespace."""
+    """Distributions with files in each folder; a namespace package has several."""
     owners: dict[PurePosixPath, set[str]] = {}
     for found in distributions():
         name = normal(found.metadata["Name"])
@@ -143,7 +143,7 @@ def _owners() -> Mapping[PurePosixPath, set[str]]:
 
 
 def _files(found: Distribution) -> Iterator[PurePosixPath]:
-    """The files of a distribution that lie among the libraries: not its commands."""
+    """Files of a distribution in site-packages, without its commands."""
     for file in found.files or ():
         if ".." not in file.parts and "__pycache__" not in file.parts and file.suffix != ".pth":
             yield PurePosixPath(file)

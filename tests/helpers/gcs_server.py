@@ -1,4 +1,4 @@
-"""A bucket of Google Cloud Storage for the tests: objects, lists, and uploads, which it may lose."""
+"""A Google Cloud Storage bucket for tests: objects, lists, and uploads that may fail."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ BUCKET = "b"
 
 @dataclass
 class Bucket:
-    """What the store has, and how it fails.
+    """Content of the bucket, and its failures.
 
-    It loses so many uploads at their second part, and says ``status`` of them, ``said`` why. ``gone``: there
-    is no bucket; ``refuses``: it says the same of whatever is asked.
+    It fails a number of uploads at their second part, with ``status`` and the reason ``said``. ``gone``: the
+    bucket does not exist; ``refuses``: every request fails in this way.
     """
 
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Bucket:
 
 
 class GcsServer:
-    """The JSON API, as far as the program asks it."""
+    """The JSON API, as far as the product uses it."""
 
     def __init__(self) -> None:
         self.bucket = Bucket()

@@ -1,4 +1,4 @@
-"""A small hospital export made of pydicom's own test files, and policies for it."""
+"""A small hospital export made from pydicom's test files, and policies for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def real_file(name: str) -> Path:
 
 
 def write_ct(path: Path, number: int, patient: str = CANARIES[1], study: int = 1, **changes: object) -> Path:
-    """One CT slice of its own: other pixels, other UIDs, planted identifiers."""
+    """Write a CT slice with individual pixels and UIDs and planted identifiers."""
     data = pydicom.dcmread(real_file("CT_small.dcm"))
     data.PatientName = f"{CANARIES[0]}^A"
     data.PatientID = patient
@@ -42,7 +42,7 @@ def write_ct(path: Path, number: int, patient: str = CANARIES[1], study: int = 1
 
 
 def make_export(root: Path, objects: int = 12) -> Path:
-    """Three patients, a duplicate, a cut file, and what is no image."""
+    """Three patients, a duplicate, a truncated file, and a file that is no image."""
     for number in range(objects):
         write_ct(root / f"p{number % 3}" / f"i{number:04d}", number, f"{CANARIES[1]}{number % 3}", number % 3)
     for number, name in enumerate(("MR_small.dcm", "rtplan.dcm", "waveform_ecg.dcm")):

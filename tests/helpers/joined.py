@@ -1,4 +1,4 @@
-"""Released bytes put together."""
+"""Released bytes as one value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from medsanitize.sanitize.result import Sanitized
 
 
 def joined(done: Sanitized, data: bytes) -> bytes:
-    """The released bytes of an object of one file; nothing where it was not released."""
+    """The released bytes of a single-file object; empty if it was not released."""
     return b"".join(
         piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]
         for file in done.files

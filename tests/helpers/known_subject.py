@@ -1,4 +1,4 @@
-"""A subject of whom much is known, sentences to be named in, and people of twelve languages."""
+"""A subject with many known identifiers, sentences with names, and people of twelve languages."""
 
 from __future__ import annotations
 

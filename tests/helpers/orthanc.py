@@ -1,4 +1,4 @@
-"""A real Orthanc on loopback: its own configuration and empty storage, on free ports."""
+"""A real Orthanc on loopback, with its own configuration, empty storage and free ports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 
 class Orthanc:
-    """One archive; ``move_port`` is where it believes our storage to listen."""
+    """One archive; ``move_port`` is its configured port of our storage SCP."""
 
     def __init__(self, folder: Path) -> None:
         self.http, self.dicom, self.move_port = free_port(), free_port(), free_port()
@@ -45,7 +45,7 @@ class Orthanc:
         self.set()
 
     def set(self, **changes: object) -> None:
-        """Change settings; they hold from the next start on."""
+        """Change settings; they take effect at the next start."""
         (self._folder / "orthanc.json").write_text(json.dumps({**self._settings(), **changes}))
 
     def _settings(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Orthanc:
             answer.raise_for_status()
 
     def objects(self) -> dict[str, bytes]:
-        """What it holds, by SOP Instance UID, byte for byte."""
+        """Its objects by SOP Instance UID, byte for byte."""
         found = {}
         for one in self._json("instances"):
             uid = self._json(f"instances/{one}")["MainDicomTags"]["SOPInstanceUID"]

@@ -1,4 +1,4 @@
-"""Bodies made of ellipsoids, imaged in any plane: heads with a face, and what is no face.
+"""Bodies made of ellipsoids, imaged in any plane: heads with a face, and other body parts.
 
 Coordinates are LPS in mm. A tissue function maps points to labels; ``image`` gives the values of a slice.
 """
@@ -36,7 +36,7 @@ def _turned(p: Array, yaw: float, pitch: float) -> Array:
 
 
 def head(scale: float = 1.0, yaw: float = 0.0, pitch: float = 0.0, nose: float = 1.0) -> Body:
-    """A head on a neck on shoulders; its vertex is at z = 90 * scale, its brow at about -8 * scale."""
+    """A head with neck and shoulders; its vertex is at z = 90 * scale, its brow at about -8 * scale."""
 
     def labels(points: Array) -> Array:
         p = _turned(points / scale, yaw, pitch)
@@ -69,7 +69,7 @@ def head(scale: float = 1.0, yaw: float = 0.0, pitch: float = 0.0, nose: float =
 
 
 def brain(scale: float = 1.0) -> Body:
-    """A brain without its head, as skull stripping leaves it."""
+    """A brain without its head, as after skull stripping."""
 
     def labels(points: Array) -> Array:
         p = points / scale
@@ -84,7 +84,7 @@ def brain(scale: float = 1.0) -> Body:
 
 
 def torso(breadth: float = 170.0, depth: float = 110.0) -> Body:
-    """A trunk that neither begins nor ends in the volume, with spine, ribs here and there, and gas."""
+    """A trunk that extends beyond the volume, with spine, ribs and gas."""
 
     def labels(p: Array) -> Array:
         r = np.sqrt((p[..., 0] / breadth) ** 2 + (p[..., 1] / depth) ** 2)
@@ -100,7 +100,7 @@ def torso(breadth: float = 170.0, depth: float = 110.0) -> Body:
 
 
 def pelvis() -> Body:
-    """A trunk whose bones close to a ring."""
+    """A trunk whose bones form a ring."""
 
     def labels(p: Array) -> Array:
         r = np.sqrt((p[..., 0] / 190) ** 2 + (p[..., 1] / 125) ** 2)
@@ -129,7 +129,7 @@ def legs(count: int = 2, radius: float = 70.0) -> Body:
 
 
 def whole_body(arms: bool = True) -> Body:
-    """A head on a trunk of 60 cm, arms raised beside the head."""
+    """A head on a trunk of 60 cm, arms raised next to the head."""
     top = head()
 
     def labels(p: Array) -> Array:
@@ -153,7 +153,7 @@ CORONAL = ((1.0, 0.0, 0.0), (0.0, 0.0, -1.0))
 
 @dataclass(frozen=True)
 class Scan:
-    """Slices of a body: field of view in mm around a centre, spacing of pixels and slices in mm."""
+    """Slices of a body: field of view in mm around a center, pixel and slice spacing in mm."""
 
     body: Body
     modality: str = "CT"
@@ -178,7 +178,7 @@ class Scan:
         return found
 
     def image(self, plane: Plane) -> Array:
-        """Values of one slice, the noise of its own place the same every time."""
+        """Values of one slice, with noise that depends on its position only."""
         points = points_of(plane)
         table = CT_VALUES if self.modality == "CT" else MR_VALUES
         values = table[self.body(points)]
@@ -205,7 +205,7 @@ def points_of(plane: Plane) -> Array:
 def write_series(
     folder: Path, scan: Scan, *, number: int = 1, enhanced: bool = False, **changes: object
 ) -> None:
-    """Write a scan as DICOM files of one series: CT with rescale, MR without, explicit little endian."""
+    """Write a scan as one DICOM series: CT with rescale, MR without, explicit little endian."""
     folder.mkdir(parents=True, exist_ok=True)
     made = [_stored(scan, image) for _, image in scan.slices()]
     planes = scan.planes()
@@ -256,7 +256,7 @@ def _header(scan: Scan, number: int, index: int, changes: dict[str, object]) -> 
 def _enhanced(
     scan: Scan, planes: list[Plane], made: list[Array], number: int, changes: dict[str, object]
 ) -> Dataset:
-    """All slices as the frames of one object, places in functional groups (PS3.3 C.7.6.16)."""
+    """All slices as the frames of one object, positions in functional groups (PS3.3 C.7.6.16)."""
     data = _header(scan, number, 0, changes)
     suffix = {"CT": "2.1", "MR": "4.1"}[scan.modality]
     data.SOPClassUID = data.file_meta.MediaStorageSOPClassUID = f"1.2.840.10008.5.1.4.1.1.{suffix}"

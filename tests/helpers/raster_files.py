@@ -1,4 +1,4 @@
-"""PNG, JPEG and TIFF files with a marker in every place that can carry one."""
+"""PNG, JPEG and TIFF files with a marker in every location that can carry one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RAW = MARKER.encode()
 
 
 def scene(rows: int = 48, columns: int = 70) -> Image.Image:
-    """A small colour picture, the same every time."""
+    """A small color picture, always the same."""
     y, x = np.mgrid[0:rows, 0:columns]
     return Image.fromarray(np.stack([x * 3, y * 5, (x * y) % 251], axis=2).astype(np.uint8))
 
@@ -51,13 +51,13 @@ def png_of(parts: list[tuple[bytes, bytes]]) -> bytes:
 
 
 def png_with(name: bytes, body: bytes) -> bytes:
-    """A PNG with one more chunk behind its header."""
+    """A PNG with an additional chunk after its header."""
     parts = png_parts(encoded(scene(), "PNG"))
     return png_of([parts[0], (name, body), *parts[1:]])
 
 
 def png_with_stream(change: str) -> bytes:
-    """A PNG whose image data says more than its header: behind the rows, or behind the stream."""
+    """A PNG with more image data than its header states: after the rows, or after the stream."""
     parts = png_parts(encoded(scene(), "PNG"))
     packed = b"".join(body for name, body in parts if name == b"IDAT")
     if change == "rows":
@@ -68,7 +68,7 @@ def png_with_stream(change: str) -> bytes:
 
 
 def png_with_palette() -> bytes:
-    """A palette picture of four colours whose other entries spell the marker."""
+    """A palette picture of four colors whose unused entries spell the marker."""
     image = Image.fromarray((np.arange(600).reshape(20, 30) % 4).astype(np.uint8), "P")
     image.putpalette(bytes(range(12)) + RAW.ljust(12, b"."))
     parts = png_parts(encoded(image, "PNG", bits=8))
@@ -135,8 +135,8 @@ def planted_jpegs() -> dict[str, bytes]:
 
 # -- TIFF and EXIF --------------------------------------------------------------------------
 
+# Tag, type, number of values, values.
 Entry = tuple[int, int, int, bytes]
-"""Tag, type, number of values, values."""
 
 
 def ascii_entry(tag: int, text: bytes = RAW) -> Entry:
@@ -151,7 +151,7 @@ def exif_block(orientation: int) -> bytes:
 
 
 def directory_at(place: int, entries: list[Entry], before: bytes, after: int = 0) -> bytes:
-    """``before`` filled up to ``place``, then a directory there with its values behind it."""
+    """``before`` padded to ``place``, followed by a directory and its values."""
     out = struct.pack("<H", len(entries))
     values = b""
     start = place + 2 + 12 * len(entries) + 4
@@ -172,7 +172,7 @@ def number(tag: int, value: int) -> Entry:
 def tiff_with(
     *entries: Entry, strip: bytes | None = None, compression: int = 1, between: bytes = b"", rows: int = 8
 ) -> bytes:
-    """A grey TIFF of 8 x 8 pixels with these entries; ``between`` lies where nothing refers to."""
+    """A gray TIFF of 8 x 8 pixels with these entries; nothing refers to the bytes ``between``."""
     pixels = bytes(range(8 * rows)) if strip is None else strip
     head = b"II*\0" + struct.pack("<I", 8 + len(pixels) + len(between) + len(pixels) % 2)
     basic = [
@@ -186,7 +186,7 @@ def tiff_with(
 
 
 def tiff_with_thumbnail() -> bytes:
-    """A TIFF whose second directory, below the first, is a small copy that spells the marker."""
+    """A TIFF whose second directory is a thumbnail that spells the marker."""
     inner = [
         *(number(254, 1), number(256, 11), number(257, 1), number(259, 1), number(273, 80), number(279, 11)),
         *((258, 3, 1, b"\x08\0"), (262, 3, 1, b"\1\0"), number(278, 1)),

@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on loopback: each is a group of processes that can be killed."""
+"""A Ray cluster of several nodes on loopback; each is a process group that can be killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def free_port() -> int:
 
 
 class Cluster:
-    """A head without CPUs, and nodes of one CPU each, or of more, and of GPUs that they only claim."""
+    """A head without CPUs, and nodes with one or more CPUs, and GPUs that they only declare."""
 
     def __init__(self, nodes: int, cpus: int = 1, gpus: int = 0) -> None:
         self.size = (f"--num-cpus={cpus}", f"--num-gpus={gpus}")
@@ -54,7 +54,7 @@ class Cluster:
         self.nodes.append(self._started(f"--address={self.address}", *self.size))
 
     def _started(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a node, which stays in the group of the process that starts it; Ray gives up after 30 s."""
+        """Start a node in the process group of its starter; Ray's own timeout is 30 s."""
         common = ("--node-ip-address=127.0.0.1", "--disable-usage-stats")
         for _ in range(3):
             starting = subprocess.Popen(
@@ -71,7 +71,7 @@ class Cluster:
         raise RuntimeError("a Ray node did not start, three times")
 
     def kill(self, node: subprocess.Popen[bytes]) -> None:
-        """Everything of a node at once, as when its power goes: workers have groups of their own."""
+        """Kill all processes of a node at once, like a power failure: workers have their own groups."""
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(ProcessLookupError, FileNotFoundError):
                 if os.getsid(int(process.name)) == node.pid:
@@ -84,7 +84,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def driver(self, name: str, policy: Path) -> subprocess.Popen[str]:
-        """Begin one of the functions of ray_tasks.py in a process of its own."""
+        """Start one of the functions of ray_tasks.py in its own process."""
         return subprocess.Popen(
             [sys.executable, Path(__file__).with_name("ray_tasks.py"), name, policy],
             env=self.environment,
@@ -95,7 +95,7 @@ class Cluster:
 
 
 def told(driver: subprocess.Popen[str]) -> dict[str, Any]:
-    """What a driver says at its end; it says nothing else."""
+    """The JSON output of a driver."""
     try:
         out, err = driver.communicate(timeout=300)
     finally:

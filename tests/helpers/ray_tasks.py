@@ -1,4 +1,4 @@
-"""What a run on a test cluster does: driven from a process of its own, with tasks that its nodes can import.
+"""Drivers of a test cluster, each run in its own process, and tasks that the nodes can import.
 
 Called as ``python ray_tasks.py NAME ARGUMENTS``; prints one JSON object.
 """
@@ -49,7 +49,7 @@ def quote_a_value(_: Worker, batch: Sequence[int]) -> list[int]:
 
 
 def slowly(worker: Worker, batch: Sequence[Any]) -> list[Any]:
-    """Sanitise a batch slowly, and note who did it beside the policy."""
+    """Sanitize a batch slowly, and record the worker next to the policy."""
     with open(worker.setup.policy.output.parent / "at-work", "a") as file:
         file.write(f"{os.getpid()}\n")
     time.sleep(0.5)
@@ -68,12 +68,12 @@ def who(_: Worker, batch: Sequence[int]) -> list[str]:
 
 
 def one_at_a_time(*_: object, **__: object) -> int:
-    """In place of the stage's own rule."""
+    """Replaces the batch rule of the stage."""
     return 1
 
 
 def release(policy: Policy) -> dict[str, Any]:
-    """A whole run, in small batches that take a while."""
+    """A whole run, in small slow batches."""
     sanitize.sanitize_batch = slowly
     sanitize.objects_of_a_batch = one_at_a_time
     result = run(policy, Options(workers=2))
@@ -81,7 +81,7 @@ def release(policy: Policy) -> dict[str, Any]:
 
 
 def calls(policy: Policy) -> dict[str, Any]:
-    """What an engine says of tasks that work, of one that kills its worker, and of one that raises."""
+    """Results of tasks that succeed, of one that kills its worker, and of one that raises."""
     raised = ""
     with RayEngine(setup_of(policy), 2, Cancellation()) as engine:
         ordered = [one for (one,) in engine.map(same, ([number] for number in range(12)))]
@@ -96,7 +96,7 @@ def calls(policy: Policy) -> dict[str, Any]:
 
 
 def loses_answers(policy: Policy) -> dict[str, Any]:
-    """Whoever has answered for three is gone before it is heard, as if what waited behind had killed it."""
+    """After three results a worker dies before the last is received, as if the next item had killed it."""
     take = RayEngine._take
 
     def lost(engine: RayEngine, hand: Any, said: Any) -> None:
@@ -112,7 +112,7 @@ def loses_answers(policy: Policy) -> dict[str, Any]:
 
 
 def shares(policy: Policy) -> dict[str, Any]:
-    """Who works where every worker holds a part of a GPU."""
+    """Record the workers when each holds a part of a GPU."""
     with RayEngine(setup_of(policy), None, Cancellation()) as engine:
         told = [
             one
@@ -123,20 +123,20 @@ def shares(policy: Policy) -> dict[str, Any]:
 
 
 def dies(policy: Policy) -> dict[str, Any]:
-    """Every item kills its worker, and two such are too many."""
+    """Every item kills its worker, and two are too many."""
     ray.MAX_CONSECUTIVE_CRASHES = 2  # type: ignore[misc]
     with RayEngine(setup_of(policy), 2, Cancellation()) as engine:
         return {"results": len(list(engine.map(die, ([number] for number in range(99)))))}
 
 
 def lingers(policy: Policy) -> dict[str, Any]:
-    """Tasks that take longer than anybody waits for."""
+    """Tasks that take longer than the caller waits."""
     with RayEngine(setup_of(policy), 1, Cancellation()) as engine:
         return {"results": len(list(engine.map(linger, ([policy.output.parent] for _ in range(999)))))}
 
 
 def finds_another_input(policy: Policy) -> dict[str, Any]:
-    """Workers start when something else lies where the input was."""
+    """Workers start after the input was replaced."""
     inputs, export = inputs_of(policy), policy.output.parent / "export"
     with RayEngine(setup_of(policy), 1, Cancellation(), inputs) as engine:
         export.rename(export.with_name("hidden"))

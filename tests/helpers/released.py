@@ -14,12 +14,12 @@ _META = {0x00020000, 0x00020001, 0x00020002, 0x00020003, 0x00020010, 0x00020012,
 
 
 def made_uid(old: str) -> str:
-    """Return a UID such as a release holds, always the same for the same old one."""
+    """Return the UID of a release for an original one, always the same."""
     return f"2.25.{int.from_bytes(sha256(old.encode()).digest()[:16], 'big')}"
 
 
 def released(name: str = "CT_small.dcm") -> pydicom.Dataset:
-    """Read a test file and make it what a release may hold."""
+    """Read a test file and change it to what a release may contain."""
     data_set = pydicom.dcmread(str(get_testdata_file(name, download=False)))
     data_set.remove_private_tags()
     for element in list(data_set.iterall()):

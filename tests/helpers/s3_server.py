@@ -1,4 +1,4 @@
-"""A real S3 server in a process of its own, a wire to it that can be cut, and a front that misbehaves."""
+"""A real S3 server in its own process, a connection that can be cut, and a proxy that misbehaves."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+# S3 requires five megabytes for all parts but the last, which most tests need not send.
 SMALL_PARTS = {"S3_UPLOAD_PART_MIN_SIZE": "1024", "MOTO_S3_DEFAULT_KEY_BUFFER_SIZE": str(5 << 20)}
-"""Parts may be small: S3 asks for five megabytes of all but the last, which most tests need not send."""
 WIRE = """
 import socket, sys, threading
 server, port = int(sys.argv[1]), int(sys.argv[2])
@@ -62,7 +62,7 @@ def wait_for(port: int, seconds: float = 60) -> None:
 
 
 class Process:
-    """A server process on a port of its own."""
+    """A server process on its own port."""
 
     def __init__(self, *command: str, port: int, cwd: Path | None = None, **facts: str) -> None:
         self.port = port
@@ -82,14 +82,14 @@ class Process:
 
 
 def s3_server(port: int | None = None) -> Process:
-    """A server that holds everything in memory, and has forgotten it when it starts again."""
+    """A server that keeps everything in memory, and loses it at a restart."""
     port = port or free_port()
     command = ("-m", "moto.server", "-H", "127.0.0.1", "-p", str(port))
     return Process(*command, port=port, **SMALL_PARTS)
 
 
 def s3_server_on_disk(folder: Path, port: int | None = None) -> Process:
-    """A server that finds buckets and uploads in progress again when it starts in the same folder."""
+    """A server that keeps buckets and pending uploads when it restarts in the same folder."""
     port = port or free_port()
     return Process("-m", "localbucket", str(folder), "--port", str(port), port=port)
 
@@ -105,7 +105,7 @@ def web_server(folder: Path) -> Process:
 
 
 class Answer:
-    """What the server said, to be spoilt on its way."""
+    """A response of the server, to be modified on its way."""
 
     def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         self.status = status
@@ -113,19 +113,19 @@ class Answer:
         self.body = body
 
 
+# Method, path and headers of a request -> a response without the server, if any.
 Instead = Callable[[str, str, Mapping[str, str]], Answer | None]
-"""Method, path and headers of a request -> what the client is told without the server, if anything."""
 
+# Method, path and response of the server -> response to the client.
 Spoil = Callable[[str, str, Answer], Answer]
-"""Method, path and what the server said -> what the client is told."""
 
 
 class Front:
-    """A server before the server, which hands requests on and spoils answers.
+    """A proxy that forwards requests and modifies responses.
 
-    ``before`` sees method and path before the request is handed on; ``spoil`` the answer; what ``instead``
-    answers, the server never hears of. A body longer
-    than stated, or shorter, is sent as it is: the stated length stands in the headers.
+    ``before`` gets method and path before the request is forwarded; ``spoil`` gets the response; requests
+    answered by ``instead`` never reach the server. A body longer or shorter than stated is sent unchanged
+    with the stated length in the headers.
     """
 
     def __init__(self, server: int) -> None:
@@ -179,7 +179,7 @@ class Front:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def behave(self) -> None:
-        """Hand everything on as it is, and forget what was asked."""
+        """Forward everything unchanged, and forget the recorded requests."""
         self.before: Callable[[str, str], None] = lambda _method, _path: None
         self.spoil: Spoil = lambda _method, _path, answer: answer
         self.instead: Instead = lambda _method, _path, _headers: None
@@ -191,7 +191,7 @@ class Front:
 
 
 def environment(port: int) -> dict[str, str]:
-    """The environment in which every S3 client turns to this port."""
+    """Environment that directs every S3 client to this port."""
     return {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "testing",

@@ -15,7 +15,7 @@ KINDS = ("aperio", "vms", "mirax", "trestle", "zeiss")
 
 
 def save(view: SlideView, folder: Path, name: str) -> Path:
-    """Write a slide's files, the main one and its folder called ``name``; returns the main file."""
+    """Write the files of a slide, the main one and its folder ``name``; return the main file."""
     old = view.files[0].name.partition(".")[0]
     for file in view.files:
         own = file.name.startswith((f"{old}.", f"{old}/"))

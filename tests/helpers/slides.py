@@ -1,4 +1,4 @@
-"""Small slides of every vendor, made here, with a marker wherever a vendor's format keeps people."""
+"""Small slides of every vendor, with a marker wherever the format stores identifiers."""
 
 # ruff: noqa: E501  XML and INI as vendors write them
 
@@ -22,14 +22,14 @@ from medsanitize.sanitize.wsi.source import SlideView, SourceFile
 from PIL import Image
 from pydicom.encaps import encapsulate
 
+# Planted in every text, name, comment and picture metadata that must be removed.
 MARKER = "ZQ-DOE-JANE-77120"
-"""Planted in every text, name, comment and picture's metadata that must go."""
 TILE = 64
 CLASSIC, BIG, NDPI = Dialect("<", "classic"), Dialect("<", "big"), Dialect("<", "ndpi")
 
 
 def tissue(size: int) -> np.ndarray:
-    """A smooth RGB picture without flat areas."""
+    """A smooth RGB picture without uniform areas."""
     y, x = np.mgrid[0:size, 0:size]
     return np.stack([(x * 3 + y) % 200 + 30, (x + y * 2) % 180 + 40, (x * y // 7) % 160 + 60], -1).astype(
         np.uint8
@@ -37,7 +37,7 @@ def tissue(size: int) -> np.ndarray:
 
 
 def jpeg(picture: np.ndarray, *, comment: bool = True, restart: int = 0) -> bytes:
-    """A JPEG of 4:4:4, with a comment that names somebody."""
+    """A 4:4:4 JPEG with an identifying comment."""
     out = io.BytesIO()
     extra = {"restart_marker_blocks": restart} if restart else {}
     Image.fromarray(picture).save(
@@ -57,7 +57,7 @@ def tiles(picture: np.ndarray) -> list[bytes]:
 
 
 def levels(size: int = 256, count: int = 2) -> list[np.ndarray]:
-    """A picture and its reductions."""
+    """A picture and its downsampled levels."""
     whole = tissue(size)
     return [whole[:: 2**level, :: 2**level].copy() for level in range(count)]
 
@@ -65,7 +65,7 @@ def levels(size: int = 256, count: int = 2) -> list[np.ndarray]:
 def page(
     dialect: Dialect, picture: np.ndarray, texts: dict[int, str], *, tiled: bool = True, subfile: int = 0
 ) -> OutputPage:
-    """A page of JPEG tiles or one JPEG strip, with texts in the tags named."""
+    """A page of JPEG tiles or one JPEG strip, with texts in the given tags."""
     high, wide = picture.shape[:2]
     shorts = {254: subfile, 259: 7, 262: 6, 277: 3, 284: 1}
     longs = {256: wide, 257: high} | ({322: TILE, 323: TILE} if tiled else {278: high})
@@ -90,7 +90,7 @@ def view(*files: tuple[str, bytes]) -> SlideView:
 
 
 def written(source: SlideView, plan: EditPlan) -> dict[str, bytes]:
-    """The released files by what follows the slide's name."""
+    """The released files by their suffix after the slide's name."""
     return {
         file.name: b"".join(
             bytes(source.files[piece.file].data[piece.offset : piece.offset + piece.length])
@@ -106,7 +106,7 @@ _COMMON = {305: f"Scanner {MARKER}", 306: "2026:03:14 13:37:23", 315: MARKER, 31
 
 
 def dicom(encoded: Sequence[bytes] | None = None) -> pydicom.Dataset:
-    """The largest level of the other slides as DICOM, of the very same tiles unless others are given."""
+    """The largest level of the other slides as DICOM, with the same tiles unless others are given."""
     made = tiles(levels()[0]) if encoded is None else encoded
     data = pydicom.Dataset()
     data.file_meta = pydicom.dataset.FileMetaDataset()
@@ -154,7 +154,7 @@ def afi() -> SlideView:
 
 
 def aperio_gt450(macro: np.ndarray | None = None) -> SlideView:
-    """As a GT450 writes it: label and macro are marked by NewSubfileType alone."""
+    """As a GT450 writes it: label and macro are marked by NewSubfileType only."""
     glass = tissue(120)[:40] if macro is None else macro
     said = f"Aperio Leica Biosystems GT450 v1.0\r\n256x256|AppMag = 40|MPP = 0.26|Barcode = {MARKER}"
     first, second = levels()
@@ -169,7 +169,7 @@ def aperio_gt450(macro: np.ndarray | None = None) -> SlideView:
 
 
 def hamamatsu(macro: np.ndarray | None = None) -> SlideView:
-    """One JPEG a level with its index of restart markers, a macro and a property map."""
+    """One JPEG per level with its index of restart markers, a macro and a property map."""
     pages = [_ndpi_page(picture, 20.0 / 2**level) for level, picture in enumerate(levels())]
     pages.append(_ndpi_page(tissue(120)[:40] if macro is None else macro, -1.0))
     return view(("x.ndpi", tiff(NDPI, pages)))
@@ -205,7 +205,7 @@ def _ndpi_page(picture: np.ndarray, lens: float) -> OutputPage:
 
 
 def leica(macro: np.ndarray | None = None) -> SlideView:
-    """A macro over the whole collection, an image of tissue, a label."""
+    """A macro of the whole collection, an image of tissue, a label."""
     glass = tissue(120) if macro is None else macro
     high, wide = glass.shape[:2]
     first, second = levels()
@@ -234,7 +234,7 @@ def leica(macro: np.ndarray | None = None) -> SlideView:
 
 
 def leica_twice() -> SlideView:
-    """A macro over the whole collection and two images of tissue."""
+    """A macro of the whole collection and two images of tissue."""
     first, second = levels()
     settings = (
         "<scanSettings><objectiveSettings><objective>20</objective></objectiveSettings><illuminationSettings>"
@@ -259,7 +259,7 @@ def leica_twice() -> SlideView:
 
 
 def philips(macro: np.ndarray | None = None, *, coded: bool = False) -> SlideView:
-    """A label as base64 in the XML and as a page; a macro as a page, or ``coded`` in the XML, on request."""
+    """A label as base64 in the XML and as a page; a macro as a page, or with ``coded`` in the XML."""
     first, second = levels()
     picture = base64.b64encode(jpeg(tissue(60))).decode()
     glass = ""
@@ -327,13 +327,13 @@ def ventana() -> SlideView:
 
 
 def _snake(row: int, column: int) -> int:
-    """Number of a tile of four by four: from the bottom, to and fro."""
+    """Number of a tile of four by four: from the bottom, in alternating directions."""
     up = 3 - row
     return up * 4 + (3 - column if up % 2 else column) + 1
 
 
 def trestle() -> SlideView:
-    """Descriptions of pairs, and a macro in a file beside it."""
+    """Descriptions as key-value pairs, and a macro in a second file."""
     said = f"Background Color=E6E6E6;Objective Power=20;Slide Name={MARKER};User={MARKER};OverlapsXY= 0 0 0 0"
     pages = [page(CLASSIC, one, {270: said, 305: "MedScan 1.0"}) for one in levels()]
     return view(("x.tif", tiff(CLASSIC, pages)), ("x.Full", jpeg(tissue(90))))
@@ -363,7 +363,7 @@ def ome() -> SlideView:
 
 
 def akoya() -> SlideView:
-    """Every page with an XML of its own."""
+    """Every page with its own XML."""
     said = (
         '<?xml version="1.0" encoding="utf-16"?><PerkinElmer-QPI-ImageDescription><ImageType>{}</ImageType>'
         f"<SlideID>{MARKER}</SlideID><ComputerName>{MARKER}</ComputerName><Objective>20x</Objective>"

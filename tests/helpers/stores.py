@@ -1,4 +1,4 @@
-"""A bucket for a test, and a client that talks to its server."""
+"""A bucket for a test, and a client of its server."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NAME = f"{CANARIES[0]}-{CANARIES[1]}.dcm"
 
 @dataclass(frozen=True)
 class Store:
-    """A server, a client that talks to it directly, and a bucket."""
+    """A server, a direct client and a bucket."""
 
     port: int
     client: Any
     bucket: str
 
     def fill(self, folder: Path, prefix: str) -> str:
-        """Copy a folder into the bucket; returns its address."""
+        """Copy a folder into the bucket; return its address."""
         for path in sorted(folder.rglob("*")):
             if path.is_file():
                 self.put(f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
@@ -64,7 +64,7 @@ def content_of(found: SourceEntry) -> bytes:
 
 
 def cut(answer: Answer) -> Answer:
-    """The whole length is stated; of the body, the end is missing."""
+    """Truncate the body; the headers state its full length."""
     headers = [(name, value) for name, value in answer.headers if name.lower() != "content-length"]
     return Answer(answer.status, [*headers, ("Content-Length", str(len(answer.body)))], answer.body[:-3])
 

@@ -1,4 +1,4 @@
-"""What tests of runs with synthetic images share."""
+"""Shared parts of the tests of runs with synthetic images."""
 
 from __future__ import annotations
 

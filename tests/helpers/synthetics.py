@@ -1,4 +1,4 @@
-"""Simulated people, a generator of others, and models that tell them apart: all of it in milliseconds."""
+"""Simulated people, a generator, and verification models, all within milliseconds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Squares = NDArray[np.uint8]
 
 
 def person(number: Sequence[int], visit: int = 0) -> Squares:
-    """A smooth pattern of one's own, a grain for each visit."""
+    """A smooth individual pattern, with noise per visit."""
     own = np.random.default_rng(number).integers(0, 256, (6, 6), dtype=np.uint8)
     smooth = np.asarray(Image.fromarray(own).resize((SIZE, SIZE), Image.Resampling.BICUBIC), float)
     grain = np.random.default_rng([*number, visit]).normal(0, 4, (SIZE, SIZE))
@@ -39,7 +39,7 @@ def person(number: Sequence[int], visit: int = 0) -> Squares:
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes up people by the seed; ``copied``: every so many is one whom it was trained on."""
+    """Generates people by seed; every ``copied``-th image shows a training patient."""
 
     copied: int = 0
     digest: str = "f" * 64
@@ -68,7 +68,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Coarse:
-    """Sees an image at 8 x 8 pixels; alike is who correlates."""
+    """Embeds an image at 8 x 8 pixels; correlation is the score."""
 
     digest: str = "c" * 64
     modality: Modality = Modality.RADIOGRAPH
@@ -86,12 +86,12 @@ class Coarse:
 
 
 def coarse_features(images: Squares, *_: object) -> NDArray[np.float32]:
-    """What a tiny network would see of images, for their quality."""
+    """Features of a tiny network, for quality metrics."""
     return Coarse().embed([to_image_array(one) for one in images])
 
 
 def write_people(root: Path, calibrating: int) -> list[tuple[str, str, str, str]]:
-    """PNG files of three parts below ``root``; returns rows of file, patient, part and label."""
+    """PNG files of three splits below ``root``; returns rows of file, patient, split and label."""
     rows = []
     for part, (name, people, visits) in enumerate(
         (("train", 110, 1), ("holdout", 110, 1), ("calibration", calibrating, 2)), 1
@@ -109,7 +109,7 @@ def write_people(root: Path, calibrating: int) -> list[tuple[str, str, str, str]
 
 
 def radiograph(path: Path, patient: int, visit: int) -> None:
-    """A CR object of a patient who is in no part."""
+    """A CR object of a patient who is in no split."""
     data = pydicom.dcmread(str(get_testdata_file("CT_small.dcm", download=False)))
     pixels = person([7, patient], visit).astype("<u2") * 16
     data.PixelData, data.Rows, data.Columns = pixels.tobytes(), SIZE, SIZE
@@ -128,7 +128,7 @@ def radiograph(path: Path, patient: int, visit: int) -> None:
 
 
 def write_export(root: Path) -> list[tuple[str, str, str, str]]:
-    """Eight radiographs of four patients, half of the images of each label; in no part."""
+    """Eight radiographs of four patients, four per label, in no split."""
     rows = []
     for number in range(8):
         path = root / f"i{number}.dcm"
@@ -145,12 +145,12 @@ def write_table(path: Path, rows: Sequence[tuple[str, str, str, str]]) -> None:
 
 
 def digest_of(table: Path, part: str) -> str:
-    """What a training of one part of the table writes of its images."""
+    """The digest that a training on one split records for its images."""
     return gather_images(read_labels(table, table.parent, split=part), NoProgress(), Cancellation())[0].digest
 
 
 def write_verifier(folder: Path, images: str = "") -> None:
-    """The folder of a model that was trained on images of a digest; nobody opens its network."""
+    """The folder of a model with a training digest; its network is never opened."""
     facts = {"images": images} if images else {}
     content = {CONFIG: b"", WEIGHTS: b"", GRAPH: b"", TRAINING: json.dumps(facts).encode()}
     write_folder(folder, content)
