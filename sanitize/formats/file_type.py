@@ -10,6 +10,7 @@ Format = Literal["png", "jpeg", "tiff"]
 
 SUFFIXES: dict[Format, str] = {"png": "png", "jpeg": "jpg", "tiff": "tif"}
 """File name extensions of released images."""
+# Version 43 ("+") is BigTIFF.
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 

@@ -13,7 +13,7 @@ from struct import unpack_from
 _HEADER, _ENTRY = 128, 12
 # 15 is the most channels of a color space that the ICC defines (FCLR).
 _MOST_TAGS, _MOST_CHANNELS = 200, 15
-# SHA-256 of profiles that are distributed with systems and libraries: equal everywhere, they identify nobody.
+# SHA-256 of profiles that systems and libraries distribute: being common, they identify no site or person.
 _PUBLIC = frozenset(
     [
         "20b2861ed86bfc80a86a58866f800c2652418c2e492173c0d54f8cd85f22c971",  # sRGB IEC61966-2.1 of palettes

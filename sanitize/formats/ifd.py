@@ -78,6 +78,7 @@ def read_directory(data: Buffer, header: TiffHeader, pos: int) -> tuple[Director
         ``tiff-structure``, see `medsanitize.sanitize.formats.tiff_directory.read_directory_at`.
     """
     found, following = read_directory_at(data, pos, Dialect(header.order, "big" if header.big else "classic"))
+    # Sizes are checked before any value is copied.
     if any(field.size > _MOST_VALUE for field in found.fields.values()):
         raise Quarantined("tiff-structure")
     directory = {

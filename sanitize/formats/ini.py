@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from medsanitize.sanitize.quarantine import Quarantined
 
 _MOST_BYTES = 4 << 20
+# Bounded digits: longer numbers are implausible and could encode an identifier.
 WHOLE = re.compile(r"-?\d{1,10}")
 REAL = re.compile(r"-?\d{1,12}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
 Sections = dict[str, dict[str, str]]

@@ -77,6 +77,7 @@ def write_index(
     layers : sequence of (int, int, int)
         (offset, length, file) of every other record.
     """
+    # The two roots are filled in last, because they follow the records.
     out = bytearray(head + bytes(8))
 
     def record(body: bytes) -> int:

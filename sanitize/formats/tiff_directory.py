@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 MOST_ENTRIES: Final = 4096
+# Start Of Image and the first byte of another marker.
 _JPEG: Final = re.compile(rb"\xff\xd8\xff[\xc0-\xfe]")
 BYTE, ASCII, SHORT, LONG, RATIONAL, UNDEFINED, LONG8, IFD8 = 1, 2, 3, 4, 5, 7, 16, 18
 _ONE, _TWO, _FOUR, _EIGHT = (1, 2, 6, 7), (3, 8), (4, 9, 11, 13), (5, 10, 12, 16, 17, 18)
@@ -84,6 +85,7 @@ def read_directory_at(data: Buffer, start: int, dialect: Dialect) -> tuple[Direc
     end = after + link + (4 * count if ndpi else 0)
     if not 0 < count <= MOST_ENTRIES or end > len(data):
         raise Quarantined("tiff-structure", "structure")
+    # NDPI files exceed 4 GiB with 32-bit entries: the upper halves of values follow the directory.
     high = struct.unpack_from(f"<{count}I", data, after + link) if ndpi else (0,) * count
     fields: dict[int, Field] = {}
     for number in range(count):
@@ -144,6 +146,7 @@ class ValueRanges:
 
         starts, lengths = np.asarray(offsets, np.uint64), np.asarray(counts, np.uint64)
         starts, lengths = starts[lengths > 0], lengths[lengths > 0]
+        # Of all values that start before a strip ends, the furthest must end before the strip starts.
         before = np.searchsorted(self.starts, starts + lengths)
         return not bool((self.furthest[before] > starts).any())
 

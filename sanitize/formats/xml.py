@@ -23,8 +23,10 @@ def parse_xml(data: bytes) -> Element:
     Quarantined
         ``slide-xml`` if it is malformed, larger than 64 MiB, or has a document type declaration.
     """
+    # TIFF text ends with a NUL, which XML does not allow.
     data = data.rstrip(b"\0 \r\n\t")
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    # Searched as UTF-8: UTF-16 would hide a declaration from the pattern.
     plain = data.decode("utf-16", "replace").encode() if wide else data
     # Entities need a document type declaration; without it, neither expansion bombs nor external files.
     if len(data) > _MOST_BYTES or _DECLARATION.search(plain):

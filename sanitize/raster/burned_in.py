@@ -49,9 +49,8 @@ class PageCleaner:
     Parameters
     ----------
     policy : Policy
-    Separates identifying text from other text.
     cleaner : TextCleaner
-        What tells identifying text from other text.
+        Separates identifying text from other text.
     """
 
     def __init__(self, policy: Policy, cleaner: TextCleaner) -> None:
@@ -169,7 +168,6 @@ def page_views(samples: NDArray[Any]) -> list[NDArray[Any]]:
     """
     channels = samples.shape[2]
     if samples.dtype.kind in "iu" and samples.dtype.itemsize > 2:
-        # Samples of 32 bits and more are read as floating-point frames.
         samples = samples.astype(np.float64)
     if channels in (1, 3):
         return [samples[:, :, 0] if channels == 1 else samples]

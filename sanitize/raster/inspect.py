@@ -165,7 +165,7 @@ def _photoshop(block: bytes) -> Iterator[Said]:
 
 
 def _iptc(block: bytes) -> Iterator[Said]:
-    """Read the data sets of record 2 (IPTC-IIM 4.2), whatever surrounds them."""
+    """Read the data sets of record 2 (IPTC-IIM 4.2); bytes before them are skipped."""
     place = block.find(b"\x1c\x02")
     while place >= 0 and place + 5 <= len(block) and block[place : place + 1] == b"\x1c":
         length = int.from_bytes(block[place + 3 : place + 5], "big")

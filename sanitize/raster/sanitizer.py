@@ -63,7 +63,7 @@ def inspect_raster(data: Buffer) -> Inspection | None:
 class RasterSanitizer(Sanitizer[Buffer]):
     """Sanitizer of PNG, JPEG and TIFF files; see `Sanitizer`.
 
-    A file that is not mapped to a patient is a patient of its own.
+    Without a patient mapping, every file counts as a separate patient.
     """
 
     kind = "raster"

@@ -43,6 +43,7 @@ def effective_vr(tag: int, written: bytes) -> bytes | None:
     if allowed is None or written in allowed:
         return written
     if written in (b"UN", b""):
+        # NONE marks items and delimiters, which are no elements.
         return allowed[0] if allowed[0] != b"NONE" else None
     # A wrong VR of the same encoding is common. Text is read by the VR of the dictionary, so its rules apply.
     first = allowed[0]

@@ -17,6 +17,7 @@ def cell_dtype(geometry: Geometry, *, big: bool = False) -> str:
     size = geometry.bits_allocated
     if size not in _BITS:
         raise Quarantined("pixels-undecodable", "pixels")
+    # One-bit cells are unpacked to bytes and have no sign.
     kind = "f" if geometry.floating else "i" if geometry.signed and size > 1 else "u"
     return f"{'>' if big else '<'}{kind}{max(size // 8, 1)}"
 
@@ -51,6 +52,7 @@ def unpack_samples(raw: bytes, geometry: Geometry, *, big: bool) -> NDArray[Any]
     """
     rows, columns = geometry.rows, geometry.columns
     if geometry.bits_allocated == 1:
+        # The first pixel is the least significant bit (PS3.5 8.1.1).
         cells = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")
         if cells.size < rows * columns or geometry.samples != 1:
             raise Quarantined("pixels-undecodable", "pixels")
@@ -62,6 +64,7 @@ def unpack_samples(raw: bytes, geometry: Geometry, *, big: bool) -> NDArray[Any]
         raise Quarantined("pixels-undecodable", "pixels")
     cells = np.frombuffer(raw, kind, count)
     if geometry.planar == 1 and geometry.samples > 1 and not is_422(geometry):
+        # Callers always get samples last, whatever Planar Configuration is.
         return cells.reshape(geometry.samples, rows, columns).transpose(1, 2, 0)
     return cells.reshape(shape)
 
@@ -78,6 +81,7 @@ def pack_samples(cells: NDArray[Any], geometry: Geometry, *, big: bool) -> bytes
 def _shape(geometry: Geometry) -> tuple[int, ...]:
     if not is_422(geometry):
         return (geometry.rows, geometry.columns, *((geometry.samples,) if geometry.samples > 1 else ()))
+    # Pixels share chroma in pairs, so the number of columns must be even (PS3.3 C.7.6.3.1.2).
     if geometry.columns & 1 or geometry.bits_allocated != 8:
         raise Quarantined("pixels-undecodable", "pixels")
     return geometry.rows, geometry.columns // 2, 4

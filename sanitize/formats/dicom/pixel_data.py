@@ -350,6 +350,7 @@ def strip_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> byt
         return markers.strip_jpeg_metadata(frame)
     if codec == "jpeg2000":
         return jpeg2000.strip_jpeg2000_metadata(frame)
+    # RLE separates samples and their bytes into segments (PS3.5 G.2).
     if codec == "rle":
         segment = -(-geometry.rows * geometry.columns * min(geometry.bits_allocated, 8) // 8)
         return rle.clear_slack(frame, segment, geometry.samples * -(-geometry.bits_allocated // 8))

@@ -14,9 +14,11 @@ SINGLE_TEXT_VRS = frozenset([b"ST", b"LT", b"UT"])
 STRING_VRS = TEXT_VRS | frozenset(
     [b"AE", b"AS", b"CS", b"DA", b"DS", b"DT", b"IS", b"PN", b"TM", b"UI", b"UR"]
 )
+# Values that are opaque bytes here: they are never read as text or numbers.
 BULK_VRS = frozenset([b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"UN"])
 NUMBER_SIZES = {b"US": 2, b"SS": 2, b"UL": 4, b"SL": 4, b"FL": 4, b"FD": 8, b"UV": 8, b"SV": 8, b"AT": 4}
 
+# Largest length of one value in characters (PS3.5 table 6.2-1).
 SHORT_VALUE_LIMIT = {
     b"AE": 16,
     b"CS": 16,

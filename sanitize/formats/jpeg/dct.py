@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 _SEQUENTIAL = frozenset([0xC0, 0xC1])
 _RGB, _GREY = 2, 1
+# Values of each component by color model, as jpeglib numbers the models.
 _BLACK = {_GREY: (0,), _RGB: (0, 0, 0)}
 _BLACK_YCC = (0, 128, 128)
 _WHITE = (255,)
@@ -73,6 +74,7 @@ def blank_blocks(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
     """
     with _files(frame) as (source, target, written):
         old = _read(source)
+        # A blanked area must look black in MONOCHROME1 too.
         values = _WHITE if white and old.model == _GREY else _BLACK.get(old.model, _BLACK_YCC)
         wanted = _blanked(old, areas, values)
         _write(source, target, old, wanted)
@@ -98,6 +100,7 @@ def _blanked(old: _Blocks, areas: Sequence[Area], values: tuple[int, ...]) -> tu
     made = []
     for index, blocks in enumerate(old.components):
         blocks = blocks.copy()
+        # The DC coefficient is stored divided by its quantization step.
         step = int(old.tables[old.table_of[index], 0])
         vertical, horizontal = old.sampling[index]
         for area in areas:

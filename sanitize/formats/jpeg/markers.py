@@ -109,7 +109,7 @@ def _segments(frame: bytes) -> tuple[list[_Segment], int]:
 
 
 def _edits(frame: bytes, segments: list[_Segment]) -> dict[_Segment, bytes]:
-    """Return segment -> replacement, for the segments that do not stay unchanged."""
+    """Return segment -> replacement (empty: removed) for the segments that change."""
     header = _frame_header(frame, segments)
     edits: dict[_Segment, bytes] = {}
     kept: set[bytes] = set()

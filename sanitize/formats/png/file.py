@@ -123,9 +123,11 @@ def read_png(data: Buffer, most_bytes: int) -> Png:
         raise Quarantined("image-too-large", "pixels")
     _check_order(names)
     palette = _only(chunks, b"PLTE") if header.color == 3 else b""
+    # A palette is only kept for indexed images; elsewhere it is a suggestion that viewers ignore.
     if header.color == 3 and (len(palette) % 3 or not 3 <= len(palette) <= 3 * 2**header.depth):
         raise Quarantined("png-structure")
     rules = [_RULES.get(name, "X:png-chunk") for name in names if name not in _NEEDED | _NUMERIC]
+    # Signature, then 12 bytes of length, name and checksum per chunk; the rest follows IEND.
     if 8 + sum(12 + len(body) for _, body in chunks) < len(data):
         rules.append("X:after-image")
     stream, filtered, cut = _inflate(b"".join(body for name, body in chunks if name == b"IDAT"), size)

@@ -87,6 +87,7 @@ def encode_page(tiff: TiffImage, page: ImagePage, samples: NDArray[Any]) -> Imag
     # The decoder has converted YCbCr to RGB.
     if page.compression == JPEG and photometric == 6:
         photometric = 2
+    # Strips of about 64 KiB, so that viewers can read parts of a large page.
     rows_per_strip = max(1, min(page.rows, _STRIP_BYTES // max(1, page.row_bytes * page.planes)))
     made = replace(
         page,

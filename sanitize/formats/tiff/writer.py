@@ -127,6 +127,7 @@ def _place(
     segments: list[tuple[Piece, ...]], start: int
 ) -> tuple[dict[tuple[Piece, ...], int], list[Piece], int]:
     """Return the position of each distinct tile, in source order, the pieces, and where they end."""
+    # Source order keeps reading sequential and merges neighboring tiles into one run.
     distinct = sorted(dict.fromkeys(segment for segment in segments if segment), key=_order)
     placed: dict[tuple[Piece, ...], int] = {}
     pieces: list[Piece] = []
@@ -149,6 +150,7 @@ def _order(segment: tuple[Piece, ...]) -> tuple[int, int, int, bytes]:
     for piece in segment:
         if isinstance(piece, Copy):
             return 0, piece.file, piece.offset, b""
+    # New tiles follow the copied ones, ordered by content, so that the output is deterministic.
     return 1, 0, 0, b"".join(piece for piece in segment if isinstance(piece, bytes))
 
 
