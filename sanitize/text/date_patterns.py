@@ -1,4 +1,4 @@
-"""Calendar dates in a text, in the forms people and systems write them in."""
+"""Search for known calendar dates in a text, in the forms used by persons and systems."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from medsanitize.sanitize.text.folding import fold_letters
 Day = tuple[int, int, int]
 """Year, month, day of the month."""
 
+# In European languages, folded as by `fold_letters`: without accents.
 _MONTHS: Final = (
     "january jan januar janvier janv enero ene gennaio gen janeiro januari styczen stycznia leden ledna ocak",
     "february feb februar fevrier fevr fev febrero febbraio febr fevereiro februari luty lutego unor unora "
@@ -50,7 +51,13 @@ _YEAR_FIRST: Final = re.compile(rf"(?<!\d)(\d{{4}}){_GAP}{_NAME}{_GAP}(\d{{1,2}}
 
 
 def calendar_day(value: str) -> Day | None:
-    """Read a DA value or the head of a DT value; ``None`` when it is no full date."""
+    """Parse the date of a DA or DT value (PS3.5 section 6.2).
+
+    Returns
+    -------
+    Day or None
+        Year, month and day; None if the value is not a full date.
+    """
     digits = value.replace(".", "").replace("-", "")[:8]
     if len(digits) != 8 or not (digits.isascii() and digits.isdigit()):
         return None
@@ -59,11 +66,23 @@ def calendar_day(value: str) -> Day | None:
 
 
 def dates_in(text: str, known: frozenset[Day], words: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Yield the spans of ``text`` that may be read as one of the ``known`` days.
+    """Yield the spans of a text that may be one of the known days.
 
-    A form that can be read in several ways (01/02/2004, 04-01-19) counts when one of them is known. A
-    day and month count without a year where the month is a word. ``words`` are the squeezed words of
-    the text.
+    An ambiguous form (01/02/2004, 04-01-19) counts if one of its readings is known. If the month is a word,
+    day and month count without a year.
+
+    Parameters
+    ----------
+    text : str
+    known : frozenset of (int, int, int)
+        Year, month and day.
+    words : collection of str
+        Folded words of the text; month names are searched only if one of them is a month.
+
+    Yields
+    ------
+    tuple of (int, int)
+        Half-open span.
     """
     if not known or not _DIGIT.search(text):
         return
@@ -71,6 +90,7 @@ def dates_in(text: str, known: frozenset[Day], words: Collection[str]) -> Iterat
         if not known.isdisjoint(_run(found[1] or found[2])):
             yield found.span()
     for found in _PARTS.finditer(text):
+        # "T1 2 3 2004": a number after a letter belongs to the letter, not to a date with spaces.
         glued = text[max(0, found.start() - 1) : found.start()].isalpha() and found[2].isspace()
         if not glued and not known.isdisjoint(_readings(found[1], found[3], found[5])):
             yield found.span()
@@ -102,6 +122,7 @@ def _readings(first: str, second: str, third: str) -> Iterator[Day]:
 
 def _years(text: str) -> tuple[int, ...]:
     year = int(text)
+    # Two digits may be either century: patients are born in both.
     return (year,) if len(text) == 4 else (1900 + year, 2000 + year)
 
 

@@ -1,4 +1,4 @@
-"""Dates and times of day as people write them, in many languages: every element but durations."""
+"""Patterns for dates and times of day in many languages; durations are not matched."""
 
 # ruff: noqa: E501  (one pattern a line)
 
@@ -23,6 +23,7 @@ _SHORT = (
     "jan feb mar apr may jun jul aug sept sep oct nov dec jän mrz mär okt dez janv févr fév avr juil ene abr ago dic gen "
     "mag giu lug ott dez fev set out mrt mei maj kwi cze lip sie wrz paź lis gru sty lut"
 ).split()
+# Longest first: an alternation takes the first branch that matches.
 _LONG = "|".join(sorted(set(_MONTHS), key=lambda word: (-len(word), word)))
 _ANY = "|".join(sorted({*_MONTHS, *_SHORT}, key=lambda word: (-len(word), word)))
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
@@ -37,6 +38,7 @@ _NUMBER_WORD = (
     r"|due|tre|quattro|cinque|sei|sette|otto|nove|dieci|undici|dodici|tredici|quattordici|quindici|sedici|venti[a-zé]{0,7}|trenta|primo"
     r"|dois|três|quatro|sete|oito|dez|doze|treze|catorze|vinte|primeiro)"
 )
+# What follows a quantity, not a date: "12-05-50 mm".
 _UNIT = r"(?!\s?(?:mm|cm|ml|mg|kg|kv|kvp|ma|mas|ms|sec|s|t|hz|gy|%|°|x|f|fr|min)(?![^\W_]))"
 _CUE = (
     r"(?:dob|d\.o\.b|born|birth(?:date|day)?|bday|dated?|since|geb(?:oren)?|geb\.?datum|geburtsdatum|geburtstag|datum|am|vom"
@@ -44,6 +46,7 @@ _CUE = (
     r"|dnia|ur|urodzon[ya]|data\surodzenia|född|fodd|geboortedatum|gebdat|on)"
 )
 
+# HIPAA 164.514(b)(2)(i)(C): a year by itself may be kept.
 DATES: tuple[re.Pattern[str], ...] = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -86,4 +89,4 @@ DATES: tuple[re.Pattern[str], ...] = tuple(
         + _UNIT,
     )
 )
-"""Patterns whose group ``cut`` is a date, a part of one finer than the year, or a time of day."""
+"""Patterns; their group ``cut`` is a date, a part of a date finer than the year, or a time of day."""

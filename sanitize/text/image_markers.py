@@ -1,8 +1,7 @@
-"""Words that staff and machines write into images: positions, projections, settings, measures.
+"""Words that are commonly burned into images: positions, projections, settings, measurements.
 
-Some are names somewhere and most are in no dictionary, so that cleaning a sentence would cut them. A line of
-an image is no sentence: such a word says by itself how the image was made. Without accents, since
-machines write without them.
+Most are in no dictionary and some are names in some language, so text cleaning would cut them. In an image
+they describe its acquisition. The lists are without accents, which most devices do not write.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _MEASURES = """
 
 
 def is_image_marker(word: str) -> bool:
-    """Whether a word, in any case and with or without accents, is one that is written into images."""
+    """Return whether a word is an image marker, regardless of case and accents."""
     split = unicodedata.normalize("NFKD", word.casefold())
     return "".join(letter for letter in split if letter.isalnum()) in _marks()
 

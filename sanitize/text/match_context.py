@@ -1,4 +1,4 @@
-"""Whether a spelling found in a text stands there as the identifier, or by chance."""
+"""Distinction between an identifier in a text and the same characters by chance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SHORT: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class TextCut:
-    """A span of characters, half open, and the rule that found it."""
+    """A half-open span of characters to cut, and the rule that found it."""
 
     start: int
     end: int
@@ -50,14 +50,28 @@ class TextCut:
 
 
 def placed(text: str, form: IdentifierForm, places: list[int]) -> TextCut | None:
-    """The cut for a spelling whose characters stand at ``places``, if they stand as its shape demands.
+    """Return the cut for a spelling found in a text, if its surroundings fit the shape of the form.
 
-    * ``syllables`` count anywhere.
-    * A ``word`` has no letter beside it, unless it is a name of nine letters or more in one piece. One of a
-      single character, as 森 and 王, may have a form of address behind it.
-    * ``digits`` are whole runs: from five on beside letters too, from six on with separators among them.
-    * A ``code`` and a ``phrase`` have no letter or digit beside them, unless a code of twelve in one piece;
-      a ``login`` is in one piece too.
+    * ``syllables`` match anywhere.
+    * A ``word`` must not touch a letter, unless it is a name of nine or more letters without separators. A
+      single character, such as 森 or 王, may be followed by a form of address.
+    * ``digits`` must be whole runs: with five or more digits they may touch letters, with six or more they
+      may contain separators.
+    * A ``code`` or ``phrase`` must not touch a letter or digit, unless it is a code of twelve or more
+      characters without separators; a ``login`` must not contain separators.
+
+    Parameters
+    ----------
+    text : str
+    form : IdentifierForm
+        The form that was found.
+    places : list of int
+        Position in ``text`` of each character of ``form.key``.
+
+    Returns
+    -------
+    TextCut or None
+        None if the match is taken for chance.
     """
     start, end = places[0], places[-1] + 1
     if form.shape == "syllables":
@@ -77,7 +91,7 @@ def placed(text: str, form: IdentifierForm, places: list[int]) -> TextCut | None
 
 
 def _holds_together(text: str, form: IdentifierForm, places: list[int]) -> bool:
-    """Whether the separators inside a match may stand inside this word: ``as a`` is no Asa."""
+    """Return whether the separators inside a match fit the form: ``as a`` is not ``Asa``."""
     if places[-1] - places[0] < len(places):
         return True
     gaps = [place for place in range(1, len(places)) if places[place] - places[place - 1] > 1]
@@ -95,8 +109,10 @@ def _number(text: str, form: IdentifierForm, start: int, end: int) -> TextCut | 
     inner = text[start:end]
     if not inner.isdigit() and (size < _CROSSING or not _RUNS.fullmatch(inner)):
         return None
+    # Systems pad numbers with zeros, which the form does not have.
     while start and text[start - 1] == "0":
         start -= 1
+    # The country code was removed from the form; it is cut with the number.
     if form.rule == "known-phone":
         head = text[max(0, start - _HEAD) : start]
         abroad = _ABROAD.search(head)
@@ -106,8 +122,10 @@ def _number(text: str, form: IdentifierForm, start: int, end: int) -> TextCut | 
         return None
     if size < _BESIDE_LETTERS and (before.isalpha() or after.isalpha()):
         return None
+    # Three digits with a unit, or after a decimal point, are a measurement.
     if size <= _SHORT and (_UNIT.match(text, end) or before in (".", "x", "/")):
         return None
+    # Letters attached to a number are its prefix or suffix ("MRN12345").
     while start and text[start - 1].isalpha():
         start -= 1
     while end < len(text) and text[end].isalpha():

@@ -1,8 +1,7 @@
-"""Layer 3: names found by a language model, and what presidio's own recognisers find beside them.
+"""Third layer of text cleaning: a language model for names, and recognizers of presidio.
 
-Everything here is heavy and is imported when the first text needs it. Nothing is fetched and nothing is
-logged: a model that is not installed is an error, and recognisers that would look up internet suffixes
-are left out.
+Heavy dependencies are imported when the first text needs them. Nothing is downloaded or logged: a model that
+is not installed is an error, and recognizers that would look up internet suffixes are not used.
 """
 
 from __future__ import annotations
@@ -22,13 +21,22 @@ from medsanitize.errors import UsageError
 
 _LANGUAGE = "en"
 _NAMES = frozenset("PERSON LOCATION ORGANIZATION NRP FACILITY GPE LOC ORG FAC NORP PER".split())
+# The score of presidio's phone recognizer, the least certain one that is used.
 _LEAST_SCORE = 0.4
 _UNNEEDED = ("tagger", "parser", "attribute_ruler", "lemmatizer", "morphologizer", "senter")
 
 
 @dataclass(frozen=True, slots=True)
 class NamedEntity:
-    """A span that the model or a recogniser of presidio claims; ``named`` when it is a name."""
+    """A span found by the model or a recognizer.
+
+    Attributes
+    ----------
+    start, end : int
+        Half-open span.
+    named : bool
+        Whether it is a name, not a number.
+    """
 
     start: int
     end: int
@@ -36,12 +44,17 @@ class NamedEntity:
 
 
 def model_folder(model: str) -> Path | None:
-    """Where a model lies: the folder a policy names, or the data of an installed spaCy package.
+    """Locate a language model without importing it.
+
+    Parameters
+    ----------
+    model : str
+        A folder, recognized by its slash, or the name of an installed spaCy package.
 
     Returns
     -------
     Path or None
-        ``None`` when it is not there. Nothing is imported.
+        None if the model is not installed.
     """
     if "/" in model:
         folder = Path(model)
@@ -55,7 +68,7 @@ def model_folder(model: str) -> Path | None:
 
 
 def lacks_transformers(folder: Path) -> bool:
-    """Whether a folder holds a transformers model and the libraries that read one are not installed."""
+    """Return whether a folder contains a transformers model, but the libraries for it are not installed."""
     if (folder / "meta.json").is_file():
         return False
     needed = ("spacy_huggingface_pipelines", "transformers", "torch")
@@ -64,7 +77,8 @@ def lacks_transformers(folder: Path) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Presidio and spaCy log what they load and warn of what they find."""
+    """Suppress all logging and warnings."""
+    # Messages of presidio and spaCy may quote the text.
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -76,7 +90,7 @@ def _quiet() -> Iterator[None]:
 
 
 class EntityFinder:
-    """The model and presidio's recognisers, loaded when first asked.
+    """Language model and recognizers, loaded on first use.
 
     Parameters
     ----------
@@ -89,7 +103,13 @@ class EntityFinder:
         self._engine: Any = None
 
     def __call__(self, text: str) -> tuple[NamedEntity, ...]:
-        """Spans of names, places and organisations, and of numbers that presidio knows."""
+        """Find names, places, organizations and identification numbers.
+
+        Raises
+        ------
+        UsageError
+            The model is not installed.
+        """
         with _quiet():
             if self._engine is None:
                 self._engine = _load(self._model)
@@ -97,6 +117,7 @@ class EntityFinder:
         return tuple(
             NamedEntity(one.start, one.end, one.entity_type in _NAMES)
             for one in sorted(results, key=lambda one: (one.start, -one.end, one.entity_type))
+            # Includes durations, which are kept; dates are found by the second layer.
             if one.entity_type != "DATE_TIME"
         )
 
@@ -113,7 +134,7 @@ def _load(model: str) -> Any:
 
 
 def _is_of_torch(folder: Path) -> bool:
-    """Whether a model is one of transformers, or may hold one."""
+    """Return whether a model needs torch, or may need it."""
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -124,7 +145,8 @@ def _is_of_torch(folder: Path) -> bool:
 
 @contextmanager
 def _without_torch() -> Iterator[None]:
-    """Presidio and spaCy import torch wherever it is installed: as long again, and twice the memory."""
+    """Hide torch during an import, unless it is loaded already."""
+    # Presidio and spaCy import torch if it is installed, which doubles loading time and memory.
     modules: dict[str, Any] = sys.modules
     if "torch" in modules:
         yield
@@ -142,7 +164,7 @@ def _engine_of(folder: Path) -> Any:
 
     engine: Any = NlpEngineProvider(nlp_configuration=_configuration(folder)).create_engine()
     pipeline = engine.nlp[_LANGUAGE]
-    # a transformer-backed pipeline may feed on any of its parts; a plain one only on tok2vec
+    # In a spaCy pipeline, ner needs only tok2vec; without ner, any component may set the entities.
     if "ner" in pipeline.pipe_names:
         pipeline.disable_pipes(*(name for name in _UNNEEDED if name in pipeline.pipe_names))
     registry = RecognizerRegistry(supported_languages=[_LANGUAGE])
@@ -160,12 +182,13 @@ def _engine_of(folder: Path) -> Any:
 
 
 def _configuration(folder: Path) -> dict[str, Any]:
-    """What presidio is told of a model: a folder with a spaCy ``meta.json``, or one of transformers."""
+    """Return presidio's configuration for a spaCy model (with ``meta.json``) or a transformers model."""
     if (folder / "meta.json").is_file():
         return {
             "nlp_engine_name": "spacy",
             "models": [{"lang_code": _LANGUAGE, "model_name": str(folder)}],
         }
+    # Presidio tokenizes with a spaCy model even if the entities come from transformers.
     names = {"spacy": str(model_folder("en_core_web_sm") or ""), "transformers": str(folder)}
     return {
         "nlp_engine_name": "transformers",
@@ -174,14 +197,14 @@ def _configuration(folder: Path) -> dict[str, Any]:
 
 
 class _NoContext:
-    """Scores stay as they are: raising them by neighbours needs more of the model than is used."""
+    """Context enhancer that keeps all scores; presidio's own needs lemmas, which are not computed."""
 
     def enhance_using_context(self, *, raw_results: list[Any], **_: Any) -> list[Any]:
         return raw_results
 
 
 def _recognisers() -> list[Any]:
-    """Presidio's recognisers that check a number by its digits, and that of phone numbers."""
+    """Return presidio's recognizers for phone numbers and for numbers with a check digit or fixed form."""
     from presidio_analyzer import predefined_recognizers as own
 
     wanted = (
@@ -191,5 +214,6 @@ def _recognisers() -> list[Any]:
         "FiPersonalIdentityCodeRecognizer SgFinRecognizer InPanRecognizer InAadhaarRecognizer "
         "UsSsnRecognizer MedicalLicenseRecognizer"
     ).split()
+    # Not every version of presidio has all of them.
     made = [getattr(own, name)(supported_language=_LANGUAGE) for name in wanted if hasattr(own, name)]
     return [*made, own.PhoneRecognizer(supported_language=_LANGUAGE)]

@@ -1,4 +1,4 @@
-"""Words that a name, an institution or an address may contain and that say nothing by themselves."""
+"""Words of names, institutions and addresses that do not identify by themselves."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ PARTICLES: Final = frozenset(
     "van von der den dem des del della delle dello degli dos das dal dalla los las les the and und ten "
     "ter zur zum vom vander vanden bin ibn ben abu mrs miss mister herr frau prof jun sen iii esq phd".split()
 )
-"""Parts of names and titles that texts use as ordinary words; of three letters and more."""
+"""Parts of names and titles that are also ordinary words, of three letters and more."""
 
 NOT_NAMES: Final = frozenset(
     "anonymous anonymized anonymised anonym unknown unbekannt inconnu none null test tester patient "
     "doctor physician operator technologist technician user admin administrator service name phantom "
     "research unspecified withheld removed".split()
 )
-"""What systems write where a name is missing."""
+"""Placeholders that systems write if a name is missing."""
 
 INSTITUTION_WORDS: Final = frozenset(
     "hospital hospitals hosp clinic clinics klinik kliniken klinikum poliklinik universitatsklinikum "
@@ -32,7 +32,7 @@ INSTITUTION_WORDS: Final = frozenset(
     "associates group partners system systems laboratory labor company corporation limited gmbh north "
     "south east west central the and for und der des del della".split()
 )
-"""Kinds of institutions and what commonly stands beside them."""
+"""Kinds of institutions and words that are often part of their names."""
 
 STREET_WORDS: Final = frozenset(
     "street streets st str road rd avenue ave av lane ln boulevard blvd court ct square sq highway hwy "
@@ -44,4 +44,4 @@ STREET_WORDS: Final = frozenset(
     "west upper lower saint san santa sankt new port lake mount fort the der des del und bei am im an de "
     "la le".split()
 )
-"""Kinds of streets and places and what commonly stands beside them."""
+"""Kinds of streets and places and words that are often part of their names."""

@@ -1,4 +1,4 @@
-"""One text read word by word: what each word is, how it is written and what stands around it."""
+"""Tokenization of a text into words with their kind and capitalization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,18 @@ _CLINICAL = (WordKind.SAFE, WordKind.NAMED)
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of a text: its half-open span, what it is, and how it is written."""
+    """One word of a text.
+
+    Attributes
+    ----------
+    start, end : int
+        Half-open span in the text.
+    text : str
+        The word as written.
+    folded : str
+        The word as `medsanitize.policies.tables.vocabulary.fold` returns it.
+    kind : WordKind
+    """
 
     start: int
     end: int
@@ -26,22 +37,33 @@ class Word:
 
     @property
     def titled(self) -> bool:
-        """Whether it begins like a name: a capital, then small letters."""
+        """Whether the word is a capital followed by small letters."""
         return len(self.text) > 1 and self.text[0].isupper() and self.text[1:].lower() == self.text[1:]
 
     @property
     def small(self) -> bool:
-        """Whether it is all in small letters."""
+        """Whether all letters are small."""
         return self.text == self.text.lower()
 
 
 @dataclass(slots=True)
 class TokenizedText:
-    """A text under reading.
+    """A tokenized text and the decisions on its words so far.
 
-    ``capitals``, ``titles`` and ``small`` say how its words are written: nearly all in capitals, every longer
-    one beginning with one, none with any. ``cut`` maps the number of a word to the rule that takes it out.
-    ``open`` are words that stay unless the language model says they are a name.
+    Attributes
+    ----------
+    text : str
+    words : list of Word
+    capitals : bool
+        Nearly all words are in capitals.
+    titles : bool
+        Every longer word begins with a capital.
+    small : bool
+        No word contains a capital.
+    cut : dict of int to str
+        Index of each word to cut, and the rule.
+    open : set of int
+        Indices of words that are kept unless the language model takes them for a name.
     """
 
     text: str
@@ -53,22 +75,33 @@ class TokenizedText:
     open: set[int] = field(default_factory=set)
 
     def gap(self, left: int) -> str:
-        """What stands between a word and the next."""
+        """Return the characters between a word and the next."""
         return self.text[self.words[left].end : self.words[left + 1].start]
 
     def stays(self, place: int) -> bool:
-        """Whether there is a word at ``place`` that is ordinary and stays."""
+        """Return whether the word at index ``place`` exists, is ordinary and is not cut."""
         if not 0 <= place < len(self.words) or place in self.cut:
             return False
         return self.words[place].kind in (*_CLINICAL, WordKind.NUMBER, WordKind.TERM)
 
 
 def tokenize(text: str) -> TokenizedText:
-    """Split a text into words and say what each is."""
+    """Split a text into words and determine their kinds.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    TokenizedText
+        Nothing is cut or open yet.
+    """
     words = [
         Word(start, start + len(word), word, fold(word), word_kind(word)) for start, word in _split(text)
     ]
     letters = [word.text for word in words if word.text.isalpha() and len(word.text) > 1]
+    # Units and sequence names ("mm", "T2w") are mixed case even in texts in capitals.
     small = sum(any(char.islower() for char in word) for word in letters)
     titles = all(not word.small for word in words if len(word.text) > 3 and word.text.isalpha())
     capitals = bool(letters) and small * 4 <= len(letters)
@@ -76,8 +109,9 @@ def tokenize(text: str) -> TokenizedText:
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
-    """Words and where they start. A question mark inside one stands for a letter that some system lost."""
+    """Yield the start of each word and the word."""
     for run in _RUN.finditer(text):
+        # A question mark inside a word often replaces a letter that a system could not encode ("M?ller").
         parts = [(run.start() + part.start(), part[0]) for part in _WORD.finditer(run[0])]
         if len(parts) > 1 and any(word_kind(part) not in _CLINICAL or len(part) == 1 for _, part in parts):
             yield run.start(), run[0]
