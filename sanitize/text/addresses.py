@@ -1,4 +1,4 @@
-"""Postal addresses: streets with house numbers, post boxes and postcodes with their towns."""
+"""Patterns for postal addresses: streets with house numbers, post boxes, postcodes with their towns."""
 
 # ruff: noqa: E501  (one pattern a line)
 
@@ -15,6 +15,7 @@ _TOWN = (
     rf"(?:\s{{0,2}},?\s{{1,2}}{_JOIN}{{0,2}}{_NAME}(?:[\s-]{{1,2}}{_JOIN}{{0,2}}{_NAME}){{0,3}})?"
     rf"(?:,?\s{{1,2}}[A-Z]{{2}}(?![\w]))?(?:,?\s{{1,2}}\d{{4,5}}(?:-\d{{4}})?(?!\d))?"
 )
+# Followed by a unit, a number is a quantity and not a house number.
 _AFTER = r"(?!\s?(?:mm|cm|ml|mg|f|fr|french|min|sec|ms|kv|views?|slices?)(?![^\W_]))"
 _EN_LONG = (
     "street|avenue|road|drive|lane|court|boulevard|terrace|crescent|highway|parkway|square|close|trail|gardens|"
@@ -28,6 +29,7 @@ _ENDINGS = (
     "STRASSE|STRAßE|WEG|PLATZ|ALLEE|GASSE|STRAAT|LAAN|PLEIN|GRACHT|GATAN|VÄGEN|GADE|VEJ"
 )
 
+# Case-sensitive, unlike the other patterns: the capital of a name is what makes an address recognizable.
 ADDRESSES: tuple[re.Pattern[str], ...] = tuple(
     re.compile(pattern)
     for pattern in (
@@ -61,4 +63,4 @@ ADDRESSES: tuple[re.Pattern[str], ...] = tuple(
         r"(?<![\w])[A-Z]{2}\s\d{5}(?:-\d{4})?(?!\d)",
     )
 )
-"""Whole matches are cut."""
+"""Patterns; the whole match is cut."""

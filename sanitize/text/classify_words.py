@@ -282,7 +282,7 @@ def _doubtful(reading: TokenizedText, place: int) -> None:
     verb = word.folded in cues()["given verb"] and (word.small or reading.capitals)
     if pair or (verb and after):
         return
-    # "Young reports pain": at the beginning of a sentence the capital does not tell a name from a word.
+    # "Young reports pain": at the beginning of a sentence a capital does not distinguish a name from a word.
     starts = place == 0 or reading.text[: word.start].rstrip().endswith((".", ":", "!", "?", ";"))
     if starts and after and reading.words[place + 1].folded in cues()["person verb"]:
         reading.cut[place] = "doubtful-word"

@@ -38,7 +38,7 @@ _NUMBER_WORD = (
     r"|due|tre|quattro|cinque|sei|sette|otto|nove|dieci|undici|dodici|tredici|quattordici|quindici|sedici|venti[a-zé]{0,7}|trenta|primo"
     r"|dois|três|quatro|sete|oito|dez|doze|treze|catorze|vinte|primeiro)"
 )
-# What follows a quantity, not a date: "12-05-50 mm".
+# Followed by a unit, numbers are a quantity and not a date.
 _UNIT = r"(?!\s?(?:mm|cm|ml|mg|kg|kv|kvp|ma|mas|ms|sec|s|t|hz|gy|%|°|x|f|fr|min)(?![^\W_]))"
 _CUE = (
     r"(?:dob|d\.o\.b|born|birth(?:date|day)?|bday|dated?|since|geb(?:oren)?|geb\.?datum|geburtsdatum|geburtstag|datum|am|vom"

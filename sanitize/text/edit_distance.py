@@ -1,7 +1,8 @@
-"""Is a word one of these words, but for a slip of the pen?
+"""Search for words with typos.
 
-An index of deletions: a word and its slip share a string that both give by leaving out at most as many
-letters as there are slips, so that a look-up costs the same for ten known words and for ten thousand.
+The index maps each known word and its strings with deleted letters to the word (symmetric deletion). A word
+and its typo have at least one such string in common, so the cost of a search hardly depends on the number of
+known words.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 SHORTEST: Final = 5
 _LONG: Final = 9
+# Two deletions of a long word give too many strings: only its beginning is indexed.
 _PREFIX: Final = 7
 _LONGEST: Final = 40
 _REMEMBERED: Final = 20_000
@@ -21,9 +23,16 @@ _DOUBLED: Final = re.compile(r"(.)\1+")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TypoIndex:
-    """Words to recognise by distance 1 (from 5 letters on) or 2 (from 9 on), transpositions among them.
+    """Index of words to find with one typo (from 5 letters) or two (from 9), including transpositions.
 
-    ``words`` maps each to what ``find`` answers; ``fine`` remembers words that are no slip.
+    Attributes
+    ----------
+    words : dict of str to str
+        Each known word and the result of `find` for it.
+    index : dict of str to tuple of str
+        Known words by their strings with deletions; built on first use.
+    slipped, fine
+        Caches of words that are a typo, with the result, and of words that are not.
     """
 
     words: dict[str, str]
@@ -35,7 +44,18 @@ class TypoIndex:
         return "Misspelt(...)"
 
     def find(self, word: str) -> str:
-        """What the words say for ``word`` (squeezed) or the word it is a slip of; empty when for none."""
+        """Return the result for a word or for the known word that it is a typo of.
+
+        Parameters
+        ----------
+        word : str
+            As `medsanitize.sanitize.text.folding.fold_letters` returns it.
+
+        Returns
+        -------
+        str
+            Empty if the word is none of the known words.
+        """
         if word in self.fine:
             return ""
         said = self.slipped.get(word)
@@ -48,7 +68,8 @@ class TypoIndex:
         return said
 
     def pass_over(self, word: str) -> None:
-        """Remember that ``word`` is no slip."""
+        """Remember that a word is not a typo."""
+        # Bounded: the words come from texts of any length.
         if len(self.fine) >= _REMEMBERED:
             self.fine.clear()
         self.fine.add(word)
@@ -57,10 +78,12 @@ class TypoIndex:
         if not self.index:
             self._build()
         asked = {word[:_PREFIX], word, *_fewer(word, 1), *_fewer(word[:_PREFIX], 2)}
+        # Sorted, so that of two candidates always the same wins.
         candidates = sorted({known for part in asked for known in self.index.get(part, ())})
         return next((self.words[known] for known in candidates if _is_slip(word, known)), "")
 
     def _build(self) -> None:
+        # The empty entry marks an index without words as built.
         index: dict[str, list[str]] = {"": []}
         for word in self.words:
             long = len(word) >= _LONG
@@ -71,18 +94,20 @@ class TypoIndex:
 
 
 def build_typo_index(words: Iterable[tuple[str, str]]) -> TypoIndex:
-    """Make the index out of (word, what to answer); it is filled when first asked."""
+    """Create an index of (word, result) pairs; it is filled on first use."""
+    # One letter below the limit: with a doubled letter, such a word is long enough to be searched.
     return TypoIndex({word: said for word, said in words if len(word) >= SHORTEST - 1})
 
 
 def _is_slip(word: str, known: str) -> bool:
+    # A doubled letter is accepted even if the word is too short for other typos.
     if _DOUBLED.sub(r"\1", word) == _DOUBLED.sub(r"\1", known):
         return True
     return edit_distance(word, known, deletion_keys(known)) <= deletion_keys(known)
 
 
 def deletion_keys(word: str) -> int:
-    """How many slips a word of this length may have."""
+    """Return the number of typos that a word of this length may have."""
     return 2 if len(word) >= _LONG else 1 if len(word) >= SHORTEST else 0
 
 
@@ -94,7 +119,14 @@ def _fewer(word: str, depth: int) -> Iterator[str]:
 
 
 def edit_distance(one: str, other: str, most: int) -> int:
-    """Edits between two words, a transposition being one (optimal string alignment); above ``most``, any."""
+    """Return the edit distance of two words, with transpositions (optimal string alignment).
+
+    Parameters
+    ----------
+    one, other : str
+    most : int
+        Greatest distance of interest: beyond it, the result is only known to be greater.
+    """
     if abs(len(one) - len(other)) > most:
         return most + 1
     before: list[int] = []

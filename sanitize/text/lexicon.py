@@ -1,4 +1,4 @@
-"""What a single word is: ordinary, a name too, an eponym, a token of technique, or unknown."""
+"""Classification of single words: ordinary, also a name, eponym, technical token or unknown."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ _SHORT = 2
 class WordKind(Enum):
     """Kinds of words.
 
-    ``SAFE`` ordinary or clinical and nobody's name. ``NAMED`` the same, but somebody is called so (Hand):
-    it goes after a title. ``DOUBTFUL`` an ordinary word and a frequent name (Young, Koch): it stays only in
-    a phrase. ``EPONYM`` the name in a disease or technique. ``INSTITUTION`` a kind of institution. ``NUMBER``
-    digits. ``TERM`` letters and few digits. ``UNKNOWN`` in no list.
+    * ``SAFE``: ordinary or clinical, not a name.
+    * ``NAMED``: ordinary or clinical, and in a list of names (Hand); cut only where a name is expected.
+    * ``DOUBTFUL``: an ordinary word and a frequent name (Young, Koch); kept only in a phrase.
+    * ``EPONYM``: the name in the term for a disease or technique.
+    * ``INSTITUTION``: a kind of institution.
+    * ``NUMBER``: digits.
+    * ``TERM``: letters and few digits.
+    * ``UNKNOWN``: in no list.
     """
 
     SAFE = 0
@@ -38,7 +42,8 @@ class WordKind(Enum):
 
 @lru_cache(maxsize=65536)
 def word_kind(word: str) -> WordKind:
-    """The kind of one word (a run of letters and digits)."""
+    """Return the kind of one word, a run of letters and digits."""
+    # The order is that of precedence: a word may be in several lists.
     if word.isascii() and word.isdigit():
         return WordKind.NUMBER
     if len(word) > _LONGEST:
@@ -58,6 +63,7 @@ def word_kind(word: str) -> WordKind:
         return WordKind.EPONYM
     if folded in vocabulary.doubtful_words():
         return WordKind.DOUBTFUL
+    # Outside the Latin script, a single character may be a whole name.
     if len(word) == 1:
         return (
             WordKind.SAFE
@@ -77,12 +83,13 @@ def _ordinary() -> tuple[frozenset[str] | vocabulary.WordBlock, ...]:
 
 
 def is_word(folded: str) -> bool:
-    """Whether a folded word may be a part of others: in a list, whatever else it is."""
+    """Return whether a folded word is in a list of ordinary words, and so may be part of a term."""
     return folded in vocabulary.words() or folded in vocabulary.plain_words()
 
 
 def _is_term(word: str) -> bool:
-    """Letters and few digits, as in ``T2w``, ``Br40d3`` or ``L4L5``; an identifier has more of them."""
+    """Return whether a word is a technical token such as ``T2w``, ``Br40d3`` or ``L4L5``."""
+    # Identifiers have more digits.
     if _LEVELS.fullmatch(word):
         return True
     parts = _PART.findall(word)

@@ -1,4 +1,4 @@
-"""Numbers that say something clinical or technical: with a unit, after a technical word, in a known notation."""
+"""Recognition of clinical and technical numbers: with a unit, after a technical word, in a known notation."""
 
 # ruff: noqa: E501  (one pattern a line)
 
@@ -22,6 +22,7 @@ _UNITS = (
     "leads?|ports?|stents?|vessels?|lesions?|nodules?|metastases|nodes|fragments?|pieces|passes|doses?|fractions?|cycles?|fx|times|mal|fois|veces|volte|vezes|keer|razy|gånger|"
     "fold|x|st|nd|rd|th|d|dim|p|w|n|z|r|l|joules?|j|ev|ohm|mets?|steps?|beats?|pts?|points?|cores?|biopsies|samples|weeks|g/kg|kg/m2|kg/m²|mm/s|cm/s|m/s|mt/m|t/m/s"
 ).split("|")
+# Longest first: an alternation takes the first branch that matches.
 _UNIT = "|".join(re.escape(unit) for unit in sorted(set(_UNITS), key=lambda unit: (-len(unit), unit)))
 _NUMBER = r"\d{1,5}(?:[.,]\d{1,4})?"
 _TECHNICAL = (
@@ -56,11 +57,12 @@ _PATTERNS = tuple(
         r"(?<![^\W_])\d[a-d](?![^\W_])",
     )
 )
+# Quantities have no leading zeros; record numbers and phone numbers do.
 _LEADING_ZERO = re.compile(r"(?<![\d.,])0\d{2,}")
 
 
 def find_quantities(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of ``text`` whose numbers are quantities, notations or counts, by the words around them."""
+    """Yield the half-open spans of a text whose numbers are quantities, notations or counts."""
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):
             if not _LEADING_ZERO.search(match[0]):

@@ -1,7 +1,7 @@
-"""Words no list can hold all of: of Greek and Latin parts, compounds, or made by an ordinary ending.
+"""Recognition of clinical words that no list can contain in full: derivations and compounds.
 
-A word counts when it is made of nothing else. Surnames that end like a disease (Politis, Thoma) are not,
-because what is before their ending is no such part.
+A word counts if it consists entirely of Greek and Latin parts or of clinical words, or has an ordinary
+ending. Surnames that end like a disease (Politis, Thoma) do not count, as the rest of them is no such part.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _LINKS = ("", "s", "n", "en", "es", "er", "e")
 
 @lru_cache(maxsize=65536)
 def is_clinical(word: str) -> bool:
-    """Whether a folded word is made of clinical parts, or is a compound of clinical words."""
+    """Return whether a folded word consists of clinical parts or is a compound of clinical words."""
     if not _SHORTEST <= len(word) <= _LONGEST:
         return False
     plain = _plain(word)
+    # Names are excluded first: the parts of some of them are clinical.
     if plain in _names():
         return False
     if len(word) < _SHORTEST_COMPOUND:
@@ -62,7 +63,8 @@ def _parts() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _is_classical(word: str) -> bool:
-    """Stems, one of them of four letters or more, then an ending: a walk over the places stems may end at."""
+    """Return whether a word consists of stems, at least one of four letters or more, and an ending."""
+    # Each state is visited once: plain backtracking may take exponential time.
     stems, endings = _parts()
     reached, seen = [(0, False)], {(0, False)}
     while reached:
@@ -78,7 +80,7 @@ def _is_classical(word: str) -> bool:
 
 
 def _is_compound(word: str) -> bool:
-    """Two or three clinical words run together, as German, Dutch and Swedish do, with a letter between."""
+    """Return whether a word is a compound of two or three clinical words (German, Dutch, Swedish)."""
     heads = vocabulary.compounding()
     reached, seen = [(0, 0)], {(0, 0)}
     while reached:

@@ -282,7 +282,7 @@ def _form(
         keys = [fold_letters(word, wide=wide) for word in words]
         key = "".join(keys)
         if not plain and any(map(is_syllabic, key)):
-            # A single character is a word of its own: it needs a boundary, unlike longer names.
+            # A single character also occurs inside other words: unlike longer names, it needs a boundary.
             if len(key) > 1:
                 yield IdentifierForm(key, rule, "syllables")
             elif rule == "known-name":

@@ -1,7 +1,8 @@
-"""Known identifiers in a text that OCR read: look-alike characters, lost spaces, a few wrong letters.
+"""Search for known identifiers in OCR text: look-alike characters, lost spaces, a few wrong letters.
 
-Text and known values are reduced to skeletons in which characters that look alike are one. A known value
-is then looked for with as many errors as its length allows; a piece of it must be there without any.
+Text and known values are reduced to skeletons in which look-alike characters are equal. A known value is then
+searched with a number of errors that depends on its length. Of its pieces, one more than errors, at least one
+must occur without an error; this filter makes the search fast.
 """
 
 from __future__ import annotations
@@ -38,13 +39,27 @@ _LEAST_CODE: Final = 5
 _ANYWHERE: Final = 7
 _LEFT_OVER: Final = 1
 _SHORTEST: Final = 3
+# OCR returns lines: the limit only bounds the time of the search.
 _LONGEST_TEXT: Final = 4096
-"""OCR gives lines; of a longer text only the beginning is read with errors."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Skeleton:
-    """A known value reduced; ``pieces`` are what ``errors`` errors cannot all hit."""
+    """A known value in reduced form.
+
+    Attributes
+    ----------
+    key : str
+        The reduced value.
+    errors : int
+        Greatest number of edits.
+    pieces : tuple of str
+        ``errors + 1`` parts of ``key``: at least one of them is free of errors.
+    number : bool
+        Whether the value is a number or code, not a word.
+    rule : str
+        Rule of the cut.
+    """
 
     key: str
     errors: int
@@ -57,7 +72,7 @@ class Skeleton:
 
 
 def build_skeletons(forms: Iterable[IdentifierForm]) -> tuple[Skeleton, ...]:
-    """Reduce the forms that are long enough to be recognised with errors."""
+    """Reduce the forms that are long enough to be recognized in OCR text."""
     made: dict[tuple[str, bool], Skeleton] = {}
     for form in forms:
         number = form.shape in ("digits", "code")
@@ -69,7 +84,20 @@ def build_skeletons(forms: Iterable[IdentifierForm]) -> tuple[Skeleton, ...]:
 
 
 def find_ocr_variants(text: str, known: tuple[Skeleton, ...], dates: frozenset[Day]) -> Iterator[TextCut]:
-    """Yield what in a line of OCR may be one of the known values."""
+    """Yield the parts of a line of OCR text that may be known values.
+
+    Parameters
+    ----------
+    text : str
+    known : tuple of Skeleton
+    dates : frozenset of (int, int, int)
+        Known dates: year, month and day.
+
+    Yields
+    ------
+    TextCut
+        In no order; cuts may overlap.
+    """
     text = text[:_LONGEST_TEXT]
     words = [found.span() for found in _WORD.finditer(text)]
     reduced, starts, ends = _reduced(text)
@@ -86,6 +114,7 @@ def find_ocr_variants(text: str, known: tuple[Skeleton, ...], dates: frozenset[D
 
 
 def _errors(size: int, number: bool) -> int:
+    # Fewer for numbers: any digit may follow another, so that wrong ones match by chance more often.
     if number:
         return 0 if size < 6 else 1 if size < 9 else 2
     return 0 if size < 5 else 1 if size < 9 else 2 if size < 13 else 3
@@ -97,11 +126,12 @@ def _pieces(key: str, errors: int) -> tuple[str, ...]:
 
 
 def _reduced(text: str) -> tuple[str, list[int], list[int]]:
-    """The skeleton of a text, and for each of its characters where that began and ended in the text."""
+    """Return the skeleton of a text and, per character of it, start and end in the text."""
     made: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     for place, char in enumerate(text):
+        # A sign such as "|" is a misread letter only if it touches a letter or digit.
         lone = not char.isalnum() and not (
             text[place - 1 : place].isalnum() or text[place + 1 : place + 2].isalnum()
         )
@@ -119,7 +149,7 @@ def _reduced(text: str) -> tuple[str, list[int], list[int]]:
 
 
 def _approximate(key: str, text: str, errors: int) -> Iterator[tuple[int, int, int]]:
-    """Places where ``key`` occurs with at most ``errors`` edits (Sellers), the best of each neighbourhood."""
+    """Yield start, end and edits of the best matches of ``key``, with at most ``errors`` edits (Sellers)."""
     if not errors:
         start = text.find(key)
         while start >= 0:
@@ -153,12 +183,13 @@ def _approximate(key: str, text: str, errors: int) -> Iterator[tuple[int, int, i
 def _accepted(
     text: str, words: list[tuple[int, int]], one: Skeleton, span: tuple[int, int], errors: int
 ) -> TextCut | None:
-    """The cut for a value found with errors, unless what stands there is an ordinary word."""
+    """Return the cut for a match, None if it is an ordinary word or only part of one."""
     start, end = span
     begins = not text[start - 1 : start].isalnum()
     stops = not text[end : end + 1].isalnum()
     if one.number:
         digits = sum(map(str.isdigit, text[start:end]))
+        # OCR loses spaces: a long number may have lost one of its boundaries.
         good = (begins and stops) or (len(one.key) >= _ANYWHERE and (begins or stops))
         return TextCut(start, end, one.rule) if good and 2 * digits >= len(one.key) else None
     if begins and stops and not errors:

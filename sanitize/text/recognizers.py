@@ -1,7 +1,7 @@
-"""Layer 2: what identifies by its shape or by the word before it, in the writing of many languages.
+"""Second layer of text cleaning: patterns of identifiers by their form or by the word before them.
 
-Each recogniser is a regular expression in linear time; the group ``cut``, where there is one, is what goes,
-so that the label in front of it ("MRN", "Tel.") stays. Classes follow 45 CFR 164.514(b)(2), (A) to (R).
+Each recognizer is a regular expression that runs in linear time. If it has a group ``cut``, only that group is
+cut, so that a label before it ("MRN", "Tel.") is kept. The classes follow 45 CFR 164.514(b)(2)(i)(A) to (R).
 """
 
 # ruff: noqa: E501  (one pattern a line)
@@ -21,7 +21,7 @@ from medsanitize.sanitize.text.lexicon import WordKind, word_kind
 
 @dataclass(frozen=True, slots=True)
 class PatternMatch:
-    """What a recogniser claims: the half-open span that goes, and its rule id."""
+    """A match of a recognizer: the half-open span to cut, and its rule."""
 
     start: int
     end: int
@@ -32,6 +32,7 @@ _PREFIX = re.compile(r"(?<![^\W_])((?:MRN|PID|ID|Nr|No)[.:\s]{1,3})?(?<![^\W_])(
 _SUFFIX = re.compile(r"[-/][A-Z]{1,2}(?![^\W_])")
 _LONGEST_PREFIX = 10
 _BEHIND_POSTCODE = re.compile(r"(?<=\d{4}),\s+")
+# HIPAA 164.514(b)(2)(i)(C): ages over 89 identify; 90 may be written only as a category.
 _OLD_AGE = (
     # 92 yo, 93-year-old, 91 jährig, 95 ans, 90F
     r"(?<![\d.,/])(?P<cut>(?:9\d|1[0-4]\d))[\W_]{0,3}(?:y(?![a-z])|y[/.]?o(?![a-z])|y(?:ea)?rs?(?![a-z])|[fmw](?![^\W_])"
@@ -90,6 +91,7 @@ _SPELLED = r"(?<![^\W_])(?P<cut>[^\W\d_](?:[\W_]++[^\W\d_](?![^\W_])){3,})"
 _TOP_LEVEL = "com|org|net|edu|gov|mil|info|biz|health|hospital|clinic|med|care|io|eu|de|fr|uk|ch|pl|nl|se|es|pt|be|br|ca|au|jp"
 _FILES = "dcm|jpe?g|png|tiff?|bmp|gif|pdf|docx?|xlsx?|pptx?|txt|csv|zip|rar|nii|nrrd|mpe?g|avi|mp4|wav|exe|ini|xml|html?|hl7|log"
 
+# Group names must be unique within a pattern, hence cut2 to cut5. No flag: capitals distinguish the form.
 _TABLE: tuple[tuple[str, str, int], ...] = (
     ("email", r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,6}", 0),
     ("email", r"(?<![^\W_])\w{1,40}(?:\.\w{1,40}){0,4}\s?[(\[]at[)\]]\s?\w{1,60}(?:\.\w{1,60}){0,4}", re.I),
@@ -114,6 +116,7 @@ _TABLE: tuple[tuple[str, str, int], ...] = (
 )  # fmt: skip
 
 
+# Compiled on first use: most commands clean no text.
 @cache
 def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
     rows = [(rule, re.compile(pattern, flags)) for rule, pattern, flags in _TABLE]
@@ -123,7 +126,7 @@ def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def find_patterns(text: str) -> Iterator[PatternMatch]:
-    r"""Everything in ``text`` that a recogniser claims, in no order; spans may overlap."""
+    """Yield the matches of all recognizers in a text, in no order; spans may overlap."""
     for rule, pattern in _compiled():
         for match in pattern.finditer(text):
             span = _span(rule, match)
@@ -134,11 +137,24 @@ def find_patterns(text: str) -> Iterator[PatternMatch]:
 
 
 def extend_to_words(text: str, span: PatternMatch) -> PatternMatch:
-    """The number with the letters that belong to it: ``A-20391187``, ``12.345.678-Z``, ``MRN AB 12 34``."""
+    """Extend a number by the letters that belong to it.
+
+    Parameters
+    ----------
+    text : str
+    span : PatternMatch
+        The number.
+
+    Returns
+    -------
+    PatternMatch
+        The span of, for example, ``A-20391187``, ``12.345.678-Z`` or ``AB 12 34`` in ``MRN AB 12 34``.
+    """
     start, end = span.start, span.end
     before = _PREFIX.search(text, max(0, start - _LONGEST_PREFIX), start)
     if before and (before[1] or before[3] != " "):
         letters = before[2]
+        # "CT-1234" may be a modality and a number: a word of the vocabulary is kept unless a label precedes.
         if before[1] or len(letters) == 1 or letters.lower() not in vocabulary.words():
             start = before.start(2)
     after = _SUFFIX.match(text, end)
@@ -146,9 +162,7 @@ def extend_to_words(text: str, span: PatternMatch) -> PatternMatch:
 
 
 def _town_ends(text: str, span: PatternMatch) -> int:
-    """Where an address ends: what follows a postcode and a comma is no town if nobody and nothing is
-    called by any of its words.
-    """
+    """Return the end of an address: ordinary words after a postcode and a comma are not its town."""
     for match in _BEHIND_POSTCODE.finditer(text, span.start, span.end):
         rest = vocabulary.split_words(text[match.end() : span.end])
         if rest and all(word_kind(word) is WordKind.SAFE for word in rest):

@@ -1,7 +1,7 @@
-"""Free text reduced to a controlled vocabulary, less what this patient and study are called.
+"""Reduction of free text to a controlled vocabulary, without identifiers of the patient and study.
 
-Nothing passes unread: a word stays only if it is in the vocabulary, is not one of the
-known tokens of the patient or study, and brings no run of more than two digits.
+An allow list: a word is kept only if it is in the vocabulary, is no known token of the patient or study, and
+contains no run of more than two digits.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _MAX_DIGITS = 2
 _MAX_MIXED = 3
 _MAX_PARTS = 4
 _LONGEST_WORD = 64
+# Shorter letters in an identifier are usually its kind (CT, MR, ACC), which texts may contain.
 _SHORTEST_IN_ID = 4
-"""Shorter letters of an identifier are its kind (CT, MR, ACC), which texts may keep."""
 _LONGEST_REMEMBERED = 256
 _RUNS = (_NUMBER_RUN, _SPELLED, _OLD_AGE)
+# Replaces a cut run: a word in no vocabulary, so that it is cut and its neighbors count as next to a cut.
 _GAP = " zzzzzzzz "
-"""Stands for a cut run of numbers: a word that no vocabulary has."""
 _NAMED = frozenset(["name", "id", "address", "phone", "institution"])
 
 
 def fold_text(text: str) -> str:
-    """Casefold and strip accents, so that spellings of one word compare equal."""
+    """Casefold a text and remove accents, so that spellings of one word compare equal."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
@@ -55,7 +55,15 @@ def fold_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenWords:
-    """Tokens of a patient's and study's own names, ids and addresses: folded words, digit runs."""
+    """Tokens of the names, ids and addresses of a patient and study.
+
+    Attributes
+    ----------
+    words : frozenset of str
+        Words as `fold_text` returns them.
+    numbers : frozenset of str
+        Runs of three or more digits.
+    """
 
     words: frozenset[str]
     numbers: frozenset[str]
@@ -65,7 +73,14 @@ NOTHING_FORBIDDEN = ForbiddenWords(frozenset(), frozenset())
 
 
 def forbidden_words(known: Iterable[KnownValue]) -> ForbiddenWords:
-    """Collect the tokens that no text of these objects may keep."""
+    """Collect the tokens that must not be kept in any text of these objects.
+
+    Parameters
+    ----------
+    known : iterable of KnownValue
+        Known values of the patient and study; only names, ids, addresses, phone numbers and institutions
+        count.
+    """
     tokens: set[str] = set()
     numbers: set[str] = set()
     for item in known:
@@ -99,7 +114,8 @@ def _in_vocabulary(word: str) -> bool:
 
 
 def _is_term(word: str) -> bool:
-    """Letters and few digits, as in ``T2w``, ``Br40d3`` or ``L4L5``; an identifier has more of them."""
+    """Return whether a word is a technical token such as ``T2w``, ``Br40d3`` or ``L4L5``."""
+    # Identifiers have more digits.
     if _LEVELS.fullmatch(word):
         return True
     parts = _PART.findall(word)
@@ -124,7 +140,15 @@ def _all_known(text: str) -> bool:
 
 
 def paired(found: list[str]) -> list[bool]:
-    """Which words are letters and digits beside another such one, as in postcodes and record numbers."""
+    """Return, per word, whether it mixes letters and digits next to another such word.
+
+    Postcodes and record numbers do (``SW1A 1AA``); technical tokens occur in the vocabulary.
+
+    Parameters
+    ----------
+    found : list of str
+        The words of a text, in order.
+    """
     shaped = [
         not word.isalpha()
         and not word.isdigit()
@@ -140,7 +164,7 @@ _remembered = lru_cache(maxsize=65536)(_all_known)
 
 
 def is_named(text: str, ban: ForbiddenWords) -> bool:
-    """Whether a text carries one of the forbidden words or digit runs."""
+    """Return whether a text contains one of the forbidden words or digit runs."""
     folded = fold_text(text)
     if not ban.words.isdisjoint(_PART.findall(folded)) or not ban.words.isdisjoint(_WORD.findall(folded)):
         return True
@@ -148,21 +172,33 @@ def is_named(text: str, ban: ForbiddenWords) -> bool:
 
 
 def is_product(text: str, ban: ForbiddenWords) -> bool:
-    """Whether a text is, as a whole, a known maker, model or form of software version.
+    """Return whether the whole text is a known manufacturer, model or form of a software version.
 
-    For attributes that name products only: some products bear first names.
+    Only for attributes that contain products: some products have first names.
     """
     whole = vocabulary.fold(" ".join(text.split())) in device_models() or plausible_version(text)
     return whole and not is_named(text, ban)
 
 
 def reduce_to_vocabulary(text: str, ban: ForbiddenWords) -> str:
-    """Keep the vocabulary words of ``text``; the text itself when every word of it stays.
+    """Keep only the words of a text that are in the vocabulary.
 
-    Words are looked up folded. Runs of three or more numbers (dates, phones), words spelled
-    letter by letter and ages over 89 go, and so does any word that ``ban`` names. Once something was cut, a
-    number stays only between two words that stay: beside a cut word it may be part of a date.
+    Runs of three or more numbers (dates, phone numbers), words spelled letter by letter and ages over 89 are
+    removed as well. Once something was cut, a number is kept only between two words that are kept: next to a
+    cut word it may be part of a date.
+
+    Parameters
+    ----------
+    text : str
+    ban : ForbiddenWords
+        Words and numbers that are never kept.
+
+    Returns
+    -------
+    str
+        The unchanged text if all its words are kept.
     """
+    # A cut makes neighbors of words that were apart, which may again form a run.
     while not _stays(text, ban):
         shorter = _shortened(text, ban)
         if shorter == text:
