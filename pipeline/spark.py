@@ -1,8 +1,9 @@
 """Shards of a run as a Spark job: inventory rows in, manifest rows out.
 
-``medsanitize run POLICY --inventory-only`` comes before, ``medsanitize run POLICY`` after: it merges what the
-shards left in the state folder, looks at the whole set, and publishes. Spark sees rows alone. The paths in
-them are sealed under the release key, which every executor reads where the policy says; sizes are plain.
+``medsanitize run POLICY --inventory-only`` precedes the job. ``medsanitize run POLICY`` follows: it merges
+the shards' results from the state folder, checks the whole set and publishes. Spark processes rows only.
+Paths in them are encrypted under the release key, which every executor reads from where the policy says;
+sizes are plain.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ INVENTORY_SCHEMA: Final = pa.schema(
         pa.field("shard", pa.int32(), nullable=False),
     ]
 )
-"""``uri``: the object's sealed paths; ``etag``: a keyed digest of sizes and times; ``shard``: from 1."""
+"""``uri``: the object's encrypted paths; ``etag``: keyed digest of sizes and times; ``shard``: from 1."""
 
 SETTLED_LATER: Final = (
     "pixels_sha256",
@@ -55,7 +56,7 @@ SETTLED_LATER: Final = (
     "check_registry",
     "check_overlap",
 )
-"""Columns of the manifest that only the closing run fills, which sees the whole set."""
+"""Manifest columns that only the final run fills, because they depend on the whole set."""
 
 _TYPES: Final = {
     pa.string(): "STRING",
@@ -67,11 +68,11 @@ _TYPES: Final = {
 MANIFEST_COLUMNS: Final = ", ".join(
     f"{field.name} {_TYPES[field.type]}{'' if field.nullable else ' NOT NULL'}" for field in OBJECT_SCHEMA
 )
-"""The columns of the manifest as Spark is told of them."""
+"""The manifest columns as a Spark DDL schema."""
 _ROWS = 10_000
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _NO_COUNTERS: Final = "-XX:-UsePerfData"
-"""Java keeps counters of each process in the system's folder for temporary files, whatever it is told."""
+"""Without this option, Java writes counters of each process to the system's temporary folder."""
 _HERE: Final = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_LOCAL_HOSTNAME": "localhost",
@@ -83,15 +84,14 @@ Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """Spark for a job: of the cluster that ``spark-submit`` gives, or else of this machine.
+    """Provide a Spark session: of the cluster under ``spark-submit``, else of this machine.
 
-    On this machine it is reached by loopback alone, has no user interface, and keeps its files in a folder
-    that goes with it.
+    A local session uses only loopback, has no user interface, and deletes its folder at the end.
 
     Raises
     ------
     UsageError
-        The extra for Spark is not installed.
+        The extra ``spark`` is not installed.
     """
     check_extra("spark")
     from pyspark.sql import SparkSession
@@ -120,7 +120,14 @@ def _settings(folder: str) -> dict[str, str]:
 
 
 def inventory_rows(policy: Policy, shards: int) -> pa.Table:
-    """What is still to be sanitised, as `INVENTORY_SCHEMA` says; all of a patient is in one shard.
+    """Return the pending objects as ``INVENTORY_SCHEMA``; all objects of a patient are in one shard.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy of the run.
+    shards : int
+        Number of shards.
 
     Raises
     ------
@@ -142,14 +149,14 @@ def inventory_rows(policy: Policy, shards: int) -> pa.Table:
 
 
 def shard_function(policy: Path, shards: int) -> Function:
-    """Make the function for ``DataFrame.mapInArrow``: it sanitises shards and gives their manifest rows.
+    """Create the function for ``DataFrame.mapInArrow`` that sanitizes shards and returns their manifest rows.
 
     Parameters
     ----------
     policy : Path
-        The policy's file, which every executor must see, with inputs, output and state, at the same path.
+        The policy's file. Every executor must see it, with inputs, output and state, at the same path.
     shards : int
-        As `inventory_rows` was told. A partition must hold whole shards: ``repartition(shards, "shard")``.
+        As for ``inventory_rows``. A partition must contain whole shards: ``repartition(shards, "shard")``.
     """
 
     def sanitized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -161,12 +168,12 @@ def shard_function(policy: Path, shards: int) -> Function:
 def sanitize_partition(
     policy: Path, shards: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Sanitise the shards whose inventory rows a partition holds; yields `OBJECT_SCHEMA`.
+    """Sanitize the shards whose inventory rows are in a partition; yield ``OBJECT_SCHEMA``.
 
     Raises
     ------
     RuntimeError
-        What went wrong, in words that Spark may keep: no value, no name, no path.
+        Any failure, in words without values, names or paths, because Spark logs them.
     """
     uris: dict[int, set[str]] = {}
     for batch in batches:
@@ -180,13 +187,13 @@ def sanitize_partition(
                 found = _sanitize(_here(load(policy)), Shard(index, shards), uris[index])
         except MedsanitizeError as error:
             raise RuntimeError(f"medsanitize: {error} (exit code {error.exit_code})") from None
-        except Exception as error:  # noqa: BLE001  what it says could quote a value, and Spark would keep it
+        except Exception as error:  # noqa: BLE001  its text could quote a value, and Spark would log it
             raise RuntimeError(f"medsanitize: a defect of the program: {type(error).__name__}") from None
         yield from found
 
 
 def _here(policy: Policy) -> Policy:
-    """Whatever engine the policy names, this process does the work."""
+    """Return the policy with the local engine: the executor itself does the work."""
     return policy.model_copy(update={"engine": Engine()})
 
 
@@ -234,7 +241,7 @@ def _shared(policy: Policy) -> Iterator[State]:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Nothing that a library prints or logs reaches the executor's logs; afterwards it speaks again."""
+    """Discard output and logs of libraries, which would end up in the executor's logs."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = [os.dup(number) for number in (1, 2)]

@@ -1,1 +1,1 @@
-"""Engines beside the one of this machine: a Ray cluster, and a function for Spark."""
+"""Engines that run the workers: local processes, a Ray cluster, and the functions for Spark."""

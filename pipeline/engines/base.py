@@ -1,10 +1,9 @@
-"""Who calls a stage: the protocol of every engine, and the engine of this machine.
+"""The protocol of every engine, and the engine of local processes.
 
-A stage hands batches of rows to a task, a plain function ``task(worker, batch) -> result``. Results
-come back in the order of the batches, so what is written does not depend on who finished first.
-A worker that dies takes nobody with it: its objects are tried again one at a time. When a run is stopped,
-workers leave their batches after the item that they are at. The engine of this machine is this process, or a
-pool of forkserver processes.
+A stage passes batches of rows to a task, a plain function ``task(worker, batch) -> result``. Results come
+back in the order of the batches, so the output does not depend on which worker finishes first. If a worker
+crashes, its items are tried again one at a time. On cancellation, workers leave their batch after the current
+item. The local engine is this process, or a pool of forkserver processes.
 """
 
 from __future__ import annotations
@@ -43,37 +42,38 @@ Result = TypeVar("Result")
 Task = Callable[[Any, Sequence[Item]], Result]
 
 MAX_CONSECUTIVE_CRASHES = 10
+# Seconds between two checks for cancellation while a result is awaited.
 _PULSE = 0.5
 _worker: Any = None
 _unwanted = False
 
 
 class WorkerFactory(Protocol):
-    """What every process is given; it travels pickled, and makes the worker that tasks are called with."""
+    """Creates the worker of a process; it is pickled and sent to every process."""
 
     def worker(self) -> Any:
-        """Make this process's worker."""
+        """Create this process's worker."""
 
 
 class WorkerCrashed(Generic[Item]):
-    """In place of a result: the worker died of this one item, twice."""
+    """Stands for a result: the worker crashed twice on this item."""
 
     def __init__(self, item: Item) -> None:
         self.item = item
 
 
 def batches(items: Iterator[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Cut a stream into what one task takes: lists of ``size``, the last one shorter."""
+    """Split a stream into lists of ``size``, the last one shorter."""
     while batch := list(islice(items, size)):
         yield batch
 
 
 class _BatchAbandoned(BaseException):
-    """Nobody waits for this batch any more. No task can take it for a failure of its own."""
+    """The batch is no longer needed; a BaseException, so that no task handles it as a failure of an item."""
 
 
 class _CancellableBatch(list[Item]):
-    """A batch that is left between two items when ``check`` raises."""
+    """A batch whose iteration ends between two items when ``check`` raises."""
 
     def __init__(self, items: Iterable[Item], check: Callable[[], None]) -> None:
         super().__init__(items)
@@ -86,7 +86,7 @@ class _CancellableBatch(list[Item]):
 
 
 def _start(setup: WorkerFactory, inputs: Sequence[Root], wanted: Connection) -> None:
-    """Set up a worker process: the run's signals are the parent's business, its death ours."""
+    """Set up a worker process, which ignores the run's signals and exits with its parent."""
     global _worker
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -94,28 +94,30 @@ def _start(setup: WorkerFactory, inputs: Sequence[Root], wanted: Connection) -> 
     pin_inputs(inputs)
     _worker = setup.worker()
     gc.set_threshold(GC_THRESHOLD)
-    gc.freeze()  # what was imported stays: looking through it again and again would cost more than it frees
+    gc.freeze()  # imported objects are permanent; scanning them costs more than it frees
     threading.Thread(target=_watch_parent, args=(wanted,), daemon=True).start()
 
 
 def silence_output() -> None:
-    """Decoders and libraries may quote element values in what they print, so workers print nothing."""
+    """Discard output and logs, because decoders and libraries may quote element values in them."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     nowhere = os.open(os.devnull, os.O_WRONLY)
+    # dup2, because native libraries write to the descriptors, not to sys.stdout.
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     os.close(nowhere)
 
 
 def _watch_parent(wanted: Connection) -> None:
-    """Notice that the parent wants nothing more, which it says by closing its end; leave with the parent."""
+    """Watch for the parent closing its end of the pipe (no more work needed) or exiting."""
     global _unwanted
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel, wanted])
         _unwanted = True
         wait([parent.sentinel])
+        # Not sys.exit: the main thread may be inside a decoder.
         os._exit(1)
 
 
@@ -133,9 +135,9 @@ def _call(task: Task[Any, Any], batch: Sequence[Any]) -> tuple[Any, float]:
 
 
 class Engine(Protocol):
-    """What stages ask of an engine; leaving its context ends its workers and lets go of all they had.
+    """Runs tasks on workers; leaving its context ends the workers and releases their resources.
 
-    ``cpu_seconds`` is what the worker processes used (not counting this process).
+    ``cpu_seconds`` is the CPU time of the worker processes, without this process.
     """
 
     workers: int
@@ -146,29 +148,29 @@ class Engine(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def equip(self, search: IdentifierSearch) -> None:
-        """Give every worker the audit's net."""
+        """Give every worker the identifier search of the audit."""
 
     def map(
         self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
     ) -> Iterator[Result | WorkerCrashed[Item]]:
-        """Yield one result a batch, in order; of a batch whose workers died, one result an item.
+        """Yield one result per batch, in order; if a batch's workers crashed, one result per item.
 
         Parameters
         ----------
         task : callable
-            A module-level function; runs with what the setup makes (a run: a Worker) and one batch.
+            A module-level function; called with the worker (in a run, a ``Worker``) and one batch.
         batches : iterable of sequences
             Consumed only a few batches ahead.
         isolate : bool
-            Never run it in this process (for native decoders that may crash).
+            Never run the task in this process, for native decoders that may crash.
         """
         ...
 
 
 class LocalEngine:
-    """Runs tasks over batches with ``workers`` processes; one worker means this very process.
+    """Runs tasks in ``workers`` processes; one worker means this process itself.
 
-    What other processes read is held to ``inputs``; what this one reads is its caller's to hold.
+    Worker processes require ``inputs`` to be unchanged; for reads in this process, the caller does so.
     """
 
     def __init__(
@@ -192,7 +194,7 @@ class LocalEngine:
         del self._setup, self._local
 
     def equip(self, search: IdentifierSearch) -> None:
-        """Give every worker the audit's net; running workers are replaced."""
+        """Give every worker the identifier search; running workers are replaced."""
         self._shut()
         if not isinstance(self._setup, Setup):
             raise TypeError("only a run's workers have an audit's net")
@@ -202,7 +204,7 @@ class LocalEngine:
     def map(
         self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
     ) -> Iterator[Result | WorkerCrashed[Item]]:
-        """Yield one result a batch, in order; see `Engine.map`."""
+        """Yield one result per batch, in order; see ``Engine.map``."""
         if self.workers == 1 and not isolate:
             for batch in batches:
                 self._stop.check()
@@ -217,6 +219,7 @@ class LocalEngine:
         more = True
         while more or running:
             self._stop.check()
+            # One batch ahead per worker keeps workers busy while the results are stored.
             while more and len(running) < 2 * self.workers + 1:
                 batch = next(batches, None)
                 if batch is None:
@@ -229,6 +232,7 @@ class LocalEngine:
             try:
                 result, cpu = self._awaited(future)
             except BrokenProcessPool:
+                # The pool does not report which worker crashed, so every submitted batch is suspect.
                 waiting = [batch, *(later for later, _ in running)]
                 running.clear()
                 for one in waiting:
@@ -258,20 +262,20 @@ class LocalEngine:
                 break
 
     def _awaited(self, future: Future[tuple[Result, float]]) -> tuple[Result, float]:
-        """What a batch gave; a stop is heard while it is waited for."""
+        """Wait for a batch's result, checking for cancellation."""
         ended = False
         while not futures.wait([future], _PULSE).done:
             self._stop.check()
             if self._pool is not None:
                 kept = _pool_internals(self._pool)
-                # A pool notices at once that a worker has ended, unless it waits for the rest of its message.
+                # A pool reports a dead worker at once, unless it is reading that worker's message.
                 if ended:
                     kept.end()
                 ended = bool(wait([process.sentinel for process in kept.processes()], 0))
         return future.result()
 
     def _note_death(self) -> None:
-        """Many items in a row are not to blame for the death of their workers: memory may be."""
+        """Give up after many crashes in a row: then memory is the likely cause, not the items."""
         self._deaths += 1
         if self._deaths == MAX_CONSECUTIVE_CRASHES:
             raise EnvironmentFailure(
@@ -289,7 +293,7 @@ class LocalEngine:
             broken.set_exception(error)
             return broken
         except (EOFError, OSError):
-            # What workers are forked from may have been killed.
+            # The forkserver may have been killed.
             self._stop.check()
             raise EnvironmentFailure(
                 "A worker process could not be started",
@@ -306,13 +310,13 @@ class LocalEngine:
         )
 
     def _shut(self) -> None:
-        """End the workers; what they are at is not waited for to its end, only to the end of an item."""
+        """End the workers; each may finish its current item."""
         if self._pool is None:
             return
         self._wanted[1].close()
-        # A pool that waits itself closes what is closed here, at the same moment: it lets go of all it has.
+        # shutdown(wait=True) would close the same resources concurrently; they are closed here.
         kept = _pool_internals(self._pool)
-        # From Python 3.12 on it waits for a lock that a pool which broke holds until its workers have ended.
+        # From Python 3.12 on, shutdown waits for a lock that a broken pool holds until its workers end.
         quietly = {"wait": False, "cancel_futures": True}
         asking = threading.Thread(target=self._pool.shutdown, kwargs=quietly)
         asking.start()
@@ -328,9 +332,10 @@ class LocalEngine:
 
 @dataclass(frozen=True, slots=True)
 class _PoolInternals:
-    """What a pool has, which it tells of in no other way and lets go of when it is shut.
+    """Private parts of a pool that its API does not expose and that it drops on shutdown.
 
-    ``workers`` are its processes by number, ``answers`` the queue of their results, which ``manager`` takes.
+    ``workers`` are its processes by PID, ``answers`` is its result queue, and ``manager`` the thread that
+    reads it.
     """
 
     workers: Mapping[int, BaseProcess]
@@ -338,20 +343,18 @@ class _PoolInternals:
     manager: threading.Thread | None
 
     def processes(self) -> Sequence[BaseProcess]:
-        """The workers as they are now. Those that were told to end say 0, killed ones another number."""
+        """List the current workers; exit code 0 is a regular end, any other a kill or crash."""
         return tuple(self.workers.values())
 
     def end(self) -> None:
-        """Kill what is left of a pool, which may not see that it broke while it reads half a message.
-
-        Who waits for a lock that a killed worker held would wait for ever.
-        """
+        """Kill the remaining workers of a pool, which misses a crash while it reads a partial message."""
+        # A worker that waits for a lock held by a killed one would wait forever.
         for process in self.processes():
             if process.is_alive():
                 process.kill()
-        self.answers._writer.close()  # or the rest of half a message is waited for as long as this lives
+        self.answers._writer.close()  # ends the wait for the rest of a partial message
 
 
 def _pool_internals(pool: Any) -> _PoolInternals:
-    """What a `ProcessPoolExecutor` that was not shut has."""
+    """Return the private parts of a ``ProcessPoolExecutor`` that was not shut down."""
     return _PoolInternals(pool._processes, pool._result_queue, pool._executor_manager_thread)

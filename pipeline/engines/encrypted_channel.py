@@ -1,8 +1,8 @@
-"""What goes through somebody else's cluster goes sealed: its store, its logs and its network see no value.
+"""Encryption of everything sent through a cluster: its object store, logs and network contain no values.
 
-A run has a session key of its own. Every worker makes an X25519 pair (RFC 7748) when it starts and gives
-out the public half; the session key travels to it under what the two agree on (HKDF-SHA256, AES-256-GCM), so
-that whoever only listens, or reads what the cluster spilled to disk, has nothing.
+Each run has a session key. Every worker generates an X25519 key pair (RFC 7748) at its start and publishes
+the public key; the session key is sent to it encrypted under the agreed secret (HKDF-SHA256, AES-256-GCM).
+Reading the network or the cluster's spilled files is therefore not enough to decrypt anything.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ _KEY = 32
 
 
 class EncryptedChannel:
-    """Seals things under one session key. Nonces are random: a run sends far fewer than 2**32 things."""
+    """Encrypts objects under one session key."""
 
     def __init__(self, key: bytes) -> None:
+        # Random nonces are safe here: a run sends far fewer than 2**32 messages under its key.
         self._key = key
         self._cipher = AESGCM(key)
 
     @classmethod
     def new(cls) -> EncryptedChannel:
-        """A channel with a key that nobody else has."""
+        """Create a channel with a new random key."""
         return cls(os.urandom(_KEY))
 
     def __repr__(self) -> str:
         return "Channel(...)"
 
     def close(self, thing: object) -> bytes:
-        """Pickle and encrypt a thing."""
+        """Pickle and encrypt an object."""
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, pickle.dumps(thing, pickle.HIGHEST_PROTOCOL), None)
 
     def open(self, sealed: bytes) -> Any:
-        """Decrypt and unpickle: only what was sealed under the session key is ever unpickled."""
+        """Decrypt and unpickle."""
+        # Safe to unpickle: decryption fails for anything not encrypted under the session key.
         return pickle.loads(self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], None))  # noqa: S301
 
     def key_for(self, theirs: bytes) -> bytes:
-        """The session key as only the holder of the private half of ``theirs`` can read it."""
+        """Encrypt the session key for the owner of a public key."""
         mine = X25519PrivateKey.generate()
         public = mine.public_key().public_bytes_raw()
         nonce = os.urandom(_NONCE)
@@ -54,14 +56,14 @@ class EncryptedChannel:
 
 
 class WorkerKeyPair:
-    """A worker's own pair of keys, until it is given the session key."""
+    """A worker's key pair, used until it receives the session key."""
 
     def __init__(self) -> None:
         self._private = X25519PrivateKey.generate()
         self.public = self._private.public_key().public_bytes_raw()
 
     def channel(self, wrapped: bytes) -> EncryptedChannel:
-        """Take what ``EncryptedChannel.key_for`` made of the public half."""
+        """Decrypt the result of ``EncryptedChannel.key_for``."""
         theirs, nonce, sealed = wrapped[:32], wrapped[32 : 32 + _NONCE], wrapped[32 + _NONCE :]
         return EncryptedChannel(
             _agreed(self._private, theirs, theirs + self.public).decrypt(nonce, sealed, None)
@@ -70,5 +72,6 @@ class WorkerKeyPair:
 
 def _agreed(private: X25519PrivateKey, theirs: bytes, both: bytes) -> AESGCM:
     shared = private.exchange(X25519PublicKey.from_public_bytes(theirs))
+    # Both public keys are bound into the derived key, so neither can be exchanged for another.
     info = b"medsanitize: session key to worker" + both
     return AESGCM(HKDF(SHA256(), _KEY, salt=None, info=info).derive(shared))

@@ -1,4 +1,4 @@
-"""Workers that look at images to compare them, each image for itself."""
+"""Workers that fingerprint images for a comparison."""
 
 from __future__ import annotations
 
@@ -18,29 +18,41 @@ from medsanitize.verifiers.reid.overlap.models import ModelPaths, Models, open_m
 from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
 DIED = "decoder-died"
-"""Of an image whose decoder took its process with it, twice."""
+"""Trouble of an image whose decoder crashed its process twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class FingerprintWorkers:
-    """What each worker is equipped with."""
+    """Creates the worker of a process: the opened models."""
 
     paths: ModelPaths
 
     def worker(self) -> Models:
-        """The models, opened once a process."""
+        """Open the models, once per process."""
         return open_models(self.paths)
 
 
 def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibration]:
-    """A calibration from a file that ``evaluate --output`` wrote.
+    """Read a calibration that ``evaluate --output`` wrote.
+
+    Parameters
+    ----------
+    path : Path or None
+        The file, or None for no calibration.
+    models : Models
+        The models of the comparison.
+
+    Returns
+    -------
+    dict
+        The calibration by modality; empty without a file.
 
     Raises
     ------
     UsageError
-        When the file cannot be read, or is of other models than those of the comparison.
+        The file cannot be read, or was made with other models.
     IntegrityError
-        When it is damaged.
+        The file is damaged.
     """
     if path is None:
         return {}
@@ -58,7 +70,7 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
 
 
 def unused_models(paths: ModelPaths, models: Models, found: Overlap) -> tuple[Modality, ...]:
-    """Kinds of image that a named model is for and no side holds, where packaged features make a claim."""
+    """List modalities with a given model but no images, if packaged models decided ``exclusive`` instead."""
     named = {*list(models.retrieval)[: len(paths.retrieval)], *models.verification}
     seen = {modality for side in found.datasets for modality in side.vectors}
     claimed = found.result == "exclusive" and seen - named
@@ -68,7 +80,7 @@ def unused_models(paths: ModelPaths, models: Models, found: Overlap) -> tuple[Mo
 def fingerprint_in_workers(
     engine: Engine, progress: Progress, batches: Iterable[Sequence[ImageFile]]
 ) -> Iterator[Sequence[ImageFingerprint]]:
-    """Look at batches of images in processes apart: a decoder that crashes is no news of the others."""
+    """Fingerprint batches of images in separate processes: a crashing decoder affects no other image."""
     for result in engine.map(fingerprint_batch, batches, isolate=True):
         looks = [ImageFingerprint(trouble=DIED)] if isinstance(result, WorkerCrashed) else result
         progress.advance(len(looks))
@@ -76,10 +88,10 @@ def fingerprint_in_workers(
 
 
 def fingerprint_batch(models: Models, batch: Sequence[ImageFile]) -> list[ImageFingerprint]:
-    """Look at images; one that fails in an unforeseen way fails alone."""
+    """Fingerprint images; an unexpected error affects only the image that causes it."""
     try:
         return fingerprint_images(batch, models)
-    except Exception:  # noqa: BLE001  whatever a decoder raises, the image was not compared, and that is said
+    except Exception:  # noqa: BLE001  decoders raise anything; the image is reported as not compared
         if len(batch) == 1:
             return [ImageFingerprint(trouble="decoder-failed")]
         return [look for image in batch for look in fingerprint_batch(models, [image])]

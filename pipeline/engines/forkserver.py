@@ -1,4 +1,4 @@
-"""The process that workers are forked from: it imports what they need once, beside this one's own start."""
+"""The forkserver: imports once what workers need, in parallel with the main process."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ _PRELOAD = [
     "medsanitize.verifiers.leaks.scan_object",
 ]
 GC_THRESHOLD = 10_000
-"""Objects made between two looks for garbage: what is imported stays, and looking at it takes time."""
+"""Allocations between two garbage collections: imported objects are permanent and slow to scan."""
 _THREADS = "OMP_NUM_THREADS"
-"""OpenBLAS and MKL follow it too, unless their own variables say otherwise."""
+"""OpenBLAS and MKL follow it as well, unless their own variables are set."""
 _LONGEST = (107 if sys.platform == "linux" else 103) - 32
-"""Bytes of the temporary folder's path: the name of a socket in it adds 32 to what the system allows."""
+"""Longest path of the temporary folder in bytes: socket names add 32 to it, and the system limits the sum."""
 _OURS = len(f"/{PREFIX}12345678")
-"""Bytes that a command's own folder adds to what TMPDIR names."""
+"""Bytes that a command's own folder adds to TMPDIR."""
 
 
 class _Worker(ForkServerProcess):
-    """A process that ends when its pool asks for it: SIGTERM, which is the parent's business, it ignores."""
+    """A process that a pool can end although it ignores SIGTERM."""
 
     def terminate(self) -> None:
-        """End it now; from Python 3.12 on a pool that broke waits for it with a lock in its hands."""
+        """Kill the process; from Python 3.12 on, a broken pool waits for it while holding a lock."""
         self.kill()
 
 
 class _Context(ForkServerContext):
-    """Makes such processes."""
+    """A forkserver context that creates such processes."""
 
     Process = _Worker
 
 
 def fork_context() -> ForkServerContext:
-    """The context in which a pool of workers is made.
+    """Return the multiprocessing context for a pool of workers.
 
     Raises
     ------
     UsageError
-        No socket can be made in the folder for temporary files.
+        The path of the temporary folder is too long for a socket.
     EnvironmentFailure
-        There is no such folder that can be written to.
+        There is no writable temporary folder.
     """
     folder = _temporary()
     if len(os.fsencode(folder)) > _LONGEST:
@@ -68,15 +68,15 @@ def fork_context() -> ForkServerContext:
         )
     context = _Context()
     context.set_forkserver_preload(_PRELOAD)
-    with _one_thread_each(), suppress(OSError):  # said when a worker is asked for
+    with _one_thread_each(), suppress(OSError):  # reported when a worker is started
         for start in (resource_tracker.ensure_running, forkserver.ensure_running):
-            with _deaf():  # each its own: what starts the first hears SIGTERM again when it has
+            with _deaf():  # separately: starting the first one unblocks SIGTERM
                 start()
     return context
 
 
 def _temporary() -> str:
-    """The folder for temporary files, which is there and takes files."""
+    """Return the temporary folder, which must be writable."""
     try:
         folder = tempfile.gettempdir()
     except OSError:
@@ -89,17 +89,17 @@ def _temporary() -> str:
 
 
 def start_forkserver() -> None:
-    """Start the process now, before anything large is imported here, so that both import at once."""
+    """Start the forkserver before this process imports anything large, so that both import in parallel."""
     gc.set_threshold(GC_THRESHOLD)
-    with suppress(MedsanitizeError):  # said where workers are needed, and the run's account is kept
+    with suppress(MedsanitizeError):  # reported where workers are needed, with a complete exit report
         fork_context()
 
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """What is started meanwhile, and all that is forked from it, never hears what asks a run to stop.
+    """Block cancellation signals in what the block starts, and in its forks.
 
-    A scheduler or a terminal asks every process of a run, but these are the parent's to end.
+    A scheduler or a terminal signals every process of a run, but only the parent may end these.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -110,10 +110,9 @@ def _deaf() -> Iterator[None]:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """What is started meanwhile does its linear algebra on one thread, unless the user said how many.
+    """Limit linear algebra to one thread in what the block starts, unless the user set a number.
 
-    There is a worker for every core: threads of several workers that wait for one another take six times as
-    long as one each.
+    There is one worker per core; competing threads of several workers take six times as long.
     """
     ours = os.environ.get(_THREADS) is None
     os.environ.setdefault(_THREADS, "1")

@@ -1,4 +1,4 @@
-"""Which engine a run works on."""
+"""Selection of the engine of a run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ from medsanitize.pipeline.storage.local import Root
 
 
 def open_engine(setup: Setup, workers: int | None, stop: Cancellation, inputs: Sequence[Root]) -> Engine:
-    """Open the engine that the policy names, with ``workers`` in place of the policy's number.
+    """Open the engine of the policy.
 
-    Every worker is held to ``inputs``, as the run took them.
+    Parameters
+    ----------
+    setup : Setup
+        Creates the workers.
+    workers : int or None
+        Number of workers; None for the number in the policy.
+    stop : Cancellation
+        Checked between batches.
+    inputs : sequence of Root
+        The recorded inputs, which must be unchanged for every worker.
 
     Raises
     ------
     EnvironmentFailure
-        The cluster cannot be reached; the same command may be run again.
+        The cluster is unreachable; the command can be repeated.
     """
     section = setup.policy.engine
     workers = workers or section.workers

@@ -1,7 +1,7 @@
-"""Files that are being written: they lie apart in the staging folder, and get their names when whole.
+"""Partial files: written in a folder of their own within staging, and renamed when complete.
 
-So a worker that dies leaves nothing where the release is. The process that leads makes the folder, no other:
-a worker that comes too late finds none, and puts nothing anywhere.
+A worker that crashes therefore leaves nothing in the staged release. Only the main process creates the
+folder: a worker that comes too late does not find it and writes nothing.
 """
 
 from __future__ import annotations
@@ -19,44 +19,48 @@ PARTIAL_FOLDER = ".part"
 
 
 def make_partial_folder(staging: Path) -> None:
-    """Make the folder for files that are being written."""
+    """Create the folder for partial files."""
     with storage_errors():
         (staging / PARTIAL_FOLDER).mkdir(mode=0o700, exist_ok=True)
 
 
 def remove_partial_folder(staging: Path) -> None:
-    """Take the folder away, with what workers that died left in it."""
+    """Delete the folder, with what crashed workers left in it."""
     left = staging / f"{PARTIAL_FOLDER}-left"
     with storage_errors(), suppress(FileNotFoundError):
         shutil.rmtree(left, ignore_errors=True)
-        (staging / PARTIAL_FOLDER).replace(left)  # from here on a late worker cannot add to it
+        (staging / PARTIAL_FOLDER).replace(left)  # renamed first: a late worker can no longer add files
         shutil.rmtree(left)
 
 
 def remove_partial_files(staging: Path, number: int) -> None:
-    """Take away what workers left that died of one object."""
+    """Delete the partial files of one object, after its workers crashed."""
     with storage_errors():
         for left in (staging / PARTIAL_FOLDER).glob(f"{number}.*"):
             left.unlink(missing_ok=True)
 
 
 class PartialFiles:
-    """The files of one object, on their way: `place` gives them all their names.
+    """The partial files of one object; ``place`` renames them all.
 
     Parameters
     ----------
+    worker : Worker
+        The worker that writes them.
+    staging : Path
+        The staging folder.
     number : int
-        The object's row. Two workers may be at one object when one of them is taken for lost, so names of
-        drafts are a worker's own.
+        The object's row.
     """
 
     def __init__(self, worker: Worker, staging: Path, number: int) -> None:
         self._worker = worker
+        # Two workers may process one object if one is assumed lost; the token keeps their files apart.
         self._stem = f"{staging}/{PARTIAL_FOLDER}/{number}.{worker.token}"
         self._targets: list[tuple[str, str]] = []
 
     def begin(self, target: str) -> int:
-        """Open a file that is to be ``target``; returns its descriptor."""
+        """Open a partial file for ``target`` and return its descriptor."""
         name = f"{self._stem}.{len(self._targets)}"
         self._targets.append((name, target))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -64,14 +68,14 @@ class PartialFiles:
             return os.open(name, flags, 0o644)
 
     def place(self) -> None:
-        """Give every file its name, in folders that are made where they are missing."""
+        """Rename every file to its target, creating missing folders."""
         with storage_errors(), _present():
             for name, target in self._targets:
                 self._worker.ensure_folder(target.rpartition("/")[0])
                 os.replace(name, target)
 
     def drop(self) -> None:
-        """Take away what has no name yet."""
+        """Delete the partial files that were not renamed."""
         for name, _ in self._targets:
             with suppress(OSError):
                 os.unlink(name)
@@ -79,7 +83,7 @@ class PartialFiles:
 
 @contextmanager
 def partial_files(worker: Worker, number: int) -> Iterator[PartialFiles | None]:
-    """The drafts of an object, which go if the block fails; None where nothing is written."""
+    """Provide the partial files of an object, deleted if the block fails; None if nothing is written."""
     if worker.setup.staging is None:
         yield None
         return

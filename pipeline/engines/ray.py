@@ -1,7 +1,8 @@
-"""The engine of a Ray cluster: each worker is an actor that keeps its models; rows go to it, files do not.
+"""The engine of a Ray cluster: each worker is an actor with its models; it receives rows, never files.
 
-A batch whose worker died goes to another; twice, and its items go one by one; an item that two more workers
-die of is given up. What Ray carries is sealed (`channel`), and actors tell it nothing (`station`).
+A batch whose worker crashed is given to another one; after two crashes its items are tried one by one, and an
+item on which two more workers crash is given up. Everything that Ray transports is encrypted
+(``encrypted_channel``), and actors raise nothing to Ray (``ray_worker``).
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from medsanitize.pipeline.storage.local import Root
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
-_AHEAD = 2  # batches that a worker holds at most
-_WINDOW = 4  # batches a worker that are on their way or wait for their turn
-_DEATHS = 2  # of the workers of one batch, or of one item
+_AHEAD = 2  # maximum number of batches at a worker
+_WINDOW = 4  # batches per worker that are in progress or wait for their turn in the order
+_DEATHS = 2  # crashes per batch, and per item
 _PULSE = 1.0
 _LOOK = 10.0
 _PATIENCE = 600.0
@@ -38,7 +39,7 @@ _PATIENCE = 600.0
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """A batch on its way. ``outcome`` holds the result, once it is there."""
+    """A batch in progress; ``outcome`` contains the result once it exists."""
 
     batch: Sequence[Any]
     deaths: int = 0
@@ -48,7 +49,7 @@ class _Slot:
 
 @dataclass(slots=True, eq=False)
 class _RemoteWorker:
-    """A worker as seen from here. ``asked`` is what it has yet to answer before it takes batches."""
+    """The local view of a worker; ``asked`` is the call it must answer before it takes batches."""
 
     actor: Any
     asked: Any
@@ -58,12 +59,12 @@ class _RemoteWorker:
 
     @property
     def awaited(self) -> Any:
-        """What it answers next: calls are answered in turn."""
+        """The call that it answers next; calls are answered in order."""
         return self.asked or (self.slots[0].call if self.slots else None)
 
 
 class RayEngine:
-    """Runs tasks over batches with ``workers`` actors, by default one a CPU; all are held to ``inputs``."""
+    """Runs tasks on ``workers`` actors, by default one per CPU; ``inputs`` must be unchanged for all."""
 
     def __init__(
         self, setup: Setup, workers: int | None, stop: Cancellation, inputs: Sequence[Root] = ()
@@ -96,7 +97,7 @@ class RayEngine:
         del self._setup
 
     def equip(self, search: IdentifierSearch) -> None:
-        """Give every worker the audit's net."""
+        """Give every worker the identifier search of the audit."""
         self._setup = replace(self._setup, search=search)
         self._kit = None
         for hand in self._crew:
@@ -110,7 +111,7 @@ class RayEngine:
         *,
         isolate: bool = False,  # noqa: ARG002  no task runs in this process
     ) -> Iterator[Result | WorkerCrashed[Item]]:
-        """Yield one result a batch, in order; see `Engine.map`."""
+        """Yield one result per batch, in order; see ``Engine.map``."""
         line: deque[_Slot] = deque()
         todo: deque[_Slot] = deque()
         self._line, self._todo = line, todo
@@ -131,7 +132,7 @@ class RayEngine:
                 self._hear()
             while line and line[0].outcome:
                 yield line.popleft().outcome[0]
-        while any(hand.mark for hand in self._crew):  # nothing of theirs stays where files are staged
+        while any(hand.mark for hand in self._crew):  # no probe file may remain in the staging folder
             self._stop.check()
             self._hear()
 
@@ -144,14 +145,14 @@ class RayEngine:
             for hand in self._crew:
                 if not self._todo or hand.asked is not None or len(hand.slots) != load:
                     continue
-                # A worker's last answer can be lost with it: only who is alone with it is surely why it died.
+                # A worker's last answer can be lost with it: only a batch alone at it is surely the cause.
                 if load == 0 or not (self._todo[0].deaths or hand.slots[0].deaths):
                     slot = self._todo.popleft()
                     slot.call = hand.actor.call.remote(self._channel.close((task, slot.batch)))
                     hand.slots.append(slot)
 
     def _hear(self) -> None:
-        """Take what has been answered, and wait for it a moment."""
+        """Take the answers that have arrived, waiting a moment for them."""
         import ray
 
         awaited = {hand.awaited: hand for hand in self._crew if hand.awaited is not None}
@@ -192,7 +193,7 @@ class RayEngine:
         slot.outcome.append(answer.result)
 
     def _look_after(self) -> None:
-        """A cluster without its head would end this process, and one without room would keep it for ever."""
+        """Check the cluster: without a head Ray exits this process, without free CPUs it waits forever."""
         import ray
 
         now = time.monotonic()
@@ -229,7 +230,7 @@ class RayEngine:
         self._crew.append(_RemoteWorker(actor, actor.hello.remote()))
 
     def _equip(self, hand: _RemoteWorker) -> None:
-        """Send a worker session key and kit; it shows that it writes where this machine reads."""
+        """Send a worker session key and setup; it proves that it writes to this machine's staging folder."""
         import ray
 
         if self._kit is None:
@@ -240,7 +241,7 @@ class RayEngine:
         hand.asked = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
 
     def _require_mark(self, hand: _RemoteWorker) -> None:
-        """What the worker wrote must be in this machine's staging folder."""
+        """Check that the worker's probe file is in this machine's staging folder."""
         if not hand.mark or self._setup.staging is None:
             return
         require_probe(self._setup.staging, hand.mark)
@@ -248,7 +249,7 @@ class RayEngine:
         hand.mark = ""
 
     def _lose(self, hand: _RemoteWorker) -> None:
-        """A worker is gone: the batch that it was at may be why, those behind it are not."""
+        """Handle a crashed worker: only the batch it was processing may be the cause."""
         self._crew.remove(hand)
         self._end(hand)
         if hand.asked is not None:
@@ -299,7 +300,7 @@ class RayEngine:
 
 
 def _fitting(gpus: float) -> int:
-    """How many workers the cluster has room for as it is now."""
+    """Return the number of workers that the cluster has resources for."""
     import ray
 
     room = ray.cluster_resources()

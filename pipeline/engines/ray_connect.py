@@ -1,4 +1,4 @@
-"""Joining a Ray cluster for the time of a run, or starting one on this machine."""
+"""Joining a Ray cluster for a run, or starting one on this machine."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.offline import PREFIX
 from medsanitize.policies.model import Engine as EngineSection
 
-_STORE = 512 * 2**20  # rows alone go through it
+_STORE = 512 * 2**20  # only rows pass through the object store
 _REACH = 5.0
 _LOOPBACK = "127.0.0.1"
 _LONGEST = 107 - len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
-"""Bytes of the path of Ray's folder: it makes sockets below it, whose paths the system limits."""
+"""Longest path of Ray's folder in bytes: it creates sockets below, whose paths the system limits."""
 _OURS = len(f"/{PREFIX}12345678/r12345678")
 _KIND_OF_MACHINE = "ray_bootstrap_config.yaml"
 
 
 @contextmanager
 def connected(section: EngineSection, workers: int) -> Iterator[None]:
-    """Be a driver of the cluster; a program that is one already stays it.
+    """Connect this process as a driver of the cluster; an existing connection is kept.
 
     Parameters
     ----------
+    section : EngineSection
+        The section ``engine`` of the policy.
     workers : int
         CPUs of a cluster that is started here.
 
     Raises
     ------
     EnvironmentFailure
-        There is no such cluster, it cannot be reached, or it does not admit this program.
+        The cluster does not exist, is unreachable or rejects this process.
     UsageError
-        ``RAY_ADDRESS`` is that of a proxy or of a dashboard (``ray://``, ``http://``).
+        ``RAY_ADDRESS`` is the address of a proxy or dashboard (``ray://``, ``http://``).
     """
     address = section.address or os.environ.get("RAY_ADDRESS") or "auto"
     if "://" in address:
@@ -54,7 +56,7 @@ def connected(section: EngineSection, workers: int) -> Iterator[None]:
         if ray.is_initialized():
             yield
             return
-        # Ray would print of workers that died.
+        # Ray would print messages about crashed workers.
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), _joined(address, workers):
             yield
 
@@ -77,16 +79,13 @@ def _joined(address: str, workers: int) -> Iterator[None]:
 
 
 def _start(folder: Path, workers: int) -> None:
-    """Start a cluster of this machine, reached by loopback alone, whose files are all in ``folder``.
-
-    One of its processes first asks cloud providers for the kind of the machine, usage statistics or not,
-    unless a file in the user's home says it.
-    """
+    """Start a cluster on this machine, reachable only by loopback, with all its files in ``folder``."""
     if len(os.fsencode(folder)) > _LONGEST:
         raise UsageError(
             "The path of the folder for temporary files is too long for the sockets of a Ray cluster",
             f"Let TMPDIR name a folder whose path has at most {_LONGEST - _OURS} bytes",
         )
+    # Without this file, Ray asks cloud providers for the machine type, even with usage statistics off.
     (folder / _KIND_OF_MACHINE).write_text("{}", encoding="ascii")
     with _variables({"HOME": str(folder)}):
         _init(
@@ -115,7 +114,7 @@ def _init(address: str, **own: object) -> None:
 
 
 def _require_listening(address: str) -> None:
-    """Ray itself would wait long for a cluster that is not there, and then end this process."""
+    """Check the address first: Ray would wait long for an absent cluster, and then exit this process."""
     if address != "auto" and not answers(address):
         raise EnvironmentFailure(
             "The Ray cluster does not answer at its address",
@@ -124,7 +123,7 @@ def _require_listening(address: str) -> None:
 
 
 def answers(address: str) -> bool:
-    """Whether something listens at ``host:port``; Ray writes an IPv6 host in brackets."""
+    """Report whether something listens at ``host:port``; Ray writes an IPv6 host in brackets."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.removeprefix("[").removesuffix("]"), int(port)), _REACH).close()
@@ -134,7 +133,7 @@ def answers(address: str) -> bool:
 
 
 def _own() -> dict[str, str]:
-    """What keeps a cluster of our own on loopback, and others out of it: a token that is written nowhere."""
+    """Return settings that keep our own cluster on loopback and protect it with a random token."""
     loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray's name for a cluster of several machines
     if "RAY_AUTH_MODE" in os.environ:
         return loopback
@@ -143,7 +142,7 @@ def _own() -> dict[str, str]:
 
 @contextmanager
 def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables while the block lasts."""
+    """Set environment variables within a context."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -158,7 +157,7 @@ def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself, and the run would no longer hear of it."""
+    """Restore signal handlers afterwards: Ray replaces that of SIGTERM, which cancels the run."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,6 +1,6 @@
-"""What runs in a worker of a cluster: it keeps one worker, models and all, and answers calls, sealed.
+"""The Ray actor: holds one worker and answers encrypted calls.
 
-Nothing that it raises reaches the cluster, which would write it into its logs: answers say what was raised.
+Its methods raise nothing, because the cluster would log it: answers contain the exception instead.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WorkerPayload:
-    """What a worker is given: the setup, and the local inputs as the run sees them."""
+    """What a worker receives: the setup, and the local inputs as recorded by the run."""
 
     setup: Setup
     inputs: tuple[Root, ...]
     home: str | None = None
-    """The user's home, where a cluster of our own was started with another."""
+    """The user's home, if our own cluster was started with another one."""
 
     def __repr__(self) -> str:
         return "Kit(...)"
@@ -37,7 +37,7 @@ class WorkerPayload:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """What a call gave, or what it raised, and the processor time that it took."""
+    """The result of a call, or the exception that it raised, and its CPU seconds."""
 
     result: Any = None
     raised: BaseException | None = None
@@ -48,7 +48,7 @@ class Answer:
 
 
 class RayWorker:
-    """One worker process. Its methods are called from afar, one at a time."""
+    """One worker process; its methods are called remotely, one at a time."""
 
     def __init__(self) -> None:
         from medsanitize.pipeline.engines.base import silence_output
@@ -59,27 +59,27 @@ class RayWorker:
         self._worker: Any = None
 
     def hello(self) -> tuple[bytes, str]:
-        """The public half of this process's keys, and its version of medsanitize."""
+        """Return the public key of this process, and its version of medsanitize."""
         return self._invitation.public, __version__
 
     def equip(self, wrapped: bytes, kit: bytes, mark: str) -> bytes:
-        """Take the session key and the kit; make the worker, and leave ``mark`` where files are staged."""
+        """Receive session key and setup, create the worker, and write the probe file ``mark`` to staging."""
         self._channel = self._invitation.channel(wrapped)
         given: WorkerPayload = self._channel.open(kit)
         if given.home is not None:
-            os.environ["HOME"] = given.home  # credentials of stores are in it
+            os.environ["HOME"] = given.home  # credentials of stores are read from it
 
         def settle() -> None:
             _require_likeness(given)
             if mark and given.setup.staging is not None:
                 write_probe(given.setup.staging, mark)
             self._worker = given.setup.worker()
-            gc.freeze()  # what was imported stays: looking through it again would cost more than it frees
+            gc.freeze()  # imported objects are permanent; scanning them costs more than it frees
 
         return self._answer(settle)
 
     def call(self, sealed: bytes) -> bytes:
-        """Run a task over a batch."""
+        """Run a task on a batch."""
         if self._channel is None:
             raise RuntimeError("a worker was called before it was equipped")
         task, batch = self._channel.open(sealed)
@@ -94,13 +94,13 @@ class RayWorker:
             answer = Answer(raised=error)
         except MemoryError:
             answer = Answer(raised=MemoryError())
-        except Exception as error:  # noqa: BLE001  what it says could quote a value, and goes no further
+        except Exception as error:  # noqa: BLE001  its text could quote a value: only the type is passed on
             answer = Answer(raised=RuntimeError(f"a task raised {type(error).__name__}"))
         return self._channel.close(answer)
 
 
 def _require_likeness(kit: WorkerPayload) -> None:
-    """Make sure that the node has and sees what the run has and sees."""
+    """Check that the node has the libraries of the run and sees the same inputs."""
     from medsanitize.pipeline.runtime.optional_dependencies import check_extras
 
     try:

@@ -1,7 +1,7 @@
-"""What every machine of a run must see as the one that leads it: the inputs, and the staging folder.
+"""Checks that every machine of a run sees the same inputs and the same staging folder.
 
-Ray workers are asked for it when they start. Shards are asked by what the inventory left: the inputs as it
-saw them, sealed in the state, and a mark in the staging folder.
+Ray workers are checked at their start. Shards are checked against what the inventory left: the recorded
+inputs, encrypted in the state, and a probe file in the staging folder.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors
 
 SEEN = ".seen-"
-"""What names of files begin with by which workers elsewhere show, for a moment, that they see this folder."""
+"""Prefix of probe files, with which workers on other machines prove that they see this folder."""
 
 _WITHIN = 30.0
 
 
 def inputs_of(policy: Policy) -> tuple[Root, ...]:
-    """The local inputs of a policy as this machine sees them, by the addresses that they are read at.
+    """Record the local inputs of a policy as this machine sees them.
 
     Raises
     ------
     EnvironmentFailure
-        One cannot be reached.
+        An input is unreachable.
     """
     return tuple(local_root(address_of(one)) for one in policy.inputs if isinstance(one, Path))
 
 
 def require_reachable(policy: Policy) -> None:
-    """Make sure that whatever the local inputs are mounted from answers; that they are there is not asked.
+    """Check that the servers of mounted inputs answer; whether the inputs exist is not checked.
 
     Raises
     ------
     EnvironmentFailure
-        Its server does not answer.
+        A server does not answer.
     UsageError
-        It may not be read.
+        Read access is denied.
     """
     for one in policy.inputs:
         if isinstance(one, Path):
@@ -64,11 +64,12 @@ def require_reachable(policy: Policy) -> None:
 
 
 def require_inputs(inputs: Sequence[Root]) -> None:
-    """Make sure that this machine sees the inputs, with the same inodes; what it reads is held to them.
+    """Check that this machine sees the inputs, with the same inodes, and require this from now on.
 
     Raises
     ------
     EnvironmentFailure
+        An input is missing or different.
     """
     if not all(map(is_unchanged, inputs)):
         raise EnvironmentFailure(
@@ -80,12 +81,12 @@ def require_inputs(inputs: Sequence[Root]) -> None:
 
 
 def new_probe_name() -> str:
-    """A name of a file in the staging folder by which one machine shows itself to another."""
+    """Create the name of a probe file."""
     return SEEN + secrets.token_hex(16)
 
 
 def write_probe(staging: Path, mark: str) -> None:
-    """Leave a mark.
+    """Write a probe file.
 
     Raises
     ------
@@ -99,12 +100,12 @@ def write_probe(staging: Path, mark: str) -> None:
 
 
 def require_probe(staging: Path, mark: str) -> None:
-    """Make sure that a mark is here; network file systems may show it a little later.
+    """Check that a probe file exists here; network file systems may show it with a delay.
 
     Raises
     ------
     EnvironmentFailure
-        It is not: what is written here is not where the mark is.
+        It does not exist: the other machine writes elsewhere.
     """
     latest = time.monotonic() + _WITHIN
     while not (staging / mark).exists():
@@ -124,7 +125,7 @@ def _not_seen() -> EnvironmentFailure:
 
 
 def publish_input_snapshot(state: State, inputs: Sequence[Root], staging: Path) -> None:
-    """Leave what shards are asked by, the inputs as they were taken; shards may be at work from now on."""
+    """Store the recorded inputs and a probe file for shards, which may start from now on."""
     if state.path is None:
         return
     mark = new_probe_name()
@@ -133,10 +134,11 @@ def publish_input_snapshot(state: State, inputs: Sequence[Root], staging: Path) 
 
 
 def remove_input_snapshot(state: State, staging: Path) -> None:
-    """Take away what shards are asked by: nothing is left for them to do."""
+    """Remove what shards are checked against: there is no work left for them."""
     shared = SHARED_INPUTS.load(state)
     if shared is None:
         return
+    # The state first: a shard that starts now must find no snapshot.
     with state.transaction():
         SHARED_INPUTS.remove(state)
     with storage_errors():
@@ -144,16 +146,19 @@ def remove_input_snapshot(state: State, staging: Path) -> None:
 
 
 def require_same_storage(state: State, staging: Path) -> tuple[Root, ...]:
-    """Make sure that this machine sees what the inventory saw, before a shard reads or writes anything.
+    """Check that this machine sees what the inventory saw, before a shard reads or writes anything.
 
-    Returns the inputs as the inventory took them.
+    Returns
+    -------
+    tuple of Root
+        The inputs as the inventory recorded them.
 
     Raises
     ------
     EnvironmentFailure
-        It does not.
+        This machine sees other inputs or another staging folder.
     UsageError
-        The inventory is not there for shards any more.
+        There is no inventory for shards any more.
     """
     shared = SHARED_INPUTS.load(state)
     if shared is None:

@@ -1,4 +1,4 @@
-"""What a worker builds once and keeps: the object function and the folders it may use."""
+"""The worker of a process: sanitizers, built once, and what it sent or created recently."""
 
 from __future__ import annotations
 
@@ -31,9 +31,16 @@ _RECENT_OWNERS = 64
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Setup:
-    """What every worker of a run is given. ``staging`` is None when nothing may be written.
+    """Settings of every worker of a run.
 
-    ``keep_links``: whether what is for the holder alone (links, doubts) is kept at all.
+    Attributes
+    ----------
+    staging : Path or None
+        The staging folder; None if nothing may be written.
+    keep_links : bool
+        Whether links and review items, which contain PHI, are kept at all.
+    search : IdentifierSearch or None
+        The identifier search of the audit, once the engine has it.
     """
 
     policy: Policy
@@ -46,12 +53,12 @@ class Setup:
         return "Setup(...)"
 
     def worker(self) -> Worker:
-        """The worker of this process."""
+        """Create the worker of this process."""
         return Worker(self)
 
 
 class Worker:
-    """One worker's own things, built when first used. ``token`` tells it from all others."""
+    """The sanitizers of one process, built on first use; ``token`` identifies the worker."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -65,51 +72,51 @@ class Worker:
         self._known: dict[bytes, frozenset[KnownValue]] = {}
 
     def sanitize(self, content: bytes | mmap.mmap, context: Context) -> Sanitized:
-        """Sanitise one object by what its bytes are."""
+        """Sanitize one object with the sanitizer for its content."""
         from medsanitize.sanitize.raster.sanitizer import is_raster
 
         return (self.raster_sanitizer if is_raster(content) else self.sanitizer)(content, context)
 
     @cached_property
     def sanitizer(self) -> DicomSanitizer:
-        """The object function for this policy and these keys."""
+        """The sanitizer for DICOM objects."""
         from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
 
         return DicomSanitizer(self.setup.policy, self.setup.subkeys)
 
     @cached_property
     def raster_sanitizer(self) -> RasterSanitizer:
-        """The object function for pictures."""
+        """The sanitizer for pictures."""
         from medsanitize.sanitize.raster.sanitizer import RasterSanitizer
 
         return RasterSanitizer(self.setup.policy, self.setup.subkeys)
 
     @cached_property
     def slide_sanitizer(self) -> SlideSanitizer:
-        """The object function for whole-slide images."""
+        """The sanitizer for whole-slide images."""
         from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
 
         return SlideSanitizer(self.setup.policy, self.setup.subkeys)
 
     @cached_property
     def kept(self) -> frozenset[int]:
-        """Attributes that the policy keeps, so that their values are no identifiers to hide."""
+        """Attributes that the policy keeps; their values need not be removed elsewhere."""
         from medsanitize.sanitize.dicom.inspect import kept_attributes
 
         return kept_attributes(self.setup.policy.dicom)
 
     @property
     def search(self) -> IdentifierSearch | None:
-        """The audit's net, once the engine is equipped with it."""
+        """The identifier search of the audit, once the engine has it."""
         return self.setup.search
 
     def ensure_folder(self, folder: str) -> None:
-        """Make a folder in the staging folder unless this worker made it lately.
+        """Create a folder in staging, unless this worker did so recently.
 
         Raises
         ------
         EnvironmentFailure
-            There is no staging folder: it is another's to make, and gone when the release is out.
+            There is no staging folder; only the main process creates and removes it.
         """
         if folder not in self._folders:
             try:
@@ -121,7 +128,7 @@ class Worker:
             self._folders.add(folder)
 
     def is_new_link(self, link: tuple[str, str]) -> bool:
-        """Whether this worker has not sent the pair lately (older pairs are simply sent again)."""
+        """Report whether this worker has not sent the pair recently (older pairs are sent again)."""
         if link in self._links:
             return False
         if len(self._links) >= _RECENT:
@@ -130,7 +137,7 @@ class Worker:
         return True
 
     def is_new_doubt(self, name: bytes) -> bool:
-        """Whether this worker has not sent the doubt lately."""
+        """Report whether this worker has not sent the review item recently."""
         if name in self._doubts:
             return False
         if len(self._doubts) >= _RECENT:
@@ -139,7 +146,7 @@ class Worker:
         return True
 
     def is_new_patient(self, patient: bytes) -> bool:
-        """Whether this worker has not sent the patient's row lately."""
+        """Report whether this worker has not sent the patient's row recently."""
         if patient in self._patients:
             return False
         if len(self._patients) >= _RECENT:
@@ -148,7 +155,7 @@ class Worker:
         return True
 
     def not_sent_lately(self, owner: bytes, known: frozenset[KnownValue]) -> frozenset[KnownValue]:
-        """The identifiers of ``owner`` that this worker has not sent lately."""
+        """Return the identifiers of ``owner`` that this worker has not sent recently."""
         before = self._known.get(owner, frozenset())
         new = known - before
         if new:
@@ -173,7 +180,7 @@ def _make_below(root: str, folder: str) -> None:
 
 
 def staging_removed() -> EnvironmentFailure:
-    """What is said where the staging folder is not there any more."""
+    """Return the error for a missing staging folder."""
     return EnvironmentFailure(
         "The folder in which the release is staged is gone",
         "See that the output folder is mounted, then run the same command again",

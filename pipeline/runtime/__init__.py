@@ -1,1 +1,1 @@
-"""What every part of a run shares: progress, signals, results, encryption."""
+"""Shared parts of every command: progress, cancellation, results, encryption."""

@@ -1,4 +1,4 @@
-"""Sealing of values kept in the holder's state: AES-256-GCM, and keyed names for rows."""
+"""Encryption of values in the state (AES-256-GCM), and keyed names of its rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME_BYTES = 16
 class Seal:
     """Encrypts values under ``subkeys.state`` and names rows under ``subkeys.lookup``.
 
-    Nonces are random (96 bits), which NIST SP 800-38D allows for 2**32 values under one key.
+    Nonces are random (96 bits); NIST SP 800-38D allows 2**32 of them under one key.
     """
 
     def __init__(self, subkeys: SubKeys) -> None:
@@ -29,7 +29,7 @@ class Seal:
         return "Seal(...)"
 
     def close(self, value: bytes, purpose: bytes) -> bytes:
-        """Encrypt a value; ``purpose`` is bound to it, so a value cannot be moved to another column."""
+        """Encrypt a value; ``purpose`` is authenticated with it, so it cannot be moved to another column."""
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, value, purpose)
 
@@ -39,7 +39,7 @@ class Seal:
         Raises
         ------
         KeyMaterialError
-            The value was sealed under another key, or was changed.
+            The value was encrypted under another key, or was changed.
         """
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], purpose)
@@ -50,9 +50,10 @@ class Seal:
             ) from None
 
     def mark(self, text: str) -> bytes:
-        """Keyed digest (16 bytes) of one text, apart from every name; made for speed."""
+        """Compute a keyed digest (16 bytes) of one text, distinct from every name."""
+        # One call for one text, under a key of its own: this runs for every source file.
         return hmac.digest(self._marks, text.encode(), "sha256")[:NAME_BYTES]
 
     def name(self, *parts: str) -> bytes:
-        """Name a row (16 bytes) without showing what it is about."""
+        """Compute the keyed name (16 bytes) of a row."""
         return keyed_mac(self._lookup, *parts)[:NAME_BYTES]

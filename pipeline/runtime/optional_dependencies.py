@@ -1,4 +1,4 @@
-"""Optional libraries that a policy needs, refused before a single source is opened when they are missing."""
+"""Check of optional libraries, before any source is opened."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "spark": ("pyspark",),
     "stores": ("adlfs", "aiohttp", "gcsfs", "s3fs"),
 }
-"""The modules that each extra brings."""
+"""The modules that each extra installs."""
 INCLUDED: Final = {"pixels": ("text",), "verify": ("wsi",), "generate": ("verify",)}
-"""The extras that each extra brings."""
+"""The extras that each extra includes."""
 
 
 def required_extras(policy: Policy) -> tuple[str, ...]:
-    """The extras that a policy's decisions call for."""
+    """List the extras that a policy needs."""
     actions = {policy.text.action, *policy.text.attributes.values()}
+    # Words that OCR reads are classified with the language model for free text.
     reads_pixels = (
         policy.dicom.options.clean_pixel_data
         or policy.raster.action == "clean"
@@ -50,18 +51,19 @@ def required_extras(policy: Policy) -> tuple[str, ...]:
 
 
 def is_missing(extra: str) -> bool:
-    """Whether a library of an extra, or of one that it includes, is not installed; nothing is imported."""
+    """Report whether a library of an extra, or of one that it includes, is not installed."""
+    # find_spec, because importing these libraries takes seconds.
     absent = any(importlib.util.find_spec(name) is None for name in MODULES[extra])
     return absent or any(map(is_missing, INCLUDED.get(extra, ())))
 
 
 def check_extras(policy: Policy) -> None:
-    """Refuse a policy whose libraries or language model are not installed; nothing is imported.
+    """Check that the libraries and the language model of a policy are installed, without importing them.
 
     Raises
     ------
     UsageError
-        Naming the extra to install.
+        The message names the extra to install.
     """
     extras = required_extras(policy)
     absent = [name for name in extras if is_missing(name)]
@@ -98,12 +100,12 @@ _PURPOSES: Final = {
 
 
 def check_extra(extra: Literal["verify", "generate", "pacs", "spark", "stores", "wsi"]) -> None:
-    """Refuse a command where the libraries it needs are not installed; nothing is imported.
+    """Check that the libraries of a command are installed, without importing them.
 
     Raises
     ------
     UsageError
-        Naming the extra to install.
+        The message names the extra to install.
     """
     if is_missing(extra):
         raise UsageError(
@@ -113,7 +115,7 @@ def check_extra(extra: Literal["verify", "generate", "pacs", "spark", "stores", 
 
 
 def check_release_extra(release: Path) -> None:
-    """Refuse a release that holds slides where the libraries for them are not installed.
+    """Check that the libraries for slides are installed, if a release contains slides.
 
     Parameters
     ----------
@@ -123,9 +125,9 @@ def check_release_extra(release: Path) -> None:
     Raises
     ------
     UsageError
-        Naming the extra to install.
+        The message names the extra to install.
     IntegrityError
-        When the manifest cannot be read.
+        The manifest cannot be read.
     """
     from medsanitize.release.manifest import read_objects
 

@@ -1,4 +1,4 @@
-"""What a run tells of its progress, and to nobody by default."""
+"""The progress protocol; the default implementation discards everything."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Hears of stages and counts; never of names or values."""
+    """Receives stages and counts of a run, never names or values."""
 
     def stage(self, name: str, total: int | None) -> None:
-        """A stage begins; ``total`` objects are ahead where that is known."""
+        """Start a stage; ``total`` is the number of objects ahead, if known."""
 
     def advance(self, objects: int) -> None:
-        """So many more objects are done."""
+        """Count further objects as done."""
 
     def finished(self, timing: StageTiming) -> None:
-        """A stage of a run is over."""
+        """End a stage."""
 
     def message(self, text: str) -> None:
-        """Something the person at the terminal should know."""
+        """Show a message to the user."""
 
 
 class NoProgress:
-    """Says nothing."""
+    """Discards all progress."""
 
     def stage(self, name: str, total: int | None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def advance(self, objects: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def finished(self, timing: StageTiming) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def message(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageTiming:
-    """One stage: CPU seconds (this process and its workers), wall seconds, objects it handled."""
+    """One stage: CPU seconds (this process and its workers), wall seconds, number of objects."""
 
     name: str
     cpu_seconds: float

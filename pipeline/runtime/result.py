@@ -1,4 +1,4 @@
-"""How a run ended: counts, timings, and the one function that turns an ending into an exit code."""
+"""The result of a run: counts, timings, and the exit code of every ending."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MEANINGS: Mapping[Exit, str] = {
 
 
 def exit_code(error: BaseException | None = None, *, refused: bool = False, quarantined: int = 0) -> int:
-    """The exit code of an ending: an error first, then a refusal, then quarantined objects."""
+    """Return the exit code of an ending; an error precedes a refusal, which precedes quarantined objects."""
     if isinstance(error, Cancelled):
         return Exit.SIGNAL + error.number
     if isinstance(error, KeyboardInterrupt):
@@ -59,23 +59,24 @@ def exit_code(error: BaseException | None = None, *, refused: bool = False, quar
 
 
 def describe_error(error: BaseException) -> str:
-    """What happened, in a sentence; of an error that is none of ours only type and place, never its text."""
+    """Describe an error in a sentence."""
     if isinstance(error, MedsanitizeError | Cancelled):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         return "Stopped on request"
     if isinstance(error, MemoryError):
         return "Memory is used up. Use fewer workers, then run the same command again"
+    # Not the text of a foreign exception, which may quote element values.
     return f"A defect of the program: {type(error).__name__} {_where(error)}".rstrip()
 
 
 def failed_ending(error: BaseException) -> str:
-    """``stopped`` by a signal, or ``failed``."""
+    """Return ``stopped`` for a signal, else ``failed``."""
     return "stopped" if isinstance(error, Cancelled | KeyboardInterrupt) else "failed"
 
 
 def _where(error: BaseException) -> str:
-    """Module and line where an exception arose."""
+    """Return module and line where an exception was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -86,10 +87,17 @@ def _where(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run hands back. ``ending`` is one of ``published``, ``already_published``, ``refused``,
-    ``awaiting_approval``, ``planned``, ``inventory_done`` and ``shard_done``.
+    """The result of a run.
 
-    ``outcomes`` counts objects by outcome, ``dropped`` and ``quarantined`` by rule.
+    Attributes
+    ----------
+    ending : str
+        ``published``, ``already_published``, ``refused``, ``awaiting_approval``, ``planned``,
+        ``inventory_done`` or ``shard_done``.
+    outcomes : mapping
+        Number of objects by outcome.
+    dropped, quarantined : mapping
+        Number of objects by rule.
     """
 
     ending: str
@@ -108,12 +116,12 @@ class RunResult:
 
     @property
     def exit_code(self) -> int:
-        """The exit code this ending asks for."""
+        """The exit code of this ending."""
         refused = self.ending in ("refused", "awaiting_approval")
         return exit_code(refused=refused, quarantined=self.outcomes.get("quarantined", 0))
 
     def as_json(self) -> dict[str, Any]:
-        """The result as ``--json`` prints it."""
+        """Return the result as ``--json`` prints it."""
         facts = asdict(self)
         for name in ("release", "report"):
             facts[name] = None if facts[name] is None else str(facts[name])

@@ -1,4 +1,4 @@
-"""What ends an anonymous run says that the next one starts again: nothing of it is kept."""
+"""Error hints of anonymous runs, which cannot be resumed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from medsanitize.pipeline.runtime.signals import Cancelled
 from medsanitize.policies.model import Policy
 
 GOES_ON: Final = "it goes on where it stopped"
-"""What the same command does after a failure, where the run keeps a state."""
+"""The part of an error hint that says what the same command does, for runs with a state."""
 
 
 @contextmanager
 def restart_hint(policy: Policy) -> Iterator[None]:
-    """Let what ends the block tell of a run that keeps nothing, where the policy is an anonymous one's."""
+    """Replace the resume hint of errors raised in the block, if the policy is anonymous."""
     if policy.release.mode != "anonymous":
         yield
         return

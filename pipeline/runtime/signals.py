@@ -1,4 +1,4 @@
-"""Stopping between two objects when a signal asks for it."""
+"""Cancellation between two objects, on a signal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import FrameType
 from typing import Final
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
-"""What asks a run to stop: Ctrl-C, a scheduler, the end of a session, the end of the CPU time it may use."""
+"""Signals that cancel a run: Ctrl-C, a scheduler, the end of a session, the end of the CPU time limit."""
 
 
 class Cancelled(Exception):
-    """A signal asked a command to stop; whatever it keeps of its work is kept."""
+    """A signal cancelled a command; work stored so far is kept."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -25,23 +25,24 @@ class Cancelled(Exception):
 
 
 class Cancellation:
-    """Remembers that a signal arrived. ``check`` raises at a point where nothing is half done."""
+    """Remembers that a signal arrived; ``check`` raises where nothing is half done."""
 
     def __init__(self) -> None:
         self.number = 0
 
     def check(self) -> None:
-        """Raise Stopped if a signal arrived."""
+        """Raise ``Cancelled`` if a signal arrived."""
         if self.number:
             raise Cancelled(self.number)
 
 
 @contextmanager
 def cancel_on_signals() -> Iterator[Cancellation]:
-    """Catch `SIGNALS` while the block runs; what ``nohup`` ignores stays ignored."""
+    """Catch ``SIGNALS`` within a context; a SIGHUP that ``nohup`` ignores stays ignored."""
     stop = Cancellation()
 
     def note(number: int, _frame: FrameType | None) -> None:
+        # Only a note: a handler can run in the middle of any write.
         stop.number = number
 
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -1,1 +1,1 @@
-"""The state of a run: its database, and what is read from it and written to it."""
+"""The state of a run: its SQLite database, and the queries that read and write it."""

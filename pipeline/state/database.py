@@ -1,7 +1,7 @@
-"""The state of a run: one SQLite file that makes it resumable at any point.
+"""The state of a run: one SQLite file from which the run resumes at any point.
 
-Identifying values are sealed (``pipeline.sealing``); rows are named by keyed digests. Nothing here
-holds more than a page of rows in memory, whatever the number of objects.
+Identifying values are encrypted (``pipeline.runtime.encryption``); rows are named by keyed digests. Queries
+read a page of rows at a time, so memory does not depend on the number of objects.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.sanitize.pseudonyms import SubKeys
 
+# Rows of a page: enough to amortize a query, few enough for memory.
 PAGE = 500
 
 SCHEMA_VERSION = 6
+# A commit per object would dominate the run time; a kill loses at most one such batch.
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
@@ -31,7 +33,7 @@ _FAILING = tuple(
 )
 
 StateError = sqlite3.Error
-"""What is left of SQLite's errors where `translated` does not wrap a call."""
+"""SQLite errors that ``translated`` does not convert."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -103,30 +105,34 @@ class State:
     Parameters
     ----------
     path : Path or None
-        None keeps the state in a nameless temporary file that is gone with the process.
+        None keeps the state in an unnamed temporary file, which is deleted with the process.
     subkeys : SubKeys
-        Keys that seal values and name rows.
+        Keys that encrypt values and name rows.
     fixed : bool
-        Open a state that nobody writes to only to read it, as many machines may do at once: SQLite needs
-        no lock and no file beside it then.
+        Open read-only a state to which no process writes, so that many machines can read it at once: SQLite
+        then needs no lock and no further file.
     """
 
     def __init__(self, path: Path | None, subkeys: SubKeys, *, fixed: bool = False) -> None:
         self.path = path
         self.seal = Seal(subkeys)
         if path is not None:
-            os.environ["SQLITE_TMPDIR"] = str(path.parent)  # what SQLite spills stays in the state folder
+            os.environ["SQLITE_TMPDIR"] = str(path.parent)  # temporary files of SQLite may contain PHI
         if path is not None and not fixed:
             with storage_errors():
+                # Created here with mode 0600, because SQLite would use the umask.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         name = fixed_name(path) if path is not None and fixed else path or ""
         self.db = sqlite3.connect(name, isolation_level=None, uri=True)
         with self.handed_on(), translated():
             if path is None:
+                # The file is deleted with the process, so nothing can be recovered from a journal.
                 self.db.execute("PRAGMA journal_mode=OFF")
                 self.db.execute("PRAGMA synchronous=OFF")
             elif not fixed:
                 self.db.execute("PRAGMA journal_mode=WAL")
+                # With WAL, NORMAL cannot corrupt the file; a power failure may lose the last commits, which
+                # run again.
                 self.db.execute("PRAGMA synchronous=NORMAL")
             self.db.executescript("PRAGMA schema_version" if fixed else _SCHEMA)
         self._pending = 0
@@ -137,7 +143,7 @@ class State:
 
     @contextmanager
     def handed_on(self) -> Iterator[State]:
-        """Close the file if what is done to it fails, before there is anybody else to close it."""
+        """Close the file if the block fails, before a caller owns it."""
         try:
             yield self
         except BaseException:
@@ -145,7 +151,7 @@ class State:
             raise
 
     def close(self) -> None:
-        """Commit what is pending and close the file."""
+        """Commit the open transaction and close the file."""
         try:
             self.commit()
         finally:
@@ -160,13 +166,13 @@ class State:
             self._pending, self._since = 0, time.monotonic()
 
     def commit(self) -> None:
-        """Make everything written so far survive a kill."""
+        """Commit, so that everything written so far survives a kill."""
         if self.db.in_transaction:
             with translated():
                 self.db.execute("COMMIT")
 
     def wrote(self, objects: int) -> bool:
-        """Count written objects; commit (and return True) when a batch is due."""
+        """Count written objects, and commit if a batch is due; return whether it was."""
         self._pending += objects
         if self._pending < _COMMIT_OBJECTS and time.monotonic() - self._since < _COMMIT_SECONDS:
             return False
@@ -175,7 +181,7 @@ class State:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing: commits at the end, rolls back on any error."""
+        """Run a block as one transaction: commit at the end, roll back on any error."""
         self.commit()
         with translated():
             self.db.execute("BEGIN")
@@ -190,55 +196,63 @@ class State:
     # -- meta -----------------------------------------------------------------------------
 
     def get(self, name: str) -> str | None:
-        """A sealed value by its name, or None; only pipeline.state knows the names."""
+        """Return an encrypted value by name, or None; only ``pipeline.state`` uses names."""
         row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else self.seal.open(row[0], b"meta:" + name.encode()).decode()
 
     def put(self, name: str, value: str) -> None:
-        """Seal and store a value, within the open transaction if there is one."""
+        """Encrypt and store a value, within the open transaction if there is one."""
         sealed = self.seal.close(value.encode(), b"meta:" + name.encode())
         with translated():
             self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, sealed))
 
     def plain(self, name: str) -> bytes | None:
-        """An unsealed value: only what reveals nothing, such as the key check."""
+        """Return an unencrypted value; only for values that reveal nothing, such as the key check."""
         row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def put_plain(self, name: str, value: bytes) -> None:
-        """Store an unsealed value."""
+        """Store an unencrypted value."""
         with translated():
             self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def remove(self, name: str) -> None:
-        """Remove a value, within the open transaction if there is one."""
+        """Delete a value, within the open transaction if there is one."""
         with translated():
             self.db.execute("DELETE FROM meta WHERE name = ?", (name,))
 
     # -- rows -----------------------------------------------------------------------------
 
     def write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
-        """Run one statement for many rows inside the open batch."""
+        """Run one statement for many rows within the open batch."""
         with translated():
             self.begin()
             self.db.executemany(sql, rows)
 
     def count(self, where: str = "1") -> int:
-        """Number of objects that satisfy a condition (a constant of this package, never input)."""
+        """Count the objects that satisfy a condition (a constant of this package, never input)."""
         row = self.db.execute(f"SELECT count(*) FROM objects WHERE {where}").fetchone()  # noqa: S608
         return int(row[0])
 
 
 def fixed_name(path: Path) -> str:
-    """The name by which SQLite opens a file that nobody writes to."""
+    """Return the URI with which SQLite opens an immutable file."""
+    # immutable=1 skips locks and change detection, which is only safe without writers.
     return f"file:{quote(os.fsencode(path))}?immutable=1"
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn a full disk or a failing store into EnvironmentFailure, and a damaged file into IntegrityError.
+    """Convert SQLite errors: failing storage to EnvironmentFailure, a damaged file to IntegrityError.
 
-    What is left is a statement that is wrong: a defect.
+    Raises
+    ------
+    EnvironmentFailure
+        The disk is full, or the file cannot be read, written or locked.
+    IntegrityError
+        The file is damaged.
+    StateError
+        Any other error: a wrong statement, hence a defect.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Decisions of a review: what a person decided of objects, findings and review items."""
+"""Decisions of a review on objects, findings and review items."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from medsanitize.pipeline.state.reset import AGAIN
 from medsanitize.sanitize.context import ReviewDecision
 
 Concerned = list[tuple[int, str]]
-"""Objects that a decision is about, and the location in each; "" is the whole object."""
+"""Objects that a decision applies to, and the location in each; "" stands for the whole object."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionCounts:
-    """How many decisions there are, on how many objects."""
+    """Number of decisions and of objects that they apply to."""
 
     decisions: int
     objects: int
 
 
 def decisions_on(state: State, number: int) -> tuple[ReviewDecision, ...]:
-    """What a person decided of locations in one object, by location."""
+    """Return the decisions on locations in one object, ordered by location."""
     rows = state.db.execute(
         "SELECT place, verdict FROM decisions WHERE id = ? AND place <> '' ORDER BY place", (number,)
     )
@@ -32,7 +32,7 @@ def decisions_on(state: State, number: int) -> tuple[ReviewDecision, ...]:
 
 
 def any_decision(state: State) -> bool:
-    """Whether a person decided anything."""
+    """Report whether there is any decision."""
     return state.db.execute("SELECT 1 FROM decisions LIMIT 1").fetchone() is not None
 
 
@@ -42,7 +42,7 @@ def decision_counts(state: State) -> DecisionCounts:
 
 
 def decisions_digest(state: State) -> str:
-    """Digest of everything that was decided; empty when nothing was."""
+    """Compute a digest of all decisions; empty if there are none."""
     digest = sha256()
     rows = state.db.execute("SELECT id, place, verdict FROM decisions ORDER BY id, place")
     empty = True
@@ -52,18 +52,18 @@ def decisions_digest(state: State) -> str:
     return "" if empty else digest.hexdigest()
 
 
-# -- what a decision is about ---------------------------------------------------------------
+# -- objects that a decision applies to ----------------------------------------------------
 
 
 def concerned_by_object(state: State, number: int) -> Concerned:
-    """The object itself, if it is to be released or waits to be sanitized again."""
+    """Return the object, if it is to be released or waits to be sanitized again."""
     return state.db.execute(
         "SELECT id, '' FROM objects WHERE id = ? AND (outcome = 'released' OR rule = ?)", (number, AGAIN)
     ).fetchall()
 
 
 def concerned_by_finding(state: State, place: str, rule: str) -> Concerned:
-    """Objects with a finding of the audit that are not dropped."""
+    """Return the objects with a finding of the audit that are not dropped."""
     return state.db.execute(
         "SELECT id, '' FROM findings JOIN objects USING (id)"
         " WHERE place = ? AND findings.rule = ? AND outcome <> 'dropped'",
@@ -72,14 +72,14 @@ def concerned_by_finding(state: State, place: str, rule: str) -> Concerned:
 
 
 def concerned_by_item(state: State, name: bytes) -> Concerned:
-    """Objects with a review item, and its location."""
+    """Return the objects with a review item, and the item's location."""
     return state.db.execute(
         "SELECT id, place FROM doubted JOIN doubts USING (name) WHERE name = ?", (name,)
     ).fetchall()
 
 
 def store_decision(state: State, concerned: Concerned, verdict: str) -> None:
-    """Store one decision for every object it is about, within the open transaction."""
+    """Store one decision for all its objects, within the open transaction."""
     state.db.executemany(
         "INSERT OR REPLACE INTO decisions VALUES (?, ?, ?)", [(*row, verdict) for row in concerned]
     )
@@ -89,13 +89,13 @@ def store_decision(state: State, concerned: Concerned, verdict: str) -> None:
 
 
 def sample_candidates(state: State) -> Iterator[int]:
-    """Yield the objects that the sample is drawn from."""
+    """Yield the objects from which the sample is drawn."""
     rows = state.db.execute("SELECT id FROM objects WHERE outcome = 'released' OR rule = 'review'")
     yield from (int(number) for (number,) in rows)
 
 
 def changed_after_review(state: State, limit: int) -> list[int]:
-    """Released objects that were sanitized again after the last review, by row; at most ``limit``."""
+    """List released objects that were sanitized again after the last review, by row; at most ``limit``."""
     rows = state.db.execute(
         "SELECT id FROM objects WHERE outcome = 'released' AND again ORDER BY id LIMIT ?", (limit,)
     )
@@ -103,7 +103,7 @@ def changed_after_review(state: State, limit: int) -> list[int]:
 
 
 def is_undecided(state: State, number: int) -> bool:
-    """Whether an object is to be released and no decision is about the whole of it."""
+    """Report whether an object is to be released and has no decision on the whole object."""
     row = state.db.execute(
         "SELECT outcome = 'released' AND NOT EXISTS"
         " (SELECT 1 FROM decisions WHERE decisions.id = objects.id AND place = '')"
@@ -115,14 +115,14 @@ def is_undecided(state: State, number: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SampledObject:
-    """What the review page notes of a sampled object."""
+    """A sampled object's facts for the review page."""
 
     changed: bool
     equal_pixels: int
 
 
 def sampled_object(state: State, number: int) -> SampledObject:
-    """Whether an object changed after the last review, and how many released objects have its pixels."""
+    """Report whether an object changed after the last review, and count released objects with its pixels."""
     changed, equal = state.db.execute(
         "SELECT again, (SELECT count(*) FROM objects AS other WHERE other.pixels = objects.pixels"
         "  AND other.id <> objects.id AND other.outcome = 'released') FROM objects WHERE id = ?",

@@ -1,4 +1,4 @@
-"""Objects that share a UID, bytes, pixels or tiles."""
+"""Queries for objects that share a UID, bytes, pixels or tiles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """A released object whose files wait for their names: ``names`` end with the suffix."""
+    """A released object whose files have temporary names; ``names`` are the pseudonyms and the suffix."""
 
     id: int
     parts: str
@@ -32,7 +32,7 @@ class Survivor:
 
 @dataclass(frozen=True, slots=True)
 class PixelDigest:
-    """Digest of an object's pixels: ``check`` is 1 where they were compared, -1 where they cannot be."""
+    """Digest of an object's pixels; ``check`` is 1 if they were compared, -1 if they cannot be."""
 
     id: int
     check: int
@@ -43,7 +43,7 @@ class PixelDigest:
 
 
 def index_pseudonyms(state: State) -> None:
-    """Create the index by which released objects are read in order."""
+    """Create the index used to read released objects in order."""
     state.db.execute(
         "CREATE INDEX IF NOT EXISTS objects_order ON objects (p_patient, p_study, p_series, p_instance)"
     )
@@ -63,7 +63,7 @@ def contested_uids(state: State) -> Iterator[bytes]:
 
 
 def contenders(state: State, sop: bytes) -> list[Contender]:
-    """The objects that state a SOP Instance UID, in the order of their pseudonyms."""
+    """List the objects that state a SOP Instance UID, in the order of their pseudonyms."""
     rows = state.db.execute(
         f"SELECT id, outcome, sha256 FROM objects WHERE sop = ? ORDER BY {_ORDER}",  # noqa: S608
         (sop,),
@@ -72,7 +72,7 @@ def contenders(state: State, sop: bytes) -> list[Contender]:
 
 
 def quarantine_equal_pseudonyms(state: State) -> None:
-    """Quarantine released objects that share a pseudonym: different UIDs never do."""
+    """Quarantine released objects that share a pseudonym, because different UIDs never share one."""
     state.db.execute(
         "UPDATE objects SET outcome = 'quarantined', rule = 'sop-instance-conflict'"
         " WHERE outcome = 'released' AND p_instance IN (SELECT p_instance FROM objects"
@@ -81,7 +81,10 @@ def quarantine_equal_pseudonyms(state: State) -> None:
 
 
 def unnamed_survivors(state: State) -> Iterator[list[Survivor]]:
-    """Yield pages of survivors without a name; each page is marked as named before the next."""
+    """Yield pages of survivors with temporary names.
+
+    Each page is marked as renamed when the next one is requested.
+    """
     while True:
         rows = state.db.execute(
             "SELECT id, p_parts, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"
@@ -107,19 +110,19 @@ def store_pixel_digests(state: State, digests: Sequence[PixelDigest]) -> None:
 
 
 def count_not_compared(state: State) -> int:
-    """Number of released objects whose pixels could not be compared."""
+    """Count the released objects whose pixels could not be compared."""
     return state.count("outcome = 'released' AND pixels_check < 1")
 
 
 def index_digests(state: State) -> None:
-    """Create the indexes by which equal objects are found."""
+    """Create the indexes used to find equal objects."""
     state.db.execute("CREATE INDEX IF NOT EXISTS objects_sha256 ON objects (sha256)")
     state.db.execute("CREATE INDEX IF NOT EXISTS objects_pixels ON objects (pixels)")
     state.db.execute("CREATE INDEX IF NOT EXISTS scans_id ON scans (id)")
 
 
 def shared_digests(state: State, column: Column) -> list[bytes]:
-    """Digests that several released objects have, in order."""
+    """List the digests that several released objects share, in order."""
     rows = state.db.execute(
         f"SELECT {column} FROM objects WHERE outcome = 'released' AND {column} NOT NULL"  # noqa: S608
         f" GROUP BY {column} HAVING count(*) > 1 ORDER BY {column}"
@@ -128,7 +131,7 @@ def shared_digests(state: State, column: Column) -> list[bytes]:
 
 
 def released_with(state: State, column: Column, digest: bytes) -> list[int]:
-    """Released objects with a digest, in the order of their pseudonyms."""
+    """List the released objects with a digest, in the order of their pseudonyms."""
     rows = state.db.execute(
         f"SELECT id FROM objects WHERE {column} = ? AND outcome = 'released' ORDER BY {_ORDER}",  # noqa: S608
         (digest,),
@@ -140,13 +143,13 @@ def released_with(state: State, column: Column, digest: bytes) -> list[int]:
 
 
 def scan_digests(state: State) -> list[bytes]:
-    """Digests of tiles that are part of an object, in order."""
+    """List the digests of tile sets that are part of an object, in order."""
     rows = state.db.execute("SELECT DISTINCT digest FROM scans ORDER BY digest")
     return [bytes(digest) for (digest,) in rows.fetchall()]
 
 
 def released_with_part(state: State, digest: bytes) -> list[int]:
-    """Released objects of which a scan is part, in the order of their pseudonyms."""
+    """List the released objects that contain a tile set, in the order of their pseudonyms."""
     rows = state.db.execute(
         "SELECT id FROM objects WHERE outcome = 'released'"  # noqa: S608
         f" AND id IN (SELECT id FROM scans WHERE digest = ?) ORDER BY {_ORDER}",
@@ -156,18 +159,18 @@ def released_with_part(state: State, digest: bytes) -> list[int]:
 
 
 def any_scan(state: State) -> bool:
-    """Whether any object has scans that are part of it."""
+    """Report whether any object contains further tile sets."""
     return bool(state.db.execute("SELECT EXISTS (SELECT 1 FROM scans)").fetchone() == (1,))
 
 
 def scans_of(state: State, number: int) -> Iterator[bytes]:
-    """Digests of the scans that are part of an object, in order."""
+    """Yield the digests of the tile sets that an object contains, in order."""
     rows = state.db.execute("SELECT digest FROM scans WHERE id = ? ORDER BY digest", (number,))
     yield from (bytes(digest) for (digest,) in rows)
 
 
 def tiles_of_slides(state: State) -> Iterator[bytes]:
-    """Digests of the tiles of released slides; only the registry may hold them."""
+    """Yield the digests of the tiles of released slides; only the registry may store them."""
     rows = state.db.execute(
         "SELECT pixels FROM objects WHERE kind = 'slide' AND outcome = 'released' AND pixels NOT NULL"
         " UNION SELECT digest FROM scans JOIN objects USING (id) WHERE outcome = 'released'"
@@ -179,7 +182,7 @@ def tiles_of_slides(state: State) -> Iterator[bytes]:
 
 
 def equal_pixels(state: State, limit: int) -> list[tuple[str, str]]:
-    """Pseudonyms of released objects, and of the first that has the same pixels; at most ``limit``."""
+    """List released objects with the first one that has the same pixels, by pseudonym; at most ``limit``."""
     return state.db.execute(
         "SELECT p_instance, first FROM objects JOIN ("
         "  SELECT pixels, min(p_instance) AS first FROM objects"
@@ -190,7 +193,7 @@ def equal_pixels(state: State, limit: int) -> list[tuple[str, str]]:
 
 
 def equal_tiles(state: State, limit: int) -> list[tuple[str, str]]:
-    """The same for a scan in two forms: DICOM and a vendor's file, or one channel by itself."""
+    """List the same for one scan in two forms: DICOM and vendor file, or one channel by itself."""
     return state.db.execute(
         "WITH held AS ("
         " SELECT digest, p_instance FROM scans JOIN objects USING (id) WHERE outcome = 'released'"

@@ -1,4 +1,4 @@
-"""What the audit found in staged objects, and the objects it has yet to read."""
+"""Findings of the audit, and the staged objects that it has not read yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TO_AUDIT = "outcome = 'released' AND audited = 0"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ObjectToAudit:
-    """A staged object without an audit; ``native`` is None where it has no pixels."""
+    """A staged object not yet audited; ``native`` is None if it has no pixels."""
 
     patient: bytes
     study: bytes
@@ -38,10 +38,20 @@ class ObjectToAudit:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """One file's findings (place, rule), and its pixels: 1 compared, 0 to be decoded, -1 unreadable.
+    """Audit result of one object.
 
-    ``scans`` are digests of tiles beside that of its pixels: of a DICOM slide, of each channel of an AFI.
-    ``gone``: it is not there any more.
+    Attributes
+    ----------
+    findings : tuple of (str, str)
+        Location and rule of each finding.
+    pixels_check : int
+        1 if the pixels were compared, 0 if they must be decoded first, -1 if they cannot be read.
+    pixels : bytes or None
+        Digest of the pixels.
+    scans : tuple of bytes
+        Digests of further tile sets: of a DICOM slide, of each channel of an AFI.
+    gone : bool
+        Whether the file no longer exists.
     """
 
     id: int
@@ -54,7 +64,7 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """Findings of one location and rule, in objects to be released."""
+    """The number of objects to be released with one location and rule of a finding."""
 
     place: str
     rule: str
@@ -62,19 +72,20 @@ class FindingGroup:
 
 
 def count_to_audit(state: State) -> int:
-    """Number of staged objects without an audit."""
+    """Count the staged objects not yet audited."""
     return state.count(_TO_AUDIT)
 
 
 def any_slide_to_audit(state: State) -> bool:
-    """Whether a staged slide is without an audit."""
+    """Report whether a staged slide is not yet audited."""
     return state.count(f"kind = 'slide' AND {_TO_AUDIT}") > 0
 
 
 def objects_to_audit(state: State) -> Iterator[ObjectToAudit]:
-    """Yield the staged objects without an audit, a patient's study at a time."""
+    """Yield the staged objects not yet audited, grouped by patient and study."""
     after: tuple[bytes, bytes, int] = (b"", b"", -1)
     while True:
+        # The objects of a study share the identifiers to search for.
         page = state.db.execute(
             "SELECT patient, study, id, p_patient, p_study, p_series, p_instance, p_suffix, sha256, native,"  # noqa: S608
             f" kind, payload, source, stamp FROM objects WHERE {_TO_AUDIT}"
@@ -91,7 +102,7 @@ def objects_to_audit(state: State) -> Iterator[ObjectToAudit]:
 
 
 def store_audit(state: State, audited: Sequence[Audited]) -> None:
-    """Store results of the audit within the open batch."""
+    """Store audit results within the open batch."""
     state.write(
         "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
         [(one.pixels_check, one.pixels, one.id) for one in audited],
@@ -102,7 +113,7 @@ def store_audit(state: State, audited: Sequence[Audited]) -> None:
     found = [(one.id, place, rule) for one in audited for place, rule in one.findings]
     if found:
         state.write("INSERT OR IGNORE INTO findings VALUES (?, ?, ?)", found)
-        # A slide is judged by itself: one that is not clean leaves the release, and the others stay.
+        # A slide is quarantined by itself; findings in other objects are left to the gate.
         failed = [(one.findings[0][1], one.id) for one in audited if one.findings]
         state.write(
             "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ? AND kind = 'slide'", failed
@@ -110,7 +121,7 @@ def store_audit(state: State, audited: Sequence[Audited]) -> None:
 
 
 def clear_audit(state: State) -> None:
-    """Remove what earlier audits stored, as one transaction."""
+    """Delete the results of earlier audits, as one transaction."""
     with state.transaction() as db:
         db.execute("UPDATE objects SET audited = 0 WHERE outcome = 'released'")
         db.execute("DELETE FROM findings")
@@ -118,7 +129,7 @@ def clear_audit(state: State) -> None:
 
 
 def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, str]]:
-    """Findings (path, place, rule) in objects that are to be released; at most ``limit`` of them."""
+    """List the findings (path, location, rule) in objects to be released; at most ``limit``."""
     rows = state.db.execute(
         "SELECT p_patient, p_study, p_series, p_instance, p_suffix, place, findings.rule FROM findings"
         " JOIN objects USING (id) WHERE outcome = 'released' ORDER BY 1, 2, 3, 4, 5, 6, 7 LIMIT ?",
@@ -128,7 +139,7 @@ def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, s
 
 
 def finding_groups(state: State) -> list[FindingGroup]:
-    """Findings in objects to be released by location and rule, the most frequent first."""
+    """Count the findings in objects to be released by location and rule, the most frequent first."""
     rows = state.db.execute(
         "SELECT place, findings.rule, count(*) FROM findings JOIN objects USING (id)"
         " WHERE outcome = 'released' GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
@@ -137,5 +148,5 @@ def finding_groups(state: State) -> list[FindingGroup]:
 
 
 def finding_kinds(state: State) -> list[tuple[str, str]]:
-    """Every location and rule of a finding."""
+    """List every location and rule of a finding."""
     return state.db.execute("SELECT DISTINCT place, rule FROM findings").fetchall()

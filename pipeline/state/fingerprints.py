@@ -1,4 +1,4 @@
-"""Fingerprints of staged objects by the models of the stage overlap, and what its verdict rules out."""
+"""Fingerprints of staged objects for the overlap stage, and the outcomes of its verdict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medsanitize.pipeline.state.database import State
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FingerprintRow:
-    """One object's fingerprint, sealed; ``value`` is None where its worker died."""
+    """One object's encrypted fingerprint; ``value`` is None if its worker crashed."""
 
     id: int
     trouble: str
@@ -30,12 +30,12 @@ def store_fingerprints(state: State, rows: Sequence[FingerprintRow]) -> None:
 
 
 def clear_fingerprints(state: State) -> None:
-    """Remove every fingerprint, within the open transaction."""
+    """Delete every fingerprint, within the open transaction."""
     state.db.execute("DELETE FROM looks")
 
 
 def rule_out_patients(state: State, patients: Sequence[str], outcome: str, rule: str) -> int:
-    """Rule out every released object of these pseudonyms; returns how many."""
+    """Give every released object of these pseudonyms another outcome; return how many."""
     done = state.db.executemany(
         "UPDATE objects SET outcome = ?, rule = ? WHERE outcome = 'released' AND p_patient = ?",
         [(outcome, rule, patient) for patient in patients],
@@ -44,7 +44,7 @@ def rule_out_patients(state: State, patients: Sequence[str], outcome: str, rule:
 
 
 def flag_patients(state: State, patients: Sequence[str]) -> int:
-    """Flag every released object of these pseudonyms as overlapping; returns how many."""
+    """Flag every released object of these pseudonyms as overlapping; return how many."""
     done = state.db.executemany(
         "UPDATE objects SET flags = flags || 'overlap,' WHERE outcome = 'released' AND p_patient = ?",
         [(patient,) for patient in patients],

@@ -1,4 +1,4 @@
-"""The key that a state was begun under."""
+"""The check that a state is opened with the key it was created with."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ _KEY = "key"
 
 
 def store_key_check(state: State) -> None:
-    """State which key this state is of, within the open transaction."""
+    """Store a keyed digest that identifies the key, within the open transaction."""
     state.put_plain(_KEY, state.seal.name("key check"))
 
 
 def is_begun(state: State) -> bool:
-    """Whether a run got as far as to state its key; before that there is nothing to compare with."""
+    """Report whether a key check was stored; without one there is nothing to compare."""
     return state.plain(_KEY) is not None
 
 
 def has_same_key(state: State) -> bool:
-    """Whether the state was begun under the key that it is opened with."""
+    """Report whether the state was created with the key it is opened with."""
     return state.plain(_KEY) == state.seal.name("key check")

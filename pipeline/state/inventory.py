@@ -1,4 +1,4 @@
-"""Objects as the inventory finds them."""
+"""Rows that the inventory adds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medsanitize.pipeline.state.database import State
 
 @dataclass(frozen=True, slots=True, repr=False)
 class InventoryRow:
-    """One object of the walk: ``source`` are its sealed paths; patient, study and SOP are keyed names."""
+    """One object of the walk: ``source`` are its encrypted paths; patient, study and SOP are keyed names."""
 
     id: int
     size: int
@@ -44,7 +44,7 @@ def add_objects(state: State, rows: Iterable[InventoryRow]) -> None:
 
 
 def clear_inventory(state: State) -> None:
-    """Remove what a killed inventory stored, as one transaction."""
+    """Delete the rows of an interrupted inventory, as one transaction."""
     with state.transaction() as db:
         for table in ("objects", "patients", "known", "slices", "places"):
             db.execute(f"DELETE FROM {table}")  # noqa: S608

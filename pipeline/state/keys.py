@@ -1,4 +1,4 @@
-"""Names and sealed values of the state's rows."""
+"""Keyed names and encrypted values of the state's rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ if TYPE_CHECKING:
 
 
 def patient_key(issuer: str, identifier: str, study_uid: str, object_key: str) -> str:
-    """The canonical key of a patient: issuer and id, else the study, else the object."""
+    """Return the canonical key of a patient: issuer and ID, else the study, else the object."""
     if identifier:
+        # The length prefix keeps issuer and identifier apart: "A" + "B1" must not equal "AB" + "1".
         return f"id:{len(issuer)}:{issuer}{identifier}"
     return f"study:{study_uid}" if study_uid else f"object:{object_key}"
 
 
 def sealed_paths(seal: Seal, found: SourceEntry) -> bytes:
-    """The paths of an object's files, sealed."""
+    """Encrypt the paths of an object's files."""
+    # NUL is the one byte that no path contains.
     return seal.close(b"\0".join(one.path for one in found.files), b"path")
 
 
 def open_paths(seal: Seal, source: bytes) -> tuple[bytes, ...]:
-    """The paths of an object's files, the main one first."""
+    """Decrypt the paths of an object's files, the main one first."""
     return tuple(seal.open(source, b"path").split(b"\0"))

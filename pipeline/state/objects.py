@@ -1,4 +1,4 @@
-"""Objects of a run: counts, outcomes, and pages of those that are still to be sanitized."""
+"""Objects of a run: counts, outcomes, and pages of pending objects."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from medsanitize.pipeline.state.database import PAGE, State
 
 FOUND = "id NOT IN (SELECT id FROM synthetics)"
-"""Condition on objects that were found in the inputs; the others are synthetic images of this run."""
+"""Condition for objects found in the inputs; the others are synthetic images of this run."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PendingObject:
-    """An object without an outcome; ``source`` are its sealed paths, the names are keyed."""
+    """An object without an outcome; ``source`` are its encrypted paths, the names are keyed."""
 
     id: int
     patient: bytes
@@ -31,7 +31,7 @@ class PendingObject:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTotal:
-    """Objects found with one outcome and rule; the outcome is None where there is none yet."""
+    """Number of objects with one outcome and rule; the outcome is None for pending objects."""
 
     outcome: str | None
     rule: str | None
@@ -44,27 +44,27 @@ class OutcomeTotal:
 
 
 def count_objects(state: State) -> int:
-    """Number of objects, synthetic images included."""
+    """Count the objects, synthetic images included."""
     return state.count()
 
 
 def count_found(state: State) -> int:
-    """Number of objects found in the inputs."""
+    """Count the objects found in the inputs."""
     return state.count(FOUND)
 
 
 def count_pending(state: State) -> int:
-    """Number of objects without an outcome."""
+    """Count the objects without an outcome."""
     return state.count("outcome IS NULL")
 
 
 def count_released(state: State) -> int:
-    """Number of objects to be released."""
+    """Count the objects to be released."""
     return state.count("outcome = 'released'")
 
 
 def count_flagged(state: State, flag: str) -> int:
-    """Number of released objects with a flag."""
+    """Count the released objects with a flag."""
     row = state.db.execute(
         "SELECT count(*) FROM objects WHERE outcome = 'released' AND flags LIKE ?", (f"%{flag}%",)
     ).fetchone()
@@ -72,7 +72,7 @@ def count_flagged(state: State, flag: str) -> int:
 
 
 def outcome_counts(state: State) -> dict[str, int]:
-    """Objects found by outcome; every outcome is named. Synthetic images were not found anywhere."""
+    """Count the objects found in the inputs by outcome; all three outcomes are present."""
     counts = dict.fromkeys(("released", "dropped", "quarantined"), 0)
     counts.update(
         state.db.execute(
@@ -83,7 +83,7 @@ def outcome_counts(state: State) -> dict[str, int]:
 
 
 def rule_counts(state: State, outcome: str) -> dict[str, int]:
-    """Objects found of one outcome by rule."""
+    """Count the objects found in the inputs with one outcome, by rule."""
     rows = state.db.execute(
         f"SELECT rule, count(*) FROM objects WHERE outcome = ? AND {FOUND} GROUP BY rule ORDER BY rule",  # noqa: S608
         (outcome,),
@@ -92,7 +92,7 @@ def rule_counts(state: State, outcome: str) -> dict[str, int]:
 
 
 def outcome_totals(state: State) -> list[OutcomeTotal]:
-    """Objects found and their sizes by outcome and rule."""
+    """Count the objects found in the inputs, and their sizes, by outcome and rule."""
     rows = state.db.execute(
         "SELECT outcome, rule, count(*), sum(size), sum(coalesce(bytes, 0))"  # noqa: S608
         f" FROM objects WHERE {FOUND} GROUP BY outcome, rule"
@@ -105,9 +105,10 @@ def outcome_totals(state: State) -> list[OutcomeTotal]:
 
 
 def pending_objects(state: State) -> Iterator[PendingObject]:
-    """Yield the objects without an outcome, a patient's study at a time."""
+    """Yield the objects without an outcome, grouped by patient and study."""
     after: tuple[bytes, bytes, int] = (b"", b"", -1)
     while True:
+        # The objects of a study share the identifiers to search for; keyset pages allow writes in between.
         page = state.db.execute(
             "SELECT id, patient, study, kind, size, stamp, contested, sop, source FROM objects"
             " WHERE outcome IS NULL AND (patient, study, id) > (?, ?, ?) ORDER BY patient, study, id LIMIT ?",
@@ -122,7 +123,7 @@ def pending_objects(state: State) -> Iterator[PendingObject]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PendingSource:
-    """Sealed paths, size, stamp and keyed patient of an object without an outcome."""
+    """Encrypted paths, size, stamp and keyed patient of an object without an outcome."""
 
     source: bytes
     size: int
@@ -134,7 +135,7 @@ class PendingSource:
 
 
 def pending_sources(state: State, page: int) -> Iterator[list[PendingSource]]:
-    """Yield pages of what is still to be sanitized."""
+    """Yield pages of the sources still to be sanitized."""
     rows = state.db.execute("SELECT source, size, stamp, patient FROM objects WHERE outcome IS NULL")
     while found := rows.fetchmany(page):
         yield [PendingSource(*row) for row in found]

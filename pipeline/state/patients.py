@@ -1,4 +1,4 @@
-"""Patients and the identifiers gathered of patients and studies: keyed names, sealed values."""
+"""Patients, and the identifiers collected for patients and studies: keyed names, encrypted values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.sanitize.context import KnownValue
 
 PatientRow = tuple[bytes, bytes, bytes]
-"""Names of the patient and of the PatientID, sealed `Patient`."""
+"""Keyed names of the patient and of the PatientID, encrypted ``Patient``."""
 KnownRow = tuple[bytes, bytes, bytes]
-"""Name of the patient or study, name of the identifier, sealed identifier."""
+"""Keyed name of the patient or study, keyed name of the identifier, encrypted identifier."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,12 +28,12 @@ class Patient:
         return "Patient(...)"
 
     def sealed(self, seal: Seal) -> bytes:
-        """The value of the patient's row."""
+        """Return the encrypted value of the patient's row."""
         return seal.close(json.dumps([self.key, self.issuer, self.identifier]).encode(), b"patient")
 
 
 def known_row(seal: Seal, owner: bytes, category: str, value: str) -> KnownRow:
-    """The row of an identifier of a patient or study."""
+    """Build the row of an identifier of a patient or study."""
     return (
         owner,
         seal.name("known", category, value),
@@ -42,50 +42,50 @@ def known_row(seal: Seal, owner: bytes, category: str, value: str) -> KnownRow:
 
 
 def add_patients(state: State, rows: Sequence[PatientRow]) -> None:
-    """Add patients that the state does not hold yet."""
+    """Add the patients that the state does not have yet."""
     if rows:
         state.write("INSERT OR IGNORE INTO patients VALUES (?, ?, ?)", rows)
 
 
 def add_known(state: State, rows: Sequence[KnownRow]) -> None:
-    """Add identifiers that the state does not hold yet."""
+    """Add the identifiers that the state does not have yet."""
     if rows:
         state.write("INSERT OR IGNORE INTO known VALUES (?, ?, ?)", rows)
 
 
 def patient_of(state: State, name: bytes) -> Patient:
-    """Open a patient's row."""
+    """Decrypt a patient's row."""
     row = state.db.execute("SELECT value FROM patients WHERE patient = ?", (name,)).fetchone()
     return Patient(*json.loads(state.seal.open(row[0], b"patient")))
 
 
 def patients_with_id(state: State, identifier: str) -> list[bytes]:
-    """Names of the patients with this PatientID: one for each issuer."""
+    """Return the keyed names of the patients with this PatientID, one per issuer."""
     person = state.seal.name("person", identifier)
     rows = state.db.execute("SELECT patient FROM patients WHERE person = ?", (person,))
     return [bytes(name) for (name,) in rows]
 
 
 def known_of(state: State, patient: bytes, study: bytes) -> frozenset[KnownValue]:
-    """Everything gathered over a patient's and a study's objects."""
+    """Return all identifiers collected from the objects of a patient and a study."""
     rows = state.db.execute("SELECT value FROM known WHERE owner IN (?, ?)", (patient, study or patient))
     return frozenset(_opened(state, value) for (value,) in rows)
 
 
 def all_known(state: State) -> Iterator[KnownValue]:
-    """Every identifier of every patient and study; one of several owners comes once for each."""
+    """Yield every identifier of every patient and study, once per owner."""
     for (value,) in state.db.execute("SELECT value FROM known"):
         yield _opened(state, value)
 
 
 def studies_of(state: State, patient: bytes) -> list[bytes]:
-    """Names of a patient's studies; b"" stands for objects that state none."""
+    """Return the keyed names of a patient's studies; b"" stands for objects that state none."""
     rows = state.db.execute("SELECT DISTINCT study FROM objects WHERE patient = ?", (patient,))
     return [bytes(study) for (study,) in rows.fetchall()]
 
 
 def released_pseudonym(state: State, patient: bytes) -> str | None:
-    """The pseudonym of a patient of whom an object is released, or None."""
+    """Return the pseudonym of a patient with a released object, or None."""
     row = state.db.execute(
         "SELECT p_patient FROM objects WHERE patient = ? AND outcome = 'released' LIMIT 1", (patient,)
     ).fetchone()

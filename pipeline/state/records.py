@@ -1,4 +1,4 @@
-"""Records of sanitised objects, sealed into the state and read from it."""
+"""Records of sanitized objects, encrypted in the state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from medsanitize.sanitize.result import CheckResult, FilePart, Finding, ObjectRe
 
 
 def seal_record(seal: Seal, record: ObjectRecord) -> bytes:
-    """Seal the parts of a record that have no column of their own."""
+    """Encrypt the fields of a record that have no column."""
+    # Positional: `open_record` reads the fields in this order.
     facts = [
         record.kind,
         [(finding.place, finding.rule) for finding in record.findings],
@@ -38,7 +39,7 @@ def seal_record(seal: Seal, record: ObjectRecord) -> bytes:
 
 
 def open_record(state: State, outcome: str, names: Sequence[str | None], payload: bytes) -> ObjectRecord:
-    """Rebuild a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
+    """Restore a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
     facts: list[Any] = json.loads(state.seal.open(payload, b"record"))
     kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, *facts = facts
     pixels, regions, faces, slide, parts = facts
@@ -68,7 +69,7 @@ def open_record(state: State, outcome: str, names: Sequence[str | None], payload
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QuarantinedSource:
-    """Path of the main file of a quarantined object, and the location that its rule names."""
+    """Path of a quarantined object's main file, and the location that its rule names."""
 
     path: bytes
     place: str
@@ -78,7 +79,7 @@ class QuarantinedSource:
 
 
 def quarantined_sources(state: State, rule: str, limit: int) -> Iterator[QuarantinedSource]:
-    """Yield quarantined objects of one rule, by row; at most ``limit``."""
+    """Yield the quarantined objects of one rule, by row; at most ``limit``."""
     rows = state.db.execute(
         "SELECT source, payload FROM objects WHERE outcome = 'quarantined' AND rule = ? ORDER BY id LIMIT ?",
         (rule, limit),
@@ -90,7 +91,7 @@ def quarantined_sources(state: State, rule: str, limit: int) -> Iterator[Quarant
 
 
 def quarantined_places(state: State) -> dict[str, int]:
-    """Number of quarantined objects by location and rule."""
+    """Count the quarantined objects by location and rule."""
     counts: dict[str, int] = {}
     rows = state.db.execute("SELECT rule, payload FROM objects WHERE outcome = 'quarantined'")
     for rule, payload in rows:
@@ -101,12 +102,12 @@ def quarantined_places(state: State) -> dict[str, int]:
 
 
 def _findings(state: State, payload: bytes | None) -> list[tuple[str, str]]:
-    """Location and rule of each finding of a sealed record, without the rest of it."""
+    """Decrypt only location and rule of each finding of a record."""
     return json.loads(state.seal.open(payload, b"record"))[1] if payload else []
 
 
 def remove_unreleased(state: State, staging: Path) -> None:
-    """Remove the files of objects that are no longer to be released from the staging folder."""
+    """Delete the staged files of objects that are no longer to be released."""
     while True:
         rows = state.db.execute(
             "SELECT id, p_parts, p_patient, p_study, p_series, p_instance, p_suffix, staged FROM objects"
@@ -119,5 +120,6 @@ def remove_unreleased(state: State, staging: Path) -> None:
                 name = contested_path(path, number) if staged == 2 else path
                 with storage_errors():
                     (staging / name).unlink(missing_ok=True)
+        # After the files: a kill in between repeats the deletion.
         state.write("UPDATE objects SET staged = 0 WHERE id = ?", [(row[0],) for row in rows])
     state.commit()

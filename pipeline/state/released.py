@@ -1,4 +1,4 @@
-"""Released objects in the order of their pseudonyms, as the stages read them."""
+"""Released objects in the order of their pseudonyms, independent of the order of the inputs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Names = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReleasedObject:
-    """What the manifest states of a released object; ``payload`` and ``label`` are sealed.
+    """A released object's facts for the manifest; ``payload`` and ``label`` are encrypted.
 
-    ``trouble`` is None where no model read the image, ``label`` where it is not synthetic.
+    ``trouble`` is None if no model read the image, ``label`` if the image is not synthetic.
     """
 
     names: Names
@@ -38,7 +38,7 @@ class ReleasedObject:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReleasedFingerprint:
-    """The sealed fingerprint of a released object; ``trouble`` is None where no model read the image."""
+    """The encrypted fingerprint of a released object; ``trouble`` is None if no model read the image."""
 
     names: Names
     suffix: str
@@ -60,7 +60,7 @@ class ReleasedDigests:
 
 
 def released_objects(state: State) -> Iterator[ReleasedObject]:
-    """Yield what the manifest states of each released object."""
+    """Yield the manifest facts of each released object."""
     columns = (
         "p_suffix, bytes, sha256, pixels, pixels_check, flags, audited, payload,"
         " (SELECT trouble FROM looks WHERE looks.id = objects.id),"

@@ -1,4 +1,4 @@
-"""What stages store of the whole set, as frozen dataclasses; `stage_results` says who reads which."""
+"""Stage results about the whole set, as frozen dataclasses; ``stage_results`` stores and loads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Background = Literal["itself", "earlier releases"]
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Number of objects in the walk of the inputs, and keyed digest of their names, sizes and times."""
+    """Number of objects in the walk of the inputs, and a keyed digest of their names, sizes and times."""
 
     objects: int
     digest: str
@@ -22,7 +22,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedPatients:
-    """Patients that the list ``exclude`` names, and how many of them are not in the inputs."""
+    """Number of patients on the list ``exclude``, and how many of them are not in the inputs."""
 
     listed: int
     not_found: int
@@ -30,7 +30,7 @@ class ExcludedPatients:
 
 @dataclass(frozen=True, slots=True)
 class SharedInputs:
-    """The inputs as the inventory read them, and the name of the file that shards look for in staging."""
+    """The inputs as inventoried, and the name of the file that shards look for in staging."""
 
     roots: tuple[Root, ...]
     mark: str
@@ -38,18 +38,18 @@ class SharedInputs:
 
 @dataclass(frozen=True, slots=True)
 class RegistryResult:
-    """What the registry says of the release.
+    """Comparison of the release with the registry.
 
     Attributes
     ----------
     supersedes
         The version that this release follows.
     public_prior
-        Earlier releases with equal objects that the policy lets the release name.
+        Earlier releases with equal objects that the policy allows the release to name.
     links
         Number of equal objects by earlier release and kind of equality; not for publication.
     relies_on
-        Name and version of the releases for whose sake objects were dropped.
+        Name and version of the releases because of which objects were dropped.
     """
 
     supersedes: str | None = None
@@ -60,20 +60,20 @@ class RegistryResult:
 
 @dataclass(frozen=True, slots=True)
 class OverlapResult:
-    """What the comparison with earlier releases found.
+    """Result of the comparison with earlier releases.
 
     Attributes
     ----------
     releases, result
-        How many were compared, and the verdict over all of them.
+        Number of releases compared, and the verdict over all of them.
     patients, objects
-        Patients of this release who match, and their objects that were ruled out or flagged.
+        Number of matching patients of this release, and of their objects that were ruled out or flagged.
     miss
-        Upper bound of the chance that a patient in both is overlooked; None where it is not bounded.
+        Upper bound of the probability that a patient in both datasets is missed; None if there is no bound.
     unclear
-        Comparisons that bear no conclusion.
+        Number of inconclusive comparisons.
     sentences, limits
-        The verdicts in words; the kinds of images that were compared.
+        The verdicts as sentences; the kinds of images that were compared.
     """
 
     releases: int
@@ -88,14 +88,14 @@ class OverlapResult:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What became of the originals.
+    """Originals that synthetic images replace.
 
     Attributes
     ----------
     objects, patients, labels
-        How many were dropped, of how many patients, and how many of each label (if known).
+        Number of objects dropped, of their patients, and of objects by label (if known).
     named, unlabelled
-        Where labels decide: images that the table names, and images that it gives no label to.
+        If labels decide: number of images in the label table, and of those without a label.
     """
 
     objects: int = 0
@@ -107,16 +107,16 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Attacked:
-    """An attack by whole images of one kind.
+    """A linkage attack on whole images of one modality.
 
     Attributes
     ----------
     modality
         ``radiograph`` or ``slide``.
     background
-        Where the attacker's images of known patients come from.
+        Source of the attacker's images of known patients.
     rate
-        Rs: the share of patients with an image that went to them, with exact bounds.
+        Rs: share of patients to whom at least one image was assigned, with exact bounds.
     """
 
     modality: str
@@ -125,7 +125,7 @@ class Attacked:
 
     @property
     def told(self) -> str:
-        """A public sentence."""
+        """Sentence for the public report."""
         who = "with two images or more" if self.background == "itself" else "who are in earlier releases too"
         return (
             f"Linked by the look of a {self.modality}, of patients {who}: {self.rate.errors:,} of"
@@ -135,16 +135,16 @@ class Attacked:
 
 @dataclass(frozen=True, slots=True)
 class Attacks:
-    """The attacks on a release.
+    """The linkage attacks on a release.
 
     Attributes
     ----------
     made
-        One for each kind of image and background, where anybody could be linked.
+        One per modality and background for which patients could be linked.
     images
-        How many images of each kind are released.
+        Number of released images per modality.
     unread
-        How many no model could read.
+        Number of images that no model could read.
     """
 
     made: tuple[Attacked, ...] = ()
@@ -152,17 +152,17 @@ class Attacks:
     unread: int = 0
 
     def with_others(self) -> Mapping[str, Rate]:
-        """Rates of the attacks with earlier releases, by kind of image."""
+        """Return the rates of the attacks with earlier releases, by modality."""
         return {one.modality: one.rate for one in self.made if one.background == "earlier releases"}
 
     def left(self, attacked: Collection[str]) -> int:
-        """Images that took no part where these kinds were attacked."""
+        """Return the number of images outside attacks on these modalities."""
         return self.unread + sum(count for kind, count in self.images.items() if kind not in attacked)
 
 
 @dataclass(frozen=True, slots=True)
 class TableNotes:
-    """What was left out of an accompanying table."""
+    """Number of cells and rows removed from an accompanying table."""
 
     cells: int
     rows_dropped: int
@@ -170,7 +170,7 @@ class TableNotes:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How the run ended, and the digest of what it staged."""
+    """The ending of a run, and the digest of what it staged."""
 
     ending: str
     digest: str
@@ -178,7 +178,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class PendingReview:
-    """The pages of a review: their id, the digest they are of, and the digest that may be approved there."""
+    """A review in progress: ID of its pages, digest they show, and digest that may be approved there."""
 
     page: str
     digest: str
@@ -187,7 +187,7 @@ class PendingReview:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What is being published: the public account (JSON), its staged digest, and vouchers of staged files."""
+    """A publication in progress: public summary (JSON), digest of staging, and digests of staged files."""
 
     summary: str
     digest: str

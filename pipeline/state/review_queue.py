@@ -1,4 +1,4 @@
-"""Review items of the sanitizer: each stored once, sealed, with the objects it is of."""
+"""Review items of the sanitizer: each stored once, encrypted, with the objects it occurs in."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from medsanitize.sanitize.result import ReviewItem
 
 @dataclass(frozen=True, slots=True)
 class SealedDoubt:
-    """A review item on its way into the state; ``value`` is empty where its worker sent it lately.
+    """An encrypted review item; ``value`` is empty if its worker has sent the item before.
 
-    ``rank`` is 0 for what was left as it was, 1 for what was changed in pixels, 2 for the rest.
+    ``rank`` is 0 for content that was kept, 1 for changed pixels, 2 for the rest.
     """
 
     name: bytes
@@ -26,7 +26,7 @@ class SealedDoubt:
 
 @dataclass(frozen=True, slots=True)
 class QueueSize:
-    """How many review items are stored, and how many bytes they take."""
+    """Number of stored review items, and their total size in bytes."""
 
     items: int
     bytes: int
@@ -34,20 +34,20 @@ class QueueSize:
 
 @dataclass(frozen=True, slots=True)
 class UndecidedItem:
-    """A review item without a decision, and how many objects it is of."""
+    """A review item without a decision, and the number of objects it occurs in."""
 
     name: bytes
     objects: int
 
 
 def queue_size(state: State) -> QueueSize:
-    """Size of the queue."""
+    """Return the size of the queue."""
     count, size = state.db.execute("SELECT count(*), total(length(value)) FROM doubts").fetchone()
     return QueueSize(int(count), int(size))
 
 
 def has_item(state: State, name: bytes) -> bool:
-    """Whether a review item is stored."""
+    """Report whether a review item is stored."""
     return state.db.execute("SELECT 1 FROM doubts WHERE name = ?", (name,)).fetchone() is not None
 
 
@@ -58,22 +58,22 @@ def add_item(state: State, item: SealedDoubt) -> None:
 
 
 def assign_item(state: State, number: int, name: bytes) -> None:
-    """State that a review item is of an object, within the open batch."""
+    """Assign a review item to an object, within the open batch."""
     state.write("INSERT OR IGNORE INTO doubted VALUES (?, ?)", [(number, name)])
 
 
 def store_left_out(state: State, number: int, count: int) -> None:
-    """Store how many review items of an object were not kept, within the open batch."""
+    """Store how many review items of an object were left out, within the open batch."""
     state.write("INSERT OR REPLACE INTO unseen VALUES (?, ?)", [(number, count)])
 
 
 def count_left_out(state: State) -> int:
-    """Number of review items that were not kept."""
+    """Count the review items that were left out."""
     return int(state.db.execute("SELECT total(count) FROM unseen").fetchone()[0])
 
 
 def open_doubt(state: State, name: bytes) -> ReviewItem:
-    """Open a review item."""
+    """Decrypt a review item."""
     place, rule, value = state.db.execute(
         "SELECT place, rule, value FROM doubts WHERE name = ?", (name,)
     ).fetchone()
@@ -82,7 +82,7 @@ def open_doubt(state: State, name: bytes) -> ReviewItem:
 
 
 def undecided_items(state: State) -> list[UndecidedItem]:
-    """Every review item without a decision, the least certain first."""
+    """List the review items without a decision, the least certain first."""
     rows = state.db.execute(
         "SELECT name, count(*) FROM doubted JOIN doubts USING (name) JOIN objects USING (id)"
         " WHERE outcome <> 'dropped' AND objects.rule IS NOT 'review' AND NOT EXISTS"

@@ -1,4 +1,4 @@
-"""What sanitizing an object stores: its outcome, its pseudonyms, its staged file, and links to its source."""
+"""Results of sanitizing an object: outcome, pseudonyms, staged file, and links for the ledger."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.state.database import State
 
 LinkRow = tuple[bytes, int, bytes]
-"""Name of the link, whether it is a patient's, sealed link."""
+"""Keyed name of the link, whether it is of a patient, encrypted link."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SanitizedRow:
     """New values of an object's row.
 
-    ``staged`` is 1 for files at their names, 2 for files elsewhere until a contest is settled; ``names`` are
-    pseudonyms of patient, study, series and instance; a suffix or parts of None leave what is stored.
+    ``staged`` is 1 for files under their final names, 2 for temporary names until a contested UID is settled;
+    ``names`` are the pseudonyms of patient, study, series and instance. A suffix or parts of None keep the
+    stored value.
     """
 
     id: int
@@ -54,12 +55,12 @@ def store_sanitized(state: State, rows: Sequence[SanitizedRow]) -> None:
 
 
 def link_row(seal: Seal, link: tuple[str, str], *, is_patient: bool) -> LinkRow:
-    """The row of an original identifier and its pseudonym."""
+    """Build the row of an original identifier and its pseudonym."""
     return seal.name("link", *link), int(is_patient), seal.close(json.dumps(link).encode(), b"link")
 
 
 def add_links(state: State, rows: Sequence[LinkRow]) -> None:
-    """Store links that the state does not hold yet, within the open batch."""
+    """Store links that the state does not have yet, within the open batch."""
     if rows:
         state.write("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", rows)
 

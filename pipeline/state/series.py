@@ -1,4 +1,4 @@
-"""Slices of heads by series and frame of reference, and the verdict on faces of each series."""
+"""Slices of heads by series and frame of reference, and the face verdict of each series."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.sanitize.context import FaceCut, FaceVerdict, SeriesFace, cut_from_json, cut_to_json
 
 SliceRow = tuple[int, bytes, bytes, int, int, bytes]
-"""Object, names of series and frame of reference, frames, projection, sealed geometry."""
+"""Object, names of series and frame of reference, frames, projection, encrypted geometry."""
 _PAGE = 200  # of series: each may be of thousands of slices
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesOfObject:
-    """The series that an object is a slice of."""
+    """The series of a slice."""
 
     series: bytes
     frame_of_reference: bytes
@@ -26,7 +26,7 @@ class SeriesOfObject:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoredSlice:
-    """A slice that is still to be sanitized: its file, and its geometry as inventory wrote it (JSON)."""
+    """A slice still to be sanitized: its file, and its geometry as stored by the inventory (JSON)."""
 
     path: bytes
     stamp: bytes
@@ -43,18 +43,19 @@ def add_slices(state: State, rows: Sequence[SliceRow]) -> None:
 
 
 def count_slices(state: State) -> int:
-    """Number of objects that may be part of a head."""
+    """Count the objects that may be part of a head."""
     return state.count("id IN (SELECT id FROM slices)")
 
 
 def series_of(state: State, number: int) -> SeriesOfObject | None:
-    """The series of an object, or None where it is no slice."""
+    """Return the series of an object, or None if it is not a slice."""
     row = state.db.execute("SELECT series, frame, projection FROM slices WHERE id = ?", (number,)).fetchone()
     return None if row is None else SeriesOfObject(bytes(row[0]), bytes(row[1]), bool(row[2]))
 
 
 def join_small_series(state: State, min_frames: int) -> None:
-    """Join series of fewer frames than this by frame of reference; called within a transaction."""
+    """Merge series with fewer frames than this by frame of reference; called within a transaction."""
+    # Series too small to render a face from may add up to a volume of a head.
     state.db.execute("CREATE INDEX IF NOT EXISTS slices_series ON slices (series)")
     state.db.execute("CREATE INDEX IF NOT EXISTS slices_frame ON slices (frame)")
     state.db.execute(
@@ -81,7 +82,7 @@ def pending_series(state: State) -> Iterator[bytes]:
 
 
 def pending_slices(state: State, series: bytes, limit: int) -> list[StoredSlice]:
-    """Slices of a series that are still to be sanitized, by row; at most ``limit``."""
+    """List the slices of a series still to be sanitized, by row; at most ``limit``."""
     rows = state.db.execute(
         "SELECT source, stamp, geometry FROM slices JOIN objects USING (id)"
         " WHERE series = ? AND projection = 0 AND outcome IS NULL ORDER BY id LIMIT ?",
@@ -94,14 +95,14 @@ def pending_slices(state: State, series: bytes, limit: int) -> list[StoredSlice]
 
 
 def store_face(state: State, series: bytes, face: SeriesFace) -> None:
-    """Store the verdict on a series."""
+    """Store the face verdict of a series."""
     cuts = [cut_to_json(cut) for cut in face.cuts]
     sealed = state.seal.close(json.dumps(cuts).encode(), b"cuts") if cuts else None
     state.write("INSERT OR REPLACE INTO faces VALUES (?, ?, ?)", [(series, face.verdict, sealed)])
 
 
 def face_of_series(state: State, series: bytes) -> SeriesFace | None:
-    """The verdict on a series with its own cuts, or None where there is no verdict."""
+    """Return the face verdict of a series with its own cuts, or None if there is none."""
     row = state.db.execute("SELECT verdict, cuts FROM faces WHERE series = ?", (series,)).fetchone()
     if row is None:
         return None
@@ -110,7 +111,7 @@ def face_of_series(state: State, series: bytes) -> SeriesFace | None:
 
 
 def cuts_of_frame(state: State, frame_of_reference: bytes) -> tuple[FaceCut, ...]:
-    """The cuts of every series whose slices are in a frame of reference, each once."""
+    """Return the distinct cuts of every series with slices in a frame of reference."""
     rows = state.db.execute(
         "SELECT DISTINCT faces.series, cuts FROM faces JOIN slices USING (series)"
         " WHERE frame = ? AND cuts NOT NULL ORDER BY faces.series",

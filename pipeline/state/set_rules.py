@@ -1,4 +1,4 @@
-"""Outcomes that the whole set decides before any object is sanitized; called within one transaction."""
+"""Outcomes that depend on the whole set, decided before sanitizing; called within one transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from medsanitize.pipeline.state.patients import patient_of, patients_with_id
 
 
 def index_inventory(state: State) -> None:
-    """Create the indexes that pay only once the inventory is complete."""
+    """Create the indexes that pay off only once the inventory is complete."""
     state.db.execute("CREATE INDEX objects_group ON objects (patient, study, id)")
     state.db.execute("CREATE INDEX objects_study ON objects (study)")
     state.db.execute("CREATE INDEX objects_sop ON objects (sop)")
@@ -15,7 +15,7 @@ def index_inventory(state: State) -> None:
 
 
 def drop_without_consent(state: State, issuer: str | None, identifier: str) -> bool:
-    """Drop one excluded patient's objects; returns whether the inputs hold such a patient."""
+    """Drop one excluded patient's objects; return whether the patient is in the inputs."""
     found = False
     for name in patients_with_id(state, identifier):
         if issuer is None or issuer == patient_of(state, name).issuer:
@@ -27,7 +27,8 @@ def drop_without_consent(state: State, issuer: str | None, identifier: str) -> b
 
 
 def drop_unidentified_without_consent(state: State) -> None:
-    """Drop objects without PatientID in a study of an excluded patient: they may be theirs."""
+    """Drop objects without PatientID in a study of an excluded patient."""
+    # Fail closed: they may be the excluded patient's.
     state.db.execute(
         "UPDATE objects SET outcome = 'dropped', rule = 'consent'"
         " WHERE identified = 0 AND outcome IS NULL AND study <> X''"
@@ -46,7 +47,7 @@ def quarantine_mixed_studies(state: State) -> None:
 
 
 def mark_contested(state: State) -> None:
-    """Mark objects whose SOP Instance UID another object states too."""
+    """Mark objects whose SOP Instance UID occurs in another object as well."""
     state.db.execute(
         "UPDATE objects SET contested = 1 WHERE sop IN ("
         "  SELECT sop FROM objects WHERE sop <> X'' GROUP BY sop HAVING count(*) > 1)"

@@ -1,7 +1,7 @@
-"""Static shards for batch schedulers: after one inventory, n jobs each sanitise their patients.
+"""Static shards for batch schedulers: after one inventory, n jobs each sanitize a part of the patients.
 
-A shard works on a copy of its rows in a state file of its own, so shards never wait for each
-other; the run without ``--shard`` merges whatever they finished and does the rest.
+A shard works on a copy of its rows in a state file of its own, so shards never wait for each other. The run
+without ``--shard`` merges the finished rows and processes the rest.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SHARED = (SETTINGS.name, WALK.name, DECIDED.name)
 _INVENTORY = "inventory"
 _META = ("key", _INVENTORY, *_SHARED)
 _SHARE = (
-    # CROSS: only the patients are all looked at, and objects are found by the index that begins with theirs.
+    # CROSS JOIN fixes the join order: scan patients, then find their objects through objects_group.
     "FROM {0}.patients AS theirs CROSS JOIN {0}.objects ON objects.patient = theirs.patient"
     " WHERE objects.outcome IS NULL AND part_of(theirs.patient, ?) = ?"
 )
-"""What is still to be sanitised of a shard's patients, in the database of this name."""
+"""The pending objects of a shard's patients, in the database with this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Read ``i/n``.
+        """Parse ``i/n``.
 
         Raises
         ------
         UsageError
-            It is not two numbers with 1 <= i <= n <= 100,000.
+            The text is not two numbers with 1 <= i <= n <= 100,000.
         """
         match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
         if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 100_000:
@@ -52,27 +52,27 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """Part of the names of the shard's files."""
+        """The part that identifies the shard in file names."""
         return f"shard-{self.index}-of-{self.count}"
 
 
 def shard_path(main: Path, shard: Shard) -> Path:
-    """The state file of a shard."""
+    """Return the path of a shard's state file."""
     return main.with_name(f"{main.stem}.{shard.name}.sqlite")
 
 
 def shard_files(main: Path) -> list[Path]:
-    """Every shard's files beside a state file, their write-ahead logs included."""
+    """List the state files of all shards next to a state file, with their write-ahead logs."""
     return sorted(main.parent.glob(f"{main.stem}.shard-*-of-*.sqlite*"))
 
 
 def part_of(patient: bytes, count: int) -> int:
-    """The shard (1-based) that a patient's objects are in; ``patient`` is the keyed name in the state."""
+    """Return the shard (1-based) of a patient; ``patient`` is the keyed name in the state."""
     return int.from_bytes(patient[:8], "big") % count + 1
 
 
 def sources_of(main: State, shard: Shard) -> Iterator[bytes]:
-    """The sealed paths of what is still to be sanitised in a shard."""
+    """Yield the encrypted paths of a shard's pending objects."""
     main.db.create_function("part_of", 2, part_of, deterministic=True)
     sql = f"SELECT objects.source {_SHARE.format('main')}"
     for (source,) in main.db.execute(sql, (shard.count, shard.index)):
@@ -80,12 +80,12 @@ def sources_of(main: State, shard: Shard) -> Iterator[bytes]:
 
 
 def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
-    """Open a shard's state; a new one receives its share of the rows, whole patients at a time.
+    """Open a shard's state; a new one receives all rows of its patients.
 
     Raises
     ------
     UsageError
-        Shards of another number were begun and not yet merged.
+        The run has no state file, or shards of another count were started and not yet merged.
     """
     if main.path is None:
         raise UsageError("A run without a state file cannot be split", "Run it whole")
@@ -99,6 +99,7 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
         with State(path, subkeys).handed_on() as state:
             if state.plain("copied") is not None and _is_of(state, main):
                 return state
+            # Without "copied" it is an incomplete copy of a killed job.
             state.close()
         _remove(path)
     with State(path, subkeys).handed_on() as state, _attached(state, fixed_name(main.path)):
@@ -123,18 +124,19 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
                 "INSERT INTO slices SELECT * FROM other.slices WHERE frame IN"
                 " (SELECT frame FROM other.slices WHERE id IN (SELECT id FROM objects))"
             )
-            # A series shares the cuts of its neighbours, also of those that are done.
+            # A series shares the cuts of its frame of reference, including those of finished series.
             db.execute(
                 "INSERT INTO faces SELECT * FROM other.faces WHERE series IN (SELECT series FROM slices)"
             )
             for name in _META:
                 db.execute("INSERT INTO meta SELECT * FROM other.meta WHERE name = ?", (name,))
+            # Within the transaction: without this mark the copy counts as incomplete.
             state.put_plain("copied", b"1")
     return state
 
 
 def _is_of(shard: State, main: State) -> bool:
-    """Whether a shard was begun from this very inventory, and from what was decided since."""
+    """Report whether a shard was copied from this inventory, with the same decisions."""
     same = shard.plain(_INVENTORY) == main.plain(_INVENTORY)
     return same and all(shard.get(name) == main.get(name) for name in _SHARED)
 
@@ -145,19 +147,22 @@ def _remove(path: Path) -> None:
 
 
 def name_inventory(main: State) -> None:
-    """Give a state that is begun a name of its own, by which its shards are told from others'."""
+    """Store a random ID of the inventory, which distinguishes its shards from those of others."""
     main.put_plain(_INVENTORY, secrets.token_bytes(16))
 
 
 def merge_shards(main: State) -> int:
-    """Take over what shards of this inventory finished; returns the number of objects.
+    """Take over the finished rows of the shards of this inventory; return the number of objects.
 
-    Those of another inventory go: their files are not staged here.
+    State files of shards of another inventory are deleted, because their files are not in this staging
+    folder.
 
     Raises
     ------
-    KeyMaterialError, UsageError
-        A shard was made under another key or policy, or before something was decided.
+    KeyMaterialError
+        A shard was made under another key.
+    UsageError
+        A shard was made under another policy, or before later decisions.
     """
     if main.path is None:
         return 0

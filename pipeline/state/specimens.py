@@ -1,4 +1,4 @@
-"""Slides whose patient and specimen a table of the data controller states; specimens are sealed."""
+"""Slides whose patient and specimen are in a table of the data controller; specimens are encrypted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from medsanitize.pipeline.state.patients import Patient, add_known, add_patients
 from medsanitize.sanitize.context import SpecimenIds
 
 LEVELS = ("patient", "sample", "block", "section", "stain", "scanner")
-"""Attributes of a specimen in the order in which they are sealed."""
+"""Attributes of a specimen, in stored order."""
 _MIN_LENGTH = 6
-"""Identifiers shorter than this are too common to be searched for in what is released."""
+"""Minimum length of identifiers for the search of released bytes; shorter ones occur by chance."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,30 +42,30 @@ def pending_slides(state: State) -> Iterator[PendingSlide]:
 
 
 def count_pending_slides(state: State) -> int:
-    """Number of slides without an outcome."""
+    """Count the slides without an outcome."""
     return state.count("kind = 'slide' AND outcome IS NULL")
 
 
 def place_of(state: State, number: int) -> SpecimenIds | None:
-    """The specimen of a slide, or None when no table states it."""
+    """Return the specimen of a slide, or None if no table states it."""
     row = state.db.execute("SELECT value FROM places WHERE id = ?", (number,)).fetchone()
     return None if row is None else SpecimenIds(*json.loads(state.seal.open(row[0], b"place")))
 
 
 def store_place(state: State, number: int, place: SpecimenIds) -> None:
-    """Store the specimen of a slide, and give the slide the patient that the table states."""
+    """Store the specimen of a slide, and assign the slide to the patient of the table."""
     value = state.seal.close(json.dumps([getattr(place, level) for level in LEVELS]).encode(), b"place")
     state.write("INSERT OR REPLACE INTO places VALUES (?, ?)", [(number, value)])
     if not place.patient:
         return
     named = patients_with_id(state, place.patient)
     if len(named) != 1:
-        # Unknown, or patients of several issuers: then the table's patient is one of its own.
+        # Unknown or ambiguous (several issuers): create a patient without an issuer.
         patient = Patient(patient_key("", place.patient, "", ""), "", place.patient)
         named = [state.seal.name("patient", patient.key)]
         person = state.seal.name("person", place.patient)
         add_patients(state, [(named[0], person, patient.sealed(state.seal))])
     state.write("UPDATE objects SET patient = ?, identified = 1 WHERE id = ?", [(named[0], number)])
-    # The identifiers of the table are searched for in what is released.
+    # The identifier search of the released bytes covers the identifiers of the table, too.
     found = (one for one in (place.patient, place.sample, place.block) if len(one) >= _MIN_LENGTH)
     add_known(state, [known_row(state.seal, named[0], "id", one) for one in found])

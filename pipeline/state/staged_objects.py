@@ -1,4 +1,4 @@
-"""The staged objects of a run, as stages pass them to the workers."""
+"""Staged objects for the workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TO_FINGERPRINT = f"outcome = 'released' AND id NOT IN (SELECT id FROM looks) AN
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Staged:
-    """A staged object to read: row, kind, paths of its files in the release, the main one first."""
+    """A staged object: row, kind, and paths of its files in the release, the main one first."""
 
     id: int
     kind: str
@@ -26,12 +26,12 @@ class Staged:
 
 
 def objects_to_decode(state: State) -> Iterator[Staged]:
-    """Yield the staged objects whose compressed pixels are not digested yet, by row."""
+    """Yield the staged objects whose compressed pixels have no digest yet, by row."""
     return _staged(state, _TO_DECODE)
 
 
 def count_to_decode(state: State) -> int:
-    """Number of staged objects whose compressed pixels are not digested yet."""
+    """Count the staged objects whose compressed pixels have no digest yet."""
     return state.count(_TO_DECODE)
 
 
@@ -41,12 +41,12 @@ def objects_to_fingerprint(state: State) -> Iterator[Staged]:
 
 
 def count_to_fingerprint(state: State) -> int:
-    """Number of staged objects without a fingerprint."""
+    """Count the staged objects without a fingerprint."""
     return state.count(_TO_FINGERPRINT)
 
 
 def staged_path_of(state: State, number: int) -> str:
-    """Path of an object's main file in the release."""
+    """Return the path of an object's main file in the release."""
     names = state.db.execute(
         "SELECT p_patient, p_study, p_series, p_instance, p_suffix FROM objects WHERE id = ?", (number,)
     ).fetchone()

@@ -29,7 +29,7 @@ class Original:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SyntheticRow:
-    """One staged synthetic image: its object, its sealed label, and its patient (sealed).
+    """One staged synthetic image: its object, encrypted label and encrypted patient.
 
     ``names`` are the pseudonyms of patient, study, series and instance, and the suffix.
     """
@@ -68,19 +68,19 @@ def originals(state: State) -> Iterator[Original]:
 
 
 class SampledImages:
-    """Sampled images by name, sealed: until the gate judged them they may show a patient."""
+    """Sampled images by name, encrypted: until the gate has passed they may show a patient."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def get(self, name: str) -> bytes | None:
-        """What was sampled under a name."""
+        """Return the image of a name, or None."""
         key = self._state.seal.name("drawn", name)
         row = self._state.db.execute("SELECT value FROM drawn WHERE name = ?", (key,)).fetchone()
         return None if row is None else self._state.seal.open(row[0], _SAMPLED)
 
     def put(self, name: str, data: bytes) -> None:
-        """Store it; a kill loses what was sampled within a second."""
+        """Store an image; a kill loses at most the images of the last second."""
         key = self._state.seal.name("drawn", name)
         sealed = self._state.seal.close(data, _SAMPLED)
         self._state.write("INSERT OR REPLACE INTO drawn VALUES (?, ?)", [(key, sealed)])
@@ -108,7 +108,7 @@ def add_synthetics(state: State, rows: Sequence[SyntheticRow]) -> None:
         "INSERT OR IGNORE INTO patients VALUES (?, X'', ?)",
         [(row.patient, row.sealed_patient) for row in rows],
     )
-    # What a review quarantined stays quarantined: the image is the same as then.
+    # A decision of a review still holds: the image of a row is always the same.
     state.db.execute(
         "UPDATE objects SET outcome = 'quarantined', rule = 'review'"
         " WHERE id IN (SELECT id FROM synthetics)"
